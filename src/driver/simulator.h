@@ -1,0 +1,77 @@
+// Controls of the simulated device: one process-wide set of devices that live in
+// host memory, behind the same table as the real driver.  See simulator.cpp for
+// how it orders work.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "driver/abi.h"
+
+namespace tritorch::cu {
+
+struct SimulatorOptions {
+  std::uint64_t seed = 0;
+  int devices = 1;
+  std::size_t memory = std::size_t{16} << 30;  // bytes a device
+  bool poison = true;         // fill new and freed device memory with a pattern
+  bool discard_launches = false;  // kernel launches succeed and do nothing (host-time benchmarks)
+  bool virtual_memory = true;     // whether the devices claim virtual memory management
+};
+
+// Parses "1" or "seed=7,memory=2G,devices=2,fail_alloc=5,..." (the value of
+// TRITORCH_SIMULATE_CUDA), including failures to inject.  Throws std::invalid_argument with a
+// sentence that lists the known settings.
+SimulatorOptions parse_simulator_options(const std::string& text);
+
+namespace simulator {
+
+// What a failure can be injected into.
+enum class Call { alloc, launch, copy };
+
+// Forgets every stream, event and allocation and starts afresh.  For tests: no handle from before
+// may be used after.
+void reset(const SimulatorOptions& options);
+void set_options(const SimulatorOptions& options);  // keeps memory and streams
+SimulatorOptions options();
+void set_seed(std::uint64_t seed);
+
+// The nth next call (1 = the very next) of that kind fails with `code`; 0 takes the injection back.
+void fail(Call call, std::uint64_t nth, CUresult code);
+
+// A kernel is a host function.  `run` is called when the queue reaches it, on whichever thread
+// drains the queue, with a copy of the parameters' bytes; a non-success result becomes the
+// device's sticky error, as on a GPU, with `error` as its detail.
+struct Launch {
+  const CUlaunchConfig* config;          // attrs are copied too
+  const std::vector<const void*>* params;  // one pointer a parameter, into the copied bytes
+};
+using KernelBody = CUresult (*)(void* user, const Launch& launch, std::string& error);
+
+// `param_sizes`: bytes of each kernel parameter.  `destroy(user)` runs when the function is freed.
+CUfunction make_function(std::string name, std::vector<std::uint32_t> param_sizes, KernelBody run,
+                         void* user, void (*destroy)(void*));
+void free_function(CUfunction function);
+
+// True if [ptr, ptr + size) lies in memory that is allocated (or mapped) on some device now.
+bool accessible(CUdeviceptr ptr, std::size_t size);
+// Checks `count` addresses of `size` bytes each, those with mask[i] != 0; returns the index of the
+// first that is not accessible, or -1.
+std::int64_t first_inaccessible(const std::uint64_t* addresses, const std::uint8_t* mask,
+                                std::size_t count, std::size_t size);
+
+// The detail text of the last asynchronous failure ("" if none), and a way to clear the sticky
+// error so that the process lives on.
+std::string last_error_detail();
+void clear_error();
+
+// Counters for tests.
+struct Counters {
+  std::uint64_t launches = 0, copies = 0, memsets = 0, allocations = 0, frees = 0;
+  std::uint64_t live_allocations = 0, live_bytes = 0, live_streams = 0, live_events = 0;
+};
+Counters counters(int device);
+
+}  // namespace simulator
+}  // namespace tritorch::cu
