@@ -123,6 +123,7 @@ int device_count_or_zero(std::string* problem) noexcept {
 cu::CUcontext context_of(int device) {
   Device& entry = device_at(device);
   if (cu::CUcontext context = entry.context.load()) return context;
+  BlockingRegion waiting;  // another thread may be in there
   std::call_once(entry.once, [&] {
     cu::CUdevice handle;
     cu::CUcontext context;
@@ -186,6 +187,7 @@ cu::CUstream stream_from_pool(int device, int priority) {
 
 const DeviceProperties& device_properties(int device) {
   Device& entry = device_at(device);
+  BlockingRegion waiting;
   std::call_once(entry.properties_once, [&] {
     DeviceProperties& p = entry.properties;
     cu::CUdevice handle;

@@ -18,6 +18,8 @@ struct SimulatorOptions {
   bool poison = true;         // fill new and freed device memory with a pattern
   bool discard_launches = false;  // kernel launches succeed and do nothing (host-time benchmarks)
   bool virtual_memory = true;     // whether the devices claim virtual memory management
+  // 0, or which next call of that kind fails (see simulator::fail); armed by reset and set_options.
+  std::uint64_t fail_alloc = 0, fail_launch = 0, fail_copy = 0;
 };
 
 // Parses "1" or "seed=7,memory=2G,devices=2,fail_alloc=5,..." (the value of

@@ -31,12 +31,12 @@ Settings settings_locked() {
 void set_hooks(const Hooks& hooks) { registered_hooks = hooks; }
 
 Settings current_settings() {
-  std::lock_guard lock(registry_mutex);
+  std::unique_lock lock = lock_politely(registry_mutex);
   return settings_locked();
 }
 
 void set_settings(const Settings& settings) {
-  std::lock_guard lock(registry_mutex);
+  std::unique_lock lock = lock_politely(registry_mutex);
   chosen_settings = std::make_unique<Settings>(settings);
   for (auto& entry : allocators)
     if (DeviceAllocator* allocator = entry.load()) allocator->set_settings(settings);
