@@ -1,0 +1,585 @@
+#include "launch/launcher.h"
+
+#include <structmember.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "driver/context.h"
+#include "launch/pack.h"
+
+namespace tritorch {
+namespace {
+
+// ---- Launcher -----------------------------------------------------------------------------------
+
+struct LaunchPlan {
+  std::vector<ArgPlan> args;  // one a Python parameter
+  unsigned num_warps = 4, num_ctas = 1, shared = 0;
+  bool cooperative = false, dependent = false;  // dependent: programmatic dependent launch
+  std::size_t scratch_size = 0, scratch_align = 1, profile_size = 0, profile_align = 1;
+};
+
+struct Launcher {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  LaunchPlan* plan;
+  PyObject* allocate_scratch;  // (bytes, alignment, stream, zeroed) -> object with an address
+};
+
+struct Grid {
+  std::uint64_t x = 1, y = 1, z = 1;
+};
+
+[[noreturn]] void fail(PyObject* type, const std::string& message) {
+  PyErr_SetString(type, message.c_str());
+  throw PythonError{};
+}
+
+std::uint64_t grid_dim(PyObject* value) {
+  PyObject* index = PyNumber_Index(value);
+  if (!index) throw PythonError{};
+  long long dim = PyLong_AsLongLong(index);
+  Py_DECREF(index);
+  if (dim == -1 && PyErr_Occurred()) throw PythonError{};
+  if (dim < 0) fail(PyExc_ValueError, "a grid dimension is negative: " + std::to_string(dim));
+  return static_cast<std::uint64_t>(dim);
+}
+
+// Memory that the compiled kernel asked for, alive until the launch is queued: what is freed then
+// is reused only by later work of the same stream.
+class Scratch {
+ public:
+  Scratch(const Launcher* launcher, std::size_t each, std::size_t align, const Grid& grid,
+          cu::CUstream stream, bool zeroed, int device) {
+    if (each == 0) return;
+    std::size_t bytes = each * grid.x * grid.y * grid.z * launcher->plan->num_ctas;
+    owner_ = PyObject_CallFunction(launcher->allocate_scratch, "nnKi", static_cast<Py_ssize_t>(bytes),
+                                   static_cast<Py_ssize_t>(align),
+                                   reinterpret_cast<unsigned long long>(stream), zeroed);
+    if (!owner_) throw PythonError{};
+    try {
+      pointer_ = pointer_of(owner_, device);
+    } catch (...) {
+      Py_DECREF(owner_);
+      throw;
+    }
+  }
+  ~Scratch() { Py_XDECREF(owner_); }
+  Scratch(const Scratch&) = delete;
+  cu::CUdeviceptr pointer() const { return pointer_; }
+
+ private:
+  PyObject* owner_ = nullptr;
+  cu::CUdeviceptr pointer_ = 0;
+};
+
+void launch(const Launcher* launcher, cu::CUfunction function, const Grid& grid,
+            cu::CUstream stream, int device, PyObject* const* values) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  const LaunchPlan& plan = *launcher->plan;
+  if (grid.x * plan.num_ctas > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
+    fail(PyExc_ValueError, "the grid (" + std::to_string(grid.x) + ", " + std::to_string(grid.y) +
+                               ", " + std::to_string(grid.z) +
+                               ") exceeds the hardware's limit of (2147483647, 65535, 65535)");
+  bind(device);
+  PackedArgs packed;
+  for (std::size_t i = 0; i < plan.args.size(); ++i) packed.add(plan.args[i], values[i], device);
+  Scratch global(launcher, plan.scratch_size, plan.scratch_align, grid, stream, false, device);
+  Scratch profile(launcher, plan.profile_size, plan.profile_align, grid, stream, true, device);
+  packed.add_pointer(global.pointer());
+  packed.add_pointer(profile.pointer());
+
+  cu::CUlaunchAttribute attributes[4];
+  unsigned count = 0;
+  auto add = [&](cu::CUlaunchAttributeID id) -> cu::CUlaunchAttributeValue& {
+    attributes[count].id = id;
+    std::memset(&attributes[count].value, 0, sizeof(cu::CUlaunchAttributeValue));
+    return attributes[count++].value;
+  };
+  if (plan.dependent)
+    add(cu::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+        .programmaticStreamSerializationAllowed = 1;
+  if (plan.cooperative) add(cu::CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative = 1;
+  if (plan.num_ctas > 1) {
+    add(cu::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim = {plan.num_ctas, 1, 1};
+    add(cu::CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)
+        .clusterSchedulingPolicyPreference = cu::CU_CLUSTER_SCHEDULING_POLICY_SPREAD;
+    if (plan.num_ctas > 8)  // allowed on Hopper and later, but not portable
+      DRIVE(cuFuncSetAttribute(function, cu::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+  }
+  cu::CUlaunchConfig config{static_cast<unsigned>(grid.x * plan.num_ctas),
+                            static_cast<unsigned>(grid.y),
+                            static_cast<unsigned>(grid.z),
+                            32 * plan.num_warps,
+                            1,
+                            1,
+                            plan.shared,
+                            stream,
+                            attributes,
+                            count};
+  DRIVE(cuLaunchKernelEx(&config, function, packed.params(), nullptr));
+}
+
+// Turns what escapes from C++ into a Python error.
+template <class Body>
+PyObject* guarded(Body&& body) noexcept {
+  try {
+    return body();
+  } catch (const PythonError&) {
+  } catch (...) {
+    set_python_error(std::current_exception());
+  }
+  return nullptr;
+}
+
+void run_hook(PyObject* hook, PyObject* metadata) {
+  if (hook == Py_None) return;
+  PyObject* result = PyObject_CallOneArg(hook, metadata);
+  if (!result) throw PythonError{};
+  Py_DECREF(result);
+}
+
+// launcher(grid_x, grid_y, grid_z, stream, function, kernel_metadata, launch_metadata, enter_hook,
+//          exit_hook, *args): how Triton calls it.
+PyObject* launcher_call(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    auto* launcher = reinterpret_cast<Launcher*>(self);
+    Py_ssize_t count = PyVectorcall_NARGS(flags);
+    Py_ssize_t wanted = 9 + static_cast<Py_ssize_t>(launcher->plan->args.size());
+    if (count != wanted || names)
+      fail(PyExc_TypeError, "a launcher of this kernel takes " + std::to_string(wanted) +
+                                " positional arguments, got " + std::to_string(count));
+    Grid grid{grid_dim(args[0]), grid_dim(args[1]), grid_dim(args[2])};
+    auto stream = reinterpret_cast<cu::CUstream>(PyLong_AsUnsignedLongLongMask(args[3]));
+    auto function = reinterpret_cast<cu::CUfunction>(PyLong_AsUnsignedLongLongMask(args[4]));
+    if (PyErr_Occurred()) throw PythonError{};
+    run_hook(args[7], args[6]);
+    launch(launcher, function, grid, stream, current_device(), args + 9);
+    run_hook(args[8], args[6]);
+    Py_RETURN_NONE;
+  });
+}
+
+// Launcher(signature, num_warps, num_ctas, shared, cooperative, dependent, scratch, profile,
+//          tensor_descriptor_meta, has_rounding_flag, pads_fp4_shape, allocate_scratch)
+PyObject* launcher_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    static const char* names[] = {"signature", "num_warps", "num_ctas", "shared", "cooperative",
+                                  "dependent", "scratch", "profile", "meta", "has_rounding_flag",
+                                  "pads_fp4_shape", "allocate_scratch", nullptr};
+    PyObject *signature, *meta, *allocate;
+    unsigned num_warps, num_ctas, shared;
+    int cooperative, dependent, rounding, pads;
+    Py_ssize_t scratch_size, scratch_align, profile_size, profile_align;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!IIIpp(nn)(nn)OppO", const_cast<char**>(names),
+                                     &PyTuple_Type, &signature, &num_warps, &num_ctas, &shared,
+                                     &cooperative, &dependent, &scratch_size, &scratch_align,
+                                     &profile_size, &profile_align, &meta, &rounding, &pads, &allocate))
+      throw PythonError{};
+    auto plan = std::make_unique<LaunchPlan>();
+    Py_ssize_t next_meta = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(signature); ++i)
+      plan->args.push_back(parse_signature(PyTuple_GET_ITEM(signature, i),
+                                           meta == Py_None ? nullptr : meta, next_meta, rounding, pads));
+    plan->num_warps = num_warps;
+    plan->num_ctas = num_ctas;
+    plan->shared = shared;
+    plan->cooperative = cooperative;
+    plan->dependent = dependent;
+    plan->scratch_size = scratch_size;
+    plan->scratch_align = scratch_align;
+    plan->profile_size = profile_size;
+    plan->profile_align = profile_align;
+    auto* self = reinterpret_cast<Launcher*>(type->tp_alloc(type, 0));
+    if (!self) throw PythonError{};
+    self->vectorcall = launcher_call;
+    self->plan = plan.release();
+    self->allocate_scratch = Py_NewRef(allocate);
+    return reinterpret_cast<PyObject*>(self);
+  });
+}
+
+void launcher_dealloc(PyObject* self) {
+  auto* launcher = reinterpret_cast<Launcher*>(self);
+  PyTypeObject* type = Py_TYPE(self);
+  delete launcher->plan;
+  Py_XDECREF(launcher->allocate_scratch);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+// The kinds ("pointer", "i32", ...) and sizes of the parameters that a launch passes, the two
+// scratch pointers last.
+PyObject* launcher_parameters(PyObject* self, void*) {
+  return guarded([&]() -> PyObject* {
+    std::vector<std::string> kinds;
+    std::vector<std::uint32_t> sizes;
+    for (const ArgPlan& plan : reinterpret_cast<Launcher*>(self)->plan->args) {
+      append_kinds(plan, kinds);
+      append_sizes(plan, sizes);
+    }
+    for (int i = 0; i < 2; ++i) kinds.emplace_back("pointer"), sizes.push_back(8);
+    PyObject* out = PyTuple_New(static_cast<Py_ssize_t>(kinds.size()));
+    if (!out) throw PythonError{};
+    for (std::size_t i = 0; i < kinds.size(); ++i)
+      PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i),
+                       Py_BuildValue("(sI)", kinds[i].c_str(), sizes[i]));
+    return out;
+  });
+}
+
+PyMemberDef launcher_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, vectorcall), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyGetSetDef launcher_properties[] = {
+    {"parameters", launcher_parameters, nullptr,
+     "((kind, bytes), ...) of the parameters that a launch passes", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot launcher_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(launcher_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(launcher_dealloc)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_members, launcher_members},
+    {Py_tp_getset, launcher_properties},
+    {Py_tp_doc, const_cast<char*>("A compiled kernel's launch plan; called as Triton calls a launcher.")},
+    {0, nullptr}};
+PyType_Spec launcher_spec = {"tritorch._C.Launcher", sizeof(Launcher), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, launcher_slots};
+PyTypeObject* launcher_type = nullptr;
+
+// ---- Kernel -------------------------------------------------------------------------------------
+
+// A launch key: one or more words an argument, in a fixed buffer.
+class Key {
+ public:
+  static constexpr int kWords = 160;
+  void add(std::uint64_t word) {
+    if (count_ < kWords) words_[count_++] = word;
+    else cacheable_ = false;
+  }
+  void add_value(PyObject* value);
+  bool cacheable() const { return cacheable_; }
+  std::uint64_t hash() const {
+    std::uint64_t h = 0x9E3779B97F4A7C15u;
+    for (int i = 0; i < count_; ++i) h = (h ^ words_[i]) * 0xFF51AFD7ED558CCDu, h ^= h >> 32;
+    return h;
+  }
+  bool operator==(const std::vector<std::uint64_t>& other) const {
+    return other.size() == static_cast<std::size_t>(count_) &&
+           std::memcmp(other.data(), words_, sizeof(std::uint64_t) * count_) == 0;
+  }
+  std::vector<std::uint64_t> words() const { return {words_, words_ + count_}; }
+
+ private:
+  enum Tag : std::uint64_t { kArray = 1, kInt, kBool, kFloat, kNone, kTuple };
+  static constexpr std::uint64_t tagged(Tag tag, std::uint64_t payload) { return tag << 56 | payload; }
+  std::uint64_t words_[kWords];
+  int count_ = 0;
+  bool cacheable_ = true;
+};
+
+// Distinguishes whatever Triton's specialisation does: what differs there differs here.  (What is
+// the same there may differ here; it then costs a second entry, not a second compilation.)
+void Key::add_value(PyObject* value) {
+  if (const Array* array = as_array(value)) {
+    add(tagged(kArray, static_cast<std::uint64_t>(array->dtype) << 1 | (array->data() % 16 == 0)));
+  } else if (PyBool_Check(value)) {
+    add(tagged(kBool, 0));
+  } else if (PyLong_Check(value)) {
+    int overflow;
+    long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    std::uint64_t width = overflow ? 2 : number < -0x80000000ll || number > 0x7fffffffll;
+    std::uint64_t divisible = overflow ? PyLong_AsUnsignedLongLongMask(value) % 16 == 0 : number % 16 == 0;
+    add(tagged(kInt, width << 2 | divisible << 1 | (!overflow && number == 1)));
+  } else if (PyFloat_Check(value)) {
+    add(tagged(kFloat, 0));
+  } else if (value == Py_None) {
+    add(tagged(kNone, 0));
+  } else if (PyTuple_Check(value)) {
+    add(tagged(kTuple, static_cast<std::uint64_t>(PyTuple_GET_SIZE(value))));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) add_value(PyTuple_GET_ITEM(value, i));
+  } else {
+    cacheable_ = false;  // tensor descriptors, foreign tensors: Triton decides each time
+  }
+}
+
+struct Entry {
+  std::vector<std::uint64_t> key;
+  Launcher* launcher;        // owned
+  cu::CUfunction function;
+  PyObject* keep;            // owned: the compiled kernel and the objects whose identity is in the key
+};
+
+struct KernelState {
+  PyObject* compile;                  // (device, args tuple, kwargs dict) -> (Launcher, function, keep)
+  std::vector<PyObject*> names;       // interned, one a parameter
+  std::vector<PyObject*> defaults;    // null where there is none
+  std::vector<bool> constant;
+  std::unordered_multimap<std::uint64_t, Entry> entries;
+  // Call sites' keyword tuples, resolved: a parameter's index, or -1 for an option.
+  std::vector<std::pair<PyObject*, std::vector<int>>> call_sites;
+};
+
+struct Kernel {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  KernelState* state;
+};
+
+constexpr std::size_t kMaxParams = 128, kMaxEntries = 4096, kMaxCallSites = 64;
+
+const std::vector<int>& resolve_keywords(KernelState& state, PyObject* names) {
+  for (auto& [known, slots] : state.call_sites)
+    if (known == names) return slots;
+  if (state.call_sites.size() >= kMaxCallSites) {
+    for (auto& site : state.call_sites) Py_DECREF(site.first);
+    state.call_sites.clear();
+  }
+  std::vector<int> slots;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+    int slot = -1;
+    for (std::size_t p = 0; p < state.names.size(); ++p)
+      if (PyUnicode_Compare(state.names[p], PyTuple_GET_ITEM(names, i)) == 0) slot = static_cast<int>(p);
+    slots.push_back(slot);
+  }
+  return state.call_sites.emplace_back(Py_NewRef(names), std::move(slots)).second;
+}
+
+// A constant enters the key by value if it is a small number, else by identity (and is kept alive).
+void add_constant(Key& key, PyObject* value) {
+  if (PyLong_Check(value)) {
+    int overflow;
+    long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (!overflow) {
+      key.add(PyBool_Check(value) ? 2 : 1);
+      key.add(static_cast<std::uint64_t>(number));
+      return;
+    }
+  } else if (PyFloat_Check(value)) {
+    double number = PyFloat_AS_DOUBLE(value);
+    std::uint64_t bits;
+    std::memcpy(&bits, &number, 8);
+    key.add(3);
+    key.add(bits);
+    return;
+  }
+  key.add(4);
+  key.add(reinterpret_cast<std::uintptr_t>(value));
+}
+
+Grid parse_grid(PyObject* value) {
+  Grid grid;
+  if (PyTuple_Check(value)) {
+    Py_ssize_t count = PyTuple_GET_SIZE(value);
+    if (count < 1 || count > 3) fail(PyExc_ValueError, "a grid has one to three dimensions");
+    grid.x = grid_dim(PyTuple_GET_ITEM(value, 0));
+    if (count > 1) grid.y = grid_dim(PyTuple_GET_ITEM(value, 1));
+    if (count > 2) grid.z = grid_dim(PyTuple_GET_ITEM(value, 2));
+  } else {
+    grid.x = grid_dim(value);
+  }
+  return grid;
+}
+
+// Asks Python for the compiled kernel.  The entry owns what it holds.
+Entry compile(KernelState& state, int device, PyObject* const* values, PyObject* const* args,
+              Py_ssize_t positional, PyObject* names, const std::vector<int>* slots) {
+  std::size_t count = state.names.size();
+  PyObject* options = PyDict_New();
+  PyObject* bound = PyTuple_New(static_cast<Py_ssize_t>(count));
+  PyObject* kept = PyList_New(0);
+  PyObject* result = nullptr;
+  if (options && bound && kept) {
+    bool good = true;
+    for (std::size_t i = 0; i < count; ++i) {
+      PyTuple_SET_ITEM(bound, static_cast<Py_ssize_t>(i), Py_NewRef(values[i]));
+      if (state.constant[i]) good = good && PyList_Append(kept, values[i]) == 0;
+    }
+    for (std::size_t i = 0; names && i < slots->size(); ++i)
+      if ((*slots)[i] < 0) {
+        PyObject* value = args[positional + static_cast<Py_ssize_t>(i)];
+        good = good && PyDict_SetItem(options, PyTuple_GET_ITEM(names, i), value) == 0 &&
+               PyList_Append(kept, value) == 0;
+      }
+    if (good) result = PyObject_CallFunction(state.compile, "iOO", device, bound, options);
+  }
+  Py_XDECREF(options);
+  Py_XDECREF(bound);
+  Entry entry{};
+  PyObject *launcher = nullptr, *keep = nullptr;
+  unsigned long long function = 0;
+  bool parsed = result && PyArg_ParseTuple(result, "O!KO", launcher_type, &launcher, &function, &keep);
+  if (parsed) {
+    entry.launcher = reinterpret_cast<Launcher*>(Py_NewRef(launcher));
+    entry.function = reinterpret_cast<cu::CUfunction>(function);
+    entry.keep = Py_BuildValue("(OO)", keep, kept);
+  }
+  Py_XDECREF(kept);
+  Py_XDECREF(result);
+  if (!parsed) throw PythonError{};
+  return entry;
+}
+
+void release(Entry& entry) {
+  Py_XDECREF(reinterpret_cast<PyObject*>(entry.launcher));
+  Py_XDECREF(entry.keep);
+}
+
+// kernel(grid, *params, **params_and_options)
+PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    KernelState& state = *reinterpret_cast<Kernel*>(self)->state;
+    Py_ssize_t positional = PyVectorcall_NARGS(flags);
+    std::size_t count = state.names.size();
+    if (positional < 1 || static_cast<std::size_t>(positional - 1) > count)
+      fail(PyExc_TypeError, "a kernel takes its grid and at most " + std::to_string(count) +
+                                " positional arguments, got " + std::to_string(positional));
+    PyObject* values[kMaxParams];
+    for (std::size_t i = 0; i < count; ++i)
+      values[i] = static_cast<Py_ssize_t>(i) < positional - 1 ? args[i + 1] : state.defaults[i];
+    const std::vector<int>* slots = nullptr;
+    if (names) {
+      slots = &resolve_keywords(state, names);
+      for (std::size_t i = 0; i < slots->size(); ++i)
+        if (int slot = (*slots)[i]; slot >= 0) {
+          if (slot < positional - 1)
+            fail(PyExc_TypeError, std::string("got multiple values for argument '") +
+                                      PyUnicode_AsUTF8(state.names[slot]) + "'");
+          values[slot] = args[positional + static_cast<Py_ssize_t>(i)];
+        }
+    }
+    int device = -1;
+    Key key;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!values[i])
+        fail(PyExc_TypeError, std::string("missing argument '") +
+                                  PyUnicode_AsUTF8(state.names[i]) + "'");
+      if (state.constant[i]) {
+        add_constant(key, values[i]);
+      } else {
+        key.add_value(values[i]);
+        if (device < 0)
+          if (const Array* array = as_array(values[i])) device = array->device();
+      }
+    }
+    if (device < 0) device = current_device();
+    key.add(static_cast<std::uint64_t>(device));
+    for (std::size_t i = 0; names && i < slots->size(); ++i)
+      if ((*slots)[i] < 0) {
+        add_constant(key, PyTuple_GET_ITEM(names, i));
+        add_constant(key, args[positional + static_cast<Py_ssize_t>(i)]);
+      }
+    Grid grid = parse_grid(args[0]);
+    cu::CUstream stream = current_stream(device);
+    std::uint64_t hash = key.hash();
+    if (key.cacheable()) {
+      auto [first, last] = state.entries.equal_range(hash);
+      for (; first != last; ++first)
+        if (key == first->second.key) {
+          Launcher* launcher = first->second.launcher;
+          Py_INCREF(launcher);  // a hook may clear the table
+          cu::CUfunction function = first->second.function;
+          try {
+            launch(launcher, function, grid, stream, device, values);
+          } catch (...) {
+            Py_DECREF(launcher);
+            throw;
+          }
+          Py_DECREF(launcher);
+          Py_RETURN_NONE;
+        }
+    }
+    Entry entry = compile(state, device, values, args, positional, names, slots);
+    entry.key = key.words();
+    try {
+      launch(entry.launcher, entry.function, grid, stream, device, values);
+    } catch (...) {
+      release(entry);
+      throw;
+    }
+    if (!key.cacheable()) {
+      release(entry);
+      Py_RETURN_NONE;
+    }
+    if (state.entries.size() >= kMaxEntries) {
+      for (auto& known : state.entries) release(known.second);
+      state.entries.clear();
+    }
+    state.entries.emplace(hash, std::move(entry));
+    Py_RETURN_NONE;
+  });
+}
+
+// Kernel(compile, names, defaults, constants): defaults holds (True, value) or None a parameter.
+PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    PyObject *compile, *names, *defaults, *constants;
+    if (!PyArg_ParseTuple(args, "OO!O!O!", &compile, &PyTuple_Type, &names, &PyTuple_Type, &defaults,
+                          &PyTuple_Type, &constants))
+      throw PythonError{};
+    if (PyTuple_GET_SIZE(names) > static_cast<Py_ssize_t>(kMaxParams))
+      fail(PyExc_ValueError, "a kernel has at most 128 parameters");
+    auto state = std::make_unique<KernelState>();
+    state->compile = Py_NewRef(compile);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+      PyObject* entry = PyTuple_GET_ITEM(defaults, i);
+      state->names.push_back(Py_NewRef(PyTuple_GET_ITEM(names, i)));
+      state->defaults.push_back(entry == Py_None ? nullptr : Py_NewRef(PyTuple_GetItem(entry, 1)));
+      state->constant.push_back(PyObject_IsTrue(PyTuple_GET_ITEM(constants, i)) == 1);
+    }
+    auto* self = reinterpret_cast<Kernel*>(type->tp_alloc(type, 0));
+    if (!self) throw PythonError{};
+    self->vectorcall = kernel_call;
+    self->state = state.release();
+    return reinterpret_cast<PyObject*>(self);
+  });
+}
+
+void kernel_dealloc(PyObject* self) {
+  KernelState* state = reinterpret_cast<Kernel*>(self)->state;
+  PyTypeObject* type = Py_TYPE(self);
+  for (auto& entry : state->entries) release(entry.second);
+  for (auto& site : state->call_sites) Py_DECREF(site.first);
+  for (PyObject* name : state->names) Py_DECREF(name);
+  for (PyObject* value : state->defaults) Py_XDECREF(value);
+  Py_DECREF(state->compile);
+  delete state;
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* kernel_cache_size(PyObject* self, void*) {
+  return PyLong_FromSize_t(reinterpret_cast<Kernel*>(self)->state->entries.size());
+}
+
+PyMemberDef kernel_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Kernel, vectorcall), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyGetSetDef kernel_properties[] = {
+    {"cache_size", kernel_cache_size, nullptr, "how many launch keys are known", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot kernel_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(kernel_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(kernel_dealloc)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_members, kernel_members},
+    {Py_tp_getset, kernel_properties},
+    {Py_tp_doc, const_cast<char*>("A jit function that tritorch launches: kernel(grid, *args, **options).")},
+    {0, nullptr}};
+PyType_Spec kernel_spec = {"tritorch._C.Kernel", sizeof(Kernel), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, kernel_slots};
+
+}  // namespace
+
+bool add_launch_types(PyObject* module) {
+  launcher_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&launcher_spec));
+  PyObject* kernel_type = PyType_FromSpec(&kernel_spec);
+  return launcher_type && kernel_type &&
+         PyModule_AddObjectRef(module, "Launcher", reinterpret_cast<PyObject*>(launcher_type)) == 0 &&
+         PyModule_AddObjectRef(module, "Kernel", kernel_type) == 0;
+}
+
+}  // namespace tritorch
