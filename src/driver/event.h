@@ -1,0 +1,73 @@
+// Events: a move-only handle that is created on the device of its first record.
+#pragma once
+
+#include <utility>
+
+#include "driver/context.h"
+
+namespace tritorch {
+
+class Event {
+ public:
+  explicit Event(unsigned flags) : flags_(flags) {}
+  Event(Event&& other) noexcept
+      : flags_(other.flags_), device_(other.device_), handle_(std::exchange(other.handle_, nullptr)) {}
+  Event& operator=(Event&&) = delete;
+  ~Event() {
+    // Nothing here may throw, and a forked child must not touch its parent's handles.
+    if (handle_ && driver_loaded()) {
+      BlockingRegion region;
+      driver().cuEventDestroy(handle_);
+    }
+  }
+
+  void record(int device, cu::CUstream stream) {
+    create(device);
+    if (device != device_)
+      throw CudaError(cu::CUDA_ERROR_INVALID_HANDLE, "Event.record",
+                      "event device cuda:" + std::to_string(device_) +
+                          " does not match recording stream's device cuda:" + std::to_string(device));
+    DeviceScope scope(device);
+    DRIVE(cuEventRecord(handle_, stream));
+  }
+  void wait(int device, cu::CUstream stream) const {
+    if (!handle_) return;
+    DeviceScope scope(device);
+    DRIVE(cuStreamWaitEvent(stream, handle_, 0));
+  }
+  bool query() const {
+    if (!handle_) return true;
+    cu::CUresult result;
+    {
+      BlockingRegion region;
+      result = driver().cuEventQuery(handle_);
+    }
+    if (result == cu::CUDA_ERROR_NOT_READY) return false;
+    check(result, "cuEventQuery(event)");
+    return true;
+  }
+  void synchronize() const {
+    if (handle_) DRIVE(cuEventSynchronize(handle_));
+  }
+  float elapsed_time(const Event& end) const {
+    float milliseconds = 0;
+    DRIVE(cuEventElapsedTime(&milliseconds, handle_, end.handle_));
+    return milliseconds;
+  }
+  unsigned flags() const { return flags_; }
+  int device() const { return device_; }  // -1 before the first record
+  cu::CUevent handle() const { return handle_; }
+
+ private:
+  void create(int device) {
+    if (handle_) return;
+    DeviceScope scope(device);
+    DRIVE(cuEventCreate(&handle_, flags_));
+    device_ = device;
+  }
+  unsigned flags_;
+  int device_ = -1;
+  cu::CUevent handle_ = nullptr;
+};
+
+}  // namespace tritorch

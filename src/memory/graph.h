@@ -1,0 +1,38 @@
+// Capturing a stream's work into a graph whose memory comes from a private pool, and replaying it.
+#pragma once
+
+#include <string>
+
+#include "memory/allocator.h"
+
+namespace tritorch {
+
+class Graph {
+ public:
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  ~Graph();
+
+  // `pool`: a pool to share (0: a new one).
+  void capture_begin(int device, cu::CUstream stream, memory::PoolId pool, int mode);
+  void capture_end();
+  void instantiate();
+  void replay(cu::CUstream stream);
+  void reset();
+  memory::PoolId pool() const { return pool_; }
+  std::size_t node_count() const;
+  void debug_dump(const std::string& path) const;
+  void keep_graph(bool keep) { keep_ = keep; }
+  int device() const { return device_; }
+
+ private:
+  void release() noexcept;
+  int device_ = 0;
+  cu::CUstream stream_ = nullptr;
+  memory::PoolId pool_ = 0;
+  bool capturing_ = false, keep_ = false;
+  cu::CUgraph graph_ = nullptr;
+  cu::CUgraphExec exec_ = nullptr;
+};
+
+}  // namespace tritorch
