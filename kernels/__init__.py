@@ -1,0 +1,1 @@
+"""Every GPU kernel of tritorch, in Triton, one family a file."""

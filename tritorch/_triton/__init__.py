@@ -1,0 +1,61 @@
+"""Triton without torch: the driver it uses, our own launches, and kernels on the simulated device.
+
+Nothing here imports Triton until a kernel is needed or the user imports it.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+_TARGET = "triton.runtime.driver"
+
+
+class _AfterImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Makes tritorch's driver Triton's active one as soon as Triton's driver module is loaded.
+
+    It has to come before Triton probes: that would look for torch, compile C, or call cuInit in a
+    process that may fork later.
+    """
+
+    def __init__(self) -> None:
+        self._inner: importlib.abc.Loader | None = None
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != _TARGET:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        self._inner, spec.loader = spec.loader, self
+        return spec
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        assert self._inner is not None
+        return self._inner.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert self._inner is not None
+        self._inner.exec_module(module)
+        sys.meta_path.remove(self)
+        _activate(module)
+
+
+def _activate(module: ModuleType) -> None:
+    from tritorch._triton.driver import TritorchDriver
+
+    if module.driver._active is None:
+        module.driver.set_active(TritorchDriver())
+
+
+def install() -> None:
+    """Called once, when tritorch is imported."""
+    if _TARGET in sys.modules:
+        _activate(sys.modules[_TARGET])
+    else:
+        sys.meta_path.insert(0, _AfterImport())

@@ -1,0 +1,174 @@
+"""The driver that Triton uses: devices, streams, loading and launching come from `_C`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+
+from tritorch import _C
+
+
+class _Utils:
+    """What Triton expects under `driver.utils`."""
+
+    load_binary = staticmethod(_C.load_binary)
+    unload_module = staticmethod(_C.unload_module)
+    set_printf_fifo_size = staticmethod(_C.set_printf_fifo_size)
+    cuOccupancyMaxActiveClusters = staticmethod(_C.max_active_clusters)
+    get_current_device = staticmethod(_C.current_device)
+    set_current_device = staticmethod(_C.set_device)
+
+    @staticmethod
+    def get_default_stream(device: int) -> int:
+        return _C.current_stream(device)
+
+    @staticmethod
+    def is_stream_capturing(stream: int) -> bool:
+        return _C.stream_capture_id(_C.current_device(), stream) != 0
+
+    @staticmethod
+    def get_device_capability(device: int) -> tuple[int, int]:
+        properties = _C.device_properties(device)
+        return properties["major"], properties["minor"]
+
+    @staticmethod
+    def get_device_properties(device: int) -> dict[str, int]:
+        properties = _C.device_properties(device)
+        return {
+            "max_shared_mem": properties["shared_memory_per_block_optin"],
+            "max_num_regs": properties["regs_per_multiprocessor"],
+            "multiprocessor_count": properties["multi_processor_count"],
+            "warpSize": properties["warp_size"],
+            "sm_clock_rate": properties["clock_rate"],
+            "mem_clock_rate": properties["memory_clock_rate"],
+            "mem_bus_width": properties["memory_bus_width"],
+        }
+
+    @staticmethod
+    def fill_tma_descriptor_tiled(
+        address: int,
+        swizzle: int,
+        elem_size: int,
+        elem_type: int,
+        block_size: list[int],
+        shape: list[int],
+        strides: list[int],
+        padding: int,
+    ) -> bytes:
+        return _C.encode_tensor_map(
+            address, swizzle, elem_size, elem_type, block_size, shape, strides, bool(padding)
+        )
+
+    fill_tma_descriptor = fill_tma_descriptor_tiled
+
+
+@functools.cache
+def _has_rounding_flag() -> bool:
+    """Triton 3.9's descriptors carry round_f32_to_tf32, and its kernels take it; 3.6's do not."""
+    import dataclasses
+
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    return any(field.name == "round_f32_to_tf32" for field in dataclasses.fields(TensorDescriptor))
+
+
+def allocate_scratch(size: int, alignment: int, stream: int, zeroed: bool) -> Any:
+    """Memory that a compiled kernel asked for: from the user's allocator if one is set, else ours."""
+    from triton.runtime import _allocation
+
+    chosen = _allocation._profile_allocator if zeroed else _allocation._allocator
+    allocator = chosen.get()
+    if not isinstance(allocator, _allocation.NullAllocator):
+        return allocator(size, alignment, stream)
+    array = _C.allocate_bytes(size, _C.current_device(), stream)
+    if zeroed:
+        _C.fill_dense(array, b"\0", stream)
+    return array
+
+
+def make_launcher(source: Any, metadata: Any) -> _C.Launcher:
+    """The launch plan of a compiled kernel; what Triton calls `launcher_cls`."""
+    flag = _has_rounding_flag()
+    return _C.Launcher(
+        signature=tuple(source.signature.values()),
+        num_warps=metadata.num_warps,
+        num_ctas=getattr(metadata, "num_ctas", 1),
+        shared=metadata.shared,
+        cooperative=bool(metadata.launch_cooperative_grid),
+        dependent=bool(metadata.launch_pdl),
+        scratch=(metadata.global_scratch_size, metadata.global_scratch_align),
+        profile=(metadata.profile_scratch_size, metadata.profile_scratch_align),
+        meta=getattr(metadata, "tensordesc_meta", None),
+        has_rounding_flag=flag,
+        pads_fp4_shape=not flag,
+        allocate_scratch=allocate_scratch,
+    )
+
+
+class TritorchDriver(DriverBase):
+    """Stands where Triton's CudaDriver would, without torch, a C compiler or a probe."""
+
+    launcher_cls = staticmethod(make_launcher)
+
+    def __init__(self) -> None:
+        self.utils = _Utils()
+        self.get_current_stream = _C.current_stream
+        self.set_current_device = _C.set_device
+        self.get_device_capability = _Utils.get_device_capability
+
+    @classmethod
+    def is_active(cls) -> bool:
+        return _C.device_count() > 0
+
+    def get_current_device(self) -> int:
+        _C.load_driver()  # one clear sentence when there is no GPU
+        if _C.is_simulated():
+            from tritorch._triton import interpret
+
+            interpret.take_over_launches()
+        # Every later call goes straight to the native function.
+        self.get_current_device = _C.current_device  # type: ignore[method-assign]
+        return _C.current_device()
+
+    def get_current_target(self) -> GPUTarget:
+        major, minor = self.get_device_capability(self.get_current_device())
+        return GPUTarget("cuda", major * 10 + minor, 32)
+
+    def get_active_torch_device(self) -> Any:
+        from tritorch.core.device import device
+
+        return device("cuda", self.get_current_device())
+
+    def get_device_interface(self) -> Any:
+        import tritorch.cuda
+
+        return tritorch.cuda
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        from tritorch.utils.benchmark import do_bench
+
+        return do_bench
+
+    def get_empty_cache_for_benchmark(self) -> _C.Array:
+        import tritorch.cuda
+        from tritorch.core.dtype import int32
+
+        return tritorch.cuda.empty((64 * 1024 * 1024,), dtype=int32)
+
+    def clear_cache(self, cache: _C.Array) -> None:
+        cache.zero_()
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        from triton.backends.nvidia.driver import ty_to_cpp
+
+        return ty_to_cpp(ty)
+
+    def allocate_default_profile_scratch(self, size: int, alignment: int, stream: int) -> _C.Array:
+        return allocate_scratch(size, alignment, stream, True)
+
+    def assemble_tensormap_to_arg(self, tensormaps_info: Any, args: Any) -> Any:
+        return args
