@@ -1,0 +1,199 @@
+"""CUDA, as in torch.cuda: devices, streams, events, memory and graphs.
+
+Nothing here touches the driver before it is needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritorch import _C
+from tritorch._C import CudaError, CudaUnavailableError, OutOfMemoryError
+from tritorch.core.device import cuda_index
+
+from tritorch.cuda import memory, simulator
+from tritorch.cuda._arrays import (
+    empty,
+    empty_pinned,
+    from_cuda_array_interface,
+    from_dlpack,
+    from_numpy,
+    zeros,
+)
+from tritorch.cuda.graphs import (
+    CUDAGraph,
+    MemPool,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    use_mem_pool,
+)
+from tritorch.cuda.memory import (
+    SanitizerError,
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    check_memory,
+    empty_cache,
+    get_allocator_backend,
+    get_per_process_memory_fraction,
+    host_memory_stats,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from tritorch.cuda.streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    get_stream_from_external,
+    set_stream,
+    stream,
+)
+
+Array = _C.Array
+
+
+def is_available() -> bool:
+    """Whether there is a GPU (or a simulated one) that tritorch can use."""
+    return _C.device_count() > 0
+
+
+def device_count() -> int:
+    """How many GPUs there are; 0 without a driver."""
+    return _C.device_count()
+
+
+def why_unavailable() -> str:
+    """What is missing for is_available() to be true, and the fix; empty if nothing is."""
+    return _C.why_unavailable()
+
+
+def init() -> None:
+    """Loads the driver now; otherwise it is loaded at first use."""
+    _C.load_driver()
+
+
+def is_initialized() -> bool:
+    """Whether the driver is loaded in this process."""
+    return _C.driver_loaded()
+
+
+def is_simulated() -> bool:
+    """Whether CUDA is the simulated device."""
+    return _C.is_simulated()
+
+
+def current_device() -> int:
+    """The index of the current device of this thread."""
+    _C.load_driver()
+    return _C.current_device()
+
+
+def set_device(device: Any) -> None:
+    """Makes a device the current one of this thread; a negative index does nothing."""
+    index = device if isinstance(device, int) else cuda_index(device)
+    if index >= 0:
+        _C.set_device(index)
+
+
+class device:
+    """`with device(1):` makes that device current; None or a negative index does nothing."""
+
+    def __init__(self, device: Any) -> None:
+        negative = isinstance(device, int) and device < 0
+        self.idx = -1 if device is None or negative else cuda_index(device)
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        if self.idx >= 0:
+            self.prev_idx = _C.current_device()
+            _C.set_device(self.idx)
+
+    def __exit__(self, *exception: Any) -> None:
+        if self.idx >= 0:
+            _C.set_device(self.prev_idx)
+
+
+class device_of(device):
+    """`with device_of(x):` makes the device of x current, if x is on a GPU."""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(getattr(obj, "device_index", -1))
+
+
+class _DeviceProperties:
+    """What the driver says of a device."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.__dict__.update(values)
+
+    def __repr__(self) -> str:
+        v = self.__dict__
+        return (
+            f"_CudaDeviceProperties(name='{v['name']}', major={v['major']}, minor={v['minor']}, "
+            f"total_memory={v['total_memory'] // 2**20}MB, "
+            f"multi_processor_count={v['multi_processor_count']}, uuid={v['uuid']}, "
+            f"L2_cache_size={v['L2_cache_size'] // 2**20}MB)"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+def get_device_properties(device: Any = None) -> Any:
+    """Name, capability, memory and limits of a device."""
+    return _DeviceProperties(_C.device_properties(cuda_index(device)))
+
+
+def get_device_name(device: Any = None) -> str:
+    """The device's name."""
+    return _C.device_properties(cuda_index(device))["name"]
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """The major and minor compute capability."""
+    properties = _C.device_properties(cuda_index(device))
+    return properties["major"], properties["minor"]
+
+
+def get_arch_list() -> list[str]:
+    """The architectures that kernels are tested to compile for; Triton compiles for the others too."""
+    return ["sm_80", "sm_90", "sm_100"] if is_available() else []
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Whether one GPU can read another's memory directly."""
+    here, there = cuda_index(device), cuda_index(peer_device)
+    for index in (here, there):
+        if not 0 <= index < _C.device_count():
+            raise AssertionError(f"Invalid device id {index}")
+    return _C.can_access_peer(here, there)
+
+
+def synchronize(device: Any = None) -> None:
+    """Waits for all work on a device."""
+    index = cuda_index(device)
+    _C.synchronize(index)
+    memory.raise_sanitizer_reports(index)
+
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether bfloat16 has hardware support (sm_80 and later) or, by default, works at all."""
+    return is_available() and (including_emulation or get_device_capability()[0] >= 8)
