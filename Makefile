@@ -1,0 +1,102 @@
+# `make demo` and `make test` do everything on a fresh machine: each makes .venv, installs what is
+# needed (this package too) and runs.  A second call is quick: stamp files say what is done.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+CUDA_INCLUDE ?=
+
+# The package is installed editable, so a changed Python file needs no new install; a changed C++
+# file, or a Python file that came or went, does.
+NATIVE  := CMakeLists.txt pyproject.toml $(shell find src -type f \( -name '*.cpp' -o -name '*.h' \))
+MODULES := $(shell find tritorch kernels \( -name '*.py' -o -name '*.pyi' \) | LC_ALL=C sort)
+CPP     := $(shell find src tests/cpp bench/cpp \( -name '*.cpp' -o -name '*.h' \) 2>/dev/null)
+
+.PHONY: help demo test lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/.package  ## install into .venv and run the demo
+	$(BIN)/python -m tritorch demo
+
+test: $(VENV)/.package $(VENV)/.test-tools  ## install into .venv and run every test
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev-tools  ## ruff, mypy on the public package, clang-format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(CPP)
+
+format: $(VENV)/.dev-tools  ## rewrite the sources as lint wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
+
+bench: $(VENV)/.package  ## what the host pays: import, launch, allocation
+	$(BIN)/python bench/host_overhead.py
+
+cpp-test: build/cpp/.built  ## the C++ tests
+	$(call run-cpp,build/cpp,)
+
+cpp-asan: build/asan/.built  ## the C++ tests under AddressSanitizer and UBSan
+	$(call run-cpp,build/asan,)
+
+cpp-tsan: build/tsan/.built  ## the threaded C++ tests under ThreadSanitizer
+	$(call run-cpp,build/tsan,-R _stress)
+
+package: $(VENV)/.dev-tools  ## an sdist, and a wheel built from it, in dist/
+	rm -rf dist && $(BIN)/python -m build --outdir dist .
+
+clean:  ## remove what make made
+	rm -rf build dist $(VENV) .mypy_cache .ruff_cache .pytest_cache
+
+# -- the environment -------------------------------------------------------------------------------
+
+PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+$(VENV)/.venv:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tritorch needs Python 3.11 or later: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# Build tools live in .venv, so that rebuilding is incremental and asks no index.
+$(VENV)/.build-tools: $(VENV)/.venv pyproject.toml
+	$(PIP) install 'scikit-build-core>=0.10' 'nanobind>=2.0' cmake ninja
+	touch $@
+
+$(VENV)/.modules: FORCE | $(VENV)/.venv
+	@echo '$(MODULES)' | cmp -s - $@ || echo '$(MODULES)' > $@
+
+$(VENV)/.package: $(VENV)/.build-tools $(VENV)/.modules $(NATIVE)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation -C build-dir=build/module -e .
+	touch $@
+
+$(VENV)/.test-tools: $(VENV)/.venv pyproject.toml
+	$(PIP) install $$($(call extra,test))
+	touch $@
+
+$(VENV)/.dev-tools: $(VENV)/.package $(VENV)/.test-tools
+	$(PIP) install $$($(call extra,dev))
+	touch $@
+
+# The requirements of one extra, read from pyproject.toml.
+extra = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$(1)"])'
+
+# -- C++ -------------------------------------------------------------------------------------------
+
+sanitizer-asan := address
+sanitizer-tsan := thread
+
+build/%/.built: $(VENV)/.build-tools FORCE
+	@PATH="$(CURDIR)/$(BIN):$$PATH" && \
+	cmake -S . -B build/$* -G Ninja -Wno-dev -DTRITORCH_CPP_TESTS=ON -DTRITORCH_SANITIZE=$(sanitizer-$*) \
+	  -DTRITORCH_CUDA_INCLUDE=$(CUDA_INCLUDE) > build/$*.log || { cat build/$*.log; exit 1; } && \
+	cmake --build build/$* -j $(JOBS)
+
+define run-cpp
+PATH="$(CURDIR)/$(BIN):$$PATH" UBSAN_OPTIONS=print_stacktrace=1 \
+  ctest --test-dir $(1) --output-on-failure --no-tests=error $(2)
+endef
