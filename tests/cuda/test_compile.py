@@ -1,0 +1,97 @@
+"""Every kernel compiles for sm_80, sm_90 and sm_100, without a GPU."""
+
+import importlib
+import itertools
+import pathlib
+
+import pytest
+
+pytestmark = pytest.mark.compile
+
+triton = pytest.importorskip("triton")
+
+from triton.backends.compiler import GPUTarget  # noqa: E402
+from triton.compiler import ASTSource  # noqa: E402
+
+import tritorch.kernels  # noqa: E402
+
+TARGETS = (80, 90, 100)
+
+# For each kernel the variants to compile: (types of the arguments, constants).
+STRIDED = [
+    (
+        {"x_ptr": f"*{x}", "y_ptr": f"*{y}", "n_elements": size,
+         "shape": (size,) * ndim, "x_strides": (size,) * ndim, "y_strides": (size,) * ndim},
+        {"NDIM": ndim, "WIDE": wide, "BLOCK": 1024},
+    )
+    for (x, y), ndim, (size, wide) in itertools.product(
+        [("i8", "i8"), ("i64", "i64"), ("fp32", "bf16"), ("fp8e4nv", "fp32"), ("i32", "i1")],
+        [1, 4],
+        [("i32", False), ("i64", True)],
+    )
+]  # fmt: skip
+VARIANTS = {
+    ("copy", "copy_strided"): STRIDED,
+    ("copy", "copy_transposed"): [
+        (
+            {"x_ptr": f"*{kind}", "y_ptr": f"*{kind}"}
+            | dict.fromkeys(
+                ("n_rows", "n_cols", "x_col_stride", "y_row_stride", "x_batch_stride",
+                 "y_batch_stride"), size),
+            {"WIDE": wide, "BLOCK_ROWS": 32, "BLOCK_COLS": 32},
+        )
+        for kind in ("i8", "i16", "i32", "i64")
+        for size, wide in (("i32", False), ("i64", True))
+    ],
+    ("copy", "fill"): [
+        ({"y_ptr": "*i64", "n_elements": size, "value": "i64"}, {"WIDE": wide, "BLOCK": 1024})
+        for size, wide in (("i32", False), ("i64", True))
+    ],
+}  # fmt: skip
+
+
+def all_kernels():
+    """Every jit function that is launched (device functions have no pointers among their names)."""
+    folder = pathlib.Path(tritorch.kernels.__path__[0])
+    for path in sorted(folder.glob("*.py")):
+        module = importlib.import_module(f"tritorch.kernels.{path.stem}")
+        for name, value in vars(module).items():
+            if isinstance(value, triton.JITFunction) and any(
+                argument.endswith("_ptr") for argument in value.arg_names
+            ):
+                yield path.stem, name
+
+
+def compile_for(target, family, name, types, constants):
+    function = getattr(importlib.import_module(f"tritorch.kernels.{family}"), name)
+    signature = {
+        argument: types.get(argument, "constexpr") for argument in function.arg_names
+    }
+    values = {(function.arg_names.index(key),): value for key, value in constants.items()}
+    # As at run time: 16-byte aligned pointers.
+    aligned = {
+        (i,): [["tt.divisibility", 16]]
+        for i, argument in enumerate(function.arg_names)
+        if argument.endswith("_ptr")
+    }
+    source = ASTSource(function, signature, values, aligned)
+    return triton.compile(source, target=GPUTarget("cuda", target, 32))
+
+
+def test_every_kernel_has_variants():
+    assert set(all_kernels()) == set(VARIANTS)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("family", "name"), sorted(VARIANTS))
+def test_compiles(target, family, name):
+    for types, constants in VARIANTS[family, name]:
+        compiled = compile_for(target, family, name, types, constants)
+        assert compiled.asm["cubin"].startswith(b"\x7fELF")
+        assert f".target sm_{target}" in compiled.asm["ptx"]
+
+
+def test_dense_copies_use_wide_accesses():
+    types, constants = {"y_ptr": "*i64", "n_elements": "i32", "value": "i64"}, {"WIDE": False, "BLOCK": 1024}
+    ptx = compile_for(90, "copy", "fill", types, constants).asm["ptx"]
+    assert "st.global.v2.b64" in ptx
