@@ -30,12 +30,13 @@ def copy_strided(
     rest = offsets
     x_offsets = tl.zeros_like(offsets)
     y_offsets = tl.zeros_like(offsets)
-    for i in tl.static_range(NDIM):
-        dim: tl.constexpr = NDIM - 1 - i
-        index = rest % shape[dim] if dim > 0 else rest
-        rest = rest // shape[dim]
-        x_offsets += index * x_strides[dim]
-        y_offsets += index * y_strides[dim]
+    for i in tl.static_range(NDIM - 1):  # innermost first
+        index = rest % shape[NDIM - 1 - i]
+        rest = rest // shape[NDIM - 1 - i]
+        x_offsets += index * x_strides[NDIM - 1 - i]
+        y_offsets += index * y_strides[NDIM - 1 - i]
+    x_offsets += rest * x_strides[0]
+    y_offsets += rest * y_strides[0]
     x = tl.load(x_ptr + x_offsets, mask=mask)
     tl.store(y_ptr + y_offsets, x.to(y_ptr.dtype.element_ty), mask=mask)
 

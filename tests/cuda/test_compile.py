@@ -25,7 +25,8 @@ STRIDED = [
         {"NDIM": ndim, "WIDE": wide, "BLOCK": 1024},
     )
     for (x, y), ndim, (size, wide) in itertools.product(
-        [("i8", "i8"), ("i64", "i64"), ("fp32", "bf16"), ("fp8e4nv", "fp32"), ("i32", "i1")],
+        [("i8", "i8"), ("i64", "i64"), ("fp32", "bf16"), ("fp8e4nv", "fp32"), ("fp32", "fp8e5"),
+         ("i32", "i1")],
         [1, 4],
         [("i32", False), ("i64", True)],
     )
@@ -86,6 +87,8 @@ def test_every_kernel_has_variants():
 @pytest.mark.parametrize(("family", "name"), sorted(VARIANTS))
 def test_compiles(target, family, name):
     for types, constants in VARIANTS[family, name]:
+        if target < 89 and "*fp8e4nv" in types.values():
+            continue  # sm_80 has no conversions of this type, and Triton no emulation
         compiled = compile_for(target, family, name, types, constants)
         assert compiled.asm["cubin"].startswith(b"\x7fELF")
         assert f".target sm_{target}" in compiled.asm["ptx"]
