@@ -42,28 +42,31 @@ class EventQueues {
  public:
   explicit EventQueues(const cu::Driver& driver) : driver_(driver) {}
   ~EventQueues() {
-    for (cu::CUevent event : idle_) (void)driver_.cuEventDestroy(event);
-    for (Queue& queue : queues_)
+    for (Queue& queue : queues_) {
+      for (cu::CUevent event : queue.idle) (void)driver_.cuEventDestroy(event);
       for (Entry& entry : queue.entries) (void)driver_.cuEventDestroy(entry.event);
+    }
   }
   EventQueues(const EventQueues&) = delete;
 
   bool empty() const { return pending_ == 0; }
 
-  // `owner` waits for what `stream` has been given so far.
-  cu::CUresult record(cu::CUstream stream, T* owner) {
+  // `owner` waits for what `stream` has been given so far.  An event serves one context only, so an
+  // owner that deals with several names the one that is current, which is the stream's.
+  cu::CUresult record(cu::CUstream stream, T* owner, cu::CUcontext context = nullptr) {
+    Queue& queue = queue_of(stream, context);
     cu::CUevent event = nullptr;
-    if (!idle_.empty()) {
-      event = idle_.back();
-      idle_.pop_back();
+    if (!queue.idle.empty()) {
+      event = queue.idle.back();
+      queue.idle.pop_back();
     } else if (auto code = driver_.cuEventCreate(&event, cu::CU_EVENT_DISABLE_TIMING)) {
       return code;
     }
     if (auto code = driver_.cuEventRecord(event, stream)) {
-      idle_.push_back(event);
+      queue.idle.push_back(event);
       return code;
     }
-    queue_of(stream).entries.push_back({event, owner});
+    queue.entries.push_back({event, owner});
     ++pending_;
     return cu::CUDA_SUCCESS;
   }
@@ -85,13 +88,15 @@ class EventQueues {
   };
   struct Queue {
     cu::CUstream stream;
+    cu::CUcontext context;
     std::deque<Entry> entries;
+    std::vector<cu::CUevent> idle;
   };
 
-  Queue& queue_of(cu::CUstream stream) {
+  Queue& queue_of(cu::CUstream stream, cu::CUcontext context) {
     for (Queue& queue : queues_)
-      if (queue.stream == stream) return queue;
-    return queues_.emplace_back(Queue{stream, {}});
+      if (queue.stream == stream && queue.context == context) return queue;
+    return queues_.emplace_back(Queue{stream, context, {}, {}});
   }
 
   template <class Done, class Ask>
@@ -103,7 +108,7 @@ class EventQueues {
         if (code == cu::CUDA_ERROR_NOT_READY) break;
         if (code != cu::CUDA_SUCCESS) return code;
         queue.entries.pop_front();
-        idle_.push_back(entry.event);
+        queue.idle.push_back(entry.event);
         --pending_;
         done(entry.owner);
       }
@@ -114,7 +119,6 @@ class EventQueues {
   const cu::Driver& driver_;
   std::size_t pending_ = 0;
   std::vector<Queue> queues_;
-  std::vector<cu::CUevent> idle_;
 };
 
 }  // namespace tritorch::memory
