@@ -90,42 +90,42 @@ inline int run_all(int argc, char** argv) {
 
 }  // namespace tritorch::testing
 
-#define TEST(name)                                                              \
-  static void test_##name();                                                    \
+#define TEST(name)                                                                \
+  static void test_##name();                                                      \
   static const ::tritorch::testing::Register register_##name(#name, test_##name); \
   static void test_##name()
 
-#define CHECK(condition)                                                        \
-  do {                                                                          \
+#define CHECK(condition)                                                         \
+  do {                                                                           \
     if (!(condition)) ::tritorch::testing::fail(__FILE__, __LINE__, #condition); \
   } while (0)
 
-#define CHECK_EQ(actual, expected)                                                          \
-  do {                                                                                      \
-    const auto& check_actual = (actual);                                                    \
-    const auto& check_expected = (expected);                                                \
-    if (!::tritorch::testing::equal(check_actual, check_expected))                          \
-      ::tritorch::testing::fail(                                                            \
-          __FILE__, __LINE__,                                                               \
+#define CHECK_EQ(actual, expected)                                                             \
+  do {                                                                                         \
+    const auto& check_actual = (actual);                                                       \
+    const auto& check_expected = (expected);                                                   \
+    if (!::tritorch::testing::equal(check_actual, check_expected))                             \
+      ::tritorch::testing::fail(                                                               \
+          __FILE__, __LINE__,                                                                  \
           std::string(#actual) + " is " + ::tritorch::testing::show(check_actual) + ", not " + \
-              ::tritorch::testing::show(check_expected) + " (" #expected ")");              \
+              ::tritorch::testing::show(check_expected) + " (" #expected ")");                 \
   } while (0)
 
 // The expression throws `Type` and its text contains `part` ("" accepts any).
-#define CHECK_THROWS_WITH(expression, Type, part)                                              \
-  do {                                                                                         \
-    bool check_threw = false;                                                                  \
-    try {                                                                                      \
-      (void)(expression);                                                                      \
-    } catch (const Type& check_error) {                                                        \
-      check_threw = true;                                                                      \
-      if (std::string(check_error.what()).find(part) == std::string::npos)                     \
-        ::tritorch::testing::fail(__FILE__, __LINE__,                                          \
-                                  std::string(#expression " threw \"") + check_error.what() +  \
-                                      "\", without \"" + std::string(part) + "\"");            \
-    }                                                                                          \
-    if (!check_threw)                                                                          \
-      ::tritorch::testing::fail(__FILE__, __LINE__, #expression " did not throw " #Type);      \
+#define CHECK_THROWS_WITH(expression, Type, part)                                             \
+  do {                                                                                        \
+    bool check_threw = false;                                                                 \
+    try {                                                                                     \
+      (void)(expression);                                                                     \
+    } catch (const Type& check_error) {                                                       \
+      check_threw = true;                                                                     \
+      if (std::string(check_error.what()).find(part) == std::string::npos)                    \
+        ::tritorch::testing::fail(__FILE__, __LINE__,                                         \
+                                  std::string(#expression " threw \"") + check_error.what() + \
+                                      "\", without \"" + std::string(part) + "\"");           \
+    }                                                                                         \
+    if (!check_threw)                                                                         \
+      ::tritorch::testing::fail(__FILE__, __LINE__, #expression " did not throw " #Type);     \
   } while (0)
 
 #define CHECK_THROWS(expression, Type) CHECK_THROWS_WITH(expression, Type, "")
