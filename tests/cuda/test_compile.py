@@ -69,11 +69,11 @@ def compile_for(target, family, name, types, constants):
         argument: types.get(argument, "constexpr") for argument in function.arg_names
     }
     values = {(function.arg_names.index(key),): value for key, value in constants.items()}
-    # As at run time: 16-byte aligned pointers.
+    # As at run time with large arrays: aligned pointers, sizes that are multiples of 16.
     aligned = {
         (i,): [["tt.divisibility", 16]]
         for i, argument in enumerate(function.arg_names)
-        if argument.endswith("_ptr")
+        if argument.endswith("_ptr") or argument == "n_elements"
     }
     source = ASTSource(function, signature, values, aligned)
     return triton.compile(source, target=GPUTarget("cuda", target, 32))

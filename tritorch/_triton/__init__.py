@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -55,6 +56,8 @@ def _activate(module: ModuleType) -> None:
 
 def install() -> None:
     """Called once, when tritorch is imported."""
+    # What Triton 3.9 does, without its warning that 3.10 will not.
+    os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     if _TARGET in sys.modules:
         _activate(sys.modules[_TARGET])
     else:
