@@ -6,18 +6,6 @@
 #include "driver/table.h"
 
 namespace tritorch::cu {
-namespace {
-
-bool resolve(void* library, const char* symbol, bool required, void** to, std::string& problem) {
-  *to = dlsym(library, symbol);
-  if (*to || !required) return true;
-  problem = std::string("the NVIDIA driver has no ") + symbol +
-            ": it is too old; tritorch needs CUDA 12.0, which is driver 525 or newer";
-  return false;
-}
-
-}  // namespace
-
 bool load_real_driver(Driver& table, std::string& problem) {
   const char* path = std::getenv("TRITORCH_LIBCUDA");
   if (path && !*path) path = nullptr;
@@ -32,16 +20,27 @@ bool load_real_driver(Driver& table, std::string& problem) {
     return false;
   }
   Driver found;
-#define TRITORCH_REQUIRED(field, symbol, params)                                        \
-  if (!resolve(library, symbol, true, reinterpret_cast<void**>(&found.field), problem)) \
-    return false;
+  std::string missing;
 #define TRITORCH_OPTIONAL(field, symbol, params) \
-  resolve(library, symbol, false, reinterpret_cast<void**>(&found.field), problem);
+  found.field = reinterpret_cast<decltype(found.field)>(dlsym(library, symbol));
+#define TRITORCH_REQUIRED(field, symbol, params) \
+  TRITORCH_OPTIONAL(field, symbol, params)       \
+  if (!found.field && missing.empty()) missing = symbol;
   TRITORCH_DRIVER_FUNCTIONS(TRITORCH_REQUIRED, TRITORCH_OPTIONAL)
 #undef TRITORCH_REQUIRED
 #undef TRITORCH_OPTIONAL
-  table = found;
-  return true;
+  if (missing.empty()) {
+    table = found;
+    return true;
+  }
+  int version = 0;
+  if (found.cuDriverGetVersion) found.cuDriverGetVersion(&version);
+  problem = "the NVIDIA driver is too old for tritorch: it has no " + missing;
+  if (version)
+    problem += " (it supports CUDA " + std::to_string(version / 1000) + "." +
+               std::to_string(version % 1000 / 10) + ")";
+  problem += "; install driver 525 (CUDA 12.0) or newer";
+  return false;
 }
 
 }  // namespace tritorch::cu

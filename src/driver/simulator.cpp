@@ -42,7 +42,8 @@ void arm(Call call, std::uint64_t nth, CUresult code) {
 void apply(SimulatorOptions options) {
   State& s = state();
   if (options.fail_alloc) arm(Call::alloc, options.fail_alloc, CUDA_ERROR_OUT_OF_MEMORY);
-  if (options.fail_launch) arm(Call::launch, options.fail_launch, CUDA_ERROR_LAUNCH_FAILED);
+  if (options.fail_launch)
+    arm(Call::launch, options.fail_launch, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
   if (options.fail_copy) arm(Call::copy, options.fail_copy, CUDA_ERROR_UNKNOWN);
   options.fail_alloc = options.fail_launch = options.fail_copy = 0;
   s.options = options;
@@ -143,10 +144,15 @@ State& state() {
   return the_state;
 }
 
-World::World(const SimulatorOptions& options) : devices(static_cast<std::size_t>(options.devices)) {
+World::World(const SimulatorOptions& options) {
   memory.set_poison(options.poison);
-  for (int device = 0; device < options.devices; ++device) {
-    Device& made = devices[static_cast<std::size_t>(device)];
+  add_devices(options.devices);
+}
+
+void World::add_devices(int count) {
+  while (devices.size() < static_cast<std::size_t>(count)) {
+    const int device = static_cast<int>(devices.size());
+    Device& made = devices.emplace_back();
     made.legacy = make_stream(*this, device);
     made.legacy->legacy = true;
     made.per_thread = make_stream(*this, device);
@@ -656,11 +662,18 @@ void cuStreamCreateWithPriority(CUstream* handle, unsigned flags, int priority) 
 }
 
 void cuStreamDestroy(CUstream handle) {
+  std::shared_ptr<Graph> captured, dropped;
   Lock lock(state().mutex);
   const auto stream = state().world->streams.take(handle);
   Device& device = device_state(stream->device);
   stream->destroyed = true;
-  if (stream->capture) stream->capture->invalidated = true;
+  if (const std::shared_ptr<Capture> capture = stream->capture) {
+    capture->invalidated = true;
+    if (capture->origin == stream) {  // or nobody could end it
+      captured = end_capture(capture);
+      dropped = state().world->graphs.take(captured->handle);
+    }
+  }
   if (!stream->running && stream->queue.empty()) std::erase(device.streams, stream);
   --device.counters.live_streams;
 }
@@ -787,9 +800,13 @@ constexpr bool needs_init(std::string_view name) {
 
 // Controls.
 
-void reset(const SimulatorOptions& options) {
+static void check_options(const SimulatorOptions& options) {
   if (options.devices < 1 || options.devices > kMaxDevices)
     throw std::invalid_argument("a simulation has 1 to 16 devices");
+}
+
+void reset(const SimulatorOptions& options) {
+  check_options(options);
   std::unique_ptr<World> old;  // destroyed without the lock: it may own kernels
   Lock lock(state().mutex);
   wait_for_executor(lock);
@@ -803,12 +820,14 @@ void reset(const SimulatorOptions& options) {
 }
 
 void set_options(const SimulatorOptions& options) {
+  check_options(options);
   Lock lock(state().mutex);
-  SimulatorOptions kept = options;
-  kept.devices = state().options.devices;  // only reset changes the number of devices
-  if (kept.seed != state().options.seed) state().random = kept.seed;
-  apply(kept);
-  state().world->memory.set_poison(kept.poison);
+  State& s = state();
+  if (options.seed != s.options.seed) s.random = options.seed;
+  apply(options);
+  s.world->memory.set_poison(options.poison);
+  s.world->add_devices(options.devices);
+  s.options.devices = static_cast<int>(s.world->devices.size());
 }
 
 SimulatorOptions options() {

@@ -35,7 +35,8 @@ enum class Call { alloc, launch, copy };
 // Forgets every stream, event and allocation and starts afresh.  For tests: no handle from before
 // may be used after.
 void reset(const SimulatorOptions& options);
-void set_options(const SimulatorOptions& options);  // keeps memory and streams
+// Keeps memory and streams; may add devices, but takes none away.
+void set_options(const SimulatorOptions& options);
 SimulatorOptions options();
 void set_seed(std::uint64_t seed);
 

@@ -30,18 +30,6 @@ void join(const std::shared_ptr<Stream>& stream, const std::shared_ptr<Capture>&
   capture->streams.push_back(stream);
 }
 
-// The streams run their work again; events still know that they were captured.
-void end(const std::shared_ptr<Capture>& capture) {
-  capture->ended = true;
-  for (const auto& stream : capture->streams) {
-    stream->capture = nullptr;
-    stream->tail.clear();
-  }
-  capture->streams.clear();
-  capture->origin = nullptr;
-  std::erase(state().world->captures, capture);
-}
-
 // True if every node is in the tail or an ancestor of one that is.
 bool all_joined(const Graph& graph, const std::vector<std::size_t>& tail) {
   std::vector<bool> seen(graph.nodes.size());
@@ -57,6 +45,20 @@ CUgraphNode node_handle(std::size_t index) {
 }
 
 }  // namespace
+
+// Its streams run their work again; events still know that they were captured.  Returns the graph,
+// which may own kernels: let go of it without the lock.
+std::shared_ptr<Graph> end_capture(const std::shared_ptr<Capture>& capture) {
+  capture->ended = true;
+  for (const auto& stream : capture->streams) {
+    stream->capture = nullptr;
+    stream->tail.clear();
+  }
+  capture->streams.clear();
+  capture->origin = nullptr;
+  std::erase(state().world->captures, capture);
+  return std::move(capture->graph);
+}
 
 void capture_node(Stream& stream, Action action) {
   require_valid(*stream.capture);
@@ -150,7 +152,7 @@ void cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
 }
 
 void cuStreamEndCapture(CUstream handle, CUgraph* graph) {
-  std::shared_ptr<Graph> failed;  // destroyed after the lock is free: it may own kernels
+  std::shared_ptr<Graph> captured, dropped;
   Lock lock(state().mutex);
   require(graph);
   *graph = nullptr;
@@ -165,13 +167,12 @@ void cuStreamEndCapture(CUstream handle, CUgraph* graph) {
     throw Fail{CUDA_ERROR_STREAM_CAPTURE_UNMATCHED};
   }
   const bool joined = all_joined(*capture->graph, stream->tail);
-  end(capture);
+  captured = end_capture(capture);
   if (!capture->invalidated && joined) {
-    *graph = capture->graph->handle;
+    *graph = captured->handle;
     return;
   }
-  failed = state().world->graphs.take(capture->graph->handle);
-  capture->graph = nullptr;
+  dropped = state().world->graphs.take(captured->handle);
   throw Fail{capture->invalidated ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                                   : CUDA_ERROR_STREAM_CAPTURE_UNJOINED};
 }
@@ -261,8 +262,9 @@ void cuGraphInstantiate(CUgraphExec* exec, CUgraph handle, unsigned long long fl
 }
 
 void cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
+  std::shared_ptr<GraphExec> exec;
   Lock lock(state().mutex);
-  const auto exec = state().world->execs.get(handle);
+  exec = state().world->execs.get(handle);
   const auto stream = find_stream(stream_handle);
   std::vector<Point> needs;
   if (!stream->capture && exec->last_launch.stream) needs.push_back(exec->last_launch);

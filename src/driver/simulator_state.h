@@ -165,6 +165,7 @@ struct Device {
 struct World {
   explicit World(const SimulatorOptions& options);
   ~World();
+  void add_devices(int count);  // until there are `count`
 
   Memory memory;
   std::vector<Device> devices;
@@ -226,6 +227,7 @@ void check_not_capturing(Stream& stream);  // synchronising a capturing stream i
 void check_device_not_capturing(int device);
 void check_implicit(const Stream& stream);  // the legacy stream while a blocking one captures
 void capture_node(Stream& stream, Action action);
+std::shared_ptr<Graph> end_capture(const std::shared_ptr<Capture>& capture);
 std::vector<std::size_t> random_order(const Graph& graph);
 
 // The entries of the table, under their own names.  They throw Fail.
