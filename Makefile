@@ -35,8 +35,9 @@ format: $(VENV)/.dev-tools  ## rewrite the sources as lint wants them
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 
-bench: $(VENV)/.package  ## what the host pays: import, launch, allocation
+bench: $(VENV)/.package build/cpp/.built  ## what the host pays: import, launch, allocation
 	$(BIN)/python bench/host_overhead.py
+	@for program in $(basename $(notdir $(wildcard bench/cpp/*.cpp))); do build/cpp/$$program || exit 1; done
 
 cpp-test: build/cpp/.built  ## the C++ tests
 	$(call run-cpp,build/cpp,)
@@ -91,8 +92,8 @@ sanitizer-asan := address
 sanitizer-tsan := thread
 
 build/%/.built: $(VENV)/.build-tools FORCE
-	@PATH="$(CURDIR)/$(BIN):$$PATH" && \
-	cmake -S . -B build/$* -G Ninja -Wno-dev -DTRITORCH_CPP_TESTS=ON -DTRITORCH_SANITIZE=$(sanitizer-$*) \
+	@mkdir -p build && PATH="$(CURDIR)/$(BIN):$$PATH" && \
+	cmake -S . -B build/$* -G Ninja -DTRITORCH_CPP_TESTS=ON -DTRITORCH_SANITIZE=$(sanitizer-$*) \
 	  -DTRITORCH_CUDA_INCLUDE=$(CUDA_INCLUDE) > build/$*.log || { cat build/$*.log; exit 1; } && \
 	cmake --build build/$* -j $(JOBS)
 
