@@ -5,6 +5,16 @@ import triton.language as tl
 
 
 @triton.jit
+def convert(x, dtype: tl.constexpr):
+    """x as another type; a bool says whether x is not zero."""
+    if dtype == tl.int1:
+        if x.dtype.primitive_bitwidth < 32 and x.dtype.is_floating():
+            x = x.to(tl.float32)
+        return x != 0
+    return x.to(dtype)
+
+
+@triton.jit
 def copy_strided(
     x_ptr,
     y_ptr,
@@ -38,7 +48,7 @@ def copy_strided(
     x_offsets += rest * x_strides[0]
     y_offsets += rest * y_strides[0]
     x = tl.load(x_ptr + x_offsets, mask=mask)
-    tl.store(y_ptr + y_offsets, x.to(y_ptr.dtype.element_ty), mask=mask)
+    tl.store(y_ptr + y_offsets, convert(x, y_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -73,7 +83,7 @@ def copy_transposed(
     x_offsets = batch * x_batch_stride + rows[:, None] + cols[None, :] * x_col_stride
     y_offsets = batch * y_batch_stride + rows[:, None] * y_row_stride + cols[None, :]
     x = tl.load(x_ptr + x_offsets, mask=mask)
-    tl.store(y_ptr + y_offsets, x.to(y_ptr.dtype.element_ty), mask=mask)
+    tl.store(y_ptr + y_offsets, convert(x, y_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit

@@ -30,6 +30,7 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tritorch import _C
+from tritorch._triton import narrow_floats
 from tritorch._triton.driver import make_launcher
 
 _lock = threading.RLock()
@@ -45,7 +46,7 @@ class _ElementType:
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_floating_point = name.startswith(("fp", "bf"))
-        self.itemsize = tl.core.str_to_ty(name, None).primitive_bitwidth // 8 or 1
+        self.itemsize = tl.str_to_ty(name, None).primitive_bitwidth // 8 or 1
 
     def __str__(self) -> str:
         return self.name
@@ -204,6 +205,7 @@ def _patches() -> list[tuple[Any, str, Any, Any]]:
         (kind, "create_atomic_rmw", _checked(kind.create_atomic_rmw, 2, 4, "atomic")),
         (kind, "create_atomic_cas", _checked(kind.create_atomic_cas, 1, None, "atomic")),
     ]
+    extra += [(kind, name, method) for name, method in narrow_floats.methods(kind).items()]
     patched = {(id(owner), name) for owner, name, _ in extra}
     patches = [patch for patch in patches if (id(patch[0]), patch[1]) not in patched]
     return patches + [(owner, name, _raw(owner, name), new) for owner, name, new in extra]
