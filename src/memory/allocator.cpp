@@ -97,16 +97,18 @@ std::unique_lock<std::mutex> DeviceAllocator::Impl::lock() {
         "device memory was asked for, or about, by code that runs inside a driver call of an "
         "allocator (a kernel of the simulated device?)");
   auto held = lock_politely(mutex);
-  if (late_frees.load(std::memory_order_relaxed)) [[unlikely]] {
-    Block* block = late_frees.exchange(nullptr, std::memory_order_acquire);
-    while (block) {
-      Block* next = block->list_next;
-      block->list_next = nullptr;
-      free_locked(block, 0);
-      block = next;
-    }
-  }
+  if (late_frees.load(std::memory_order_relaxed)) [[unlikely]] process_late_frees();
   return held;
+}
+
+void DeviceAllocator::Impl::process_late_frees() noexcept {
+  Block* block = late_frees.exchange(nullptr, std::memory_order_acquire);
+  while (block) {
+    Block* next = block->list_next;
+    block->list_next = nullptr;
+    free_locked(block);
+    block = next;
+  }
 }
 
 std::size_t DeviceAllocator::Impl::rounded(std::size_t bytes) const {
@@ -262,30 +264,33 @@ Block* DeviceAllocator::Impl::hand_out(Block* block, std::size_t size, std::size
 
 // ---- Freeing
 
+// Never waits: see Note [Frees that must not wait].
 void DeviceAllocator::Impl::free(Block* block) noexcept {
   if (!block || block == &nothing) return;
-  if (inside_driver_section) [[unlikely]] {
-    block->list_next = late_frees.load(std::memory_order_relaxed);
-    while (!late_frees.compare_exchange_weak(block->list_next, block, std::memory_order_release,
-                                             std::memory_order_relaxed)) {
+  if (!inside_driver_section) [[likely]] {
+    block->free_trace = capture_trace();
+    if (std::unique_lock held(mutex, std::try_to_lock); held.owns_lock()) {
+      free_locked(block);
+      return;
     }
-    return;
+  } else {
+    block->free_trace = 0;
   }
-  const TraceId trace = capture_trace();
-  auto held = lock();
-  free_locked(block, trace);
+  block->list_next = late_frees.load(std::memory_order_relaxed);
+  while (!late_frees.compare_exchange_weak(block->list_next, block, std::memory_order_release,
+                                           std::memory_order_relaxed)) {
+  }
 }
 
-void DeviceAllocator::Impl::free_locked(Block* block, TraceId trace) noexcept {
+void DeviceAllocator::Impl::free_locked(Block* block) noexcept {
   if (block->state != BlockState::allocated) return;  // a double free: nothing better to do
   const PoolKind kind = block->segment->pool->kind;
   block->state = BlockState::awaiting;
-  block->free_trace = trace;
   decrease(stats.allocation, kind, 1);
   decrease(stats.allocated_bytes, kind, block->size);
   if (block->size >= settings.max_split_size) decrease(stats.oversize_allocations, 1);
   note(TraceEntry::free_requested, block->address, block->size, block->segment->pool->lane->stream,
-       trace);
+       block->free_trace);
   if (block->streams.empty()) [[likely]] {
     finish_free(block);
   } else if (capturing()) {

@@ -82,7 +82,8 @@ struct DeviceAllocator::Impl {
   bool should_split(const Block* block, std::size_t size) const;
   Block* cut(Block* block, std::size_t size);
   Block* hand_out(Block* block, std::size_t size, std::size_t bytes, TraceId trace);
-  void free_locked(Block* block, TraceId trace) noexcept;
+  void free_locked(Block* block) noexcept;
+  void process_late_frees() noexcept;
   void finish_free(Block* block) noexcept;
   Block* coalesce(Block* block) noexcept;
   Block* absorb(Block* block, Block* neighbour) noexcept;
@@ -131,7 +132,8 @@ struct DeviceAllocator::Impl {
   }
   Lane& lane_of_slowly(PoolId pool, cu::CUstream stream);
   PoolId route_slowly(cu::CUstream stream);
-  cu::cuuint64_t capture_of(cu::CUstream stream) const;  // 0: none
+  static constexpr cu::cuuint64_t kNoCapture = 0, kCannotTell = ~cu::cuuint64_t{0};
+  cu::cuuint64_t capture_of(cu::CUstream stream) const;
 
   // ---- sanitizer.cpp
   bool fill(cu::CUdeviceptr address, unsigned char value, std::size_t bytes,
@@ -169,7 +171,7 @@ struct DeviceAllocator::Impl {
 
   std::mutex mutex;
   std::atomic<bool> tracing{false};
-  std::atomic<Block*> late_frees{nullptr};  // see Note [Frees from within the driver]
+  std::atomic<Block*> late_frees{nullptr};  // see Note [Frees that must not wait]
 
   // All below is guarded by the mutex.
   Settings settings;

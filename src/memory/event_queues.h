@@ -10,9 +10,11 @@
 
 namespace tritorch::memory {
 
-// Note [Frees from within the driver]: the simulated device runs kernels, hence Python, hence
-// destructors, on whichever thread waits for it, and that may be a thread that called it from
-// within an allocator.  A DriverSection says so; a free() inside one must not take a lock.
+// Note [Frees that must not wait]: the simulated device runs kernels, hence Python, hence destructors,
+// on whichever thread waits for it.  That may be a thread that called the driver from within an
+// allocator, whose lock it holds (a DriverSection says so); or the lock may be held by a thread that
+// waits for the very kernel that is freeing.  So a free() that cannot have the lock at once leaves
+// its block in a list, which the next thread that takes the lock works off first.
 inline thread_local int inside_driver_section = 0;
 
 class DriverSection {

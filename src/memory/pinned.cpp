@@ -74,7 +74,7 @@ struct PinnedAllocator::Impl {
           "pinned memory was asked for, or about, by code that runs inside a driver call of an "
           "allocator (a kernel of the simulated device?)");
     auto held = lock_politely(mutex);
-    // See Note [Frees from within the driver].
+    // See Note [Frees that must not wait].
     if (has_late_frees.load(std::memory_order_acquire)) [[unlikely]] {
       for (const void* base : take_late_frees()) free_locked(base);
     }
@@ -198,14 +198,15 @@ struct PinnedAllocator::Impl {
 
   void free(const void* base) noexcept {
     if (!base) return;
-    if (inside_driver_section) [[unlikely]] {
-      std::lock_guard held(late_mutex);
-      late_frees.push_back(base);
-      has_late_frees.store(true, std::memory_order_release);
-      return;
+    if (!inside_driver_section) [[likely]] {
+      if (std::unique_lock held(mutex, std::try_to_lock); held.owns_lock()) {
+        free_locked(base);
+        return;
+      }
     }
-    auto held = lock();
-    free_locked(base);
+    std::lock_guard held(late_mutex);
+    late_frees.push_back(base);
+    has_late_frees.store(true, std::memory_order_release);
   }
 
   void free_locked(const void* base) noexcept {

@@ -18,14 +18,16 @@ cu::cuuint64_t DeviceAllocator::Impl::capture_of(cu::CUstream stream) const {
   DriverSection section;
   cu::CUstreamCaptureStatus status = cu::CU_STREAM_CAPTURE_STATUS_NONE;
   cu::cuuint64_t id = 0;
-  // Fails for the legacy stream while another one is captured: not part of a capture, then.
-  if (driver.cuStreamGetCaptureInfo(stream, &status, &id, nullptr, nullptr, nullptr)) return 0;
-  return status == cu::CU_STREAM_CAPTURE_STATUS_NONE ? 0 : id;
+  // Fails for the legacy stream while another one is captured.
+  if (driver.cuStreamGetCaptureInfo(stream, &status, &id, nullptr, nullptr, nullptr))
+    return kCannotTell;
+  return status == cu::CU_STREAM_CAPTURE_STATUS_NONE ? kNoCapture : id;
 }
 
 PoolId DeviceAllocator::Impl::route_slowly(cu::CUstream stream) {
   if (capturing()) {
-    if (const cu::cuuint64_t id = capture_of(stream))
+    const cu::cuuint64_t id = capture_of(stream);
+    if (id != kNoCapture && id != kCannotTell)
       for (auto capture = captures.rbegin(); capture != captures.rend(); ++capture)
         if (capture->stream == stream || capture_of(capture->stream) == id) return capture->pool;
   }

@@ -103,10 +103,10 @@ Block* DeviceAllocator::Impl::grow_expandable(BlockPool& pool, std::size_t size)
     pool.segments.reserve(pool.segments.size() + 1);
     const cu::CUresult code = [&] {
       RelaxedCapture relaxed(driver);
-      return driver.cuMemAddressReserve(&segment->base, segment->size, chunk, 0, 0);
+      return driver.cuMemAddressReserve(&segment->base, segment->size, 0, 0, 0);
     }();
     if (code == cu::CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
-    check(code, "cuMemAddressReserve(&base, size, alignment, 0, 0)");
+    check(code, "cuMemAddressReserve(&base, size, 0, 0, 0)");
     place = segment->first = slab.get();
     place->address = segment->base;
     place->size = segment->size;
@@ -189,7 +189,7 @@ bool DeviceAllocator::Impl::quiesce(const Lane& lane, bool& device_is_idle) {
   if (device_is_idle) return true;
   RelaxedCapture relaxed(driver);
   if (capturing()) {
-    if (capture_of(lane.stream)) return false;  // may not be waited for
+    if (capture_of(lane.stream) != kNoCapture) return false;  // may not be waited for
     CHECK_CU(driver.cuStreamSynchronize(lane.stream));
     return true;
   }
