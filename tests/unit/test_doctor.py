@@ -124,7 +124,11 @@ GPU = {"name": "NVIDIA H100", "memory": 80 << 30, "capability": [9, 0]}
     [
         ({"cuda": 12040, "init": 0}, OK, "550.54, CUDA 12.4"),
         ({"cuda": 11080, "init": 0}, WARN, "install driver 525"),
-        ({"cuda": 12040, "init": 100, "init_name": "CUDA_ERROR_NO_DEVICE"}, WARN, "CUDA_VISIBLE_DEVICES"),
+        (
+            {"cuda": 12040, "init": 100, "init_name": "CUDA_ERROR_NO_DEVICE"},
+            WARN,
+            "CUDA_VISIBLE_DEVICES",
+        ),
         ({"cuda": 12040, "init": 803}, WARN, "reboot"),
         ({"cuda": 12040, "init": 12345}, WARN, "error 12345"),
         ({"load_error": "libcuda.so.1: no such file"}, NOTE, "--gpus all"),
@@ -150,7 +154,8 @@ def test_gpus():
 
 
 @pytest.mark.parametrize(
-    ("triton", "numpy", "status"), [("3.6.0", "2.5.0", NOTE), ("3.6.0", "2.3.5", OK), ("3.9.0", "2.5.0", OK)]
+    ("triton", "numpy", "status"),
+    [("3.6.0", "2.5.0", NOTE), ("3.6.0", "2.3.5", OK), ("3.9.0", "2.5.0", OK)],
 )
 def test_known_problem_of_triton_36_with_new_numpy(monkeypatch, triton, numpy, status):
     monkeypatch.setattr(_doctor, "_run", lambda code, **_: (triton, ""))
@@ -189,7 +194,9 @@ def test_subprocesses_that_die_or_hang():
 
 
 def test_render_lists_every_finding_with_its_fix():
-    text = _doctor.render({"Installed": [Finding("triton", FAIL, "not installed", "pip install it")]})
+    text = _doctor.render(
+        {"Installed": [Finding("triton", FAIL, "not installed", "pip install it")]}
+    )
     assert "[fail] triton  not installed" in text and "-> pip install it" in text
     assert text.endswith("tritorch cannot run: see [fail] above.")
     assert _doctor.render({"A": [Finding("x", WARN, "y")]}).endswith("tritorch can run.")
