@@ -1,7 +1,7 @@
 """Tiers of tests, and the device that they run on.
 
     pure, cpu    no marker; tests of plain functions
-    device       uses a CUDA device: the simulated one, or a real one under TRITORCH_TEST_DEVICE=cuda
+    device       uses a CUDA device: simulated, or real under TRITORCH_TEST_DEVICE=cuda
     simulated    means something on the simulated device only: seeds, injected failures
     gpu          needs a real GPU
     compile      compiles kernels for real targets, without a GPU
@@ -11,7 +11,10 @@ Everything below tests/cuda is `device` unless it says otherwise.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +32,11 @@ else:
 _SLOW_FIRST_EXAMPLE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("dev", deadline=None, suppress_health_check=_SLOW_FIRST_EXAMPLE)
 settings.register_profile(
-    "ci", deadline=None, derandomize=True, print_blob=True, suppress_health_check=_SLOW_FIRST_EXAMPLE
+    "ci",
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=_SLOW_FIRST_EXAMPLE,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
@@ -57,3 +64,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def repository() -> Path:
     """The root of the checkout."""
     return _TESTS.parent
+
+
+@pytest.fixture(autouse=True)
+def _simulated_device_survives() -> Iterator[None]:
+    """A test that broke the simulated device must not break those after it."""
+    yield
+    _C = sys.modules.get("tritorch._C")
+    if not REAL_GPU and _C is not None and _C.driver_loaded():
+        with contextlib.suppress(_C.CudaError):  # what a failed test left in the queues
+            _C.synchronize(0)
+        _C.simulator.clear_error()
