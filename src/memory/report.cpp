@@ -134,7 +134,7 @@ static std::string readable(std::size_t bytes) {
 }
 
 std::string DeviceAllocator::Impl::describe(const OomReport& report) const {
-  std::string text = "CUDA out of memory: tried to allocate " + readable(report.asked) +
+  std::string text = "CUDA out of memory. Tried to allocate " + readable(report.asked) +
                      " on GPU " + std::to_string(device) + ", which has " +
                      readable(report.total) + ", of which " + readable(report.free_on_device) +
                      " is free. This process has allocated " + readable(report.allocated) +
