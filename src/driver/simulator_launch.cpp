@@ -191,11 +191,16 @@ void cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** pa
   if (s.discard_launches) return;
   copy = std::make_shared<LaunchCopy>(function.shared_from_this(), *config, params);
   auto work = [copy](std::string& detail) {
-    if (!copy->function->run) return CUDA_SUCCESS;
-    const CUresult result =
-        copy->function->run(copy->function->user, {&copy->config, &copy->params}, detail);
+    const Function& kernel = *copy->function;
+    if (!kernel.run) return CUDA_SUCCESS;
+    CUresult result = CUDA_ERROR_LAUNCH_FAILED;
+    try {
+      result = kernel.run(kernel.user, {&copy->config, &copy->params}, detail);
+    } catch (const std::exception& error) {
+      detail = error.what();
+    }
     if (result != CUDA_SUCCESS)
-      detail = "kernel " + copy->function->name + (detail.empty() ? "" : ": " + detail);
+      detail = "kernel " + kernel.name + (detail.empty() ? "" : ": " + detail);
     return result;
   };
   enqueue(lock, stream, {"kernel", std::move(work), true, nullptr});

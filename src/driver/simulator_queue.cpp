@@ -78,9 +78,6 @@ CUresult run(Lock& lock, const Action& action, std::string& detail) {
   in_body = true;
   try {
     result = action.work(detail);
-  } catch (const std::exception& error) {
-    detail = error.what();
-    result = CUDA_ERROR_LAUNCH_FAILED;
   } catch (...) {
     result = CUDA_ERROR_LAUNCH_FAILED;
   }

@@ -67,6 +67,15 @@ bool equal(const A& a, const B& b) {
   }
 }
 
+template <class A, class B>
+void check_equal(const char* file, int line, const char* actual_text, const char* expected_text,
+                 const A& actual, const B& expected) {
+  if (equal(actual, expected)) return;
+  fail(file, line,
+       std::string(actual_text) + " is " + show(actual) + ", not " + show(expected) + " (" +
+           expected_text + ")");
+}
+
 inline int run_all(int argc, char** argv) {
   int passed = 0, failed = 0;
   for (const Test& test : tests()) {
@@ -100,16 +109,8 @@ inline int run_all(int argc, char** argv) {
     if (!(condition)) ::tritorch::testing::fail(__FILE__, __LINE__, #condition); \
   } while (0)
 
-#define CHECK_EQ(actual, expected)                                                             \
-  do {                                                                                         \
-    const auto& check_actual = (actual);                                                       \
-    const auto& check_expected = (expected);                                                   \
-    if (!::tritorch::testing::equal(check_actual, check_expected))                             \
-      ::tritorch::testing::fail(                                                               \
-          __FILE__, __LINE__,                                                                  \
-          std::string(#actual) + " is " + ::tritorch::testing::show(check_actual) + ", not " + \
-              ::tritorch::testing::show(check_expected) + " (" #expected ")");                 \
-  } while (0)
+#define CHECK_EQ(actual, expected) \
+  ::tritorch::testing::check_equal(__FILE__, __LINE__, #actual, #expected, (actual), (expected))
 
 // The expression throws `Type` and its text contains `part` ("" accepts any).
 #define CHECK_THROWS_WITH(expression, Type, part)                                             \
