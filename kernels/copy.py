@@ -7,9 +7,9 @@ import triton.language as tl
 @triton.jit
 def convert(x, dtype: tl.constexpr):
     """x as another type; a bool says whether x is not zero."""
+    if (x.dtype.is_floating() and x.dtype.primitive_bitwidth < 32) or dtype.is_fp8():
+        x = x.to(tl.float32)  # the narrow types convert to and from it only
     if dtype == tl.int1:
-        if x.dtype.primitive_bitwidth < 32 and x.dtype.is_floating():
-            x = x.to(tl.float32)
         return x != 0
     return x.to(dtype)
 

@@ -823,7 +823,7 @@ void bind_arrays(nb::module_& m) {
       Py_DECREF(static_cast<PyObject*>(object));
     }));
     return wrap(std::move(array));
-  }, "owner"_a, "address"_a, "shape"_a, "strides"_a.none(), "dtype"_a, "device"_a);
+  }, "owner"_a.none(), "address"_a, "shape"_a, "strides"_a.none(), "dtype"_a, "device"_a);
 }
 
 // ---- hooks --------------------------------------------------------------------------------------

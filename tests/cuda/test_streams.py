@@ -195,10 +195,11 @@ def test_graph_memory_is_private():
     others = [cuda.empty(N) for _ in range(50)]
     assert address not in {other.data_ptr() for other in others}
     pools = {tuple(s["segment_pool_id"]) for s in cuda.memory_snapshot()}
-    assert graph.pool() in pools
+    pool = graph.pool()
+    assert pool in pools
     graph.reset()
     cuda.empty_cache()
-    assert graph.pool() not in {tuple(s["segment_pool_id"]) for s in cuda.memory_snapshot()}
+    assert pool not in {tuple(s["segment_pool_id"]) for s in cuda.memory_snapshot()}
 
 
 def test_graphs_share_a_pool():
