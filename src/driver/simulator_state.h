@@ -200,6 +200,8 @@ std::uint64_t draw(std::uint64_t below);  // the next random number in [0, below
 // The calling thread's current context.
 int current_device();  // throws INVALID_CONTEXT
 Device& device_state(int device);
+int device_of(CUcontext context);
+void check_device(int device);  // throws INVALID_DEVICE
 std::shared_ptr<Stream> find_stream(CUstream handle);
 std::shared_ptr<Stream> make_stream(World& world, int device);
 void check_sticky(int device);
