@@ -1,12 +1,11 @@
 // The simulated device: a second filling of the driver's table that needs no GPU.
 //
-// It is adversarial.  Device memory is host memory with poison in it (simulator_memory.cpp, and its
-// entries in simulator_memory_calls.cpp); work
-// waits in its stream's queue and runs as late, and in as odd an order, as the program's own events
-// and synchronisation allow (simulator_queue.cpp); capture refuses what the driver refuses
-// (simulator_graph.cpp); kernels are host functions (simulator_launch.cpp).  A missing event wait,
-// a stale pointer or a host buffer that is reused too early gives a wrong answer here, for some
-// seed.
+// It is adversarial.  Device memory is host memory with poison in it (simulator_memory.cpp, entries
+// in simulator_memory_calls.cpp); work waits in its stream's queue and runs as late, and in as odd
+// an order, as the program's own events and synchronisation allow (simulator_queue.cpp); capture
+// refuses what the driver refuses (simulator_graph.cpp); kernels are host functions
+// (simulator_launch.cpp).  A missing event wait, a stale pointer or a host buffer that is reused
+// too early gives a wrong answer here, for some seed.
 //
 // One mutex guards all state.  It is free while a kernel's body or a host function runs, and one
 // thread at a time is in one; all else, copies included, happens under it.  Nothing that may call

@@ -297,7 +297,7 @@ TEST(maps_virtual_memory) {
   CUdeviceptr base;
   FAILS(d.cuMemAddressReserve(&base, unit + 1, 0, 0, 0), INVALID_VALUE);
   FAILS(d.cuMemAddressReserve(&base, unit, 3 * unit, 0, 0), INVALID_VALUE);
-  OK(d.cuMemAddressReserve(&base, 1024 * kGiB, 4 * unit, 0, 0));
+  OK(d.cuMemAddressReserve(&base, 64 * kGiB, 4 * unit, 0, 0));
   CHECK_EQ(base % (4 * unit), 0);
   CUmemGenericAllocationHandle a, b, c;
   FAILS(d.cuMemCreate(&a, unit + 4096, &prop, 0), INVALID_VALUE);
@@ -307,7 +307,7 @@ TEST(maps_virtual_memory) {
   OK(d.cuMemMap(base, unit, 0, a, 0));
   FAILS(d.cuMemMap(base, unit, 0, b, 0), INVALID_VALUE);  // taken
   FAILS(d.cuMemMap(base + 1, unit, 0, b, 0), INVALID_VALUE);
-  FAILS(d.cuMemMap(base + 1024 * kGiB, unit, 0, b, 0), INVALID_VALUE);  // not reserved
+  FAILS(d.cuMemMap(base + 64 * kGiB, unit, 0, b, 0), INVALID_VALUE);  // not reserved
   OK(d.cuMemMap(base + unit, unit, 0, b, 0));
   const CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   CHECK(!sim::accessible(base, 1));
@@ -323,7 +323,7 @@ TEST(maps_virtual_memory) {
   CHECK_EQ(sim::first_inaccessible(across, mask, 2, 4), 1);
   set(base + unit, 5, nullptr);
   OK(d.cuCtxSynchronize());
-  FAILS(d.cuMemAddressFree(base, 1024 * kGiB), INVALID_VALUE);  // still mapped
+  FAILS(d.cuMemAddressFree(base, 64 * kGiB), INVALID_VALUE);  // still mapped
   FAILS(d.cuMemUnmap(base, 4096), INVALID_VALUE);
   OK(d.cuMemUnmap(base, 2 * unit));
   CHECK(!sim::accessible(base, 1));
@@ -337,7 +337,7 @@ TEST(maps_virtual_memory) {
   CHECK_EQ(sim::counters(0).live_bytes, unit);
   OK(d.cuMemRelease(a));
   CHECK_EQ(sim::counters(0).live_bytes, 0);
-  OK(d.cuMemAddressFree(base, 1024 * kGiB));
+  OK(d.cuMemAddressFree(base, 64 * kGiB));
   options.virtual_memory = false;
   sim::set_options(options);
   FAILS(d.cuMemCreate(&a, unit, &prop, 0), NOT_SUPPORTED);
