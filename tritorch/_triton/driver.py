@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -109,6 +110,23 @@ def make_launcher(source: Any, metadata: Any) -> _C.Launcher:
     )
 
 
+def _initialise_specialisation() -> None:
+    """Triton 3.6's native argument inspection imports torch, if it can, on its first call.
+
+    Nothing needs it to: it would cost gigabytes and seconds.  A torch that is imported already stays.
+    """
+    from triton.runtime.jit import mangle_type
+
+    if "torch" in sys.modules:
+        mangle_type(0)
+        return
+    sys.modules["torch"] = None  # type: ignore[assignment]  # an import fails without a search
+    try:
+        mangle_type(0)
+    finally:
+        del sys.modules["torch"]
+
+
 class TritorchDriver(DriverBase):
     """Stands where Triton's CudaDriver would, without torch, a C compiler or a probe."""
 
@@ -130,6 +148,7 @@ class TritorchDriver(DriverBase):
             from tritorch._triton import interpret
 
             interpret.take_over_launches()
+        _initialise_specialisation()
         # Every later call goes straight to the native function.
         self.get_current_device = _C.current_device  # type: ignore[method-assign]
         return _C.current_device()

@@ -113,6 +113,15 @@ def _rebuild(entry: Any, path: tuple[int, ...], constants: dict[Any, Any], value
     return TensorDescriptor(base, shape, strides, block_shape, **options)
 
 
+def _convert(value: Any) -> Any:
+    """A launch's value as the interpreter's tensors hold it."""
+    if isinstance(value, bool):  # which Triton 3.6 takes for a 32-bit integer
+        return tl.tensor(interpreter.TensorHandle(np.array([value], np.bool_), tl.int1), tl.int1)
+    if isinstance(value, tuple):
+        return tuple(_convert(item) for item in value)
+    return interpreter._implicit_cvt(value)
+
+
 # ---- the language, patched while a kernel runs --------------------------------------------------
 
 
@@ -281,7 +290,7 @@ class SimulatedKernel:
         with _interpreting(self.name), np.errstate(all="ignore"):
             body = _rewritten(self.src.fn.fn)
             args = {
-                name: value if name in self._annotated else interpreter._implicit_cvt(value)
+                name: value if name in self._annotated else _convert(value)
                 for name, value in args.items()
             }
             builder.set_grid_dim(*grid)
