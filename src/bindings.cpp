@@ -73,8 +73,8 @@ PyObject* new_exception(nb::module_& m, const char* name, const char* doc, PyObj
 DType dtype_of(nb::handle object) {
   for (int code = 0; code < kDTypes; ++code)
     if (dtype_objects[code] == object.ptr()) return static_cast<DType>(code);
-  throw nb::type_error(("expected a tritorch dtype, got " +
-                        std::string(nb::repr(object).c_str())).c_str());
+  throw nb::type_error(
+      ("expected a tritorch dtype, got " + std::string(nb::repr(object).c_str())).c_str());
 }
 
 nb::object dtype_object(DType dtype) { return nb::borrow(dtype_objects[static_cast<int>(dtype)]); }
@@ -129,8 +129,9 @@ void require_dense(const Array& array, std::size_t bytes, const char* what) {
   if (!array.layout.is_contiguous())
     throw std::invalid_argument(std::string(what) + ": the array must be contiguous");
   if (array.nbytes() != bytes)
-    throw std::invalid_argument(std::string(what) + ": the array has " + std::to_string(array.nbytes()) +
-                                " bytes, the buffer " + std::to_string(bytes));
+    throw std::invalid_argument(std::string(what) + ": the array has " +
+                                std::to_string(array.nbytes()) + " bytes, the buffer " +
+                                std::to_string(bytes));
 }
 
 // ---- indexing -----------------------------------------------------------------------------------
@@ -140,13 +141,16 @@ Array index(const Array& array, nb::handle key) {
   nb::tuple items = PyTuple_Check(key.ptr()) ? nb::borrow<nb::tuple>(key) : nb::make_tuple(key);
   int consumed = 0, ellipses = 0;
   for (nb::handle item : items) {
-    if (item.ptr() == Py_Ellipsis) ++ellipses;
-    else if (!item.is_none()) ++consumed;
+    if (item.ptr() == Py_Ellipsis)
+      ++ellipses;
+    else if (!item.is_none())
+      ++consumed;
   }
   int ndim = array.layout.ndim();
   if (ellipses > 1) throw nb::index_error("an index can only have a single ellipsis ('...')");
   if (consumed > ndim)
-    throw nb::index_error(("too many indices for tensor of dimension " + std::to_string(ndim)).c_str());
+    throw nb::index_error(
+        ("too many indices for tensor of dimension " + std::to_string(ndim)).c_str());
   Array view = array;
   int dim = 0;
   for (nb::handle item : items) {
@@ -165,7 +169,8 @@ Array index(const Array& array, nb::handle key) {
       view = view.select(dim, position);
     } else {
       throw nb::type_error(("an array is indexed by integers, slices, None and ..., not " +
-                            std::string(Py_TYPE(item.ptr())->tp_name)).c_str());
+                            std::string(Py_TYPE(item.ptr())->tp_name))
+                               .c_str());
     }
   }
   return view;
@@ -182,7 +187,8 @@ void after_host_copy(const void* host, cu::CUstream stream, bool non_blocking) {
   (void)recorded;
 }
 
-void copy_from_host(const Array& array, nb::handle buffer, std::uint64_t stream, bool non_blocking) {
+void copy_from_host(const Array& array, nb::handle buffer, std::uint64_t stream,
+                    bool non_blocking) {
   BufferView view(buffer, false);
   require_dense(array, view.size(), "copy_from_host");
   if (view.size() == 0) return;
@@ -223,10 +229,16 @@ void fill_dense(const Array& array, nb::bytes pattern, std::uint64_t stream) {
   DeviceScope scope(array.device());
   std::uint32_t value = 0;
   std::memcpy(&value, pattern.c_str(), width);
-  if (width == 1) DRIVE(cuMemsetD8Async(array.data(), static_cast<unsigned char>(value), count, stream_of(stream)));
-  else if (width == 2) DRIVE(cuMemsetD16Async(array.data(), static_cast<unsigned short>(value), count, stream_of(stream)));
-  else if (width == 4) DRIVE(cuMemsetD32Async(array.data(), value, count, stream_of(stream)));
-  else throw std::domain_error("fill_dense: a pattern has 1, 2 or 4 bytes");
+  if (width == 1)
+    DRIVE(
+        cuMemsetD8Async(array.data(), static_cast<unsigned char>(value), count, stream_of(stream)));
+  else if (width == 2)
+    DRIVE(cuMemsetD16Async(array.data(), static_cast<unsigned short>(value), count,
+                           stream_of(stream)));
+  else if (width == 4)
+    DRIVE(cuMemsetD32Async(array.data(), value, count, stream_of(stream)));
+  else
+    throw std::domain_error("fill_dense: a pattern has 1, 2 or 4 bytes");
 }
 
 // ---- statistics ---------------------------------------------------------------------------------
@@ -309,9 +321,9 @@ nb::list segments_list(int device) {
 }
 
 nb::list history_list(int device) {
-  static const char* const kActions[] = {"alloc", "free_requested", "free_completed", "segment_alloc",
-                                         "segment_free", "segment_map", "segment_unmap", "snapshot",
-                                         "oom"};
+  static const char* const kActions[] = {"alloc",         "free_requested", "free_completed",
+                                         "segment_alloc", "segment_free",   "segment_map",
+                                         "segment_unmap", "snapshot",       "oom"};
   nb::list out;
   for (const memory::TraceEntry& entry : memory::device_allocator(device).history()) {
     nb::dict item;
@@ -355,7 +367,8 @@ nb::tuple load_binary(const std::string& name, nb::bytes image, int shared, int 
     DRIVE(cuFuncSetAttribute(function, cu::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                              limit - read(cu::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)));
   }
-  return nb::make_tuple(handle_of(module), handle_of(function), read(cu::CU_FUNC_ATTRIBUTE_NUM_REGS),
+  return nb::make_tuple(handle_of(module), handle_of(function),
+                        read(cu::CU_FUNC_ATTRIBUTE_NUM_REGS),
                         read(cu::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES) / 4,
                         read(cu::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
 }
@@ -371,6 +384,8 @@ cu::CUresult run_simulated(void* user, const cu::simulator::Launch& launch, std:
   auto* body = static_cast<SimulatedBody*>(user);
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);  // the caller may be raising
+  // The caller may hold the allocator's lock, which a finaliser of some array would want.
+  bool collected = PyGC_Disable() != 0;
   cu::CUresult result = cu::CUDA_SUCCESS;
   try {
     nb::list parameters;
@@ -379,13 +394,15 @@ cu::CUresult run_simulated(void* user, const cu::simulator::Launch& launch, std:
     const cu::CUlaunchConfig& c = *launch.config;
     unsigned ctas = 1;
     for (unsigned i = 0; i < c.numAttrs; ++i)
-      if (c.attrs[i].id == cu::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) ctas = c.attrs[i].value.clusterDim.x;
+      if (c.attrs[i].id == cu::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+        ctas = c.attrs[i].value.clusterDim.x;
     body->callback(nb::make_tuple(c.gridDimX / ctas, c.gridDimY, c.gridDimZ), parameters);
   } catch (nb::python_error& failure) {
     bool fault = failure.matches(PyExc_MemoryError);
     error = nb::cast<std::string>(nb::str(failure.value()));
     result = fault ? cu::CUDA_ERROR_ILLEGAL_ADDRESS : cu::CUDA_ERROR_LAUNCH_FAILED;
   }
+  if (collected) PyGC_Enable();
   PyErr_Restore(type, value, traceback);
   return result;
 }
@@ -399,70 +416,95 @@ cu::simulator::Call call_named(const std::string& name) {
   if (name == "alloc") return cu::simulator::Call::alloc;
   if (name == "launch") return cu::simulator::Call::launch;
   if (name == "copy") return cu::simulator::Call::copy;
-  throw std::domain_error("a failure is injected into 'alloc', 'launch' or 'copy', not '" + name + "'");
+  throw std::domain_error("a failure is injected into 'alloc', 'launch' or 'copy', not '" + name +
+                          "'");
 }
 
 void bind_simulator(nb::module_& m) {
   nb::module_ sim = m.def_submodule("simulator", "Controls of the simulated device.");
-  sim.def("configure", [](const std::string& text) {
-    try {
-      cu::simulator::set_options(cu::parse_simulator_options(text));
-    } catch (const std::invalid_argument& error) {
-      throw std::domain_error(error.what());
-    }
-  }, "settings"_a);
+  sim.def(
+      "configure",
+      [](const std::string& text) {
+        try {
+          cu::simulator::set_options(cu::parse_simulator_options(text));
+        } catch (const std::invalid_argument& error) {
+          throw std::domain_error(error.what());
+        }
+      },
+      "settings"_a);
   sim.def("set_seed", &cu::simulator::set_seed, "seed"_a);
-  sim.def("fail", [](const std::string& call, std::uint64_t nth, int code) {
-    cu::simulator::fail(call_named(call), nth, static_cast<cu::CUresult>(code));
-  }, "call"_a, "nth"_a, "code"_a);
+  sim.def(
+      "fail",
+      [](const std::string& call, std::uint64_t nth, int code) {
+        cu::simulator::fail(call_named(call), nth, static_cast<cu::CUresult>(code));
+      },
+      "call"_a, "nth"_a, "code"_a);
   sim.def("clear_error", [] {
     BlockingRegion region;
     cu::simulator::clear_error();
   });
   sim.def("accessible", &cu::simulator::accessible, "address"_a, "size"_a);
-  sim.def("first_inaccessible",
-          [](nb::ndarray<const std::uint64_t, nb::c_contig, nb::device::cpu> addresses,
-             nb::ndarray<const std::uint8_t, nb::c_contig, nb::device::cpu> mask, std::size_t size) {
-            if (addresses.size() != mask.size())
-              throw std::domain_error("addresses and mask differ in size");
-            return cu::simulator::first_inaccessible(addresses.data(), mask.data(), addresses.size(), size);
-          }, "addresses"_a, "mask"_a, "size"_a);
-  sim.def("counters", [](int device) {
-    cu::simulator::Counters c = cu::simulator::counters(device);
-    nb::dict out;
-    out["launches"] = c.launches;
-    out["copies"] = c.copies;
-    out["memsets"] = c.memsets;
-    out["allocations"] = c.allocations;
-    out["frees"] = c.frees;
-    out["live_allocations"] = c.live_allocations;
-    out["live_bytes"] = c.live_bytes;
-    out["live_streams"] = c.live_streams;
-    out["live_events"] = c.live_events;
-    return out;
-  }, "device"_a);
-  sim.def("make_function", [](const std::string& name, std::vector<std::uint32_t> sizes, nb::object callback) {
-    auto* body = new SimulatedBody{std::move(callback), sizes};
-    return handle_of(cu::simulator::make_function(name, sizes, run_simulated, body, destroy_simulated));
-  }, "name"_a, "parameter_sizes"_a, "callback"_a);
-  sim.def("free_function", [](std::uint64_t function) {
-    BlockingRegion region;
-    cu::simulator::free_function(reinterpret_cast<cu::CUfunction>(function));
-  }, "function"_a);
+  sim.def(
+      "first_inaccessible",
+      [](nb::ndarray<const std::uint64_t, nb::c_contig, nb::device::cpu> addresses,
+         nb::ndarray<const std::uint8_t, nb::c_contig, nb::device::cpu> mask, std::size_t size) {
+        if (addresses.size() != mask.size())
+          throw std::domain_error("addresses and mask differ in size");
+        return cu::simulator::first_inaccessible(addresses.data(), mask.data(), addresses.size(),
+                                                 size);
+      },
+      "addresses"_a, "mask"_a, "size"_a);
+  sim.def(
+      "counters",
+      [](int device) {
+        cu::simulator::Counters c = cu::simulator::counters(device);
+        nb::dict out;
+        out["launches"] = c.launches;
+        out["copies"] = c.copies;
+        out["memsets"] = c.memsets;
+        out["allocations"] = c.allocations;
+        out["frees"] = c.frees;
+        out["live_allocations"] = c.live_allocations;
+        out["live_bytes"] = c.live_bytes;
+        out["live_streams"] = c.live_streams;
+        out["live_events"] = c.live_events;
+        return out;
+      },
+      "device"_a);
+  sim.def(
+      "make_function",
+      [](const std::string& name, std::vector<std::uint32_t> sizes, nb::object callback) {
+        auto* body = new SimulatedBody{std::move(callback), sizes};
+        return handle_of(
+            cu::simulator::make_function(name, sizes, run_simulated, body, destroy_simulated));
+      },
+      "name"_a, "parameter_sizes"_a, "callback"_a);
+  sim.def(
+      "free_function",
+      [](std::uint64_t function) {
+        BlockingRegion region;
+        cu::simulator::free_function(reinterpret_cast<cu::CUfunction>(function));
+      },
+      "function"_a);
 }
 
 // ---- groups of bindings -------------------------------------------------------------------------
 
 void bind_device(nb::module_& m) {
-  m.def("set_dtypes", [](nb::list dtypes) {
-    if (dtypes.size() != kDTypes) throw std::domain_error("one object for each dtype code is needed");
-    for (int i = 0; i < kDTypes; ++i) dtype_objects[i] = Py_NewRef(dtypes[i].ptr());
-  }, "dtypes"_a);
+  m.def(
+      "set_dtypes",
+      [](nb::list dtypes) {
+        if (dtypes.size() != kDTypes)
+          throw std::domain_error("one object for each dtype code is needed");
+        for (int i = 0; i < kDTypes; ++i) dtype_objects[i] = Py_NewRef(dtypes[i].ptr());
+      },
+      "dtypes"_a);
   m.def("simulation_requested", &simulation_requested);
   m.def("driver_loaded", &driver_loaded);
   m.def("forked_after_use", &forked_after_use);
   m.def("load_driver", [] { driver(); });
-  m.def("is_simulated", [] { return driver_loaded() ? driver().simulated : simulation_requested(); });
+  m.def("is_simulated",
+        [] { return driver_loaded() ? driver().simulated : simulation_requested(); });
   m.def("driver_version", [] {
     int version = 0;
     DRIVE(cuDriverGetVersion(&version));
@@ -477,148 +519,202 @@ void bind_device(nb::module_& m) {
   m.def("current_device", [] { return current_device(); });
   m.def("set_device", &set_current_device, "device"_a);
   m.def("device_in_use", &device_in_use, "device"_a);
-  m.def("synchronize", [](int device) {
-    DeviceScope scope(device);
-    DRIVE(cuCtxSynchronize());
-  }, "device"_a);
-  m.def("device_properties", [](int device) {
-    const DeviceProperties& p = device_properties(device);
-    nb::dict out;
-    out["name"] = p.name;
-    out["uuid"] = p.uuid;
-    out["major"] = p.major;
-    out["minor"] = p.minor;
-    out["total_memory"] = p.total_memory;
-    out["multi_processor_count"] = p.multi_processor_count;
-    out["warp_size"] = p.warp_size;
-    out["max_threads_per_block"] = p.max_threads_per_block;
-    out["max_threads_per_multi_processor"] = p.max_threads_per_multi_processor;
-    out["regs_per_multiprocessor"] = p.regs_per_multiprocessor;
-    out["shared_memory_per_block"] = p.shared_memory_per_block;
-    out["shared_memory_per_block_optin"] = p.shared_memory_per_block_optin;
-    out["shared_memory_per_multiprocessor"] = p.shared_memory_per_multiprocessor;
-    out["L2_cache_size"] = p.l2_cache_size;
-    out["clock_rate"] = p.clock_rate;
-    out["memory_clock_rate"] = p.memory_clock_rate;
-    out["memory_bus_width"] = p.memory_bus_width;
-    out["pci_bus_id"] = p.pci_bus_id;
-    out["pci_device_id"] = p.pci_device_id;
-    out["pci_domain_id"] = p.pci_domain_id;
-    out["is_integrated"] = p.is_integrated;
-    out["is_multi_gpu_board"] = p.is_multi_gpu_board;
-    out["virtual_memory"] = p.virtual_memory;
-    return out;
-  }, "device"_a);
-  m.def("can_access_peer", [](int device, int peer) {
-    int yes = 0;
-    cu::CUdevice a, b;
-    DRIVE(cuDeviceGet(&a, device));
-    DRIVE(cuDeviceGet(&b, peer));
-    DRIVE(cuDeviceCanAccessPeer(&yes, a, b));
-    return yes != 0;
-  }, "device"_a, "peer"_a);
-  m.def("mem_get_info", [](int device) {
-    std::size_t free = 0, total = 0;
-    DeviceScope scope(device);
-    DRIVE(cuMemGetInfo(&free, &total));
-    return nb::make_tuple(free, total);
-  }, "device"_a);
+  m.def(
+      "synchronize",
+      [](int device) {
+        DeviceScope scope(device);
+        DRIVE(cuCtxSynchronize());
+      },
+      "device"_a);
+  m.def(
+      "device_properties",
+      [](int device) {
+        const DeviceProperties& p = device_properties(device);
+        nb::dict out;
+        out["name"] = p.name;
+        out["uuid"] = p.uuid;
+        out["major"] = p.major;
+        out["minor"] = p.minor;
+        out["total_memory"] = p.total_memory;
+        out["multi_processor_count"] = p.multi_processor_count;
+        out["warp_size"] = p.warp_size;
+        out["max_threads_per_block"] = p.max_threads_per_block;
+        out["max_threads_per_multi_processor"] = p.max_threads_per_multi_processor;
+        out["regs_per_multiprocessor"] = p.regs_per_multiprocessor;
+        out["shared_memory_per_block"] = p.shared_memory_per_block;
+        out["shared_memory_per_block_optin"] = p.shared_memory_per_block_optin;
+        out["shared_memory_per_multiprocessor"] = p.shared_memory_per_multiprocessor;
+        out["L2_cache_size"] = p.l2_cache_size;
+        out["clock_rate"] = p.clock_rate;
+        out["memory_clock_rate"] = p.memory_clock_rate;
+        out["memory_bus_width"] = p.memory_bus_width;
+        out["pci_bus_id"] = p.pci_bus_id;
+        out["pci_device_id"] = p.pci_device_id;
+        out["pci_domain_id"] = p.pci_domain_id;
+        out["is_integrated"] = p.is_integrated;
+        out["is_multi_gpu_board"] = p.is_multi_gpu_board;
+        out["virtual_memory"] = p.virtual_memory;
+        return out;
+      },
+      "device"_a);
+  m.def(
+      "can_access_peer",
+      [](int device, int peer) {
+        int yes = 0;
+        cu::CUdevice a, b;
+        DRIVE(cuDeviceGet(&a, device));
+        DRIVE(cuDeviceGet(&b, peer));
+        DRIVE(cuDeviceCanAccessPeer(&yes, a, b));
+        return yes != 0;
+      },
+      "device"_a, "peer"_a);
+  m.def(
+      "mem_get_info",
+      [](int device) {
+        std::size_t free = 0, total = 0;
+        DeviceScope scope(device);
+        DRIVE(cuMemGetInfo(&free, &total));
+        return nb::make_tuple(free, total);
+      },
+      "device"_a);
   m.def("load_binary", &load_binary, "name"_a, "image"_a, "shared"_a, "device"_a);
-  m.def("unload_module", [](std::uint64_t module) {
-    if (driver_loaded()) DRIVE(cuModuleUnload(reinterpret_cast<cu::CUmodule>(module)));
-  }, "module"_a);
-  m.def("set_printf_fifo_size", [](std::size_t size) {
-    bind(current_device());
-    DRIVE(cuCtxSetLimit(cu::CU_LIMIT_PRINTF_FIFO_SIZE, size));
-  }, "size"_a);
-  m.def("max_active_clusters", [](std::uint64_t function, unsigned shared, unsigned num_ctas, unsigned num_warps) {
-    if (!driver().cuOccupancyMaxActiveClusters)
-      throw CudaError(cu::CUDA_ERROR_NOT_SUPPORTED, "cuOccupancyMaxActiveClusters");
-    cu::CUlaunchAttribute attribute{};
-    attribute.id = cu::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    attribute.value.clusterDim = {num_ctas, 1, 1};
-    cu::CUlaunchConfig config{num_ctas, 1, 1, 32 * num_warps, 1, 1, shared, nullptr, &attribute, 1};
-    int clusters = 0;
-    bind(current_device());
-    DRIVE(cuOccupancyMaxActiveClusters(&clusters, reinterpret_cast<cu::CUfunction>(function), &config));
-    return clusters;
-  }, "function"_a, "shared"_a, "num_ctas"_a, "num_warps"_a);
-  m.def("encode_tensor_map",
-        [](std::uint64_t address, int swizzle, int element_bytes, int element_type,
-           std::vector<std::uint32_t> box, std::vector<std::uint64_t> shape,
-           std::vector<std::int64_t> strides, bool fill_nan) {
-          int rank = static_cast<int>(shape.size());
-          if (rank < 1 || rank > 5 || strides.size() != shape.size() || box.size() != shape.size())
-            throw std::domain_error("a tensor map needs 1 to 5 sizes and as many strides and box sizes");
-          TensorMapRequest request;
-          request.address = address;
-          request.swizzle = swizzle;
-          request.element_bytes = element_bytes;
-          request.element_type = element_type;
-          request.rank = rank;
-          request.fill_nan = fill_nan;
-          for (int i = 0; i < rank; ++i) {
-            request.shape[i] = shape[rank - 1 - i];
-            request.box[i] = box[rank - 1 - i];
-            if (i + 1 < rank) request.strides[i] = strides[rank - 2 - i] * element_bytes;
-          }
-          request.strides[rank - 1] = request.shape[rank - 1] *
-                                      (rank == 1 ? element_bytes : request.strides[rank - 2]);
-          cu::CUtensorMap map = tensor_map(request);
-          return nb::bytes(&map, sizeof map);
-        }, "address"_a, "swizzle"_a, "element_bytes"_a, "element_type"_a, "box"_a, "shape"_a,
-        "strides"_a, "fill_nan"_a);
+  m.def(
+      "unload_module",
+      [](std::uint64_t module) {
+        if (driver_loaded()) DRIVE(cuModuleUnload(reinterpret_cast<cu::CUmodule>(module)));
+      },
+      "module"_a);
+  m.def(
+      "set_printf_fifo_size",
+      [](std::size_t size) {
+        bind(current_device());
+        DRIVE(cuCtxSetLimit(cu::CU_LIMIT_PRINTF_FIFO_SIZE, size));
+      },
+      "size"_a);
+  m.def(
+      "max_active_clusters",
+      [](std::uint64_t function, unsigned shared, unsigned num_ctas, unsigned num_warps) {
+        if (!driver().cuOccupancyMaxActiveClusters)
+          throw CudaError(cu::CUDA_ERROR_NOT_SUPPORTED, "cuOccupancyMaxActiveClusters");
+        cu::CUlaunchAttribute attribute{};
+        attribute.id = cu::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        attribute.value.clusterDim = {num_ctas, 1, 1};
+        cu::CUlaunchConfig config{num_ctas, 1,      1,       32 * num_warps, 1,
+                                  1,        shared, nullptr, &attribute,     1};
+        int clusters = 0;
+        bind(current_device());
+        DRIVE(cuOccupancyMaxActiveClusters(&clusters, reinterpret_cast<cu::CUfunction>(function),
+                                           &config));
+        return clusters;
+      },
+      "function"_a, "shared"_a, "num_ctas"_a, "num_warps"_a);
+  m.def(
+      "encode_tensor_map",
+      [](std::uint64_t address, int swizzle, int element_bytes, int element_type,
+         std::vector<std::uint32_t> box, std::vector<std::uint64_t> shape,
+         std::vector<std::int64_t> strides, bool fill_nan) {
+        int rank = static_cast<int>(shape.size());
+        if (rank < 1 || rank > 5 || strides.size() != shape.size() || box.size() != shape.size())
+          throw std::domain_error(
+              "a tensor map needs 1 to 5 sizes and as many strides and box sizes");
+        TensorMapRequest request;
+        request.address = address;
+        request.swizzle = swizzle;
+        request.element_bytes = element_bytes;
+        request.element_type = element_type;
+        request.rank = rank;
+        request.fill_nan = fill_nan;
+        for (int i = 0; i < rank; ++i) {
+          request.shape[i] = shape[rank - 1 - i];
+          request.box[i] = box[rank - 1 - i];
+          if (i + 1 < rank) request.strides[i] = strides[rank - 2 - i] * element_bytes;
+        }
+        request.strides[rank - 1] =
+            request.shape[rank - 1] * (rank == 1 ? element_bytes : request.strides[rank - 2]);
+        cu::CUtensorMap map = tensor_map(request);
+        return nb::bytes(&map, sizeof map);
+      },
+      "address"_a, "swizzle"_a, "element_bytes"_a, "element_type"_a, "box"_a, "shape"_a,
+      "strides"_a, "fill_nan"_a);
 }
 
 void bind_streams(nb::module_& m) {
   m.def("current_stream", [](int device) { return handle_of(current_stream(device)); }, "device"_a);
-  m.def("set_stream", [](int device, std::uint64_t stream) { set_current_stream(device, stream_of(stream)); },
-        "device"_a, "stream"_a);
-  m.def("stream_from_pool", [](int device, int priority) { return handle_of(stream_from_pool(device, priority)); },
-        "device"_a, "priority"_a);
-  m.def("stream_priority_range", [](int device) {
-    int least = 0, greatest = 0;
-    DeviceScope scope(device);
-    DRIVE(cuCtxGetStreamPriorityRange(&least, &greatest));
-    return nb::make_tuple(least, greatest);
-  }, "device"_a);
-  m.def("stream_synchronize", [](int device, std::uint64_t stream) {
-    DeviceScope scope(device);
-    DRIVE(cuStreamSynchronize(stream_of(stream)));
-  }, "device"_a, "stream"_a);
-  m.def("stream_query", [](int device, std::uint64_t stream) {
-    DeviceScope scope(device);
-    cu::CUresult result;
-    {
-      BlockingRegion region;
-      result = driver().cuStreamQuery(stream_of(stream));
-    }
-    if (result == cu::CUDA_ERROR_NOT_READY) return false;
-    check(result, "cuStreamQuery(stream)");
-    return true;
-  }, "device"_a, "stream"_a);
-  m.def("stream_priority", [](int device, std::uint64_t stream) {
-    int priority = 0;
-    DeviceScope scope(device);
-    DRIVE(cuStreamGetPriority(stream_of(stream), &priority));
-    return priority;
-  }, "device"_a, "stream"_a);
-  m.def("stream_capture_id", [](int device, std::uint64_t stream) {
-    // 0 when nothing is being captured; -1 for a capture that an illegal call has spoilt.
-    cu::CUstreamCaptureStatus status;
-    cu::cuuint64_t id = 0;
-    DeviceScope scope(device);
-    DRIVE(cuStreamGetCaptureInfo(stream_of(stream), &status, &id, nullptr, nullptr, nullptr));
-    if (status == cu::CU_STREAM_CAPTURE_STATUS_INVALIDATED) return std::int64_t{-1};
-    return status == cu::CU_STREAM_CAPTURE_STATUS_ACTIVE ? static_cast<std::int64_t>(id) : std::int64_t{0};
-  }, "device"_a, "stream"_a);
+  m.def(
+      "set_stream",
+      [](int device, std::uint64_t stream) { set_current_stream(device, stream_of(stream)); },
+      "device"_a, "stream"_a);
+  m.def(
+      "stream_from_pool",
+      [](int device, int priority) { return handle_of(stream_from_pool(device, priority)); },
+      "device"_a, "priority"_a);
+  m.def(
+      "stream_priority_range",
+      [](int device) {
+        int least = 0, greatest = 0;
+        DeviceScope scope(device);
+        DRIVE(cuCtxGetStreamPriorityRange(&least, &greatest));
+        return nb::make_tuple(least, greatest);
+      },
+      "device"_a);
+  m.def(
+      "stream_synchronize",
+      [](int device, std::uint64_t stream) {
+        DeviceScope scope(device);
+        DRIVE(cuStreamSynchronize(stream_of(stream)));
+      },
+      "device"_a, "stream"_a);
+  m.def(
+      "stream_query",
+      [](int device, std::uint64_t stream) {
+        DeviceScope scope(device);
+        cu::CUresult result;
+        {
+          BlockingRegion region;
+          result = driver().cuStreamQuery(stream_of(stream));
+        }
+        if (result == cu::CUDA_ERROR_NOT_READY) return false;
+        check(result, "cuStreamQuery(stream)");
+        return true;
+      },
+      "device"_a, "stream"_a);
+  m.def(
+      "stream_priority",
+      [](int device, std::uint64_t stream) {
+        int priority = 0;
+        DeviceScope scope(device);
+        DRIVE(cuStreamGetPriority(stream_of(stream), &priority));
+        return priority;
+      },
+      "device"_a, "stream"_a);
+  m.def(
+      "stream_capture_id",
+      [](int device, std::uint64_t stream) {
+        // 0 when nothing is being captured; -1 for a capture that an illegal call has spoilt.
+        cu::CUstreamCaptureStatus status;
+        cu::cuuint64_t id = 0;
+        DeviceScope scope(device);
+        DRIVE(cuStreamGetCaptureInfo(stream_of(stream), &status, &id, nullptr, nullptr, nullptr));
+        if (status == cu::CU_STREAM_CAPTURE_STATUS_INVALIDATED) return std::int64_t{-1};
+        return status == cu::CU_STREAM_CAPTURE_STATUS_ACTIVE ? static_cast<std::int64_t>(id)
+                                                             : std::int64_t{0};
+      },
+      "device"_a, "stream"_a);
 
   nb::class_<Event>(m, "Event")
       .def(nb::init<unsigned>(), "flags"_a)
-      .def("record", [](Event& self, int device, std::uint64_t stream) { self.record(device, stream_of(stream)); },
-           "device"_a, "stream"_a)
-      .def("wait", [](Event& self, int device, std::uint64_t stream) { self.wait(device, stream_of(stream)); },
-           "device"_a, "stream"_a)
+      .def(
+          "record",
+          [](Event& self, int device, std::uint64_t stream) {
+            self.record(device, stream_of(stream));
+          },
+          "device"_a, "stream"_a)
+      .def(
+          "wait",
+          [](Event& self, int device, std::uint64_t stream) {
+            self.wait(device, stream_of(stream));
+          },
+          "device"_a, "stream"_a)
       .def("query", &Event::query)
       .def("synchronize", &Event::synchronize)
       .def("elapsed_time", &Event::elapsed_time, "end"_a)
@@ -628,12 +724,17 @@ void bind_streams(nb::module_& m) {
 
   nb::class_<Graph>(m, "Graph")
       .def(nb::init<>())
-      .def("capture_begin", [](Graph& self, int device, std::uint64_t stream, memory::PoolId pool, int mode) {
-        self.capture_begin(device, stream_of(stream), pool, mode);
-      }, "device"_a, "stream"_a, "pool"_a, "mode"_a)
+      .def(
+          "capture_begin",
+          [](Graph& self, int device, std::uint64_t stream, memory::PoolId pool, int mode) {
+            self.capture_begin(device, stream_of(stream), pool, mode);
+          },
+          "device"_a, "stream"_a, "pool"_a, "mode"_a)
       .def("capture_end", &Graph::capture_end)
       .def("instantiate", &Graph::instantiate)
-      .def("replay", [](Graph& self, std::uint64_t stream) { self.replay(stream_of(stream)); }, "stream"_a)
+      .def(
+          "replay", [](Graph& self, std::uint64_t stream) { self.replay(stream_of(stream)); },
+          "stream"_a)
       .def("reset", &Graph::reset)
       .def("debug_dump", &Graph::debug_dump, "path"_a)
       .def("keep_graph", &Graph::keep_graph, "keep"_a)
@@ -647,68 +748,97 @@ void bind_memory(nb::module_& m) {
   m.def("memory_stats", &statistics_dict, "device"_a);
   m.def("memory_segments", &segments_list, "device"_a);
   m.def("memory_history", &history_list, "device"_a);
-  m.def("record_memory_history", [](int device, bool traces, std::size_t entries) {
-    device_allocator(device).record_history(traces, entries);
-  }, "device"_a, "traces"_a, "max_entries"_a);
-  m.def("reset_peak_memory_stats", [](int device) { device_allocator(device).reset_peak_statistics(); }, "device"_a);
-  m.def("reset_accumulated_memory_stats", [](int device) {
-    device_allocator(device).reset_accumulated_statistics();
-  }, "device"_a);
+  m.def(
+      "record_memory_history",
+      [](int device, bool traces, std::size_t entries) {
+        device_allocator(device).record_history(traces, entries);
+      },
+      "device"_a, "traces"_a, "max_entries"_a);
+  m.def(
+      "reset_peak_memory_stats",
+      [](int device) { device_allocator(device).reset_peak_statistics(); }, "device"_a);
+  m.def(
+      "reset_accumulated_memory_stats",
+      [](int device) { device_allocator(device).reset_accumulated_statistics(); }, "device"_a);
   m.def("empty_cache", [] {
     for (int device = 0; device < kMaxDevices; ++device)
       if (memory::existing_allocator(device)) {
         DeviceScope scope(device);
         device_allocator(device).empty_cache();
       }
-    if (memory::PinnedAllocator* pinned = memory::existing_pinned_allocator()) pinned->empty_cache();
+    if (memory::PinnedAllocator* pinned = memory::existing_pinned_allocator())
+      pinned->empty_cache();
   });
-  m.def("set_memory_fraction", [](double fraction, int device) {
-    device_allocator(device).set_memory_fraction(fraction);
-  }, "fraction"_a, "device"_a);
-  m.def("memory_fraction", [](int device) { return device_allocator(device).memory_fraction(); }, "device"_a);
-  m.def("set_allocator_settings", [](const std::string& text) {
-    memory::Settings settings = settings_from(text);
-    settings.poison_on_free |= simulation_requested();
-    memory::set_settings(settings);
-  }, "settings"_a);
+  m.def(
+      "set_memory_fraction",
+      [](double fraction, int device) { device_allocator(device).set_memory_fraction(fraction); },
+      "fraction"_a, "device"_a);
+  m.def(
+      "memory_fraction", [](int device) { return device_allocator(device).memory_fraction(); },
+      "device"_a);
+  m.def(
+      "set_allocator_settings",
+      [](const std::string& text) {
+        memory::Settings settings = settings_from(text);
+        settings.poison_on_free |= simulation_requested();
+        memory::set_settings(settings);
+      },
+      "settings"_a);
   m.def("allocator_settings", [] {
     memory::Settings s = memory::current_settings();
     nb::dict out;
     out["expandable_segments"] = s.expandable_segments;
-    out["max_split_size"] = s.max_split_size == SIZE_MAX ? -1 : static_cast<std::int64_t>(s.max_split_size);
+    out["max_split_size"] =
+        s.max_split_size == SIZE_MAX ? -1 : static_cast<std::int64_t>(s.max_split_size);
     out["garbage_collection_threshold"] = s.garbage_collection_threshold;
     out["roundup_power2_divisions"] = s.roundup_power2_divisions;
     out["sanitize"] = s.sanitize;
     out["poison_on_free"] = s.poison_on_free;
     return out;
   });
-  m.def("check_memory", [](int device) { return device_allocator(device).check_memory(); }, "device"_a);
-  m.def("create_pool", [](int device) { return device_allocator(device).create_pool(); }, "device"_a);
-  m.def("release_pool", [](int device, memory::PoolId pool) {
-    if (driver_loaded()) device_allocator(device).release_pool(pool);
-  }, "device"_a, "pool"_a);
-  m.def("pool_use_count", [](int device, memory::PoolId pool) {
-    return device_allocator(device).pool_use_count(pool);
-  }, "device"_a, "pool"_a);
-  m.def("begin_thread_to_pool", [](int device, memory::PoolId pool) {
-    device_allocator(device).begin_thread_to_pool(pool);
-  }, "device"_a, "pool"_a);
-  m.def("end_thread_to_pool", [](int device, memory::PoolId pool) {
-    device_allocator(device).end_thread_to_pool(pool);
-  }, "device"_a, "pool"_a);
-  m.def("pinned_buffer", [](std::size_t bytes) {
-    // A writable ndarray of bytes over page-locked memory, which goes back when the array dies.
-    void* data = memory::pinned_allocator().allocate(bytes);
-    nb::capsule owner(data ? data : reinterpret_cast<void*>(1), [](void* base) noexcept {
-      if (base != reinterpret_cast<void*>(1) && driver_loaded()) memory::pinned_allocator().free(base);
-    });
-    std::size_t shape[1] = {bytes};
-    return nb::ndarray<nb::numpy, std::uint8_t>(data, 1, shape, owner);
-  }, "nbytes"_a);
-  m.def("is_pinned", [](std::uint64_t address) {
-    memory::PinnedAllocator* pinned = memory::existing_pinned_allocator();
-    return pinned && pinned->owns(reinterpret_cast<void*>(address));
-  }, "address"_a);
+  m.def(
+      "check_memory", [](int device) { return device_allocator(device).check_memory(); },
+      "device"_a);
+  m.def(
+      "create_pool", [](int device) { return device_allocator(device).create_pool(); }, "device"_a);
+  m.def(
+      "release_pool",
+      [](int device, memory::PoolId pool) {
+        if (driver_loaded()) device_allocator(device).release_pool(pool);
+      },
+      "device"_a, "pool"_a);
+  m.def(
+      "pool_use_count",
+      [](int device, memory::PoolId pool) { return device_allocator(device).pool_use_count(pool); },
+      "device"_a, "pool"_a);
+  m.def(
+      "begin_thread_to_pool",
+      [](int device, memory::PoolId pool) { device_allocator(device).begin_thread_to_pool(pool); },
+      "device"_a, "pool"_a);
+  m.def(
+      "end_thread_to_pool",
+      [](int device, memory::PoolId pool) { device_allocator(device).end_thread_to_pool(pool); },
+      "device"_a, "pool"_a);
+  m.def(
+      "pinned_buffer",
+      [](std::size_t bytes) {
+        // A writable ndarray of bytes over page-locked memory, which goes back when the array dies.
+        void* data = memory::pinned_allocator().allocate(bytes);
+        nb::capsule owner(data ? data : reinterpret_cast<void*>(1), [](void* base) noexcept {
+          if (base != reinterpret_cast<void*>(1) && driver_loaded())
+            memory::pinned_allocator().free(base);
+        });
+        std::size_t shape[1] = {bytes};
+        return nb::ndarray<nb::numpy, std::uint8_t>(data, 1, shape, owner);
+      },
+      "nbytes"_a);
+  m.def(
+      "is_pinned",
+      [](std::uint64_t address) {
+        memory::PinnedAllocator* pinned = memory::existing_pinned_allocator();
+        return pinned && pinned->owns(reinterpret_cast<void*>(address));
+      },
+      "address"_a);
   m.def("host_memory_stats", [] {
     memory::HostStatistics s = memory::pinned_allocator().statistics();
     nb::dict out;
@@ -726,8 +856,7 @@ void bind_memory(nb::module_& m) {
 void bind_arrays(nb::module_& m) {
   auto array = nb::class_<Array>(m, "Array");
   array_type = reinterpret_cast<PyTypeObject*>(array.ptr());
-  array
-      .def_prop_ro("shape", [](const Array& a) { return tuple_of(a.layout.shape()); })
+  array.def_prop_ro("shape", [](const Array& a) { return tuple_of(a.layout.shape()); })
       .def_prop_ro("strides", [](const Array& a) { return tuple_of(a.layout.strides()); })
       .def_prop_ro("ndim", [](const Array& a) { return a.layout.ndim(); })
       .def_prop_ro("dtype", [](const Array& a) { return dtype_object(a.dtype); })
@@ -741,89 +870,154 @@ void bind_arrays(nb::module_& m) {
       .def("storage_offset", [](const Array& a) { return a.offset; })
       .def("numel", [](const Array& a) { return a.layout.numel(); })
       .def("is_contiguous", [](const Array& a) { return a.layout.is_contiguous(); })
-      .def("stride", [](const Array& a, std::optional<std::int64_t> dim) -> nb::object {
-        if (!dim) return tuple_of(a.layout.strides());
-        return nb::int_(a.layout.strides()[wrap_dim(*dim, a.layout.ndim())]);
-      }, "dim"_a = nb::none())
-      .def("size", [](const Array& a, std::optional<std::int64_t> dim) -> nb::object {
-        if (!dim) return tuple_of(a.layout.shape());
-        return nb::int_(a.layout.shape()[wrap_dim(*dim, a.layout.ndim())]);
-      }, "dim"_a = nb::none())
-      .def("shares_storage", [](const Array& a, const Array& b) { return a.storage.get() == b.storage.get(); },
-           "other"_a)
-      .def("_record_stream", [](const Array& a, std::uint64_t stream) { a.storage->record_stream(stream_of(stream)); },
-           "stream"_a)
-      .def("as_strided", [](const Array& a, nb::handle shape, nb::handle strides, std::optional<std::int64_t> offset) {
-        return wrap(a.as_strided(ints(shape), ints(strides), offset.value_or(a.offset)));
-      }, "size"_a, "stride"_a, "storage_offset"_a = nb::none())
-      .def("permute", [](const Array& a, nb::args dims) {
-        return wrap(a.permute(ints(dims.size() == 1 && !PyLong_Check(dims[0].ptr()) ? dims[0] : nb::object(dims))));
-      }, "dims"_a)
-      .def("transpose", [](const Array& a, std::int64_t dim0, std::int64_t dim1) {
-        int ndim = a.layout.ndim(), first = wrap_dim(dim0, ndim), second = wrap_dim(dim1, ndim);
-        return wrap(ndim == 0 ? Array(a) : a.transpose(first, second));
-      }, "dim0"_a, "dim1"_a)
-      .def("expand", [](const Array& a, nb::args shape) {
-        return wrap(a.expand(ints(shape.size() == 1 && !PyLong_Check(shape[0].ptr()) ? shape[0] : nb::object(shape))));
-      }, "shape"_a)
-      .def("unsqueeze", [](const Array& a, std::int64_t dim) {
-        return wrap(a.unsqueeze(wrap_dim(dim, a.layout.ndim() + 1)));
-      }, "dim"_a)
-      .def("select", [](const Array& a, std::int64_t dim, std::int64_t position) {
-        if (a.layout.ndim() == 0) throw nb::index_error("select() cannot be applied to a 0-dim tensor.");
-        return wrap(a.select(wrap_dim(dim, a.layout.ndim()), position));
-      }, "dim"_a, "index"_a)
-      .def("reshape_view", [](const Array& a, nb::handle shape) -> nb::object {
-        std::optional<Array> view = a.reshape_view(ints(shape));
-        return view ? wrap(std::move(*view)) : nb::none();
-      }, "shape"_a, nb::sig("def reshape_view(self, shape: collections.abc.Sequence[int]) -> Array | None"))
-      .def("view_dtype", [](const Array& a, nb::handle dtype) { return wrap(a.view_dtype(dtype_of(dtype))); },
-           "dtype"_a)
-      .def("__getitem__", [](const Array& a, nb::handle key) { return wrap(index(a, key)); }, "key"_a)
+      .def(
+          "stride",
+          [](const Array& a, std::optional<std::int64_t> dim) -> nb::object {
+            if (!dim) return tuple_of(a.layout.strides());
+            return nb::int_(a.layout.strides()[wrap_dim(*dim, a.layout.ndim())]);
+          },
+          "dim"_a = nb::none())
+      .def(
+          "size",
+          [](const Array& a, std::optional<std::int64_t> dim) -> nb::object {
+            if (!dim) return tuple_of(a.layout.shape());
+            return nb::int_(a.layout.shape()[wrap_dim(*dim, a.layout.ndim())]);
+          },
+          "dim"_a = nb::none())
+      .def(
+          "shares_storage",
+          [](const Array& a, const Array& b) { return a.storage.get() == b.storage.get(); },
+          "other"_a)
+      .def(
+          "_record_stream",
+          [](const Array& a, std::uint64_t stream) { a.storage->record_stream(stream_of(stream)); },
+          "stream"_a)
+      .def(
+          "as_strided",
+          [](const Array& a, nb::handle shape, nb::handle strides,
+             std::optional<std::int64_t> offset) {
+            return wrap(a.as_strided(ints(shape), ints(strides), offset.value_or(a.offset)));
+          },
+          "size"_a, "stride"_a, "storage_offset"_a = nb::none())
+      .def(
+          "permute",
+          [](const Array& a, nb::args dims) {
+            return wrap(a.permute(ints(
+                dims.size() == 1 && !PyLong_Check(dims[0].ptr()) ? dims[0] : nb::object(dims))));
+          },
+          "dims"_a)
+      .def(
+          "transpose",
+          [](const Array& a, std::int64_t dim0, std::int64_t dim1) {
+            int ndim = a.layout.ndim(), first = wrap_dim(dim0, ndim), second = wrap_dim(dim1, ndim);
+            return wrap(ndim == 0 ? Array(a) : a.transpose(first, second));
+          },
+          "dim0"_a, "dim1"_a)
+      .def(
+          "expand",
+          [](const Array& a, nb::args shape) {
+            return wrap(a.expand(ints(shape.size() == 1 && !PyLong_Check(shape[0].ptr())
+                                          ? shape[0]
+                                          : nb::object(shape))));
+          },
+          "shape"_a)
+      .def(
+          "unsqueeze",
+          [](const Array& a, std::int64_t dim) {
+            return wrap(a.unsqueeze(wrap_dim(dim, a.layout.ndim() + 1)));
+          },
+          "dim"_a)
+      .def(
+          "select",
+          [](const Array& a, std::int64_t dim, std::int64_t position) {
+            if (a.layout.ndim() == 0)
+              throw nb::index_error("select() cannot be applied to a 0-dim tensor.");
+            return wrap(a.select(wrap_dim(dim, a.layout.ndim()), position));
+          },
+          "dim"_a, "index"_a)
+      .def(
+          "reshape_view",
+          [](const Array& a, nb::handle shape) -> nb::object {
+            std::optional<Array> view = a.reshape_view(ints(shape));
+            return view ? wrap(std::move(*view)) : nb::none();
+          },
+          "shape"_a,
+          nb::sig("def reshape_view(self, shape: collections.abc.Sequence[int]) -> Array | None"))
+      .def(
+          "view_dtype",
+          [](const Array& a, nb::handle dtype) { return wrap(a.view_dtype(dtype_of(dtype))); },
+          "dtype"_a)
+      .def(
+          "__getitem__", [](const Array& a, nb::handle key) { return wrap(index(a, key)); },
+          "key"_a)
       .def("__len__", [](const Array& a) {
         if (a.layout.ndim() == 0) throw nb::type_error("len() of a 0-d tensor");
         return a.layout.shape()[0];
       });
-  m.def("empty", [](nb::handle shape, nb::handle dtype, std::optional<int> device) {
-    int ordinal = device_or_current(device);
-    return wrap(Array::empty(ints(shape), dtype_of(dtype), ordinal, current_stream(ordinal)));
-  }, "shape"_a, "dtype"_a, "device"_a = nb::none());
-  m.def("empty_strided", [](nb::handle shape, nb::handle strides, nb::handle dtype, std::optional<int> device) {
-    int ordinal = device_or_current(device);
-    return wrap(Array::empty_strided(ints(shape), ints(strides), dtype_of(dtype), ordinal, current_stream(ordinal)));
-  }, "shape"_a, "strides"_a, "dtype"_a, "device"_a = nb::none());
-  m.def("allocate_bytes", [](std::size_t bytes, int device, std::uint64_t stream) {
-    std::int64_t shape[1] = {static_cast<std::int64_t>(bytes)};
-    return wrap(Array::empty(shape, DType::uint8, device, stream_of(stream)));
-  }, "nbytes"_a, "device"_a, "stream"_a, "Uninitialised bytes that belong to a stream.");
-  m.def("collapse", [](nb::handle shape, std::vector<std::vector<std::int64_t>> strides) {
-    std::vector<Sizes> spans(strides.begin(), strides.end());
-    std::vector<std::int64_t> sizes = ints(shape);
-    Collapsed out = collapse(sizes, spans);
-    nb::list lists;
-    for (const auto& list : out.strides) lists.append(tuple_of(list));
-    return nb::make_tuple(tuple_of(out.shape), nb::tuple(lists));
-  }, "shape"_a, "strides"_a);
+  m.def(
+      "empty",
+      [](nb::handle shape, nb::handle dtype, std::optional<int> device) {
+        int ordinal = device_or_current(device);
+        return wrap(Array::empty(ints(shape), dtype_of(dtype), ordinal, current_stream(ordinal)));
+      },
+      "shape"_a, "dtype"_a, "device"_a = nb::none());
+  m.def(
+      "empty_strided",
+      [](nb::handle shape, nb::handle strides, nb::handle dtype, std::optional<int> device) {
+        int ordinal = device_or_current(device);
+        return wrap(Array::empty_strided(ints(shape), ints(strides), dtype_of(dtype), ordinal,
+                                         current_stream(ordinal)));
+      },
+      "shape"_a, "strides"_a, "dtype"_a, "device"_a = nb::none());
+  m.def(
+      "allocate_bytes",
+      [](std::size_t bytes, int device, std::uint64_t stream) {
+        std::int64_t shape[1] = {static_cast<std::int64_t>(bytes)};
+        return wrap(Array::empty(shape, DType::uint8, device, stream_of(stream)));
+      },
+      "nbytes"_a, "device"_a, "stream"_a, "Uninitialised bytes that belong to a stream.");
+  m.def(
+      "collapse",
+      [](nb::handle shape, std::vector<std::vector<std::int64_t>> strides) {
+        std::vector<Sizes> spans(strides.begin(), strides.end());
+        std::vector<std::int64_t> sizes = ints(shape);
+        Collapsed out = collapse(sizes, spans);
+        nb::list lists;
+        for (const auto& list : out.strides) lists.append(tuple_of(list));
+        return nb::make_tuple(tuple_of(out.shape), nb::tuple(lists));
+      },
+      "shape"_a, "strides"_a);
   m.def("copy_from_host", &copy_from_host, "array"_a, "buffer"_a, "stream"_a, "non_blocking"_a);
   m.def("copy_to_host", &copy_to_host, "array"_a, "buffer"_a, "stream"_a, "non_blocking"_a);
   m.def("copy_dense", &copy_dense, "to"_a, "source"_a, "stream"_a);
   m.def("fill_dense", &fill_dense, "array"_a, "pattern"_a, "stream"_a);
-  m.def("to_dlpack", [](const Array& a, bool versioned) { return nb::steal(to_dlpack(a, versioned)); },
-        "array"_a, "versioned"_a);
-  m.def("from_dlpack", [](nb::handle capsule) { return wrap(from_dlpack(capsule.ptr())); }, "capsule"_a);
-  m.def("adopt", [](nb::handle owner, std::uint64_t address, nb::handle shape, nb::handle strides, nb::handle dtype,
-                    int device) {
-    // An array over memory that `owner` keeps alive.
-    Array array;
-    array.dtype = dtype_of(dtype);
-    array.layout = strides.is_none() ? Layout::contiguous(ints(shape)) : Layout(ints(shape), ints(strides));
-    std::size_t bytes = array.layout.numel() == 0 ? 0 : (array.layout.extent().second + 1) * item_size(array.dtype);
-    array.storage = StorageRef(Storage::adopt(device, address, bytes, owner.inc_ref().ptr(), [](void* object) {
-      nb::gil_scoped_acquire interpreter;
-      Py_DECREF(static_cast<PyObject*>(object));
-    }));
-    return wrap(std::move(array));
-  }, "owner"_a.none(), "address"_a, "shape"_a, "strides"_a.none(), "dtype"_a, "device"_a);
+  m.def(
+      "to_dlpack",
+      [](const Array& a, bool versioned) { return nb::steal(to_dlpack(a, versioned)); }, "array"_a,
+      "versioned"_a);
+  m.def(
+      "from_dlpack", [](nb::handle capsule) { return wrap(from_dlpack(capsule.ptr())); },
+      "capsule"_a);
+  m.def(
+      "adopt",
+      [](nb::handle owner, std::uint64_t address, nb::handle shape, nb::handle strides,
+         nb::handle dtype, int device) {
+        // An array over memory that `owner` keeps alive.
+        Array array;
+        array.dtype = dtype_of(dtype);
+        array.layout = strides.is_none() ? Layout::contiguous(ints(shape))
+                                         : Layout(ints(shape), ints(strides));
+        std::size_t bytes = array.layout.numel() == 0
+                                ? 0
+                                : (array.layout.extent().second + 1) * item_size(array.dtype);
+        array.storage = StorageRef(
+            Storage::adopt(device, address, bytes, owner.inc_ref().ptr(), [](void* object) {
+              nb::gil_scoped_acquire interpreter;
+              Py_DECREF(static_cast<PyObject*>(object));
+            }));
+        return wrap(std::move(array));
+      },
+      "owner"_a.none(), "address"_a, "shape"_a, "strides"_a.none(), "dtype"_a, "device"_a);
 }
 
 // ---- hooks --------------------------------------------------------------------------------------
@@ -868,17 +1062,19 @@ NB_MODULE(_C, m) {
   using namespace tritorch;
   m.doc() = "tritorch's native half: driver, memory, arrays and launches.";
   nb::set_leak_warnings(false);  // arrays may outlive the interpreter in frames and module globals
-  unavailable_error = new_exception(m, "CudaUnavailableError", "There is no usable CUDA driver or device.",
-                                    PyExc_RuntimeError);
+  unavailable_error = new_exception(
+      m, "CudaUnavailableError", "There is no usable CUDA driver or device.", PyExc_RuntimeError);
   cuda_error = new_exception(m, "CudaError", "A CUDA driver call failed; see its code and name.",
                              PyExc_RuntimeError);
-  out_of_memory_error = new_exception(m, "OutOfMemoryError", "The device's memory is exhausted.",
-                                      PyExc_RuntimeError);
-  nb::register_exception_translator([](const std::exception_ptr& pointer, void*) { rethrow_as_python(pointer); });
+  out_of_memory_error =
+      new_exception(m, "OutOfMemoryError", "The device's memory is exhausted.", PyExc_RuntimeError);
+  nb::register_exception_translator(
+      [](const std::exception_ptr& pointer, void*) { rethrow_as_python(pointer); });
   blocking_hooks = {leave_interpreter, enter_interpreter};
   memory::set_hooks({capture_trace, describe_trace, collect_garbage});
-  m.def("set_garbage_collector", [](nb::handle callback) { garbage_collector = Py_NewRef(callback.ptr()); },
-        "callback"_a);
+  m.def(
+      "set_garbage_collector",
+      [](nb::handle callback) { garbage_collector = Py_NewRef(callback.ptr()); }, "callback"_a);
   bind_device(m);
   bind_streams(m);
   bind_memory(m);

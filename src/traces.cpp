@@ -23,7 +23,8 @@ struct Hash {
   std::size_t operator()(const RawTrace& trace) const {
     std::size_t h = trace.size();
     for (const RawFrame& frame : trace)
-      h = (h ^ reinterpret_cast<std::uintptr_t>(frame.code) ^ static_cast<std::size_t>(frame.line)) *
+      h = (h ^ reinterpret_cast<std::uintptr_t>(frame.code) ^
+           static_cast<std::size_t>(frame.line)) *
           0x9E3779B97F4A7C15u;
     return h;
   }
@@ -31,7 +32,8 @@ struct Hash {
 
 std::mutex table_mutex;
 std::unordered_map<RawTrace, memory::TraceId, Hash> ids;
-std::vector<std::vector<TraceFrame>> described;  // by id - 1: text, so that no interpreter is needed
+std::vector<std::vector<TraceFrame>>
+    described;  // by id - 1: text, so that no interpreter is needed
 
 std::string utf8(PyObject* text) {
   const char* chars = PyUnicode_AsUTF8(text);
@@ -73,7 +75,8 @@ std::vector<TraceFrame> trace_frames(memory::TraceId trace) {
 std::string describe_trace(memory::TraceId trace) {
   std::string out;
   for (const TraceFrame& frame : trace_frames(trace))
-    out += "    " + frame.filename + ":" + std::to_string(frame.line) + " in " + frame.function + "\n";
+    out +=
+        "    " + frame.filename + ":" + std::to_string(frame.line) + " in " + frame.function + "\n";
   return out;
 }
 

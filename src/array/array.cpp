@@ -12,8 +12,7 @@ namespace {
 
 std::string text(Sizes sizes) {
   std::string out = "[";
-  for (std::size_t i = 0; i < sizes.size(); ++i)
-    out += (i ? ", " : "") + std::to_string(sizes[i]);
+  for (std::size_t i = 0; i < sizes.size(); ++i) out += (i ? ", " : "") + std::to_string(sizes[i]);
   return out + "]";
 }
 
@@ -137,7 +136,8 @@ Array Array::empty(Sizes shape, DType dtype, int device, cu::CUstream stream) {
   array.dtype = dtype;
   array.layout = Layout::contiguous(shape);
   std::int64_t bytes;
-  if (__builtin_mul_overflow(array.layout.numel(), static_cast<std::int64_t>(item_size(dtype)), &bytes))
+  if (__builtin_mul_overflow(array.layout.numel(), static_cast<std::int64_t>(item_size(dtype)),
+                             &bytes))
     throw std::invalid_argument("the size in bytes of shape " + text(shape) +
                                 " does not fit 64 bits");
   array.storage = StorageRef(Storage::allocate(device, bytes, stream));
@@ -226,9 +226,10 @@ Array Array::slice(int dim, std::int64_t start, std::int64_t stop, std::int64_t 
 Array Array::permute(std::span<const std::int64_t> dims) const {
   int ndim = layout.ndim();
   if (static_cast<int>(dims.size()) != ndim)
-    throw std::invalid_argument("permute: number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = " +
-                                std::to_string(ndim) + " is not equal to len(dims) = " +
-                                std::to_string(dims.size()));
+    throw std::invalid_argument(
+        "permute: number of dimensions in the tensor input does not match the length of the "
+        "desired ordering of dimensions i.e. input.dim() = " +
+        std::to_string(ndim) + " is not equal to len(dims) = " + std::to_string(dims.size()));
   std::vector<std::int64_t> shape(ndim), strides(ndim);
   std::vector<bool> seen(ndim);
   for (int i = 0; i < ndim; ++i) {
@@ -299,11 +300,13 @@ Array Array::view_dtype(DType other) const {
   if (from == to) return view;
   int last = layout.ndim() - 1;
   if (last < 0)
-    throw std::invalid_argument("self.dim() cannot be 0 to view a tensor as a dtype of another size");
+    throw std::invalid_argument(
+        "self.dim() cannot be 0 to view a tensor as a dtype of another size");
   std::vector<std::int64_t> shape(layout.shape().begin(), layout.shape().end());
   std::vector<std::int64_t> strides(layout.strides().begin(), layout.strides().end());
   if (strides[last] != 1)
-    throw std::invalid_argument("self.stride(-1) must be 1 to view a tensor as a dtype of another size");
+    throw std::invalid_argument(
+        "self.stride(-1) must be 1 to view a tensor as a dtype of another size");
   if (from > to) {
     auto ratio = static_cast<std::int64_t>(from / to);
     for (int i = 0; i < last; ++i) strides[i] *= ratio;

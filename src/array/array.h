@@ -16,11 +16,27 @@ namespace tritorch {
 
 // Codes are shared with tritorch/core/dtype.py, which registers one Python object for each.
 enum class DType : std::uint8_t {
-  boolean, uint8, int8, uint16, int16, uint32, int32, uint64, int64,
-  float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, complex64, complex128,
+  boolean,
+  uint8,
+  int8,
+  uint16,
+  int16,
+  uint32,
+  int32,
+  uint64,
+  int64,
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  float8_e4m3fn,
+  float8_e5m2,
+  complex64,
+  complex128,
 };
 inline constexpr int kDTypes = 17;
-inline constexpr std::uint8_t kItemSize[kDTypes] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 8, 16};
+inline constexpr std::uint8_t kItemSize[kDTypes] = {1, 1, 1, 2, 2, 4, 4, 8, 8,
+                                                    2, 2, 4, 8, 1, 1, 8, 16};
 inline constexpr std::size_t item_size(DType dtype) { return kItemSize[static_cast<int>(dtype)]; }
 
 // Device memory that arrays share.  Either a block of the caching allocator, or memory that

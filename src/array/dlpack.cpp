@@ -9,10 +9,23 @@ namespace {
 
 // The DLPack ABI (versions 0.8 and 1.x).
 constexpr int kDLCUDA = 2, kDLCUDAManaged = 13;
-enum Code : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6,
-                           kFloat8e4m3fn = 10, kFloat8e5m2 = 12 };
-struct DLDevice { std::int32_t type, id; };
-struct DLDataType { std::uint8_t code, bits; std::uint16_t lanes; };
+enum Code : std::uint8_t {
+  kInt = 0,
+  kUInt = 1,
+  kFloat = 2,
+  kBfloat = 4,
+  kComplex = 5,
+  kBool = 6,
+  kFloat8e4m3fn = 10,
+  kFloat8e5m2 = 12
+};
+struct DLDevice {
+  std::int32_t type, id;
+};
+struct DLDataType {
+  std::uint8_t code, bits;
+  std::uint16_t lanes;
+};
 struct DLTensor {
   void* data;
   DLDevice device;
@@ -36,10 +49,11 @@ struct DLManagedTensorVersioned {
 };
 
 constexpr DLDataType kTypes[kDTypes] = {
-    {kBool, 8, 1},   {kUInt, 8, 1},  {kInt, 8, 1},    {kUInt, 16, 1},  {kInt, 16, 1},
-    {kUInt, 32, 1},  {kInt, 32, 1},  {kUInt, 64, 1},  {kInt, 64, 1},   {kFloat, 16, 1},
-    {kBfloat, 16, 1}, {kFloat, 32, 1}, {kFloat, 64, 1}, {kFloat8e4m3fn, 8, 1},
-    {kFloat8e5m2, 8, 1}, {kComplex, 64, 1}, {kComplex, 128, 1}};
+    {kBool, 8, 1},     {kUInt, 8, 1},         {kInt, 8, 1},        {kUInt, 16, 1},
+    {kInt, 16, 1},     {kUInt, 32, 1},        {kInt, 32, 1},       {kUInt, 64, 1},
+    {kInt, 64, 1},     {kFloat, 16, 1},       {kBfloat, 16, 1},    {kFloat, 32, 1},
+    {kFloat, 64, 1},   {kFloat8e4m3fn, 8, 1}, {kFloat8e5m2, 8, 1}, {kComplex, 64, 1},
+    {kComplex, 128, 1}};
 
 // The managed tensor, and what it points into.
 template <class Managed>
@@ -84,11 +98,13 @@ Array import_as(PyObject* capsule, const char* name, const char* used) {
   if (!managed) throw PythonError{};
   const DLTensor& t = managed->tensor;
   if (t.device.type != kDLCUDA && t.device.type != kDLCUDAManaged)
-    throw std::invalid_argument("from_dlpack: the tensor is not in CUDA memory (DLPack device type " +
-                                std::to_string(t.device.type) + ")");
+    throw std::invalid_argument(
+        "from_dlpack: the tensor is not in CUDA memory (DLPack device type " +
+        std::to_string(t.device.type) + ")");
   int code = -1;
   for (int i = 0; i < kDTypes; ++i)
-    if (kTypes[i].code == t.dtype.code && kTypes[i].bits == t.dtype.bits && t.dtype.lanes == 1) code = i;
+    if (kTypes[i].code == t.dtype.code && kTypes[i].bits == t.dtype.bits && t.dtype.lanes == 1)
+      code = i;
   if (code < 0)
     throw std::invalid_argument("from_dlpack: no dtype for DLPack type code " +
                                 std::to_string(t.dtype.code) + " with " +
@@ -101,12 +117,12 @@ Array import_as(PyObject* capsule, const char* name, const char* used) {
   auto [low, high] = array.layout.extent();
   if (low < 0) throw std::invalid_argument("from_dlpack: negative strides are not supported");
   std::size_t bytes = array.layout.numel() == 0 ? 0 : (high + 1) * item_size(array.dtype);
-  array.storage = StorageRef(Storage::adopt(
-      t.device.id, reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset, bytes, managed,
-      [](void* owner) {
-        auto* tensor = static_cast<Managed*>(owner);
-        if (tensor->deleter) tensor->deleter(tensor);
-      }));
+  array.storage = StorageRef(
+      Storage::adopt(t.device.id, reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset, bytes,
+                     managed, [](void* owner) {
+                       auto* tensor = static_cast<Managed*>(owner);
+                       if (tensor->deleter) tensor->deleter(tensor);
+                     }));
   PyCapsule_SetName(capsule, used);
   return array;
 }
@@ -120,7 +136,8 @@ PyObject* to_dlpack(const Array& array, bool versioned) {
 
 Array from_dlpack(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor_versioned"))
-    return import_as<DLManagedTensorVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
+    return import_as<DLManagedTensorVersioned>(capsule, "dltensor_versioned",
+                                               "used_dltensor_versioned");
   if (PyCapsule_IsValid(capsule, "dltensor"))
     return import_as<DLManagedTensor>(capsule, "dltensor", "used_dltensor");
   throw std::invalid_argument("from_dlpack: not a DLPack capsule, or one that was used already");

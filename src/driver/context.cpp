@@ -54,7 +54,9 @@ void validate(int device) {
   int count = device_count();
   if (device < 0 || device >= count)
     throw CudaError(cu::CUDA_ERROR_INVALID_DEVICE, "set device " + std::to_string(device),
-                    "there " + (count == 1 ? std::string("is 1 device") : "are " + std::to_string(count) + " devices") +
+                    "there " +
+                        (count == 1 ? std::string("is 1 device")
+                                    : "are " + std::to_string(count) + " devices") +
                         ", numbered from 0");
 }
 
@@ -77,8 +79,7 @@ const cu::Driver& detail::load_driver() {
   if (const cu::Driver* table = active_driver.load()) return *table;
   const cu::Driver* table;
   if (simulation_requested()) {
-    cu::simulator::set_options(
-        cu::parse_simulator_options(std::getenv("TRITORCH_SIMULATE_CUDA")));
+    cu::simulator::set_options(cu::parse_simulator_options(std::getenv("TRITORCH_SIMULATE_CUDA")));
     table = &cu::simulated_driver();
   } else {
     std::string problem;
@@ -214,10 +215,12 @@ const DeviceProperties& device_properties(int device) {
     p.multi_processor_count = read(cu::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     p.warp_size = read(cu::CU_DEVICE_ATTRIBUTE_WARP_SIZE);
     p.max_threads_per_block = read(cu::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-    p.max_threads_per_multi_processor = read(cu::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+    p.max_threads_per_multi_processor =
+        read(cu::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
     p.regs_per_multiprocessor = read(cu::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
     p.shared_memory_per_block = read(cu::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
-    p.shared_memory_per_block_optin = read(cu::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    p.shared_memory_per_block_optin =
+        read(cu::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
     p.shared_memory_per_multiprocessor =
         read(cu::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
     p.l2_cache_size = read(cu::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
@@ -228,7 +231,7 @@ const DeviceProperties& device_properties(int device) {
     p.pci_device_id = read(cu::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
     p.pci_domain_id = read(cu::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
     p.is_integrated = read(cu::CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0;
-    p.is_multi_gpu_board = read(cu::CU_DEVICE_ATTRIBUTE_IS_MULTI_GPU_BOARD) != 0;
+    p.is_multi_gpu_board = read(cu::CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD) != 0;
     p.virtual_memory = read(cu::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;
   });
   return entry.properties;

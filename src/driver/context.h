@@ -24,22 +24,22 @@ inline const cu::Driver& driver() {
   const cu::Driver* table = detail::active_driver.load(std::memory_order_acquire);
   return table ? *table : detail::load_driver();
 }
-bool driver_loaded();       // false in a forked child of a process that used CUDA
+bool driver_loaded();  // false in a forked child of a process that used CUDA
 bool forked_after_use();
 bool simulation_requested();  // TRITORCH_SIMULATE_CUDA is set to something other than "", "0"
 
-int device_count();                    // throws CudaUnavailable
+int device_count();  // throws CudaUnavailable
 int device_count_or_zero(std::string* problem = nullptr) noexcept;
 
 // Contexts.  The primary context of a device is retained at its first use and never released:
 // the driver tears it down with the process.
 cu::CUcontext context_of(int device);
-void bind(int device);                 // makes the device's context current on this thread
+void bind(int device);  // makes the device's context current on this thread
 bool device_in_use(int device) noexcept;
 
 // The device and streams that are current on this thread, as in PyTorch.
 int current_device() noexcept;
-void set_current_device(int device);   // validates
+void set_current_device(int device);  // validates
 cu::CUstream current_stream(int device) noexcept;
 void set_current_stream(int device, cu::CUstream stream);
 // A stream from the pool of `device`: 32 a priority, handed out in turn and never destroyed.

@@ -11,7 +11,9 @@ class Event {
  public:
   explicit Event(unsigned flags) : flags_(flags) {}
   Event(Event&& other) noexcept
-      : flags_(other.flags_), device_(other.device_), handle_(std::exchange(other.handle_, nullptr)) {}
+      : flags_(other.flags_),
+        device_(other.device_),
+        handle_(std::exchange(other.handle_, nullptr)) {}
   Event& operator=(Event&&) = delete;
   ~Event() {
     // Nothing here may throw, and a forked child must not touch its parent's handles.
@@ -24,9 +26,10 @@ class Event {
   void record(int device, cu::CUstream stream) {
     create(device);
     if (device != device_)
-      throw CudaError(cu::CUDA_ERROR_INVALID_HANDLE, "Event.record",
-                      "event device cuda:" + std::to_string(device_) +
-                          " does not match recording stream's device cuda:" + std::to_string(device));
+      throw CudaError(
+          cu::CUDA_ERROR_INVALID_HANDLE, "Event.record",
+          "event device cuda:" + std::to_string(device_) +
+              " does not match recording stream's device cuda:" + std::to_string(device));
     DeviceScope scope(device);
     DRIVE(cuEventRecord(handle_, stream));
   }

@@ -257,7 +257,7 @@ void cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice dev
         return 228 << 10;
       case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
         return 65536;
-      case CU_DEVICE_ATTRIBUTE_IS_MULTI_GPU_BOARD:
+      case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD:
         return 0;
       case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
         return 1;

@@ -23,8 +23,7 @@ struct LaunchPlan {
 };
 
 struct Launcher {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   LaunchPlan* plan;
   PyObject* allocate_scratch;  // (bytes, alignment, stream, zeroed) -> object with an address
 };
@@ -56,8 +55,8 @@ class Scratch {
           cu::CUstream stream, bool zeroed, int device) {
     if (each == 0) return;
     std::size_t bytes = each * grid.x * grid.y * grid.z * launcher->plan->num_ctas;
-    owner_ = PyObject_CallFunction(launcher->allocate_scratch, "nnKi", static_cast<Py_ssize_t>(bytes),
-                                   static_cast<Py_ssize_t>(align),
+    owner_ = PyObject_CallFunction(launcher->allocate_scratch, "nnKi",
+                                   static_cast<Py_ssize_t>(bytes), static_cast<Py_ssize_t>(align),
                                    reinterpret_cast<unsigned long long>(stream), zeroed);
     if (!owner_) throw PythonError{};
     try {
@@ -108,7 +107,8 @@ void launch(const Launcher* launcher, cu::CUfunction function, const Grid& grid,
     add(cu::CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)
         .clusterSchedulingPolicyPreference = cu::CU_CLUSTER_SCHEDULING_POLICY_SPREAD;
     if (plan.num_ctas > 8)  // allowed on Hopper and later, but not portable
-      DRIVE(cuFuncSetAttribute(function, cu::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+      DRIVE(
+          cuFuncSetAttribute(function, cu::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
   }
   cu::CUlaunchConfig config{static_cast<unsigned>(grid.x * plan.num_ctas),
                             static_cast<unsigned>(grid.y),
@@ -167,23 +167,25 @@ PyObject* launcher_call(PyObject* self, PyObject* const* args, std::size_t flags
 //          tensor_descriptor_meta, has_rounding_flag, pads_fp4_shape, allocate_scratch)
 PyObject* launcher_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
-    static const char* names[] = {"signature", "num_warps", "num_ctas", "shared", "cooperative",
-                                  "dependent", "scratch", "profile", "meta", "has_rounding_flag",
-                                  "pads_fp4_shape", "allocate_scratch", nullptr};
+    static const char* names[] = {
+        "signature",      "num_warps",        "num_ctas", "shared", "cooperative",
+        "dependent",      "scratch",          "profile",  "meta",   "has_rounding_flag",
+        "pads_fp4_shape", "allocate_scratch", nullptr};
     PyObject *signature, *meta, *allocate;
     unsigned num_warps, num_ctas, shared;
     int cooperative, dependent, rounding, pads;
     Py_ssize_t scratch_size, scratch_align, profile_size, profile_align;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!IIIpp(nn)(nn)OppO", const_cast<char**>(names),
-                                     &PyTuple_Type, &signature, &num_warps, &num_ctas, &shared,
-                                     &cooperative, &dependent, &scratch_size, &scratch_align,
-                                     &profile_size, &profile_align, &meta, &rounding, &pads, &allocate))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "O!IIIpp(nn)(nn)OppO", const_cast<char**>(names), &PyTuple_Type,
+            &signature, &num_warps, &num_ctas, &shared, &cooperative, &dependent, &scratch_size,
+            &scratch_align, &profile_size, &profile_align, &meta, &rounding, &pads, &allocate))
       throw PythonError{};
     auto plan = std::make_unique<LaunchPlan>();
     Py_ssize_t next_meta = 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(signature); ++i)
       plan->args.push_back(parse_signature(PyTuple_GET_ITEM(signature, i),
-                                           meta == Py_None ? nullptr : meta, next_meta, rounding, pads));
+                                           meta == Py_None ? nullptr : meta, next_meta, rounding,
+                                           pads));
     plan->num_warps = num_warps;
     plan->num_ctas = num_ctas;
     plan->shared = shared;
@@ -244,7 +246,8 @@ PyType_Slot launcher_slots[] = {
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
     {Py_tp_members, launcher_members},
     {Py_tp_getset, launcher_properties},
-    {Py_tp_doc, const_cast<char*>("A compiled kernel's launch plan; called as Triton calls a launcher.")},
+    {Py_tp_doc,
+     const_cast<char*>("A compiled kernel's launch plan; called as Triton calls a launcher.")},
     {0, nullptr}};
 PyType_Spec launcher_spec = {"tritorch._C.Launcher", sizeof(Launcher), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, launcher_slots};
@@ -257,8 +260,10 @@ class Key {
  public:
   static constexpr int kWords = 160;
   void add(std::uint64_t word) {
-    if (count_ < kWords) words_[count_++] = word;
-    else cacheable_ = false;
+    if (count_ < kWords)
+      words_[count_++] = word;
+    else
+      cacheable_ = false;
   }
   void add_value(PyObject* value);
   bool cacheable() const { return cacheable_; }
@@ -275,7 +280,9 @@ class Key {
 
  private:
   enum Tag : std::uint64_t { kArray = 1, kInt, kBool, kFloat, kNone, kTuple };
-  static constexpr std::uint64_t tagged(Tag tag, std::uint64_t payload) { return tag << 56 | payload; }
+  static constexpr std::uint64_t tagged(Tag tag, std::uint64_t payload) {
+    return tag << 56 | payload;
+  }
   std::uint64_t words_[kWords];
   int count_ = 0;
   bool cacheable_ = true;
@@ -292,7 +299,8 @@ void Key::add_value(PyObject* value) {
     int overflow;
     long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
     std::uint64_t width = overflow ? 2 : number < -0x80000000ll || number > 0x7fffffffll;
-    std::uint64_t divisible = overflow ? PyLong_AsUnsignedLongLongMask(value) % 16 == 0 : number % 16 == 0;
+    std::uint64_t divisible =
+        overflow ? PyLong_AsUnsignedLongLongMask(value) % 16 == 0 : number % 16 == 0;
     add(tagged(kInt, width << 2 | divisible << 1 | (!overflow && number == 1)));
   } else if (PyFloat_Check(value)) {
     add(tagged(kFloat, 0));
@@ -308,15 +316,15 @@ void Key::add_value(PyObject* value) {
 
 struct Entry {
   std::vector<std::uint64_t> key;
-  Launcher* launcher;        // owned
+  Launcher* launcher;  // owned
   cu::CUfunction function;
-  PyObject* keep;            // owned: the compiled kernel and the objects whose identity is in the key
+  PyObject* keep;  // owned: the compiled kernel and the objects whose identity is in the key
 };
 
 struct KernelState {
-  PyObject* compile;                  // (device, args tuple, kwargs dict) -> (Launcher, function, keep)
-  std::vector<PyObject*> names;       // interned, one a parameter
-  std::vector<PyObject*> defaults;    // null where there is none
+  PyObject* compile;             // (device, args tuple, kwargs dict) -> (Launcher, function, keep)
+  std::vector<PyObject*> names;  // interned, one a parameter
+  std::vector<PyObject*> defaults;  // null where there is none
   std::vector<bool> constant;
   std::unordered_multimap<std::uint64_t, Entry> entries;
   // Call sites' keyword tuples, resolved: a parameter's index, or -1 for an option.
@@ -324,8 +332,7 @@ struct KernelState {
 };
 
 struct Kernel {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   KernelState* state;
 };
 
@@ -342,7 +349,8 @@ const std::vector<int>& resolve_keywords(KernelState& state, PyObject* names) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
     int slot = -1;
     for (std::size_t p = 0; p < state.names.size(); ++p)
-      if (PyUnicode_Compare(state.names[p], PyTuple_GET_ITEM(names, i)) == 0) slot = static_cast<int>(p);
+      if (PyUnicode_Compare(state.names[p], PyTuple_GET_ITEM(names, i)) == 0)
+        slot = static_cast<int>(p);
     slots.push_back(slot);
   }
   return state.call_sites.emplace_back(Py_NewRef(names), std::move(slots)).second;
@@ -411,7 +419,8 @@ Entry compile(KernelState& state, int device, PyObject* const* values, PyObject*
   Entry entry{};
   PyObject *launcher = nullptr, *keep = nullptr;
   unsigned long long function = 0;
-  bool parsed = result && PyArg_ParseTuple(result, "O!KO", launcher_type, &launcher, &function, &keep);
+  bool parsed =
+      result && PyArg_ParseTuple(result, "O!KO", launcher_type, &launcher, &function, &keep);
   if (parsed) {
     entry.launcher = reinterpret_cast<Launcher*>(Py_NewRef(launcher));
     entry.function = reinterpret_cast<cu::CUfunction>(function);
@@ -455,8 +464,8 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
     Key key;
     for (std::size_t i = 0; i < count; ++i) {
       if (!values[i])
-        fail(PyExc_TypeError, std::string("missing argument '") +
-                                  PyUnicode_AsUTF8(state.names[i]) + "'");
+        fail(PyExc_TypeError,
+             std::string("missing argument '") + PyUnicode_AsUTF8(state.names[i]) + "'");
       if (state.constant[i]) {
         add_constant(key, values[i]);
       } else {
@@ -517,8 +526,8 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
 PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&]() -> PyObject* {
     PyObject *compile, *names, *defaults, *constants;
-    if (!PyArg_ParseTuple(args, "OO!O!O!", &compile, &PyTuple_Type, &names, &PyTuple_Type, &defaults,
-                          &PyTuple_Type, &constants))
+    if (!PyArg_ParseTuple(args, "OO!O!O!", &compile, &PyTuple_Type, &names, &PyTuple_Type,
+                          &defaults, &PyTuple_Type, &constants))
       throw PythonError{};
     if (PyTuple_GET_SIZE(names) > static_cast<Py_ssize_t>(kMaxParams))
       fail(PyExc_ValueError, "a kernel has at most 128 parameters");
@@ -567,7 +576,8 @@ PyType_Slot kernel_slots[] = {
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
     {Py_tp_members, kernel_members},
     {Py_tp_getset, kernel_properties},
-    {Py_tp_doc, const_cast<char*>("A jit function that tritorch launches: kernel(grid, *args, **options).")},
+    {Py_tp_doc,
+     const_cast<char*>("A jit function that tritorch launches: kernel(grid, *args, **options).")},
     {0, nullptr}};
 PyType_Spec kernel_spec = {"tritorch._C.Kernel", sizeof(Kernel), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, kernel_slots};
@@ -578,7 +588,8 @@ bool add_launch_types(PyObject* module) {
   launcher_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&launcher_spec));
   PyObject* kernel_type = PyType_FromSpec(&kernel_spec);
   return launcher_type && kernel_type &&
-         PyModule_AddObjectRef(module, "Launcher", reinterpret_cast<PyObject*>(launcher_type)) == 0 &&
+         PyModule_AddObjectRef(module, "Launcher", reinterpret_cast<PyObject*>(launcher_type)) ==
+             0 &&
          PyModule_AddObjectRef(module, "Kernel", kernel_type) == 0;
 }
 

@@ -45,9 +45,11 @@ int reversed_ints(PyObject* sequence, std::array<T, N>& out) {
   Ref fast(PySequence_Fast(sequence, "a sequence of integers is needed"));
   Py_ssize_t count = PySequence_Fast_GET_SIZE(static_cast<PyObject*>(fast));
   if (count > static_cast<Py_ssize_t>(N))
-    fail(PyExc_ValueError, "a tensor descriptor has at most 5 dimensions, got " + std::to_string(count));
+    fail(PyExc_ValueError,
+         "a tensor descriptor has at most 5 dimensions, got " + std::to_string(count));
   for (Py_ssize_t i = 0; i < count; ++i)
-    out[count - 1 - i] = static_cast<T>(as_int64(PySequence_Fast_GET_ITEM(static_cast<PyObject*>(fast), i)));
+    out[count - 1 - i] =
+        static_cast<T>(as_int64(PySequence_Fast_GET_ITEM(static_cast<PyObject*>(fast), i)));
   return static_cast<int>(count);
 }
 
@@ -57,12 +59,23 @@ struct KindName {
   std::uint32_t size;
 };
 constexpr KindName kKinds[] = {
-    {"constexpr", ArgKind::constant, 0}, {"pointer", ArgKind::pointer, 8},
-    {"i1", ArgKind::i1, 1},     {"u1", ArgKind::i1, 1},     {"i8", ArgKind::i8, 1},
-    {"i16", ArgKind::i16, 2},   {"i32", ArgKind::i32, 4},   {"i64", ArgKind::i64, 8},
-    {"u8", ArgKind::u8, 1},     {"u16", ArgKind::u16, 2},   {"u32", ArgKind::u32, 4},
-    {"u64", ArgKind::u64, 8},   {"fp16", ArgKind::fp16, 2}, {"bf16", ArgKind::bf16, 2},
-    {"fp32", ArgKind::fp32, 4}, {"f32", ArgKind::fp32, 4},  {"fp64", ArgKind::fp64, 8},
+    {"constexpr", ArgKind::constant, 0},
+    {"pointer", ArgKind::pointer, 8},
+    {"i1", ArgKind::i1, 1},
+    {"u1", ArgKind::i1, 1},
+    {"i8", ArgKind::i8, 1},
+    {"i16", ArgKind::i16, 2},
+    {"i32", ArgKind::i32, 4},
+    {"i64", ArgKind::i64, 8},
+    {"u8", ArgKind::u8, 1},
+    {"u16", ArgKind::u16, 2},
+    {"u32", ArgKind::u32, 4},
+    {"u64", ArgKind::u64, 8},
+    {"fp16", ArgKind::fp16, 2},
+    {"bf16", ArgKind::bf16, 2},
+    {"fp32", ArgKind::fp32, 4},
+    {"f32", ArgKind::fp32, 4},
+    {"fp64", ArgKind::fp64, 8},
     {"nvTmaDesc", ArgKind::tensor_map, 128},
 };
 
@@ -75,10 +88,14 @@ const KindName& kind_named(ArgKind kind) {
 // Triton numbers float types of tensor maps a little differently from the driver.
 int driver_element_type(int triton_type) {
   switch (triton_type) {
-    case 8: return cu::CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ;
-    case 9: return cu::CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
-    case 10: return cu::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    default: return triton_type;
+    case 8:
+      return cu::CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ;
+    case 9:
+      return cu::CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
+    case 10:
+      return cu::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    default:
+      return triton_type;
   }
 }
 
@@ -90,8 +107,10 @@ std::uint16_t half_bits(double value) {
 
 std::uint16_t bfloat16_bits(double value) {
   auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<std::uint16_t>(bits >> 16 | 0x40);  // stays NaN
-  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);  // to nearest, ties to even
+  if ((bits & 0x7fffffff) > 0x7f800000)
+    return static_cast<std::uint16_t>(bits >> 16 | 0x40);  // stays NaN
+  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >>
+                                    16);  // to nearest, ties to even
 }
 
 template <class T>
@@ -106,7 +125,8 @@ T integer(PyObject* value, const char* type) {
   Ref index(PyNumber_Index(value));
   std::int64_t result = as_int64(index);
   if (static_cast<std::int64_t>(static_cast<T>(result)) != result)
-    fail(PyExc_OverflowError, std::to_string(result) + " does not fit a kernel argument of type " + type);
+    fail(PyExc_OverflowError,
+         std::to_string(result) + " does not fit a kernel argument of type " + type);
   return static_cast<T>(result);
 }
 
@@ -133,15 +153,15 @@ cu::CUdeviceptr pointer_of(PyObject* value, int device) {
   PyObject* address = PyObject_CallMethodNoArgs(value, data_ptr);
   if (!address)
     fail(PyExc_TypeError, std::string("a pointer argument must be a tritorch array, an object with "
-                                      "data_ptr(), an integer or None, not ") + Py_TYPE(value)->tp_name);
+                                      "data_ptr(), an integer or None, not ") +
+                              Py_TYPE(value)->tp_name);
   Ref owned(address);
   if (!PyLong_Check(address)) fail(PyExc_TypeError, "data_ptr() must return an integer");
   cu::CUdeviceptr pointer = PyLong_AsUnsignedLongLongMask(address);
   // Another library's tensor may live on the CPU, where a kernel would fault.
   cu::CUdeviceptr visible = pointer;
-  if (pointer &&
-      driver().cuPointerGetAttribute(&visible, cu::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, pointer) !=
-          cu::CUDA_SUCCESS)
+  if (pointer && driver().cuPointerGetAttribute(&visible, cu::CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                                pointer) != cu::CUDA_SUCCESS)
     fail(PyExc_ValueError, std::string("a kernel cannot access the memory of this ") +
                                Py_TYPE(value)->tp_name + ": is it a CPU tensor?");
   return visible;
@@ -185,7 +205,8 @@ ArgPlan parse_signature(PyObject* entry, PyObject* meta_list, Py_ssize_t& next_m
       plan.uses_map = true;
       plan.traits.swizzle = static_cast<int>(attribute_int(meta, "swizzle"));
       plan.traits.element_bytes = static_cast<int>(attribute_int(meta, "elem_size"));
-      plan.traits.element_type = driver_element_type(static_cast<int>(attribute_int(meta, "elem_type")));
+      plan.traits.element_type =
+          driver_element_type(static_cast<int>(attribute_int(meta, "elem_type")));
       plan.traits.im2col = attribute_int(meta, "is_im2col") != 0;
       plan.pads_fp4 = attribute_int(meta, "fp4_padded") != 0;
       plan.pads_fp4_shape = pads_fp4_shape;
@@ -242,25 +263,39 @@ void* PackedArgs::reserve(std::size_t size, std::size_t alignment) {
 
 void PackedArgs::add(const ArgPlan& plan, PyObject* value, int device) {
   switch (plan.kind) {
-    case ArgKind::constant: return;
-    case ArgKind::pointer: return put(pointer_of(value, device));
+    case ArgKind::constant:
+      return;
+    case ArgKind::pointer:
+      return put(pointer_of(value, device));
     case ArgKind::i1: {
       int truth = PyObject_IsTrue(value);
       if (truth < 0) throw PythonError{};
       return put(static_cast<std::int8_t>(truth));
     }
-    case ArgKind::i8: return put(integer<std::int8_t>(value, "int8"));
-    case ArgKind::i16: return put(integer<std::int16_t>(value, "int16"));
-    case ArgKind::i32: return put(integer<std::int32_t>(value, "int32"));
-    case ArgKind::i64: return put(integer<std::int64_t>(value, "int64"));
-    case ArgKind::u8: return put(integer<std::uint8_t>(value, "uint8"));
-    case ArgKind::u16: return put(integer<std::uint16_t>(value, "uint16"));
-    case ArgKind::u32: return put(integer<std::uint32_t>(value, "uint32"));
-    case ArgKind::u64: return put(integer<std::uint64_t>(value, "uint64"));
-    case ArgKind::fp16: return put(half_bits(real(value)));
-    case ArgKind::bf16: return put(bfloat16_bits(real(value)));
-    case ArgKind::fp32: return put(static_cast<float>(real(value)));
-    case ArgKind::fp64: return put(real(value));
+    case ArgKind::i8:
+      return put(integer<std::int8_t>(value, "int8"));
+    case ArgKind::i16:
+      return put(integer<std::int16_t>(value, "int16"));
+    case ArgKind::i32:
+      return put(integer<std::int32_t>(value, "int32"));
+    case ArgKind::i64:
+      return put(integer<std::int64_t>(value, "int64"));
+    case ArgKind::u8:
+      return put(integer<std::uint8_t>(value, "uint8"));
+    case ArgKind::u16:
+      return put(integer<std::uint16_t>(value, "uint16"));
+    case ArgKind::u32:
+      return put(integer<std::uint32_t>(value, "uint32"));
+    case ArgKind::u64:
+      return put(integer<std::uint64_t>(value, "uint64"));
+    case ArgKind::fp16:
+      return put(half_bits(real(value)));
+    case ArgKind::bf16:
+      return put(bfloat16_bits(real(value)));
+    case ArgKind::fp32:
+      return put(static_cast<float>(real(value)));
+    case ArgKind::fp64:
+      return put(real(value));
     case ArgKind::tensor_map: {
       if (!PyBytes_Check(value) || PyBytes_GET_SIZE(value) != sizeof(cu::CUtensorMap))
         fail(PyExc_TypeError, "a tensor map argument must be the 128 bytes of one");
@@ -268,7 +303,8 @@ void PackedArgs::add(const ArgPlan& plan, PyObject* value, int device) {
       std::memcpy(&map, PyBytes_AS_STRING(value), sizeof map);
       return put(map);
     }
-    case ArgKind::tensor_descriptor: return add_descriptor(plan, value, device);
+    case ArgKind::tensor_descriptor:
+      return add_descriptor(plan, value, device);
     case ArgKind::tuple: {
       Ref items(PySequence_Fast(value, "a tuple is needed"));
       if (PySequence_Fast_GET_SIZE(static_cast<PyObject*>(items)) !=
@@ -297,7 +333,8 @@ void PackedArgs::add_descriptor(const ArgPlan& plan, PyObject* value, int device
   int rank = reversed_ints(static_cast<PyObject*>(shape_object), shape);
   if (rank != reversed_ints(static_cast<PyObject*>(strides_object), strides) || rank != plan.rank)
     fail(PyExc_ValueError, "a tensor descriptor of rank " + std::to_string(plan.rank) +
-                               " was compiled, one of rank " + std::to_string(rank) + " was passed");
+                               " was compiled, one of rank " + std::to_string(rank) +
+                               " was passed");
   cu::CUdeviceptr pointer = pointer_of(base, device);
   if (plan.uses_map) {
     TensorMapRequest request = plan.traits;
@@ -310,8 +347,8 @@ void PackedArgs::add_descriptor(const ArgPlan& plan, PyObject* value, int device
     if (plan.pads_fp4 && plan.pads_fp4_shape) shape[0] *= 2;
     for (int i = 0; i + 1 < rank; ++i)
       request.strides[i] = static_cast<std::uint64_t>(strides[i + 1] * plan.traits.element_bytes);
-    request.strides[rank - 1] =
-        request.shape[rank - 1] * (rank == 1 ? plan.traits.element_bytes : request.strides[rank - 2]);
+    request.strides[rank - 1] = request.shape[rank - 1] *
+                                (rank == 1 ? plan.traits.element_bytes : request.strides[rank - 2]);
     if (plan.traits.im2col) {
       Ref lower(PyObject_GetAttrString(value, "pixel_box_lower_corner"));
       Ref upper(PyObject_GetAttrString(value, "pixel_box_upper_corner"));

@@ -22,7 +22,20 @@ void set_python_error(std::exception_ptr error) noexcept;
 
 enum class ArgKind : std::uint8_t {
   constant,  // compiled in: nothing is passed
-  pointer, i1, i8, i16, i32, i64, u8, u16, u32, u64, fp16, bf16, fp32, fp64,
+  pointer,
+  i1,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  fp16,
+  bf16,
+  fp32,
+  fp64,
   tensor_map,         // a ready CUtensorMap's bytes
   tensor_descriptor,  // an object with base, shape, strides, padding
   tuple,

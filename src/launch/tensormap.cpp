@@ -43,22 +43,23 @@ cu::CUtensorMap encode(const TensorMapRequest& r) {
                     "the driver has no tensor maps: they need CUDA 12.0 or newer and sm_90");
   cu::CUtensorMap map{};
   cu::CUresult result =
-      r.im2col ? table.cuTensorMapEncodeIm2col(
-                     &map, type, r.rank, address, r.shape.data(), r.strides.data(), r.lower.data(),
-                     r.upper.data(), r.box[0], r.box[1], r.element_strides.data(),
-                     cu::CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                     cu::CU_TENSOR_MAP_L2_PROMOTION_L2_128B, fill)
+      r.im2col ? table.cuTensorMapEncodeIm2col(&map, type, r.rank, address, r.shape.data(),
+                                               r.strides.data(), r.lower.data(), r.upper.data(),
+                                               r.box[0], r.box[1], r.element_strides.data(),
+                                               cu::CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                                               cu::CU_TENSOR_MAP_L2_PROMOTION_L2_128B, fill)
                : table.cuTensorMapEncodeTiled(
                      &map, type, r.rank, address, r.shape.data(), r.strides.data(), r.box.data(),
                      r.element_strides.data(), cu::CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
                      cu::CU_TENSOR_MAP_L2_PROMOTION_L2_128B, fill);
   if (result != cu::CUDA_SUCCESS)
-    throw CudaError(result, call,
-                    "a tensor map needs a 16-byte aligned address, strides that are multiples of 16 bytes "
-                    "and boxes of at most 256; innermost dimension first it got shape " +
-                        list(r.shape, r.rank) + ", byte strides " + list(r.strides, r.rank - 1) +
-                        ", box " + list(r.box, r.im2col ? 2 : r.rank) + ", element type " +
-                        std::to_string(r.element_type) + ", swizzle " + std::to_string(r.swizzle));
+    throw CudaError(
+        result, call,
+        "a tensor map needs a 16-byte aligned address, strides that are multiples of 16 bytes "
+        "and boxes of at most 256; innermost dimension first it got shape " +
+            list(r.shape, r.rank) + ", byte strides " + list(r.strides, r.rank - 1) + ", box " +
+            list(r.box, r.im2col ? 2 : r.rank) + ", element type " +
+            std::to_string(r.element_type) + ", swizzle " + std::to_string(r.swizzle));
   // Drivers up to CUDA 13.1 encode tensors under 128 KiB in a form that some kernels hang on;
   // clearing this bit, as CUTLASS and Triton do, chooses the general form.
   int version = 0;

@@ -20,9 +20,9 @@ struct TensorMapRequest {
   bool im2col = false;
   std::array<std::uint64_t, 5> shape{};
   std::array<std::uint64_t, 5> strides{};
-  std::array<std::uint32_t, 5> box{};              // im2col: channels, pixels
+  std::array<std::uint32_t, 5> box{};  // im2col: channels, pixels
   std::array<std::uint32_t, 5> element_strides{1, 1, 1, 1, 1};
-  std::array<int, 5> lower{}, upper{};             // im2col: corners of the pixel box
+  std::array<int, 5> lower{}, upper{};  // im2col: corners of the pixel box
   bool operator==(const TensorMapRequest&) const = default;
 };
 

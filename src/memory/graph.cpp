@@ -64,7 +64,8 @@ void Graph::replay(cu::CUstream stream) {
 }
 
 void Graph::reset() {
-  if (capturing_) throw std::runtime_error("reset() was called on a CUDAGraph while it is capturing");
+  if (capturing_)
+    throw std::runtime_error("reset() was called on a CUDAGraph while it is capturing");
   release();
 }
 

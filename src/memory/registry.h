@@ -7,10 +7,10 @@
 
 namespace tritorch::memory {
 
-void set_hooks(const Hooks& hooks);        // before the first allocation
+void set_hooks(const Hooks& hooks);           // before the first allocation
 void set_settings(const Settings& settings);  // of every allocator, those to come too
 Settings current_settings();
-DeviceAllocator& device_allocator(int device);   // binds the device on this thread
+DeviceAllocator& device_allocator(int device);  // binds the device on this thread
 DeviceAllocator* existing_allocator(int device) noexcept;
 PinnedAllocator& pinned_allocator();
 PinnedAllocator* existing_pinned_allocator() noexcept;

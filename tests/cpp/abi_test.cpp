@@ -74,7 +74,7 @@ ENUMERATORS(TAKE)
   static_assert(ours::name##_value == static_cast<long long>(name), #name " differs");
 ENUMERATORS(SAME_VALUE)
 
-static_assert(static_cast<int>(tritorch::cu::CU_DEVICE_ATTRIBUTE_IS_MULTI_GPU_BOARD) ==
+static_assert(static_cast<int>(tritorch::cu::CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD) ==
               static_cast<int>(CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD));
 
 #define SAME_TYPE(type)                                                          \

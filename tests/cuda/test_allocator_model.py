@@ -18,7 +18,9 @@ pytestmark = pytest.mark.simulated
 PROGRAMS = 2000
 
 sizes = st.one_of(
-    st.integers(0, 5000), st.integers(2**19, 2**21), st.sampled_from([1, 512, 513, 2**20, 2**20 + 1, 12 << 20])
+    st.integers(0, 5000),
+    st.integers(2**19, 2**21),
+    st.sampled_from([1, 512, 513, 2**20, 2**20 + 1, 12 << 20]),
 )
 steps = st.lists(
     st.one_of(
@@ -142,12 +144,17 @@ class Model:
                 address += block["size"]
             assert address == segment["address"] + segment["total_size"]
             states = [block["state"] for block in segment["blocks"]]
-            assert ("inactive", "inactive") not in zip(states, states[1:]), "free neighbours unmerged"
+            assert ("inactive", "inactive") not in zip(states, states[1:]), (
+                "free neighbours unmerged"
+            )
 
 
 @pytest.mark.parametrize("expandable", [True, False])
 @settings(
-    max_examples=PROGRAMS // 2, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    max_examples=PROGRAMS // 2,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
 )
 @given(program=steps, seed=st.integers(0, 2**32))
 def test_programs(expandable, program, seed):
@@ -170,7 +177,13 @@ def test_programs(expandable, program, seed):
         cuda.empty_cache()
         cuda.memory._set_allocator_settings("expandable_segments:True")
     stats = _C.memory_stats(0)
-    for name in ("allocated_bytes", "active_bytes", "reserved_bytes", "inactive_split_bytes", "segment"):
+    for name in (
+        "allocated_bytes",
+        "active_bytes",
+        "reserved_bytes",
+        "inactive_split_bytes",
+        "segment",
+    ):
         assert stats[f"{name}.all.current"] == 0, name
 
 

@@ -65,9 +65,7 @@ def all_kernels():
 
 def compile_for(target, family, name, types, constants):
     function = getattr(importlib.import_module(f"tritorch.kernels.{family}"), name)
-    signature = {
-        argument: types.get(argument, "constexpr") for argument in function.arg_names
-    }
+    signature = {argument: types.get(argument, "constexpr") for argument in function.arg_names}
     values = {(function.arg_names.index(key),): value for key, value in constants.items()}
     # As at run time with large arrays: aligned pointers, sizes that are multiples of 16.
     aligned = {
@@ -95,6 +93,9 @@ def test_compiles(target, family, name):
 
 
 def test_dense_copies_use_wide_accesses():
-    types, constants = {"y_ptr": "*i64", "n_elements": "i32", "value": "i64"}, {"WIDE": False, "BLOCK": 1024}
+    types, constants = (
+        {"y_ptr": "*i64", "n_elements": "i32", "value": "i64"},
+        {"WIDE": False, "BLOCK": 1024},
+    )
     ptx = compile_for(90, "copy", "fill", types, constants).asm["ptx"]
     assert "st.global.v2.b64" in ptx

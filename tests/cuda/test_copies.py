@@ -41,7 +41,9 @@ def test_strided_copies_of_every_dtype(kind):
 
 
 @pytest.mark.parametrize("source", REAL, ids=str)
-@pytest.mark.parametrize("target", [k for k in REAL if k.itemsize >= 2 or k.name == "bool"], ids=str)
+@pytest.mark.parametrize(
+    "target", [k for k in REAL if k.itemsize >= 2 or k.name == "bool"], ids=str
+)
 def test_conversions(source, target):
     host = sample((3, 7), source)
     ours = tritorch.cuda.from_numpy(host).astype(target).numpy()
@@ -118,7 +120,8 @@ def test_fill(kind):
     array = tritorch.cuda.empty(5, 3, dtype=kind)
     for value in (0, 1, 3):
         np.testing.assert_array_equal(
-            array.fill_(value).numpy(), np.full((5, 3), bool(value) if kind is tritorch.bool else value, kind.numpy)
+            array.fill_(value).numpy(),
+            np.full((5, 3), bool(value) if kind is tritorch.bool else value, kind.numpy),
         )
     array.zero_()
     array[1:4, ::2].fill_(1)

@@ -24,7 +24,7 @@ def cdiv(a, b):
     return -(-a // b)
 
 
-# ---- Triton's own way -----------------------------------------------------------------------------
+# ---- Triton's own way ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n", [1, 1000, 4096])
@@ -38,7 +38,9 @@ def test_vector_add(n):
     np.testing.assert_array_equal(out.numpy(), x + y)
 
 
-@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64", "int32", "int64", "uint8"])
+@pytest.mark.parametrize(
+    "kind", ["float16", "bfloat16", "float32", "float64", "int32", "int64", "uint8"]
+)
 def test_vector_add_dtypes(kind):
     dtype = getattr(tritorch, kind)
     x = np.arange(100).astype(dtype.numpy)
@@ -151,7 +153,7 @@ def test_graph_capture_of_a_kernel():
     assert (out.numpy() == 12).all()
 
 
-# ---- tritorch's own way ---------------------------------------------------------------------------
+# ---- tritorch's own way --------------------------------------------------------------------------
 
 
 def test_a_kernel_compiles_once_a_key():
@@ -205,7 +207,7 @@ def test_large_integers():
         assert out.numpy().tolist() == [value] * 4
 
 
-# ---- failures -------------------------------------------------------------------------------------
+# ---- failures ------------------------------------------------------------------------------------
 
 
 @pytest.mark.simulated
@@ -229,7 +231,7 @@ def test_an_injected_launch_failure():
     assert (x.numpy() == 2).all()
 
 
-# ---- without a C compiler, without torch ----------------------------------------------------------
+# ---- without a C compiler, without torch ---------------------------------------------------------
 
 
 def test_no_compiler_is_needed(tmp_path):
@@ -265,4 +267,6 @@ def test_the_native_stack_is_the_only_launcher():
     x = gpu(np.ones(64, np.float32))
     compiled = kernels.add_kernel[(1,)](x, x, x, 64, BLOCK=64)
     assert isinstance(compiled.run, _C.Launcher)
-    assert [kind for kind, _ in compiled.run.parameters] == ["pointer"] * 3 + ["i32"] + ["pointer"] * 2
+    assert [kind for kind, _ in compiled.run.parameters] == ["pointer"] * 3 + ["i32"] + [
+        "pointer"
+    ] * 2

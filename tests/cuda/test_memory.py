@@ -96,7 +96,11 @@ def test_history_carries_python_stacks(clean, tmp_path):
         snapshot = cuda.memory._snapshot()
         actions = [e["action"] for e in snapshot["device_traces"][0] if e["addr"] == address]
         assert actions[-3:] == ["alloc", "free_requested", "free_completed"]
-        entry = next(e for e in snapshot["device_traces"][0] if e["action"] == "alloc" and e["addr"] == address)
+        entry = next(
+            e
+            for e in snapshot["device_traces"][0]
+            if e["action"] == "alloc" and e["addr"] == address
+        )
         assert "test_history_carries_python_stacks" in [f["name"] for f in entry["frames"]]
         cuda.memory._dump_snapshot(str(tmp_path / "snapshot.pickle"))
         assert (tmp_path / "snapshot.pickle").stat().st_size > 0
@@ -260,7 +264,9 @@ def test_mem_pool():
     with cuda.use_mem_pool(pool):
         inside = cuda.empty(1000)
     outside = cuda.empty(1000)
-    where = {b["address"]: s["segment_pool_id"] for s in cuda.memory_snapshot() for b in s["blocks"]}
+    where = {
+        b["address"]: s["segment_pool_id"] for s in cuda.memory_snapshot() for b in s["blocks"]
+    }
     assert where[inside.data_ptr()] == pool.id and where[outside.data_ptr()] != pool.id
     assert pool.use_count() == 1
 
@@ -289,7 +295,7 @@ def test_no_memory_is_pinned_by_a_traceback():
     assert cuda.memory_allocated() == before
 
 
-# ---- processes ------------------------------------------------------------------------------------
+# ---- processes -----------------------------------------------------------------------------------
 
 
 def test_a_forked_child_gets_an_error_not_a_hang():

@@ -17,7 +17,7 @@ def ones(value):
     return np.full(N, value, np.float32)
 
 
-# ---- the simulator finds what is missing (and finds nothing in what is right) ---------------------
+# ---- the simulator finds what is missing (and finds nothing in what is right) --------------------
 
 
 def produce_and_consume(wait):
@@ -79,7 +79,7 @@ def test_what_is_right_is_right_for_1000_seeds(program):
         assert program(True), f"wrong with seed {seed}"
 
 
-# ---- streams --------------------------------------------------------------------------------------
+# ---- streams -------------------------------------------------------------------------------------
 
 
 def test_current_and_default_streams():
@@ -146,7 +146,7 @@ def test_events():
         start.elapsed_time(cuda.Event())
 
 
-# ---- graphs ---------------------------------------------------------------------------------------
+# ---- graphs --------------------------------------------------------------------------------------
 
 
 def test_capture_and_replay():

@@ -89,7 +89,8 @@ def test_expand(data, shape):
 @given(st.data(), st.lists(st.integers(1, 4), min_size=1, max_size=5))
 def test_collapse_keeps_every_offset(data, shape):
     strides = [
-        tuple(data.draw(st.integers(0, 7)) for _ in shape) for _ in range(data.draw(st.integers(1, 3)))
+        tuple(data.draw(st.integers(0, 7)) for _ in shape)
+        for _ in range(data.draw(st.integers(1, 3)))
     ]
     merged, merged_strides = _C.collapse(shape, [list(s) for s in strides])
     assert len(merged) <= len(shape)
@@ -114,7 +115,11 @@ def test_collapse_merges_dense_dims_to_one():
         (lambda a: a[::-1], ValueError, "step must be greater than zero"),
         (lambda a: a[..., ...], IndexError, "single ellipsis"),
         (lambda a: a["x"], TypeError, "indexed by integers"),
-        (lambda a: a.transpose(0, 2), IndexError, r"expected to be in range of \[-2, 1\], but got 2"),
+        (
+            lambda a: a.transpose(0, 2),
+            IndexError,
+            r"expected to be in range of \[-2, 1\], but got 2",
+        ),
         (lambda a: a.permute(0, 0), RuntimeError, "duplicate dims"),
         (lambda a: a.expand(2, 5), RuntimeError, r"must match the existing size \(3\)"),
         (lambda a: a.view(7), RuntimeError, "is invalid for input of size 6"),

@@ -55,7 +55,9 @@ def test_parameters_have_the_same_names(name):
         assert parameters(node) == nanobind_parameters(value)
     for member, method in declared(getattr(node, "body", [])).items():
         actual = inspect.getattr_static(value, member)
-        if type(actual).__name__ in ("nb_func", "nb_method") and isinstance(method, ast.FunctionDef):
+        if type(actual).__name__ in ("nb_func", "nb_method") and isinstance(
+            method, ast.FunctionDef
+        ):
             names = [p for p in parameters(method) if p != "self"]
             if not method.args.vararg:
                 assert names == nanobind_parameters(actual), member

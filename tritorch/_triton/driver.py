@@ -78,7 +78,7 @@ def _has_rounding_flag() -> bool:
 
 
 def allocate_scratch(size: int, alignment: int, stream: int, zeroed: bool) -> Any:
-    """Memory that a compiled kernel asked for: from the user's allocator if one is set, else ours."""
+    """Memory that a compiled kernel asked for: from the user's allocator if there is one."""
     from triton.runtime import _allocation
 
     chosen = _allocation._profile_allocator if zeroed else _allocation._allocator
@@ -113,7 +113,7 @@ def make_launcher(source: Any, metadata: Any) -> _C.Launcher:
 def _initialise_specialisation() -> None:
     """Triton 3.6's native argument inspection imports torch, if it can, on its first call.
 
-    Nothing needs it to: it would cost gigabytes and seconds.  A torch that is imported already stays.
+    Nothing needs it to: it would cost gigabytes and seconds.  An imported torch stays.
     """
     from triton.runtime.jit import mangle_type
 

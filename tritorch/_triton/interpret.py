@@ -88,7 +88,9 @@ _DECODE: dict[str, Callable[[bytes], Any]] = {
 }  # fmt: skip
 
 
-def _rebuild(entry: Any, path: tuple[int, ...], constants: dict[Any, Any], values: Iterator[Any]) -> Any:
+def _rebuild(
+    entry: Any, path: tuple[int, ...], constants: dict[Any, Any], values: Iterator[Any]
+) -> Any:
     """The argument that one entry of a signature stands for, from the launch's decoded values."""
     if isinstance(entry, tuple):
         items = [_rebuild(item, (*path, i), constants, values) for i, item in enumerate(entry)]
@@ -126,7 +128,7 @@ def _convert(value: Any) -> Any:
 
 
 class _Rewriter(interpreter.FunctionRewriter):
-    """Rewrites a kernel for the interpreter without filling its module with the interpreter's names."""
+    """Rewrites a kernel for the interpreter, leaving its module as it is but for two names."""
 
     def _get_jit_fn_file_line(self) -> tuple[str, int]:
         code = self.fn.__code__
@@ -156,7 +158,9 @@ def _bind_device_function(self: Any, instance: Any, owner: Any = None) -> Any:
     return functools.partial(self, instance) if isinstance(instance, tl.tensor) else self
 
 
-def _checked(method: Callable[..., Any], pointer_at: int, mask_at: int | None, verb: str) -> Callable[..., Any]:
+def _checked(
+    method: Callable[..., Any], pointer_at: int, mask_at: int | None, verb: str
+) -> Callable[..., Any]:
     """A load, store or atomic of the interpreter that first checks its addresses."""
 
     def access(*args: Any, **kwargs: Any) -> Any:
@@ -172,8 +176,8 @@ def _checked(method: Callable[..., Any], pointer_at: int, mask_at: int | None, v
         if bad >= 0:
             where = f" in kernel {_running[-1]}" if _running else ""
             raise MemoryError(
-                f"{verb} of {size} bytes at 0x{int(addresses[bad]):x}{where}: no allocation is there "
-                f"(element {bad} of a block of {addresses.size})"
+                f"{verb} of {size} bytes at 0x{int(addresses[bad]):x}{where}: no allocation is "
+                f"there (element {bad} of a block of {addresses.size})"
             )
         return method(*args, **kwargs)
 
@@ -246,7 +250,9 @@ def _interpreting(name: str) -> Iterator[None]:
 class SimulatedKernel:
     """Stands where a CompiledKernel would: a launch plan, and a host function for a CUfunction."""
 
-    def __init__(self, function: Any, signature: dict[str, Any], constants: dict[Any, Any], options: Any) -> None:
+    def __init__(
+        self, function: Any, signature: dict[str, Any], constants: dict[Any, Any], options: Any
+    ) -> None:
         self.name = function.__name__
         self.src = SimpleNamespace(fn=function, signature=signature, constants=constants)
         self.metadata = SimpleNamespace(
@@ -302,9 +308,15 @@ class SimulatedKernel:
 
 
 def _simulate_instead_of_compiling(
-    self: Any, key: Any, signature: dict[str, Any], device: int, constexprs: dict[Any, Any], options: Any,
-    attrs: Any, warmup: bool,
-) -> SimulatedKernel:  # fmt: skip
+    self: Any,
+    key: Any,
+    signature: dict[str, Any],
+    device: int,
+    constexprs: dict[Any, Any],
+    options: Any,
+    attrs: Any,
+    warmup: bool,
+) -> SimulatedKernel:
     kernel = SimulatedKernel(self, signature, constexprs, options)
     self.device_caches[device][0][key] = kernel
     return kernel

@@ -42,10 +42,8 @@ def _is_narrow(*handles: TensorHandle) -> bool:
 
 def methods(builder: type) -> dict[str, Callable[..., Any]]:
     """The builder's methods that touch such types, by name; others keep Triton's own."""
-    original = {
-        name: getattr(builder, name)
-        for name in ("binary_op", "unary_op", "ternary_op", "create_fma", "create_dot", "cast_impl", "create_fp_to_fp")
-    }  # fmt: skip
+    names = "binary_op unary_op ternary_op create_fma create_dot cast_impl create_fp_to_fp"
+    original = {name: getattr(builder, name) for name in names.split()}
 
     def binary_op(self: Any, lhs: TensorHandle, rhs: TensorHandle, op: Any) -> TensorHandle:
         if not _is_narrow(lhs, rhs):
@@ -60,7 +58,9 @@ def methods(builder: type) -> dict[str, Callable[..., Any]]:
             return original["unary_op"](self, arg, op)
         return _handle(op(_values(arg)), arg.dtype)
 
-    def ternary_op(self: Any, a: TensorHandle, b: TensorHandle, c: TensorHandle, op: Any) -> TensorHandle:
+    def ternary_op(
+        self: Any, a: TensorHandle, b: TensorHandle, c: TensorHandle, op: Any
+    ) -> TensorHandle:
         if op is np.where or not _is_narrow(a, b, c):
             return original["ternary_op"](self, a, b, c, op)
         return _handle(op(_values(a), _values(b), _values(c)), c.dtype)
@@ -70,22 +70,41 @@ def methods(builder: type) -> dict[str, Callable[..., Any]]:
             return original["create_fma"](self, x, y, z)
         return _handle(_values(x) * _values(y) + _values(z), z.dtype)
 
-    def create_dot(self: Any, a: TensorHandle, b: TensorHandle, d: TensorHandle, *rest: Any) -> TensorHandle:
+    def create_dot(
+        self: Any, a: TensorHandle, b: TensorHandle, d: TensorHandle, *rest: Any
+    ) -> TensorHandle:
         if not _is_narrow(a, b):
             return original["create_dot"](self, a, b, d, *rest)
-        return TensorHandle(np.matmul(_values(a), _values(b), dtype=d.data.dtype) + d.data, d.dtype.scalar)
+        return TensorHandle(
+            np.matmul(_values(a), _values(b), dtype=d.data.dtype) + d.data, d.dtype.scalar
+        )
 
     def cast_impl(self: Any, src: TensorHandle, dst_type: Any) -> TensorHandle:
         if not _is_narrow(src) and dst_type.scalar not in _NARROW:
             return original["cast_impl"](self, src, dst_type)
         return _handle(_values(src), dst_type)
 
-    def create_fp_to_fp(self: Any, src: TensorHandle, dst_type: Any, rounding_mode: Any) -> TensorHandle:
-        rounds_to_nearest = rounding_mode is None or getattr(rounding_mode, "name", "RTNE") == "RTNE"
-        known = (_NARROW.keys() | {tl.float16, tl.float32, tl.float64}) >= {src.dtype.scalar, dst_type.scalar}
+    def create_fp_to_fp(
+        self: Any, src: TensorHandle, dst_type: Any, rounding_mode: Any
+    ) -> TensorHandle:
+        rounds_to_nearest = (
+            rounding_mode is None or getattr(rounding_mode, "name", "RTNE") == "RTNE"
+        )
+        known = (_NARROW.keys() | {tl.float16, tl.float32, tl.float64}) >= {
+            src.dtype.scalar,
+            dst_type.scalar,
+        }
         if not known or not rounds_to_nearest:
             return original["create_fp_to_fp"](self, src, dst_type, rounding_mode)
         return _handle(_values(src), dst_type)
 
-    replacements = (binary_op, unary_op, ternary_op, create_fma, create_dot, cast_impl, create_fp_to_fp)
+    replacements = (
+        binary_op,
+        unary_op,
+        ternary_op,
+        create_fma,
+        create_dot,
+        cast_impl,
+        create_fp_to_fp,
+    )
     return {function.__name__: function for function in replacements}

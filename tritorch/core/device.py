@@ -13,11 +13,16 @@ class device:
 
     __slots__ = ("index", "type")
 
+    type: str
+    index: int | None
+
     def __init__(self, type: str | int | device, index: int | None = None) -> None:
         if isinstance(type, device):
-            type, index = type.type, type.index
+            index = type.index
+            type = type.type
         elif isinstance(type, int) and not isinstance(type, bool):
-            type, index = "cuda", type
+            index = type
+            type = "cuda"
         elif isinstance(type, str):
             match = re.fullmatch(r"([a-z_]+)(?::(0|[1-9]\d*))?", type)
             if match is None:
@@ -40,9 +45,6 @@ class device:
             raise RuntimeError(f"Device index must not be negative, got {index}")
         object.__setattr__(self, "type", type)
         object.__setattr__(self, "index", index)
-
-    type: str
-    index: int | None
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"attribute '{name}' of 'tritorch.device' objects is not writable")

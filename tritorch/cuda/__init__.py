@@ -10,7 +10,6 @@ from typing import Any
 from tritorch import _C
 from tritorch._C import CudaError, CudaUnavailableError, OutOfMemoryError
 from tritorch.core.device import cuda_index
-
 from tritorch.cuda import memory, simulator
 from tritorch.cuda._arrays import (
     empty,
@@ -173,7 +172,7 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 
 
 def get_arch_list() -> list[str]:
-    """The architectures that kernels are tested to compile for; Triton compiles for the others too."""
+    """The architectures that kernels are tested to compile for; Triton knows others too."""
     return ["sm_80", "sm_90", "sm_100"] if is_available() else []
 
 
@@ -191,7 +190,6 @@ def synchronize(device: Any = None) -> None:
     index = cuda_index(device)
     _C.synchronize(index)
     memory.raise_sanitizer_reports(index)
-
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:

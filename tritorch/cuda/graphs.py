@@ -20,9 +20,7 @@ class CUDAGraph:
         self._graph = _C.Graph()
         self._graph.keep_graph(keep_graph)
 
-    def capture_begin(
-        self, pool: _Pool | None = None, capture_error_mode: str = "global"
-    ) -> None:
+    def capture_begin(self, pool: _Pool | None = None, capture_error_mode: str = "global") -> None:
         """Starts to capture the current stream; its memory comes from `pool` or a new one."""
         if capture_error_mode not in _MODES:
             raise RuntimeError(
@@ -82,7 +80,7 @@ def graph_pool_handle() -> _Pool:
 def _resolve(pool: _Pool, device: int) -> int:
     if pool[0] == 0:
         return pool[1]
-    key = (tuple(pool), device)
+    key = ((pool[0], pool[1]), device)
     if key not in _handles:
         _handles[key] = _C.create_pool(device)
     return _handles[key]
@@ -139,7 +137,7 @@ def is_current_stream_capturing() -> bool:
 
 
 class MemPool:
-    """A private memory pool: what is allocated under use_mem_pool(pool) shares nothing with others."""
+    """A private memory pool, for what is allocated under use_mem_pool(pool)."""
 
     def __init__(self, device: Any = None) -> None:
         self.device_index = cuda_index(device)

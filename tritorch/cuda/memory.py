@@ -168,7 +168,9 @@ def _record_memory_history(
     if stacks not in ("python", "all"):
         raise ValueError("expected stacks to be 'python', or 'all'")
     entries = 0 if enabled is None else max_entries if enabled == "all" else 1
-    _C.record_memory_history(cuda_index(device), enabled is not None and context is not None, entries)
+    _C.record_memory_history(
+        cuda_index(device), enabled is not None and context is not None, entries
+    )
 
 
 def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
@@ -262,7 +264,10 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
         lines.append("-" * width)
         pools = [("all", title)] if by_pool else [("", title)]
         if by_pool and not abbreviated:
-            pools += [("large_pool", "      from large pool"), ("small_pool", "      from small pool")]
+            pools += [
+                ("large_pool", "      from large pool"),
+                ("small_pool", "      from small pool"),
+            ]
         for pool, label in pools:
             prefix = f"{name}.{pool}." if pool else f"{name}."
             cells = [

@@ -178,9 +178,7 @@ class Event:
         """Milliseconds between this event and a later one, both recorded with enable_timing."""
         for event in (self, end_event):
             if not event.enable_timing:
-                raise ValueError(
-                    "Both events must be created with argument 'enable_timing=True'."
-                )
+                raise ValueError("Both events must be created with argument 'enable_timing=True'.")
             if event._event.device_index < 0:
                 raise ValueError("Both events must be recorded before calculating elapsed time.")
         return self._event.elapsed_time(end_event._event)
