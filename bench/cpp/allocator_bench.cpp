@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "driver/error.h"
@@ -30,6 +31,9 @@ double median_ns(int batches, int pairs, Pair pair) {
 
 int main(int argc, char** argv) {
   const int batches = argc > 1 ? std::max(1, std::atoi(argv[1])) : 300, pairs = 1000;
+  // The C library's locks are cheaper in a process that has never had a second thread: no user's
+  // is.
+  std::thread([] {}).detach();
   cu::SimulatorOptions options;
   options.poison = false;
   cu::simulator::reset(options);
@@ -49,17 +53,15 @@ int main(int argc, char** argv) {
     memory::DeviceAllocator allocator(driver, 0, settings);
     const char* kind = expandable ? "" : "plain_";
     const auto one_size = [&](const char* name, std::size_t bytes) {
-      const double ns = median_ns(batches, pairs, [&](int) {
-        allocator.free(allocator.allocate(bytes, streams[0]));
-      });
+      const double ns = median_ns(
+          batches, pairs, [&](int) { allocator.free(allocator.allocate(bytes, streams[0])); });
       std::printf(", \"%s%s\": %.1f", kind, name, ns);
     };
     one_size("512B", 512);
     one_size("64KiB", 64 << 10);
     one_size("4MiB", 4 << 20);
-    const double alternating = median_ns(batches, pairs, [&](int i) {
-      allocator.free(allocator.allocate(4096, streams[i % 4]));
-    });
+    const double alternating = median_ns(
+        batches, pairs, [&](int i) { allocator.free(allocator.allocate(4096, streams[i % 4])); });
     std::printf(", \"%s4_streams\": %.1f", kind, alternating);
 
     // 1000 live blocks of 512 B to 4 MiB; each pair frees one and allocates another size.
@@ -69,7 +71,8 @@ int main(int argc, char** argv) {
     for (auto& size : sizes) size += random() % size;
     for (auto& victim : victims) victim = random() % 1000;
     std::vector<memory::Block*> live;
-    for (int i = 0; i < 1000; ++i) live.push_back(allocator.allocate(sizes[std::size_t(i)], streams[0]));
+    for (int i = 0; i < 1000; ++i)
+      live.push_back(allocator.allocate(sizes[std::size_t(i)], streams[0]));
     std::size_t step = 0;
     const double mixed = median_ns(batches, pairs, [&](int) {
       memory::Block*& block = live[victims[step % 4096]];
@@ -82,8 +85,9 @@ int main(int argc, char** argv) {
   }
   memory::PinnedAllocator pinned(driver);
   for (const auto& [name, bytes] : {std::pair{"pinned_4KiB", 4096}, {"pinned_4MiB", 4 << 20}}) {
-    const double ns = median_ns(
-        batches, pairs, [&, size = std::size_t(bytes)](int) { pinned.free(pinned.allocate(size)); });
+    const double ns = median_ns(batches, pairs, [&, size = std::size_t(bytes)](int) {
+      pinned.free(pinned.allocate(size));
+    });
     std::printf(", \"%s\": %.1f", name, ns);
   }
   std::printf("}\n");

@@ -1,34 +1,34 @@
 // The caching allocator's policy.
 //
-// Sizes.  A request is rounded up to 512 bytes (or to a division of a power of two, if the user asked
-// for that).  Up to 1 MiB it is small, else large; small and large blocks never share a segment, so
-// that a long-lived small tensor cannot pin a large piece of memory.
+// Sizes.  A request is rounded up to 512 bytes (or to a division of a power of two, if the user
+// asked for that).  Up to 1 MiB it is small, else large; small and large blocks never share a
+// segment, so that a long-lived small tensor cannot pin a large piece of memory.
 //
-// Lanes.  A block belongs to the stream it was allocated on, and a free block is handed out again on
-// that stream at once: whatever the stream still has to do with the old contents comes before what
-// it will do with the new.  So each (private pool, stream) is a lane with free blocks of its own.
-// Other streams that use the block must be told of (record_stream): then a free records an event on
-// each of them, and the block is free when all have completed.  While a graph is being captured
-// events may be neither recorded nor queried; such frees wait for the end of the captures.
+// Lanes.  A block belongs to the stream it was allocated on, and a free block is handed out again
+// on that stream at once: whatever the stream still has to do with the old contents comes before
+// what it will do with the new.  So each (private pool, stream) is a lane with free blocks of its
+// own. Other streams that use the block must be told of (record_stream): then a free records an
+// event on each of them, and the block is free when all have completed.  While a graph is being
+// captured events may be neither recorded nor queried; such frees wait for the end of the captures.
 //
-// Segments.  Plain ones come from cuMemAlloc: 2 MiB for small requests, 20 MiB for those below 10 MiB,
-// else the request rounded up to 2 MiB.  Expandable ones, the default, reserve addresses for more than
-// the device's memory and map physical chunks where a block needs them: free memory at the end of the
-// mapped part, or beside a hole, grows in place, so sizes that change from step to step do not leave
-// unusable gaps behind.  A block is cut to size if the remainder is worth keeping: any remainder in
-// an expandable segment or a small one, more than 1 MiB in a large plain one (and none if the block
-// exceeds max_split_size).  A freed block merges with free neighbours.
+// Segments.  Plain ones come from cuMemAlloc: 2 MiB for small requests, 20 MiB for those below 10
+// MiB, else the request rounded up to 2 MiB.  Expandable ones, the default, reserve addresses for
+// more than the device's memory and map physical chunks where a block needs them: free memory at
+// the end of the mapped part, or beside a hole, grows in place, so sizes that change from step to
+// step do not leave unusable gaps behind.  A block is cut to size if the remainder is worth
+// keeping: any remainder in an expandable segment or a small one, more than 1 MiB in a large plain
+// one (and none if the block exceeds max_split_size).  A freed block merges with free neighbours.
 //
 // Choice.  The smallest sufficient free block; among equals the lowest address.
 //
 // When nothing cached fits, the ladder: collect old blocks (garbage_collection_threshold); ask the
-// driver; wait for the streams that freed blocks wait for; release cached blocks that are big enough;
-// release all of them; let the host language collect garbage, and do it all once more; give up.
-// A private pool's memory goes to nobody else while the pool is in use: a graph will be replayed
-// over it.
+// driver; wait for the streams that freed blocks wait for; release cached blocks that are big
+// enough; release all of them; let the host language collect garbage, and do it all once more; give
+// up. A private pool's memory goes to nobody else while the pool is in use: a graph will be
+// replayed over it.
 //
-// Errors.  An exception leaves everything as it was.  Frees never throw: what fails in one is thrown
-// by the next allocation.
+// Errors.  An exception leaves everything as it was.  Frees never throw: what fails in one is
+// thrown by the next allocation.
 #include "memory/allocator.h"
 
 #include <algorithm>
@@ -97,7 +97,8 @@ std::unique_lock<std::mutex> DeviceAllocator::Impl::lock() {
         "device memory was asked for, or about, by code that runs inside a driver call of an "
         "allocator (a kernel of the simulated device?)");
   auto held = lock_politely(mutex);
-  if (late_frees.load(std::memory_order_relaxed)) [[unlikely]] process_late_frees();
+  if (late_frees.load(std::memory_order_relaxed)) [[unlikely]]
+    process_late_frees();
   return held;
 }
 
@@ -135,8 +136,10 @@ Block* DeviceAllocator::Impl::allocate(std::size_t bytes, cu::CUstream stream) {
       const std::size_t size = rounded(bytes) + (settings.sanitize ? 2 * kRedZone : 0);
       BlockPool& pool = lane.pools[size <= kSmallLimit ? kSmallPool : kLargePool];
       Block* block = take_cached(pool, size);
-      if (!block) [[unlikely]] block = climb_ladder(pool, size);
-      if (block) [[likely]] return hand_out(block, size, bytes, trace);
+      if (!block) [[unlikely]]
+        block = climb_ladder(pool, size);
+      if (block) [[likely]]
+        return hand_out(block, size, bytes, trace);
     }
     if (!collected && hooks.collect_garbage) {
       collected = true;
@@ -162,7 +165,8 @@ Block* DeviceAllocator::Impl::take_cached(BlockPool& pool, std::size_t size) {
     block = pool.free.best_fit(size, [](const Block*) { return true; });
   } else {
     // Blocks beyond max_split_size are kept whole, for requests that nearly fill them.  That is for
-    // plain segments: in an expandable one any block may be cut, and must be, or it would only grow.
+    // plain segments: in an expandable one any block may be cut, and must be, or it would only
+    // grow.
     const std::size_t too_large =
         size < settings.max_split_size ? settings.max_split_size : size + kLargeSegment;
     block = pool.free.best_fit(size, [too_large](const Block* candidate) {
@@ -307,8 +311,10 @@ void DeviceAllocator::Impl::finish_free(Block* block) noexcept {
   const PoolKind kind = pool.kind;
   note(TraceEntry::free_completed, block->address, block->size, pool.lane->stream,
        block->free_trace);
-  if (block->guarded) [[unlikely]] lower_guards(block);
-  if (poisoning) [[unlikely]] poison(block);
+  if (block->guarded) [[unlikely]]
+    lower_guards(block);
+  if (poisoning) [[unlikely]]
+    poison(block);
   decrease(stats.active, kind, 1);
   decrease(stats.active_bytes, kind, block->size);
   decrease(stats.requested_bytes, kind, block->requested);
@@ -424,8 +430,7 @@ void DeviceAllocator::record_stream(Block* block, cu::CUstream stream) {
   auto held = impl_->lock();
   if (stream == block->segment->pool->lane->stream) return;
   auto& streams = block->streams;
-  if (std::find(streams.begin(), streams.end(), stream) == streams.end())
-    streams.push_back(stream);
+  if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
 }
 
 Block* DeviceAllocator::find(cu::CUdeviceptr base) const {
@@ -452,8 +457,7 @@ void DeviceAllocator::set_memory_fraction(double fraction) {
                                 std::to_string(fraction));
   auto held = impl_->lock();
   impl_->fraction = fraction;
-  impl_->limit =
-      fraction == 1 ? SIZE_MAX : std::size_t(fraction * double(impl_->total_memory));
+  impl_->limit = fraction == 1 ? SIZE_MAX : std::size_t(fraction * double(impl_->total_memory));
 }
 double DeviceAllocator::memory_fraction() const {
   auto held = impl_->lock();

@@ -41,7 +41,7 @@ using PoolId = std::uint64_t;  // 0 is the ordinary pool; others are private (gr
 struct Block;  // an allocation; the fields below are all that others may read
 struct BlockView {
   cu::CUdeviceptr address;
-  std::size_t size;       // what the caller may use (rounded up)
+  std::size_t size;       // what the caller may use (rounded up; under sanitize only what was asked)
   std::size_t requested;  // what the caller asked for
 };
 
@@ -87,21 +87,22 @@ struct TraceEntry {
 
 class DeviceAllocator {
  public:
-  // `context` is made current around driver calls on threads that lack it (a callback, so that
-  // tests need no contexts).  `total_memory` is the device's.
+  // Every call, and the construction and destruction, expects the device's context to be current on
+  // the calling thread.
   DeviceAllocator(const cu::Driver& driver, int device, Settings settings, Hooks hooks = {});
   ~DeviceAllocator();
   DeviceAllocator(const DeviceAllocator&) = delete;
 
   // Zero bytes give a valid block without memory (address 0).  Throws OutOfMemoryError, CudaError.
   Block* allocate(std::size_t bytes, cu::CUstream stream);
+  // Never waits for another thread.  What fails in it is thrown by the next allocation.
   void free(Block* block) noexcept;
   static BlockView view(const Block* block);
   // The memory is also used on `stream`: it is reused only after that stream's work so far is done.
   void record_stream(Block* block, cu::CUstream stream);
   Block* find(cu::CUdeviceptr base) const;  // the live block that starts there, or null (slow)
 
-  // Releases all cached memory that nothing uses (of one private pool, or of all).
+  // Releases all cached memory that nothing uses, also of private pools that are released.
   void empty_cache();
   void set_memory_fraction(double fraction);  // (0, 1] of the device's memory
   double memory_fraction() const;
@@ -110,11 +111,13 @@ class DeviceAllocator {
 
   // Private pools.  While routing is on for a stream (or for every allocation of a thread), what is
   // allocated there comes from that pool.
-  PoolId create_pool();               // use count 1
+  PoolId create_pool();               // use count 1; ids are never used twice
   void retain_pool(PoolId pool);
   void release_pool(PoolId pool);     // at zero, its segments are freed once their blocks are
   int pool_use_count(PoolId pool) const;
-  // During graph capture: allocations on streams that are part of capture `capture_id` use the pool.
+  // During graph capture: allocations on streams that take part in the capture that `stream` is in
+  // use the pool.  Begin before the capture begins, end after it has ended: in between no event is
+  // recorded or queried.
   void begin_capture_to_pool(PoolId pool, cu::CUstream stream);
   void end_capture_to_pool(PoolId pool, cu::CUstream stream);
   // use_mem_pool: allocations of the calling thread use the pool.

@@ -1,12 +1,12 @@
-// The inside of DeviceAllocator.  allocator.cpp: the policy and the hot path; segment.cpp: obtaining
-// and releasing memory; private_pools.cpp: routing; sanitizer.cpp; report.cpp: snapshots, messages.
+// The inside of DeviceAllocator.  allocator.cpp: the policy and the hot path; segment.cpp:
+// obtaining and releasing memory; private_pools.cpp: routing; sanitizer.cpp; report.cpp: snapshots,
+// messages.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <deque>
 #include <exception>
-#include <functional>
 #include <map>
 #include <thread>
 #include <tuple>
@@ -21,11 +21,11 @@ namespace tritorch::memory {
 
 constexpr std::size_t kMinBlock = 512;
 constexpr std::size_t MiB = std::size_t{1} << 20;
-constexpr std::size_t kSmallLimit = 1 * MiB;    // the largest small request, and the largest
-                                                // remainder that is not split off a plain block
+constexpr std::size_t kSmallLimit = 1 * MiB;  // the largest small request, and the largest
+                                              // remainder that is not split off a plain block
 constexpr std::size_t kSmallSegment = 2 * MiB;
 constexpr std::size_t kLargeSegment = 20 * MiB;
-constexpr std::size_t kOwnSegment = 10 * MiB;   // requests from here on get segments of their own
+constexpr std::size_t kOwnSegment = 10 * MiB;  // requests from here on get segments of their own
 constexpr std::size_t kRoundLarge = 2 * MiB;
 constexpr std::size_t kRedZone = 512;
 constexpr unsigned char kPoison = 0xDB, kGuard = 0xFB;
@@ -69,7 +69,7 @@ struct DeviceAllocator::Impl {
   std::unique_lock<std::mutex> lock();
   TraceId capture_trace() const {
     return tracing.load(std::memory_order_relaxed) && hooks.capture_trace ? hooks.capture_trace()
-                                                                         : 0;
+                                                                          : 0;
   }
   std::size_t rounded(std::size_t bytes) const;
   Block* allocate(std::size_t bytes, cu::CUstream stream);
@@ -120,7 +120,8 @@ struct DeviceAllocator::Impl {
   // ---- private_pools.cpp
   Lane& lane_of(PoolId pool, cu::CUstream stream) {
     Lane* recent = recent_lanes[recent_slot(pool, stream)];
-    if (recent && recent->stream == stream && recent->pool == pool) [[likely]] return *recent;
+    if (recent && recent->stream == stream && recent->pool == pool) [[likely]]
+      return *recent;
     return lane_of_slowly(pool, stream);
   }
   PoolId route(cu::CUstream stream) {
@@ -150,7 +151,8 @@ struct DeviceAllocator::Impl {
   // ---- report.cpp
   void note(TraceEntry::Action action, cu::CUdeviceptr address, std::size_t size,
             cu::CUstream stream, TraceId trace) noexcept {
-    if (history_limit) [[unlikely]] note_slowly(action, address, size, stream, trace);
+    if (history_limit) [[unlikely]]
+      note_slowly(action, address, size, stream, trace);
   }
   void note_slowly(TraceEntry::Action action, cu::CUdeviceptr address, std::size_t size,
                    cu::CUstream stream, TraceId trace) noexcept;
@@ -186,7 +188,7 @@ struct DeviceAllocator::Impl {
 
   struct PrivatePool {
     int uses = 1;
-    int routes = 0;  // begin_..._to_pool without the end
+    int routes = 0;         // begin_..._to_pool without the end
     bool captured = false;  // a graph may replay over its memory, free or not
   };
   struct Capture {

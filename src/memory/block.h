@@ -1,5 +1,5 @@
-// What the device allocator's memory is made of: segments (address ranges obtained from the driver),
-// cut into blocks that are kept in address order.
+// What the device allocator's memory is made of: segments (address ranges obtained from the
+// driver), cut into blocks that are kept in address order.
 #pragma once
 
 #include <cstddef>

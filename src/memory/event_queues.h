@@ -1,5 +1,5 @@
-// Which freed blocks wait for which streams: one event a (block, stream), one FIFO a stream, so that
-// polling looks at each stream's oldest event only.
+// Which freed blocks wait for which streams: one event a (block, stream), one FIFO a stream, so
+// that polling looks at each stream's oldest event only.
 #pragma once
 
 #include <deque>
@@ -10,11 +10,11 @@
 
 namespace tritorch::memory {
 
-// Note [Frees that must not wait]: the simulated device runs kernels, hence Python, hence destructors,
-// on whichever thread waits for it.  That may be a thread that called the driver from within an
-// allocator, whose lock it holds (a DriverSection says so); or the lock may be held by a thread that
-// waits for the very kernel that is freeing.  So a free() that cannot have the lock at once leaves
-// its block in a list, which the next thread that takes the lock works off first.
+// Note [Frees that must not wait]: the simulated device runs kernels, hence Python, hence
+// destructors, on whichever thread waits for it.  That may be a thread that called the driver from
+// within an allocator, whose lock it holds (a DriverSection says so); or the lock may be held by a
+// thread that waits for the very kernel that is freeing.  So a free() that cannot have the lock at
+// once leaves its block in a list, which the next thread that takes the lock works off first.
 inline thread_local int inside_driver_section = 0;
 
 class DriverSection {
@@ -73,7 +73,8 @@ class EventQueues {
     return cu::CUDA_SUCCESS;
   }
 
-  // Calls done(owner) for each event that has completed.  An event that fails (the device has) stays.
+  // Calls done(owner) for each event that has completed.  An event that fails (the device has)
+  // stays.
   template <class Done>
   cu::CUresult poll(Done done) {
     return drain(done, [this](cu::CUevent event) { return driver_.cuEventQuery(event); });

@@ -1,4 +1,4 @@
-// Free blocks by size, with best fit in a handful of instructions: two-level segregated bins.  Sizes
+// Free blocks by size, with best fit in a handful of instructions: two-level segregated bins. Sizes
 // are multiples of 512.  A row of 32 bins covers one power of two (the first row: everything below
 // 32 units, one bin a size); two levels of bitmaps find the next bin that is not empty.
 #pragma once

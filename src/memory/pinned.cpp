@@ -1,16 +1,16 @@
 // The pinned allocator's policy.
 //
-// Up to 1 MiB a request is rounded up to a power of two, at least 512 bytes, and its block is cut from
-// a segment of 2 MiB that holds blocks of that size only: registering memory costs a hundred
+// Up to 1 MiB a request is rounded up to a power of two, at least 512 bytes, and its block is cut
+// from a segment of 2 MiB that holds blocks of that size only: registering memory costs a hundred
 // microseconds, so small requests share it.  Larger ones are rounded up to 2 MiB and get a segment
 // each; a cached one is reused for a request that fills at least three quarters of it.
 //
-// Streams that use a block are recorded; after a free it waits for an event on each.  Blocks without
-// any are handed out again at once.  A stream under capture cannot be given an event: such a block
-// waits for the capture's end (and who replays the graph must keep its host memory alive).
+// Streams that use a block are recorded; after a free it waits for an event on each.  Blocks
+// without any are handed out again at once.  A stream under capture cannot be given an event: such
+// a block waits for the capture's end (and who replays the graph must keep its host memory alive).
 //
-// Streams of several devices may use one block.  The context that is current at record_stream is the
-// stream's; it is made current again to record the event.
+// Streams of several devices may use one block.  The context that is current at record_stream is
+// the stream's; it is made current again to record the event.
 #include "memory/pinned.h"
 
 #include <algorithm>
@@ -98,10 +98,10 @@ struct PinnedAllocator::Impl {
       if (address - segment->base >= segment->size) return nullptr;
       recent = segment;
     }
-    return &segment->blocks[segment->block_size == segment->size
-                                ? 0
-                                : (address - segment->base) >>
-                                      std::countr_zero(segment->block_size)];
+    return &segment
+                ->blocks[segment->block_size == segment->size
+                             ? 0
+                             : (address - segment->base) >> std::countr_zero(segment->block_size)];
   }
 
   FreeIndex<HostBlock>& index_of(std::size_t size) {
@@ -111,7 +111,8 @@ struct PinnedAllocator::Impl {
   HostBlock* take_cached(std::size_t size) {
     HostBlock* block;
     if (size <= kSmallLimit) {
-      block = small_free.best_fit(size, [size](const HostBlock* each) { return each->size == size; });
+      block =
+          small_free.best_fit(size, [size](const HostBlock* each) { return each->size == size; });
     } else {
       block = large_free.best_fit(
           size, [size](const HostBlock* each) { return each->size <= size + size / 3; });
@@ -124,7 +125,8 @@ struct PinnedAllocator::Impl {
 
   // Adds a segment's free blocks to the index.  False: no memory.
   bool new_segment(std::size_t size) {
-    const std::size_t bytes = std::max(size, kSegment), count = size <= kSmallLimit ? bytes / size : 1;
+    const std::size_t bytes = std::max(size, kSegment),
+                      count = size <= kSmallLimit ? bytes / size : 1;
     auto blocks = std::make_unique<HostBlock[]>(count);
     void* base = nullptr;
     cu::CUresult code;
@@ -175,9 +177,8 @@ struct PinnedAllocator::Impl {
     if (!events.empty() || !deferred.empty()) process_events();
     HostBlock* block = nullptr;
     if (bytes < (std::size_t{1} << 47)) [[likely]] {
-      const std::size_t size = bytes <= kSmallLimit
-                                   ? std::bit_ceil(std::max(bytes, kMinBlock))
-                                   : (bytes + kSegment - 1) / kSegment * kSegment;
+      const std::size_t size = bytes <= kSmallLimit ? std::bit_ceil(std::max(bytes, kMinBlock))
+                                                    : (bytes + kSegment - 1) / kSegment * kSegment;
       block = take_cached(size);
       if (!block) block = obtain(size);
     }

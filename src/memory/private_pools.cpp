@@ -37,7 +37,8 @@ PoolId DeviceAllocator::Impl::route_slowly(cu::CUstream stream) {
   return 0;
 }
 
-DeviceAllocator::Impl::PrivatePool& DeviceAllocator::Impl::private_pool(PoolId pool, const char* who) {
+DeviceAllocator::Impl::PrivatePool& DeviceAllocator::Impl::private_pool(PoolId pool,
+                                                                        const char* who) {
   auto found = private_pools.find(pool);
   if (found == private_pools.end() || (found->second.uses == 0 && found->second.routes == 0))
     throw std::invalid_argument(std::string(who) + ": there is no memory pool " +
@@ -80,9 +81,10 @@ void DeviceAllocator::begin_capture_to_pool(PoolId pool, cu::CUstream stream) {
 void DeviceAllocator::end_capture_to_pool(PoolId pool, cu::CUstream stream) {
   auto held = impl_->lock();
   auto& captures = impl_->captures;
-  auto found = std::find_if(captures.begin(), captures.end(), [&](const DeviceAllocator::Impl::Capture& each) {
-    return each.pool == pool && each.stream == stream;
-  });
+  auto found = std::find_if(captures.begin(), captures.end(),
+                            [&](const DeviceAllocator::Impl::Capture& each) {
+                              return each.pool == pool && each.stream == stream;
+                            });
   if (found == captures.end())
     throw std::invalid_argument("end_capture_to_pool without begin_capture_to_pool");
   captures.erase(found);
@@ -100,9 +102,10 @@ void DeviceAllocator::end_thread_to_pool(PoolId pool) {
   auto held = impl_->lock();
   auto& routes = impl_->thread_routes;
   const auto self = std::this_thread::get_id();
-  auto found = std::find_if(routes.rbegin(), routes.rend(), [&](const DeviceAllocator::Impl::ThreadRoute& each) {
-    return each.thread == self && each.pool == pool;
-  });
+  auto found = std::find_if(routes.rbegin(), routes.rend(),
+                            [&](const DeviceAllocator::Impl::ThreadRoute& each) {
+                              return each.thread == self && each.pool == pool;
+                            });
   if (found == routes.rend())
     throw std::invalid_argument(
         "end_thread_to_pool without begin_thread_to_pool on the same thread");

@@ -10,8 +10,9 @@ namespace tritorch::memory {
 
 // ---- History
 
-void DeviceAllocator::Impl::note_slowly(TraceEntry::Action action, cu::CUdeviceptr address, std::size_t size,
-                       cu::CUstream stream, TraceId trace) noexcept {
+void DeviceAllocator::Impl::note_slowly(TraceEntry::Action action, cu::CUdeviceptr address,
+                                        std::size_t size, cu::CUstream stream,
+                                        TraceId trace) noexcept {
   using namespace std::chrono;
   const auto now = duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
   const TraceEntry entry{action, address, size, stream, traces ? trace : 0, now};
@@ -55,8 +56,16 @@ std::vector<SegmentSnapshot> DeviceAllocator::snapshot() {
       }
       if (!open) {
         const Lane& lane = *segment.pool->lane;
-        result.push_back({block->address, 0, 0, 0, 0, lane.stream, segment.pool->kind, lane.pool,
-                          segment.expandable(), {}});
+        result.push_back({block->address,
+                          0,
+                          0,
+                          0,
+                          0,
+                          lane.stream,
+                          segment.pool->kind,
+                          lane.pool,
+                          segment.expandable(),
+                          {}});
         open = true;
       }
       SegmentSnapshot& shown = result.back();
@@ -135,8 +144,8 @@ static std::string readable(std::size_t bytes) {
 
 std::string DeviceAllocator::Impl::describe(const OomReport& report) const {
   std::string text = "CUDA out of memory. Tried to allocate " + readable(report.asked) +
-                     " on GPU " + std::to_string(device) + ", which has " +
-                     readable(report.total) + ", of which " + readable(report.free_on_device) +
+                     " on GPU " + std::to_string(device) + ", which has " + readable(report.total) +
+                     ", of which " + readable(report.free_on_device) +
                      " is free. This process has allocated " + readable(report.allocated) +
                      " by tritorch";
   if (report.active > report.allocated)
@@ -154,18 +163,22 @@ std::string DeviceAllocator::Impl::describe(const OomReport& report) const {
   if (report.asked > report.total) {
     text += " No state of this device could serve the request: check the size asked for.";
   } else if (report.hole_bytes >= report.asked && report.plain_segments) {
-    text += " What is unallocated would be enough, but it is scattered: try "
-            "TRITORCH_CUDA_ALLOC_CONF=expandable_segments:True.";
+    text +=
+        " What is unallocated would be enough, but it is scattered: try "
+        "TRITORCH_CUDA_ALLOC_CONF=expandable_segments:True.";
   } else if (report.hole_bytes >= report.asked) {
-    text += " What is unallocated would be enough, but it belongs to other streams or graphs, or "
-            "is scattered: free graphs that are no longer needed, or allocate on fewer streams.";
+    text +=
+        " What is unallocated would be enough, but it belongs to other streams or graphs, or "
+        "is scattered: free graphs that are no longer needed, or allocate on fewer streams.";
   } else {
-    text += " Try a smaller batch, activation checkpointing, or freeing tensors that are no longer "
-            "needed.";
+    text +=
+        " Try a smaller batch, activation checkpointing, or freeing tensors that are no longer "
+        "needed.";
   }
   if (!report.traced) {
-    text += " To see who holds the memory, call tritorch.cuda.memory._record_memory_history() at "
-            "the start of the program.";
+    text +=
+        " To see who holds the memory, call tritorch.cuda.memory._record_memory_history() at "
+        "the start of the program.";
     return text;
   }
   text += "\nWho holds the most:";

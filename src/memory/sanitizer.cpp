@@ -1,6 +1,6 @@
-// Poison on free, and the sanitizer: red zones around each allocation, verified when it is freed and
-// by check_memory(); the poison of free memory, verified before it is handed out again.  Everything
-// is ordered by the block's own stream, so it sees exactly what a kernel there would.
+// Poison on free, and the sanitizer: red zones around each allocation, verified when it is freed
+// and by check_memory(); the poison of free memory, verified before it is handed out again.
+// Everything is ordered by the block's own stream, so it sees exactly what a kernel there would.
 #include <algorithm>
 #include <cstdio>
 
@@ -9,7 +9,7 @@
 namespace tritorch::memory {
 
 bool DeviceAllocator::Impl::fill(cu::CUdeviceptr address, unsigned char value, std::size_t bytes,
-                cu::CUstream stream) noexcept {
+                                 cu::CUstream stream) noexcept {
   DriverSection section;
   const cu::CUresult code = driver.cuMemsetD8Async(address, value, bytes, stream);
   // A stream that its owner has destroyed cannot fill anything; that is no error of the free.
@@ -20,7 +20,8 @@ bool DeviceAllocator::Impl::fill(cu::CUdeviceptr address, unsigned char value, s
 
 // The offset of the first byte that is not `value`, or -1.
 std::int64_t DeviceAllocator::Impl::first_difference(cu::CUdeviceptr address, unsigned char value,
-                                    std::size_t bytes, cu::CUstream stream) noexcept {
+                                                     std::size_t bytes,
+                                                     cu::CUstream stream) noexcept {
   DriverSection section;
   std::vector<unsigned char> copy(std::min(bytes, MiB));
   for (std::size_t done = 0; done < bytes; done += copy.size()) {
@@ -58,9 +59,8 @@ static std::size_t tail_bytes(const Block* block) {
 
 void DeviceAllocator::Impl::raise_guards(Block* block) noexcept {
   const cu::CUstream stream = block->segment->pool->lane->stream;
-  block->guarded =
-      fill(block->address, kGuard, kRedZone, stream) &&
-      fill(block->address + tail_offset(block), kGuard, tail_bytes(block), stream);
+  block->guarded = fill(block->address, kGuard, kRedZone, stream) &&
+                   fill(block->address + tail_offset(block), kGuard, tail_bytes(block), stream);
 }
 
 void DeviceAllocator::Impl::check_guards(Block* block) noexcept {
@@ -87,16 +87,15 @@ void DeviceAllocator::Impl::lower_guards(Block* block) noexcept {
 
 void DeviceAllocator::Impl::check_poison(Block* block) noexcept {
   if (!block->poisoned || capturing()) return;
-  const std::int64_t at = first_difference(block->address, kPoison, block->size,
-                                           block->segment->pool->lane->stream);
+  const std::int64_t at =
+      first_difference(block->address, kPoison, block->size, block->segment->pool->lane->stream);
   if (at < 0) return;
   const cu::CUdeviceptr damaged = block->address + cu::CUdeviceptr(at);
   for (auto range = freed_ranges.rbegin(); range != freed_ranges.rend(); ++range)
     if (damaged + kRedZone >= range->address &&
         damaged < range->address + range->requested + kRedZone) {
       findings.push_back({Finding::after_free, range->address, range->requested,
-                          std::int64_t(damaged - range->address), range->trace,
-                          range->free_trace});
+                          std::int64_t(damaged - range->address), range->trace, range->free_trace});
       return;
     }
   findings.push_back({Finding::after_free, damaged, 0, 0, 0, 0});
@@ -110,8 +109,12 @@ std::string DeviceAllocator::Impl::describe(const Finding& finding) const {
                            std::to_string(finding.offset);
   std::string text;
   switch (finding.kind) {
-    case Finding::before_start: text = "write before the start of " + what; break;
-    case Finding::past_end: text = "write past the end of " + what; break;
+    case Finding::before_start:
+      text = "write before the start of " + what;
+      break;
+    case Finding::past_end:
+      text = "write past the end of " + what;
+      break;
     case Finding::after_free:
       text = finding.requested ? "write to freed memory, to " + what
                                : std::string("write to freed memory at ") + address;

@@ -132,7 +132,8 @@ Block* DeviceAllocator::Impl::grow_expandable(BlockPool& pool, std::size_t size)
 }
 
 // All or nothing.
-cu::CUresult DeviceAllocator::Impl::map_chunks(Segment& segment, cu::CUdeviceptr address, std::size_t bytes) {
+cu::CUresult DeviceAllocator::Impl::map_chunks(Segment& segment, cu::CUdeviceptr address,
+                                               std::size_t bytes) {
   RelaxedCapture relaxed(driver);
   cu::CUmemAllocationProp prop{};
   prop.type = cu::CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -242,22 +243,24 @@ std::size_t DeviceAllocator::Impl::release(Block* block) {
   return bytes;
 }
 
-std::size_t DeviceAllocator::Impl::release_blocks(const std::vector<Cached>& cached, std::size_t enough) {
+std::size_t DeviceAllocator::Impl::release_blocks(const std::vector<Cached>& cached,
+                                                  std::size_t enough) {
   std::size_t released = 0;
   bool device_is_idle = false;
   for (const Cached& each : cached) {
     if (released >= enough) break;
-    if (quiesce(*each.block->segment->pool->lane, device_is_idle))
-      released += release(each.block);
+    if (quiesce(*each.block->segment->pool->lane, device_is_idle)) released += release(each.block);
   }
   forget_empty();
   return released;
 }
 
-std::size_t DeviceAllocator::Impl::release_all() { return release_blocks(cached_blocks(), SIZE_MAX); }
+std::size_t DeviceAllocator::Impl::release_all() {
+  return release_blocks(cached_blocks(), SIZE_MAX);
+}
 
-// The smallest cached block that makes room for `size`, or else the fewest that do.  Nothing if even
-// all together do not: then release_all() comes next anyway.
+// The smallest cached block that makes room for `size`, or else the fewest that do.  Nothing if
+// even all together do not: then release_all() comes next anyway.
 std::size_t DeviceAllocator::Impl::release_fitting(std::size_t size) {
   std::vector<Cached> cached = cached_blocks();
   std::sort(cached.begin(), cached.end(),
@@ -279,9 +282,8 @@ void DeviceAllocator::Impl::collect_old_blocks() {
   const auto reserved = std::size_t(stats.reserved_bytes.all.current);
   if (reserved <= threshold) return;
   std::vector<Cached> cached = cached_blocks();
-  std::erase_if(cached, [](const Cached& each) {
-    return each.block->segment->pool->kind == kSmallPool;
-  });
+  std::erase_if(cached,
+                [](const Cached& each) { return each.block->segment->pool->kind == kSmallPool; });
   const auto age = [](const Cached& each) {
     return each.block->segment->pool->clock - each.block->free_clock;
   };

@@ -75,7 +75,9 @@ struct Stress {
     for (std::uint64_t i = 0; i < operations; ++i) {
       const std::uint64_t dice = random() % 1000;
       if (dice < 440) {
-        const std::size_t size = 16 + random() % (dice < 400 ? 8192 : dice < 437 ? 700000 : 6000000);
+        const std::size_t size = 16 + random() % (dice < 400   ? 8192
+                                                  : dice < 437 ? 700000
+                                                               : 6000000);
         try {
           // Mostly on the thread's own stream, at times on the one that all share.
           Item item{allocator->allocate(size, streams[random() % 8 ? std::size_t(self) : kThreads]),
@@ -133,7 +135,7 @@ struct Stress {
   void run(bool expandable, std::uint64_t operations) {
     cu::SimulatorOptions options;
     options.memory = std::size_t{256} << 20;  // less than they would use: the ladder runs too
-    options.poison = false;  // the marks are written without a stream's knowledge
+    options.poison = false;                   // the marks are written without a stream's knowledge
     cu::simulator::reset(options);
     CHECK_CU(driver.cuInit(0));
     CHECK_CU(driver.cuDevicePrimaryCtxRetain(&context, 0));

@@ -10,6 +10,7 @@
 
 #include "driver/error.h"
 #include "driver/simulator.h"
+#include "memory/free_index.h"
 #include "memory/pinned.h"
 #include "tests/cpp/check.h"
 
@@ -224,36 +225,49 @@ TEST(best_fit_prefers_small_then_low) {
   f.check_empty();
 }
 
-TEST(best_fit_finds_what_lies_behind_the_bound) {
-  // Of 21 free blocks in one bin (a 32nd of a power of two), the one looked at last would do.
-  Fixture f;
-  const std::size_t size = 512 * KiB;
-  std::vector<Block*> blocks, fences;
-  for (int i = 0; i < 21; ++i) {
-    blocks.push_back(f.get(size + (i == 0 ? 8 * KiB : 0)));
-    fences.push_back(f.get(512));
-  }
-  const auto wanted = f.at(blocks[0]);
-  for (std::size_t rest = 64 * MiB; rest >= 512;) {  // nothing larger stays free
-    const auto before = f.reserved();
-    Block* block = rest > MiB ? f.get(MiB) : f.get(rest);
-    if (f.reserved() == before) {
-      fences.push_back(block);
+TEST(the_index_never_misses_a_block) {
+  struct Node {
+    cu::CUdeviceptr address;
+    std::size_t size;
+    Node *list_prev, *list_next;
+  };
+  const auto any = [](const Node*) { return true; };
+  // 30 blocks in one bin (a 32nd of a power of two): only the one looked at last will do.
+  FreeIndex<Node> index;
+  std::vector<Node> nodes(30, {0, 512 * KiB, nullptr, nullptr});
+  nodes[0].size = 520 * KiB;
+  for (Node& node : nodes) index.insert(&node);
+  CHECK(index.best_fit(516 * KiB, any) == &nodes[0]);
+  CHECK(index.best_fit(521 * KiB, any) == nullptr);
+  CHECK(index.best_fit(512 * KiB, [](const Node* node) { return node->size > 512 * KiB; }) ==
+        &nodes[0]);
+  for (Node& node : nodes) index.remove(&node);
+  CHECK(index.best_fit(512, any) == nullptr);
+
+  // Sizes over the whole range: what is found is sufficient, and in the lowest bin that has any.
+  std::mt19937_64 random(3);
+  std::vector<Node> many(300);
+  std::set<Node*> in;
+  for (int step = 0; step < 20000; ++step) {
+    Node* node = &many[random() % many.size()];
+    if (in.erase(node)) {
+      index.remove(node);
     } else {
-      f.put(block);
-      f.allocator->empty_cache();
-      rest = rest > MiB ? MiB - 512 : rest - 512;
-      if (rest <= size + 16 * KiB) break;
+      *node = {random(), 512 * (1 + (random() >> (28 + random() % 36))), nullptr, nullptr};
+      index.insert(node);
+      in.insert(node);
     }
+    const std::size_t size = 512 * (1 + (random() >> (28 + random() % 36)));
+    std::size_t smallest = SIZE_MAX;
+    for (const Node* each : in)
+      if (each->size >= size) smallest = std::min(smallest, each->size);
+    const Node* found = index.best_fit(size, any);
+    CHECK_EQ(found != nullptr, smallest != SIZE_MAX);
+    CHECK(!found || (found->size >= size && found->size - smallest <= smallest / 16));
+    std::size_t visited = 0;
+    index.for_each([&](const Node*) { ++visited; });
+    CHECK_EQ(visited, in.size());
   }
-  for (Block* block : blocks) f.put(block);
-  const auto before = f.reserved();
-  Block* found = f.get(size + 4 * KiB);
-  CHECK_EQ(f.at(found), wanted);
-  CHECK_EQ(f.reserved(), before);
-  f.put(found);
-  for (Block* block : fences) f.put(block);
-  f.check_empty();
 }
 
 TEST(streams_and_kinds_do_not_share) {
