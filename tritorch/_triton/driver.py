@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
@@ -111,15 +112,15 @@ def make_launcher(source: Any, metadata: Any) -> _C.Launcher:
 
 
 def _initialise_specialisation() -> None:
-    """Triton 3.6's native argument inspection imports torch, if it can, on its first call.
+    """Triton 3.6 and 3.7's native argument inspection imports torch, if it can, on its first call.
 
-    Nothing needs it to: it would cost gigabytes and seconds.  An imported torch stays.
+    Nothing needs it to: it would cost gigabytes and seconds.  Later versions look at sys.modules.
     """
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    if version >= (3, 8) or "torch" in sys.modules:
+        return
     from triton.runtime.jit import mangle_type
 
-    if "torch" in sys.modules:
-        mangle_type(0)
-        return
     sys.modules["torch"] = None  # type: ignore[assignment]  # an import fails without a search
     try:
         mangle_type(0)
