@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
-CUDA_INCLUDE ?=
+# Triton's wheel brings a cuda.h; abi_test compares our declarations with it.
+CUDA_INCLUDE ?= $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/triton/backends/nvidia/include))
 
 # The package is installed editable, so a changed Python file needs no new install; a changed C++
 # file, or a Python file that came or went, does.
@@ -94,7 +95,7 @@ sanitizer-tsan := thread
 build/%/.built: $(VENV)/.build-tools FORCE
 	@mkdir -p build && PATH="$(CURDIR)/$(BIN):$$PATH" && \
 	cmake -S . -B build/$* -G Ninja -DTRITORCH_CPP_TESTS=ON -DTRITORCH_SANITIZE=$(sanitizer-$*) \
-	  -DTRITORCH_CUDA_INCLUDE=$(CUDA_INCLUDE) > build/$*.log || { cat build/$*.log; exit 1; } && \
+	  -DTRITORCH_CUDA_INCLUDE='$(CUDA_INCLUDE)' > build/$*.log || { cat build/$*.log; exit 1; } && \
 	cmake --build build/$* -j $(JOBS)
 
 define run-cpp
