@@ -1,9 +1,10 @@
 """What the host pays: import, launches, arrays.  Needs no GPU.
 
-    python bench/host_overhead.py [--torch-python PATH] [--json [PATH]]
+    python bench/host_overhead.py [--torch-python PATH] [--json [PATH]] [--device cuda]
 
 The driver's launch is stubbed (the simulated device accepts each launch and discards it), so that
-a launch costs what tritorch and Python cost.  PyTorch's figures, on the CPU, stand beside ours when
+a launch costs what tritorch and Python cost.  With `--device cuda` everything is the GPU's own, and
+the bandwidth of copies is measured too.  PyTorch's figures, on the CPU, stand beside ours when
 `--torch-python` names an interpreter that has torch, or this one has it; it always runs in
 processes of its own.
 """
@@ -159,6 +160,30 @@ def measure_torch_arrays(python: str) -> dict[str, float]:
     return json.loads(run(python, _TORCH_ARRAYS.format(cases=cases)))
 
 
+def measure_bandwidth() -> dict[str, float]:
+    """GB/s, bytes read and bytes written, of copies and fills of 512 MiB on the GPU."""
+    import numpy as np
+
+    import tritorch
+    from tritorch.utils.benchmark import do_bench
+
+    rows, cols = 8192, 16384
+    random = np.random.default_rng(0).standard_normal((rows, cols), dtype=np.float32)
+    x, y = tritorch.cuda.from_numpy(random), tritorch.cuda.empty(rows, cols)
+    narrow = tritorch.cuda.empty(rows, cols, dtype=tritorch.float16)
+    cases = {
+        "dense copy (the driver's)": (lambda: y.copy_(x), 8),
+        "strided copy, every other row": (lambda: y[::2].copy_(x[1::2]), 4),
+        "transposed copy": (lambda: y.view(cols, rows).copy_(x.transpose(0, 1)), 8),
+        "float32 to float16": (lambda: narrow.copy_(x), 6),
+        "fill": (lambda: y.fill_(1.5), 4),
+    }
+    return {
+        name: rows * cols * bytes_each / do_bench(fn, return_mode="median") / 1e6
+        for name, (fn, bytes_each) in cases.items()
+    }
+
+
 def machine() -> dict[str, Any]:
     """Where this was measured."""
     import numpy
@@ -189,6 +214,7 @@ def machine() -> dict[str, Any]:
         "numpy": numpy.__version__,
         "triton": triton.__version__,
         "tritorch": tritorch.__version__,
+        "gpu": None if tritorch.cuda.is_simulated() else tritorch.cuda.get_device_name(),
         "commit": commit,
         "date": time.strftime("%Y-%m-%d"),
     }
@@ -202,6 +228,7 @@ def main() -> None:
         "--json", nargs="?", const=str(RESULTS / "host_overhead.json"), metavar="PATH",
         help="write the results too (default: bench/results/host_overhead.json)",
     )  # fmt: skip
+    parser.add_argument("--device", choices=("stub", "cuda"), default="stub")
     options = parser.parse_args()
 
     torch = find_torch(options.torch_python)
@@ -212,8 +239,10 @@ def main() -> None:
 
     # From here on in this process; read once, when the driver is first used.  Poisoned memory would
     # be filled at each allocation and free.
-    os.environ["TRITORCH_SIMULATE_CUDA"] = "discard_launches=1,poison=0"
+    stubbed = options.device == "stub"
+    os.environ["TRITORCH_SIMULATE_CUDA"] = "discard_launches=1,poison=0" if stubbed else "0"
     launches, arrays = measure_launches(), measure_arrays()
+    bandwidth = {} if stubbed else measure_bandwidth()
     where = {**machine(), "torch": torch_version}
 
     print(f"{where['cpu']}, {where['cores']} cores, Python {where['python']}, ", end="")
@@ -228,7 +257,8 @@ def main() -> None:
         print(f"  {'tritorch / torch':34}{ratio:10.3f}  {verdict} the budget of {IMPORT_BUDGET}")
     for name in ("triton", "libcuda"):
         print(f"  import tritorch loads {name:12}{'YES' if loads[f'loads_{name}'] else 'no':>10}")
-    print("\nOne launch, three arrays, the driver's launch stubbed, us")
+    how = "the driver's launch stubbed" if stubbed else f"on {where['gpu']}"
+    print(f"\nOne launch, three arrays, {how}, us")
     for name, taken in launches.items():
         print(f"  {name:34}{taken:10.2f}")
     aim = "met" if launches["tritorch's own path"] <= LAUNCH_AIM_US else "MISSED"
@@ -237,6 +267,10 @@ def main() -> None:
     for name, taken in arrays.items():
         peer = f"{torch_arrays[name]:14.2f}" if name in torch_arrays else f"{'-':>14}"
         print(f"  {name:34}{taken:8.2f}{peer}")
+    if bandwidth:
+        print("\nBandwidth, GB/s")
+        for name, rate in bandwidth.items():
+            print(f"  {name:34}{rate:10.0f}")
 
     if options.json:
         report = {
@@ -245,6 +279,7 @@ def main() -> None:
             "launch_us": launches,
             "arrays_us": arrays,
             "torch_cpu_arrays_us": torch_arrays,
+            "bandwidth_gb_s": bandwidth,
         }
         Path(options.json).write_text(json.dumps(report, indent=2) + "\n")
         print(f"\nWritten to {options.json}")

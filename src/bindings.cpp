@@ -79,17 +79,28 @@ DType dtype_of(nb::handle object) {
 
 nb::object dtype_object(DType dtype) { return nb::borrow(dtype_objects[static_cast<int>(dtype)]); }
 
-std::vector<std::int64_t> ints(nb::handle sequence) {
-  std::vector<std::int64_t> out;
-  if (PyLong_Check(sequence.ptr())) return {nb::cast<std::int64_t>(sequence)};
-  for (nb::handle item : sequence) {
-    PyObject* index = PyNumber_Index(item.ptr());
-    if (!index) throw nb::python_error();
-    std::int64_t value = PyLong_AsLongLong(index);
-    Py_DECREF(index);
+std::int64_t to_int(PyObject* item) {
+  if (PyLong_CheckExact(item)) {
+    std::int64_t value = PyLong_AsLongLong(item);
     if (value == -1 && PyErr_Occurred()) throw nb::python_error();
-    out.push_back(value);
+    return value;
   }
+  PyObject* index = PyNumber_Index(item);
+  if (!index) throw nb::python_error();
+  nb::object owned = nb::steal(index);
+  std::int64_t value = PyLong_AsLongLong(index);
+  if (value == -1 && PyErr_Occurred()) throw nb::python_error();
+  return value;
+}
+
+std::vector<std::int64_t> ints(nb::handle sequence) {
+  if (PyLong_Check(sequence.ptr())) return {to_int(sequence.ptr())};
+  PyObject* fast = PySequence_Fast(sequence.ptr(), "a sequence of integers is needed");
+  if (!fast) throw nb::python_error();
+  nb::object owned = nb::steal(fast);
+  std::vector<std::int64_t> out(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(fast)));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = to_int(PySequence_Fast_GET_ITEM(fast, static_cast<Py_ssize_t>(i)));
   return out;
 }
 
@@ -780,7 +791,7 @@ void bind_memory(nb::module_& m) {
       "set_allocator_settings",
       [](const std::string& text) {
         memory::Settings settings = settings_from(text);
-        settings.poison_on_free |= simulation_requested();
+        settings.poison_on_free |= simulation_requested() && cu::simulator::options().poison;
         memory::set_settings(settings);
       },
       "settings"_a);

@@ -20,23 +20,29 @@ void Graph::capture_begin(int device, cu::CUstream stream, memory::PoolId pool, 
   pool_ = pool ? pool : allocator.create_pool();
   device_ = device;
   stream_ = stream;
+  allocator.begin_capture_to_pool(pool_, stream);
   try {
     DRIVE(cuStreamBeginCapture(stream, static_cast<cu::CUstreamCaptureMode>(mode)));
   } catch (...) {
+    allocator.end_capture_to_pool(pool_, stream);
     allocator.release_pool(pool_);
     pool_ = 0;
     throw;
   }
-  allocator.begin_capture_to_pool(pool_, stream);
   capturing_ = true;
 }
 
 void Graph::capture_end() {
   if (!capturing_)
     throw std::runtime_error("capture_end() was called on a CUDAGraph that is not capturing");
-  memory::device_allocator(device_).end_capture_to_pool(pool_, stream_);
   capturing_ = false;
-  DRIVE(cuStreamEndCapture(stream_, &graph_));
+  cu::CUresult result;
+  {
+    BlockingRegion region;
+    result = driver().cuStreamEndCapture(stream_, &graph_);
+  }
+  memory::device_allocator(device_).end_capture_to_pool(pool_, stream_);
+  check(result, "cuStreamEndCapture(stream_, &graph_)");
   if (!graph_)
     throw CudaError(cu::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "cuStreamEndCapture",
                     "an operation that capture does not permit was called meanwhile");
@@ -84,9 +90,11 @@ void Graph::release() noexcept {
   if (!driver_loaded()) return;  // a forked child: the handles are its parent's
   try {
     if (capturing_) {  // abandoned halfway: end the capture so that the stream is usable again
+      {
+        BlockingRegion region;
+        driver().cuStreamEndCapture(stream_, &graph_);
+      }
       memory::device_allocator(device_).end_capture_to_pool(pool_, stream_);
-      BlockingRegion region;
-      driver().cuStreamEndCapture(stream_, &graph_);
       capturing_ = false;
     }
     BlockingRegion region;

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "driver/context.h"
+#include "driver/simulator.h"
 
 namespace tritorch::memory {
 namespace {
@@ -21,7 +22,7 @@ Settings settings_locked() {
     const char* text = std::getenv("TRITORCH_CUDA_ALLOC_CONF");
     chosen_settings = std::make_unique<Settings>(parse_settings(text ? text : ""));
     // On the simulated device a read of freed memory has to show.
-    if (simulation_requested()) chosen_settings->poison_on_free = true;
+    if (simulation_requested()) chosen_settings->poison_on_free |= cu::simulator::options().poison;
   }
   return *chosen_settings;
 }
