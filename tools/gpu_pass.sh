@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# What must be seen on a real GPU, on a machine with one and without a network:
+#
+#     tools/gpu_pass.sh build      install from this checkout, with the machine's own build tools
+#     tools/gpu_pass.sh test       every test, on the GPU in place of the simulated device
+#     tools/gpu_pass.sh sanitize   compute-sanitizer's memcheck over a part of the tests
+#     tools/gpu_pass.sh bench      launch, allocation and bandwidth figures
+#     tools/gpu_pass.sh all        these in turn
+#
+# Each step takes less than 10 minutes, writes its result as JSON into $OUT (build/gpu without it)
+# and prints a table of all results so far at the end.  The exit status is that of the steps asked
+# for.  Needs Python with numpy, ml_dtypes, triton, scikit-build-core and nanobind; pytest and
+# hypothesis for the tests.  Wheels that the machine lacks are taken from build/wheels if it exists.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+ROOT=$PWD
+WORK=$ROOT/build/gpu
+RESULTS=${OUT:-$WORK}
+PYTHON=${PYTHON:-python3}
+VENV=$WORK/venv
+mkdir -p "$WORK" "$RESULTS"
+
+python() { PYTHONPATH=$WORK/site:${PYTHONPATH:-} "$(interpreter)" "$@"; }
+interpreter() { if [ -x "$VENV/bin/python" ]; then echo "$VENV/bin/python"; else command -v "$PYTHON"; fi; }
+
+# record STEP STATUS SECONDS DETAIL
+record() {
+  "$PYTHON" - "$RESULTS/$1.json" "$@" "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" <<'EOF'
+import json, subprocess, sys, time
+path, step, status, seconds, detail, commit = sys.argv[1:]
+try:
+    gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                         capture_output=True, text=True).stdout.strip()
+except OSError:
+    gpu = "no nvidia-smi"
+json.dump({"step": step, "passed": status == "0", "seconds": int(seconds), "detail": detail,
+           "gpu": gpu, "commit": commit, "date": time.strftime("%Y-%m-%d")}, open(path, "w"), indent=2)
+EOF
+}
+
+# Tests and benchmarks run from a copy without tritorch/, which would hide the installed package.
+stage() {
+  rm -rf "$WORK/run" && mkdir -p "$WORK/run" && cp -r tests bench pyproject.toml "$WORK/run"
+}
+
+build() {
+  local wheels=()
+  [ -d build/wheels ] && wheels=(--find-links build/wheels)
+  if [ ! -x "$VENV/bin/python" ] && ! "$PYTHON" -m venv --system-site-packages "$VENV" > "$WORK/venv.log" 2>&1; then
+    rm -rf "$VENV"  # no ensurepip: install beside the machine's packages instead
+  fi
+  # Where $PYTHON is in an environment of its own, "system" is not where its packages are.
+  [ -x "$VENV/bin/python" ] && "$PYTHON" -c 'import site; print(*site.getsitepackages(), sep="\n")' \
+    > "$(echo "$VENV"/lib/python3*/site-packages)/outer.pth"
+  local into=()
+  [ -x "$VENV/bin/python" ] || into=(--target "$WORK/site" --upgrade)
+  if [ -d build/wheels ]; then
+    python -m pip install --no-index --no-deps "${into[@]}" build/wheels/*.whl || return
+  fi
+  python -m pip install --no-index "${wheels[@]}" --no-build-isolation --no-deps --force-reinstall \
+    "${into[@]}" -C build-dir="$WORK/module" . || return
+  (cd "$WORK" && python -m tritorch doctor --json > "$RESULTS/doctor.json"; python -m tritorch doctor)
+}
+
+run_tests() {
+  stage
+  local parallel=()
+  python -c 'import xdist' 2> /dev/null && parallel=(-n "${JOBS:-4}" --dist worksteal)
+  (cd "$WORK/run" && TRITORCH_TEST_DEVICE=cuda python -m pytest "${parallel[@]}" -q tests \
+    --junitxml="$RESULTS/test.xml" ${PYTEST_ARGS:-})
+  local status=$?
+  DETAIL=$("$PYTHON" - "$RESULTS/test.xml" <<'EOF'
+import sys, xml.etree.ElementTree as xml
+try:
+    root = xml.parse(sys.argv[1]).getroot()
+    suites = [root] if root.tag == "testsuite" else list(root)
+    n = {k: sum(int(s.get(k, 0)) for s in suites) for k in ("tests", "failures", "errors", "skipped")}
+    print("{tests} tests, {failures} failed, {errors} errors, {skipped} skipped".format(**n))
+except (OSError, xml.ParseError) as error:
+    print(f"no test report: {error}")
+EOF
+  )
+  return $status
+}
+
+sanitize() {
+  local tool
+  tool=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2> /dev/null | head -1)
+  if [ -z "$tool" ]; then
+    DETAIL="compute-sanitizer is not on this machine"
+    return 1
+  fi
+  stage
+  (cd "$WORK/run" && PYTHONPATH=$WORK/site:${PYTHONPATH:-} TRITORCH_TEST_DEVICE=cuda timeout 540 \
+    "$tool" --tool memcheck --leak-check no --error-exitcode 9 --log-file "$RESULTS/sanitize.log" \
+    "$(interpreter)" -m pytest -q -x -p no:cacheprovider tests/cuda \
+    -m "not compile" -k "${SANITIZE_TESTS:-there_and_back or launch or streams}")
+  local status=$?
+  DETAIL=$(grep -h "ERROR SUMMARY" "$RESULTS/sanitize.log" 2> /dev/null | tail -1 | sed 's/^=* *//')
+  return $status
+}
+
+bench() {
+  stage
+  (cd "$WORK/run" && python bench/host_overhead.py --device cuda --json "$RESULTS/host_overhead_gpu.json")
+}
+
+status=0
+step() {
+  local name=$1 start=$SECONDS code=0
+  DETAIL=
+  printf '\n== %s\n' "$name"
+  "$2" || code=$?
+  ((code == 0)) || status=1
+  record "$name" "$code" "$((SECONDS - start))" "$DETAIL"
+}
+
+case "${1:-}" in
+  build) step build build ;;
+  test) step test run_tests ;;
+  sanitize) step sanitize sanitize ;;
+  bench) step bench bench ;;
+  all) step build build && step test run_tests; step sanitize sanitize; step bench bench ;;
+  *) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
+
+printf '\n%-10s %-8s %7s  %s\n' step result seconds detail
+for name in build test sanitize bench; do
+  [ -f "$RESULTS/$name.json" ] && "$PYTHON" - "$RESULTS/$name.json" <<'EOF'
+import json, sys
+r = json.load(open(sys.argv[1]))
+print(f"{r['step']:10} {'passed' if r['passed'] else 'FAILED':8} {r['seconds']:7}  {r['detail']}")
+EOF
+done
+exit $status
