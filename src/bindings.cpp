@@ -390,6 +390,12 @@ struct SimulatedBody {
   std::vector<std::uint32_t> sizes;
 };
 
+// The configuration of the launch that ran last, for tests.
+struct {
+  unsigned grid[3], block[3], shared;
+  std::vector<int> attributes;
+} last_launch;
+
 cu::CUresult run_simulated(void* user, const cu::simulator::Launch& launch, std::string& error) {
   nb::gil_scoped_acquire interpreter;
   auto* body = static_cast<SimulatedBody*>(user);
@@ -403,10 +409,16 @@ cu::CUresult run_simulated(void* user, const cu::simulator::Launch& launch, std:
     for (std::size_t i = 0; i < body->sizes.size(); ++i)
       parameters.append(nb::bytes((*launch.params)[i], body->sizes[i]));
     const cu::CUlaunchConfig& c = *launch.config;
+    last_launch = {{c.gridDimX, c.gridDimY, c.gridDimZ},
+                   {c.blockDimX, c.blockDimY, c.blockDimZ},
+                   c.sharedMemBytes,
+                   {}};
     unsigned ctas = 1;
-    for (unsigned i = 0; i < c.numAttrs; ++i)
+    for (unsigned i = 0; i < c.numAttrs; ++i) {
+      last_launch.attributes.push_back(c.attrs[i].id);
       if (c.attrs[i].id == cu::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
         ctas = c.attrs[i].value.clusterDim.x;
+    }
     body->callback(nb::make_tuple(c.gridDimX / ctas, c.gridDimY, c.gridDimZ), parameters);
   } catch (nb::python_error& failure) {
     bool fault = failure.matches(PyExc_MemoryError);
@@ -490,6 +502,14 @@ void bind_simulator(nb::module_& m) {
             cu::simulator::make_function(name, sizes, run_simulated, body, destroy_simulated));
       },
       "name"_a, "parameter_sizes"_a, "callback"_a);
+  sim.def("last_launch", [] {
+    nb::dict out;
+    out["grid"] = nb::make_tuple(last_launch.grid[0], last_launch.grid[1], last_launch.grid[2]);
+    out["block"] = nb::make_tuple(last_launch.block[0], last_launch.block[1], last_launch.block[2]);
+    out["shared"] = last_launch.shared;
+    out["attributes"] = last_launch.attributes;
+    return out;
+  });
   sim.def(
       "free_function",
       [](std::uint64_t function) {
