@@ -68,7 +68,7 @@ def test_host_descriptors_become_tensor_maps():
     square = TensorDescriptor.from_tensor(array, [32, 32])
     parameters, _, values = launch(compiled, descriptor, square, descriptor, 128)
     kinds = [kind for kind, _ in parameters]
-    assert kinds == ["tensor_map", "i32", "i32", "i64", "i64"] * 3 + ["i32", "pointer", "pointer"]
+    assert kinds == ["nvTmaDesc", "i32", "i32", "i64", "i64"] * 3 + ["i32", "pointer", "pointer"]
     got = integers(parameters, values)
     assert got[1:5] == [256, 128, 128, 1] and got[15] == 128
     assert struct.pack("<Q", array.data_ptr()) in values[0]

@@ -77,7 +77,7 @@ def _unpacker(code: str) -> Callable[[bytes], Any]:
 _DECODE: dict[str, Callable[[bytes], Any]] = {
     "i1": lambda data: data != b"\0",
     "bf16": _bfloat16,
-    "tensor_map": bytes,
+    "nvTmaDesc": bytes,
     **{
         kind: _unpacker("<" + code)
         for kind, code in {
