@@ -1,7 +1,7 @@
 // Note [Blocking regions]: a thread that may wait (for the driver, for a contended lock) must not
-// hold Python's interpreter lock meanwhile: the simulated device runs kernels in Python on whichever
-// thread drains a queue, and a real driver may run host callbacks.  Code that may wait opens a
-// BlockingRegion.  The core knows nothing of Python: the bindings install the two hooks.
+// hold Python's interpreter lock meanwhile: the simulated device runs kernels in Python on
+// whichever thread drains a queue, and a real driver may run host callbacks.  Code that may wait
+// opens a BlockingRegion.  The core knows nothing of Python: the bindings install the two hooks.
 #pragma once
 
 #include <mutex>

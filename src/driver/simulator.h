@@ -15,7 +15,7 @@ struct SimulatorOptions {
   std::uint64_t seed = 0;
   int devices = 1;
   std::size_t memory = std::size_t{16} << 30;  // bytes a device
-  bool poison = true;         // fill new and freed device memory with a pattern
+  bool poison = true;                          // fill new and freed device memory with a pattern
   bool discard_launches = false;  // kernel launches succeed and do nothing (host-time benchmarks)
   bool virtual_memory = true;     // whether the devices claim virtual memory management
   // 0, or which next call of that kind fails (see simulator::fail); armed by reset and set_options.
@@ -47,7 +47,7 @@ void fail(Call call, std::uint64_t nth, CUresult code);
 // drains the queue, with a copy of the parameters' bytes; a non-success result becomes the
 // device's sticky error, as on a GPU, with `error` as its detail.
 struct Launch {
-  const CUlaunchConfig* config;          // attrs are copied too
+  const CUlaunchConfig* config;            // attrs are copied too
   const std::vector<const void*>* params;  // one pointer a parameter, into the copied bytes
 };
 using KernelBody = CUresult (*)(void* user, const Launch& launch, std::string& error);

@@ -45,7 +45,8 @@ namespace tritorch::cu {
            (CUdeviceptr, CUdeviceptr, std::size_t, CUstream))                                      \
   REQUIRED(cuMemcpyPeerAsync, "cuMemcpyPeerAsync",                                                 \
            (CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, std::size_t, CUstream))                \
-  REQUIRED(cuMemsetD8Async, "cuMemsetD8Async", (CUdeviceptr, unsigned char, std::size_t, CUstream))\
+  REQUIRED(cuMemsetD8Async, "cuMemsetD8Async",                                                     \
+           (CUdeviceptr, unsigned char, std::size_t, CUstream))                                    \
   REQUIRED(cuMemsetD16Async, "cuMemsetD16Async",                                                   \
            (CUdeviceptr, unsigned short, std::size_t, CUstream))                                   \
   REQUIRED(cuMemsetD32Async, "cuMemsetD32Async", (CUdeviceptr, unsigned, std::size_t, CUstream))   \
@@ -60,9 +61,9 @@ namespace tritorch::cu {
            (CUmemGenericAllocationHandle*, std::size_t, const CUmemAllocationProp*,                \
             unsigned long long))                                                                   \
   REQUIRED(cuMemRelease, "cuMemRelease", (CUmemGenericAllocationHandle))                           \
-  REQUIRED(cuMemMap, "cuMemMap",                                                                   \
-           (CUdeviceptr, std::size_t, std::size_t, CUmemGenericAllocationHandle,                   \
-            unsigned long long))                                                                   \
+  REQUIRED(                                                                                        \
+      cuMemMap, "cuMemMap",                                                                        \
+      (CUdeviceptr, std::size_t, std::size_t, CUmemGenericAllocationHandle, unsigned long long))   \
   REQUIRED(cuMemUnmap, "cuMemUnmap", (CUdeviceptr, std::size_t))                                   \
   REQUIRED(cuMemSetAccess, "cuMemSetAccess",                                                       \
            (CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t))                        \
@@ -107,11 +108,11 @@ namespace tritorch::cu {
            (CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,               \
             const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,        \
             CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill))                  \
-  OPTIONAL(cuTensorMapEncodeIm2col, "cuTensorMapEncodeIm2col",                                     \
-           (CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,               \
-            const cuuint64_t*, const int*, const int*, cuuint32_t, cuuint32_t, const cuuint32_t*,  \
-            CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,                     \
-            CUtensorMapFloatOOBfill))
+  OPTIONAL(                                                                                        \
+      cuTensorMapEncodeIm2col, "cuTensorMapEncodeIm2col",                                          \
+      (CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*, \
+       const int*, const int*, cuuint32_t, cuuint32_t, const cuuint32_t*, CUtensorMapInterleave,   \
+       CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill))
 
 struct Driver {
   bool simulated = false;

@@ -15,12 +15,13 @@ namespace tritorch::memory {
 
 // Parsed from TRITORCH_CUDA_ALLOC_CONF, e.g. "expandable_segments:False,max_split_size_mb:512".
 struct Settings {
-  bool expandable_segments = true;           // where the driver has virtual memory management
-  std::size_t max_split_size = SIZE_MAX;     // blocks larger than this are never split
-  double garbage_collection_threshold = 0;   // 0: off; else the used share above which cached segments are released
+  bool expandable_segments = true;        // where the driver has virtual memory management
+  std::size_t max_split_size = SIZE_MAX;  // blocks larger than this are never split
+  double garbage_collection_threshold =
+      0;  // 0: off; else the used share above which cached segments are released
   std::size_t roundup_power2_divisions = 0;  // 0: off
   bool sanitize = false;                     // poison on free, red zones, checks on free and reuse
-  bool poison_on_free = false;               // fill freed blocks (always on under sanitize and in simulation)
+  bool poison_on_free = false;  // fill freed blocks (always on under sanitize and in simulation)
 };
 // Throws std::invalid_argument with a sentence that names the unknown setting and lists the known.
 Settings parse_settings(const std::string& text);
@@ -30,9 +31,9 @@ using TraceId = std::uint64_t;
 
 // What the host language adds.  All may be null.  Never called with the allocator's lock held.
 struct Hooks {
-  TraceId (*capture_trace)() = nullptr;               // when history is recorded or under sanitize
-  std::string (*describe_trace)(TraceId) = nullptr;   // for messages
-  bool (*collect_garbage)() = nullptr;                // true if anything may have been freed
+  TraceId (*capture_trace)() = nullptr;              // when history is recorded or under sanitize
+  std::string (*describe_trace)(TraceId) = nullptr;  // for messages
+  bool (*collect_garbage)() = nullptr;               // true if anything may have been freed
 };
 
 enum PoolKind : int { kSmallPool = 0, kLargePool = 1 };
@@ -41,7 +42,7 @@ using PoolId = std::uint64_t;  // 0 is the ordinary pool; others are private (gr
 struct Block;  // an allocation; the fields below are all that others may read
 struct BlockView {
   cu::CUdeviceptr address;
-  std::size_t size;       // what the caller may use (rounded up; under sanitize only what was asked)
+  std::size_t size;  // what the caller may use (rounded up; under sanitize only what was asked)
   std::size_t requested;  // what the caller asked for
 };
 
@@ -52,7 +53,7 @@ struct StatBySize {
   Stat all, small_pool, large_pool;
 };
 struct Statistics {
-  StatBySize allocation, segment, active, inactive_split;                              // counts
+  StatBySize allocation, segment, active, inactive_split;  // counts
   StatBySize allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes, requested_bytes;
   Stat oversize_allocations, oversize_segments;
   std::int64_t num_alloc_retries = 0, num_ooms = 0, num_sync_all_streams = 0;
@@ -76,8 +77,17 @@ struct SegmentSnapshot {
   std::vector<BlockSnapshot> blocks;
 };
 struct TraceEntry {
-  enum Action { alloc, free_requested, free_completed, segment_alloc, segment_free, segment_map,
-                segment_unmap, snapshot, oom } action;
+  enum Action {
+    alloc,
+    free_requested,
+    free_completed,
+    segment_alloc,
+    segment_free,
+    segment_map,
+    segment_unmap,
+    snapshot,
+    oom
+  } action;
   cu::CUdeviceptr address;
   std::size_t size;
   cu::CUstream stream;
@@ -111,9 +121,9 @@ class DeviceAllocator {
 
   // Private pools.  While routing is on for a stream (or for every allocation of a thread), what is
   // allocated there comes from that pool.
-  PoolId create_pool();               // use count 1; ids are never used twice
+  PoolId create_pool();  // use count 1; ids are never used twice
   void retain_pool(PoolId pool);
-  void release_pool(PoolId pool);     // at zero, its segments are freed once their blocks are
+  void release_pool(PoolId pool);  // at zero, its segments are freed once their blocks are
   int pool_use_count(PoolId pool) const;
   // During graph capture: allocations on streams that take part in the capture that `stream` is in
   // use the pool.  Begin before the capture begins, end after it has ended: in between no event is
@@ -128,7 +138,8 @@ class DeviceAllocator {
   void reset_peak_statistics();
   void reset_accumulated_statistics();
   std::vector<SegmentSnapshot> snapshot();
-  // History: how many entries to keep (0 turns recording off), and whether live blocks carry traces.
+  // History: how many entries to keep (0 turns recording off), and whether live blocks carry
+  // traces.
   void record_history(bool traces, std::size_t max_entries);
   std::vector<TraceEntry> history();
 

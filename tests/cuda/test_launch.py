@@ -250,6 +250,9 @@ def test_no_compiler_is_needed(tmp_path):
         t.test_matmul_with_host_descriptors()
         t.test_tuples_and_functions_as_arguments()
         t.test_a_kernel_compiles_once_a_key()
+        import tests.cuda.test_lowering as lowering   # compiled for sm_90, launched by our plan
+        lowering.test_host_descriptors_become_tensor_maps()
+        lowering.test_device_descriptors_get_scratch_memory()
         print("done")
     """
     import os
