@@ -191,14 +191,6 @@ def test_kernel_call_errors():
     assert (x.numpy() == 1).all()
 
 
-def test_arguments_on_two_devices_are_refused():
-    if cuda.device_count() < 2:
-        pytest.skip("needs two devices")
-    here, there = cuda.zeros(64, device=0), cuda.zeros(64, device=1)
-    with pytest.raises(ValueError, match="launched on cuda:0 got an array on cuda:1"):
-        wrap(kernels.add_kernel)(1, here, there, here, 64, 64)
-
-
 def test_large_integers():
     scale = wrap(kernels.scale_kernel)
     x, out = gpu(np.ones(4, np.int64)), cuda.empty(4, dtype=tritorch.int64)
@@ -264,6 +256,33 @@ def test_no_compiler_is_needed(tmp_path):
         env=environment, capture_output=True, text=True,
     )  # fmt: skip
     assert result.stdout == "done\n", result.stderr
+
+
+@pytest.mark.simulated
+def test_two_devices_and_tritons_interpreter_variable():
+    """A launch refuses arrays of another device; TRITON_INTERPRET does not lead past the device."""
+    import os
+
+    program = """
+        import tests.cuda.tutorial_kernels
+        import tests.cuda.test_launch as t
+        from tritorch import cuda
+        assert type(t.kernels.add_kernel).__name__ == "JITFunction"
+        t.test_vector_add(100)
+        here, there = cuda.zeros(64, device=0), cuda.zeros(64, device=1)
+        add = t.wrap(t.kernels.add_kernel)
+        add(1, there, there, there, 64, 64)
+        try:
+            add(1, here, there, here, 64, 64)
+        except ValueError as error:
+            print(error)
+    """
+    result = subprocess.run(
+        [sys.executable, "-c", "import tritorch\n" + textwrap.dedent(program)],
+        env={**os.environ, "TRITORCH_SIMULATE_CUDA": "devices=2", "TRITON_INTERPRET": "1"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert "launched on cuda:0 got an array on cuda:1" in result.stdout, result.stderr
 
 
 def test_the_native_stack_is_the_only_launcher():

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from tritorch import _C
+
 _TARGET = "triton.runtime.driver"
 
 
@@ -58,6 +60,10 @@ def install() -> None:
     """Called once, when tritorch is imported."""
     # What Triton 3.9 does, without its warning that 3.10 will not.
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+    # The simulated device interprets kernels itself; with this set, Triton would make kernels that
+    # run at once on copies, past the device and its queues.
+    if _C.simulation_requested():
+        os.environ.pop("TRITON_INTERPRET", None)
     if _TARGET in sys.modules:
         _activate(sys.modules[_TARGET])
     else:
