@@ -192,10 +192,11 @@ Array index(const Array& array, nb::handle key) {
 // A page-locked source or target must outlive the copy; a pageable one has been staged, or the copy
 // was waited for.
 void after_host_copy(const void* host, cu::CUstream stream, bool non_blocking) {
-  memory::PinnedAllocator* pinned = memory::existing_pinned_allocator();
-  bool recorded = non_blocking && pinned && pinned->record_stream(host, stream);
-  if (!non_blocking) DRIVE(cuStreamSynchronize(stream));
-  (void)recorded;
+  if (!non_blocking) {
+    DRIVE(cuStreamSynchronize(stream));
+  } else if (memory::PinnedAllocator* pinned = memory::existing_pinned_allocator()) {
+    pinned->record_stream(host, stream);
+  }
 }
 
 void copy_from_host(const Array& array, nb::handle buffer, std::uint64_t stream,
