@@ -410,6 +410,7 @@ Entry compile(KernelState& state, int device, PyObject* const* values, PyObject*
       if ((*slots)[i] < 0) {
         PyObject* value = args[positional + static_cast<Py_ssize_t>(i)];
         good = good && PyDict_SetItem(options, PyTuple_GET_ITEM(names, i), value) == 0 &&
+               PyList_Append(kept, PyTuple_GET_ITEM(names, i)) == 0 &&
                PyList_Append(kept, value) == 0;
       }
     if (good) result = PyObject_CallFunction(state.compile, "iOO", device, bound, options);

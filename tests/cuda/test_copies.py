@@ -184,3 +184,10 @@ def test_pinned_memory_is_not_reused_before_its_copy():
         again = tritorch.cuda.empty_pinned((1000,), tritorch.int64)
         again[:] = -1
         assert (array.numpy() == value).all()
+
+
+def test_sizes_may_be_numpy_integers():
+    count = np.int64(3)
+    for shape in ((count,), (count, 2), ((count, 2),), ([3, count],)):
+        expected = shape[0] if isinstance(shape[0], tuple | list) else shape
+        assert tritorch.cuda.zeros(*shape).shape == tuple(int(size) for size in expected)

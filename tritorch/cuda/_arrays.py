@@ -36,7 +36,7 @@ _INT32_MAX = 2**31 - 1
 
 
 def _shape(size: tuple[Any, ...]) -> Sequence[int]:
-    return size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+    return size[0] if len(size) == 1 and not hasattr(size[0], "__index__") else size
 
 
 def empty(*size: Any, dtype: dtype = float32, device: Any = None, pin_memory: bool = False) -> Any:
