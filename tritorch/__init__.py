@@ -4,28 +4,83 @@ from tritorch._extension import require as _require
 
 _require()
 
-from tritorch import _triton, cuda
+from tritorch import _triton
+from tritorch.core.defaults import (
+    are_deterministic_algorithms_enabled,
+    get_default_device,
+    get_default_dtype,
+    get_deterministic_debug_mode,
+    get_float32_matmul_precision,
+    is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled,
+    set_default_device,
+    set_default_dtype,
+    set_deterministic_debug_mode,
+    set_float32_matmul_precision,
+    set_warn_always,
+    use_deterministic_algorithms,
+)
 from tritorch.core.device import device
 from tritorch.core.dtype import (
     bfloat16,
     bool_ as bool,
+    cdouble,
+    cfloat,
     complex64,
     complex128,
+    double,
     dtype,
     float8_e4m3fn,
     float8_e5m2,
     float16,
     float32,
     float64,
+    float_ as float,
+    half,
     int8,
     int16,
     int32,
     int64,
+    int_ as int,
+    long,
+    short,
     uint8,
     uint16,
     uint32,
     uint64,
 )
+from tritorch.core.info import finfo, iinfo
+from tritorch.core.layout import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    layout,
+    memory_format,
+    preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    strided,
+)
+from tritorch.core.promotion import can_cast, promote_types
+from tritorch.core.size import Size
+from tritorch.core.storage import TypedStorage, UntypedStorage, is_storage
+from tritorch.core.tensor import Tensor, is_tensor
+from tritorch import autograd, ops
+from tritorch.autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from tritorch.autograd.grad_mode import is_inference_mode_enabled
+from tritorch import cuda
 from tritorch.version import __version__
+from math import e, inf, nan, pi
 
+newaxis = None
+globals().update(ops.PUBLIC)  # every operator that PyTorch has as torch.<name>
 _triton.install()

@@ -27,12 +27,22 @@ class dtype:
         return f"tritorch.{self.name}"
 
     def __reduce__(self) -> str:
-        return self.name
+        return "bool_" if self.name == "bool" else self.name
 
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type of the same elements (ml_dtypes has those that NumPy lacks)."""
         return _numpy_dtype(self)
+
+    def to_real(self) -> dtype:
+        """The type of the real and imaginary parts."""
+        return {complex64: float32, complex128: float64}.get(self, self)
+
+    def to_complex(self) -> dtype:
+        """The complex type whose parts are of this type."""
+        if self.is_complex:
+            return self
+        return complex128 if self is float64 else complex64
 
 
 _TABLE = (
@@ -78,13 +88,30 @@ _C.set_dtypes(list(all_dtypes))
 ) = all_dtypes
 
 
+half, float_, double = float16, float32, float64
+short, int_, long = int16, int32, int64
+cfloat, cdouble = complex64, complex128
+
+# What the native half makes of an ndarray's dtype.  The types of ml_dtypes are added with its import.
+_from_numpy: dict[Any, dtype] = {}
+_C.register_part("dtype_map", _from_numpy)
+
+
 @functools.cache
 def _numpy_dtype(kind: dtype) -> np.dtype[Any]:
     if kind.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, kind.name))
-    return np.dtype(kind.name)
+        theirs = np.dtype(getattr(ml_dtypes, kind.name))
+    else:
+        theirs = np.dtype(kind.name)
+    _from_numpy[theirs] = kind
+    return theirs
+
+
+for _kind in all_dtypes:
+    if _kind.name not in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        _numpy_dtype(_kind)
 
 
 @functools.cache
@@ -97,6 +124,7 @@ def from_numpy_dtype(kind: np.dtype[Any]) -> dtype:
                     f"given numpy array has byte order different from the native byte order "
                     f"({kind.str}): convert it with array.astype(array.dtype.newbyteorder('='))"
                 )
+            _from_numpy[kind] = ours
             return ours
     supported = ", ".join(known.name for known in all_dtypes)
     raise TypeError(

@@ -1,0 +1,907 @@
+#include "tensor/tensor.h"
+
+#include <structmember.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace tritorch {
+namespace {
+
+// ---- state --------------------------------------------------------------------------------------
+
+thread_local bool grad_enabled = true;
+thread_local bool inference_mode = false;
+thread_local bool saving_hooks = false;  // saved-tensor hooks are installed
+thread_local bool tracing_calls = false;  // anomaly mode: nodes keep the stack of their call
+std::uint64_t next_sequence = 0;          // under the GIL
+
+// Registered from Python, once.
+PyTypeObject* tensor_type = nullptr;  // the class of new tensors
+PyObject* size_type = nullptr;
+PyObject* ndarray_type = nullptr;
+PyObject* generic_type = nullptr;  // of NumPy's scalars
+PyObject* asarray = nullptr;
+PyObject* refresh_view = nullptr;    // (view): gives a view its node anew
+PyObject* raise_modified = nullptr;  // (node, position): a saved tensor was changed
+PyObject* pack_saved = nullptr;      // (node): applies the saved-tensor hooks
+PyObject* unpack_saved = nullptr;    // (node) -> saved
+PyObject* annotate_node = nullptr;   // (node): the stack of its call
+PyObject* stream_probe = nullptr;    // (array) -> its stream; unset while all use the default one
+PyObject* str_shape = nullptr;
+PyObject* str_dtype = nullptr;
+PyObject* str_ndim = nullptr;
+PyObject* dtype_map = nullptr;  // a backend's dtype -> tritorch.dtype
+
+// ---- Shared -------------------------------------------------------------------------------------
+
+struct Shared {
+  PyObject_HEAD PyObject* array;  // spans the storage; None while nobody asked
+  PyObject* storage;              // the UntypedStorage, once somebody asked
+  long long version;
+};
+
+int shared_traverse(PyObject* self, visitproc visit, void* arg) {
+  auto* s = reinterpret_cast<Shared*>(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(s->array);
+  Py_VISIT(s->storage);
+  return 0;
+}
+
+int shared_clear(PyObject* self) {
+  auto* s = reinterpret_cast<Shared*>(self);
+  Py_CLEAR(s->array);
+  Py_CLEAR(s->storage);
+  return 0;
+}
+
+void shared_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  shared_clear(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMemberDef shared_members[] = {
+    {"array", T_OBJECT, offsetof(Shared, array), 0, nullptr},
+    {"storage", T_OBJECT, offsetof(Shared, storage), 0, nullptr},
+    {"version", T_LONGLONG, offsetof(Shared, version), 0, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyType_Slot shared_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(shared_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(shared_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(shared_clear)},
+    {Py_tp_members, shared_members},
+    {Py_tp_doc, const_cast<char*>("What all views of one storage share.")},
+    {0, nullptr}};
+PyType_Spec shared_spec = {"tritorch._C.Shared", sizeof(Shared), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, shared_slots};
+PyTypeObject* shared_type = nullptr;
+
+Shared* new_shared(PyObject* array) {
+  auto* s = reinterpret_cast<Shared*>(shared_type->tp_alloc(shared_type, 0));
+  if (s) s->array = Py_XNewRef(array);
+  return s;
+}
+
+// ---- TensorBase ---------------------------------------------------------------------------------
+
+struct Tensor {
+  PyObject_HEAD PyObject* array;  // unset for tensors whose every operation takes the slow path
+  PyObject* shadow;               // their array
+  PyObject* node;                 // what computed this tensor
+  PyObject* grad;
+  Shared* shared;
+  PyObject* base;  // the tensor that this one is a view of
+  PyObject* view;  // how: (operator, params, the view of the view's source)
+  PyObject* tangent;
+  PyObject* hooks;
+  long long epoch;  // of a base: rewrites of its history; of a view: the one its node belongs to
+  int output;       // which of node's outputs
+  char leaf;        // a leaf that requires grad
+  char inference;
+  char retains_grad;
+};
+
+int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
+  auto* t = reinterpret_cast<Tensor*>(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(t->array);
+  Py_VISIT(t->shadow);
+  Py_VISIT(t->node);
+  Py_VISIT(t->grad);
+  Py_VISIT(t->shared);
+  Py_VISIT(t->base);
+  Py_VISIT(t->view);
+  Py_VISIT(t->tangent);
+  Py_VISIT(t->hooks);
+  return 0;
+}
+
+int tensor_clear(PyObject* self) {
+  auto* t = reinterpret_cast<Tensor*>(self);
+  Py_CLEAR(t->array);
+  Py_CLEAR(t->shadow);
+  Py_CLEAR(t->node);
+  Py_CLEAR(t->grad);
+  Py_CLEAR(t->shared);
+  Py_CLEAR(t->base);
+  Py_CLEAR(t->view);
+  Py_CLEAR(t->tangent);
+  Py_CLEAR(t->hooks);
+  return 0;
+}
+
+void tensor_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  Py_TRASHCAN_BEGIN(self, tensor_dealloc);
+  tensor_clear(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+  Py_TRASHCAN_END;
+}
+
+PyTypeObject* tensor_base_type = nullptr;
+
+Tensor* as_tensor(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return type == tensor_type || PyType_IsSubtype(type, tensor_base_type)
+             ? reinterpret_cast<Tensor*>(object)
+             : nullptr;
+}
+
+PyObject* array_of(const Tensor* t) { return t->array ? t->array : t->shadow; }
+
+// Whether gradients flow to t.  A view whose base got another history first learns its own.
+// -1: a Python error is set.
+int requires_grad(Tensor* t) {
+  if (t->base && t->epoch != reinterpret_cast<Tensor*>(t->base)->epoch) {
+    PyObject* done = PyObject_CallOneArg(refresh_view, reinterpret_cast<PyObject*>(t));
+    if (!done) return -1;
+    Py_DECREF(done);
+  }
+  return t->leaf || t->node != nullptr;
+}
+
+Tensor* new_tensor(PyObject* array) {
+  PyObject* owned = nullptr;
+  if (Py_TYPE(array) != reinterpret_cast<PyTypeObject*>(ndarray_type) &&
+      PyType_IsSubtype(Py_TYPE(array), reinterpret_cast<PyTypeObject*>(generic_type))) {
+    // NumPy answers 0-d questions with scalars.
+    owned = PyObject_CallOneArg(asarray, array);
+    if (!owned) return nullptr;
+    array = owned;
+  }
+  auto* t = reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0));
+  if (t) {
+    t->array = Py_NewRef(array);
+    t->inference = inference_mode;
+  }
+  Py_XDECREF(owned);
+  return t;
+}
+
+PyObject* tensor_new(PyTypeObject* type, PyObject*, PyObject*) { return type->tp_alloc(type, 0); }
+
+PyObject* get_shape(PyObject* self, void*) {
+  auto* t = reinterpret_cast<Tensor*>(self);
+  PyObject* array = array_of(t);
+  if (!array) return PyErr_Format(PyExc_RuntimeError, "the tensor is not initialised");
+  PyObject* shape = PyObject_GetAttr(array, str_shape);
+  if (!shape) return nullptr;
+  PyObject* args = PyTuple_Pack(1, shape);
+  Py_DECREF(shape);
+  if (!args) return nullptr;
+  PyObject* size = PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(size_type), args, nullptr);
+  Py_DECREF(args);
+  return size;
+}
+
+PyObject* get_ndim(PyObject* self, void*) {
+  PyObject* array = array_of(reinterpret_cast<Tensor*>(self));
+  if (!array) return PyErr_Format(PyExc_RuntimeError, "the tensor is not initialised");
+  return PyObject_GetAttr(array, str_ndim);
+}
+
+PyObject* get_dtype(PyObject* self, void*) {
+  PyObject* array = array_of(reinterpret_cast<Tensor*>(self));
+  if (!array) return PyErr_Format(PyExc_RuntimeError, "the tensor is not initialised");
+  PyObject* dtype = PyObject_GetAttr(array, str_dtype);
+  if (!dtype) return nullptr;
+  PyObject* ours = PyDict_GetItemWithError(dtype_map, dtype);
+  if (ours) {
+    Py_DECREF(dtype);
+    return Py_NewRef(ours);
+  }
+  if (PyErr_Occurred()) {
+    Py_DECREF(dtype);
+    return nullptr;
+  }
+  return dtype;  // a device array has our dtypes itself
+}
+
+PyObject* get_requires_grad(PyObject* self, void*) {
+  int needed = requires_grad(reinterpret_cast<Tensor*>(self));
+  return needed < 0 ? nullptr : PyBool_FromLong(needed);
+}
+
+PyObject* get_node(PyObject* self, void*) {
+  auto* t = reinterpret_cast<Tensor*>(self);
+  if (requires_grad(t) < 0) return nullptr;
+  return Py_NewRef(t->node ? t->node : Py_None);
+}
+
+PyObject* get_version(PyObject* self, void*) {
+  auto* t = reinterpret_cast<Tensor*>(self);
+  return PyLong_FromLongLong(t->shared ? t->shared->version : 0);
+}
+
+PyObject* get_shared(PyObject* self, void*) {
+  auto* t = reinterpret_cast<Tensor*>(self);
+  if (!t->shared && !(t->shared = new_shared(array_of(t)))) return nullptr;
+  return Py_NewRef(reinterpret_cast<PyObject*>(t->shared));
+}
+
+int set_shared(PyObject* self, PyObject* value, void*) {
+  auto* t = reinterpret_cast<Tensor*>(self);
+  if (value && Py_TYPE(value) != shared_type) {
+    PyErr_SetString(PyExc_TypeError, "expected _C.Shared");
+    return -1;
+  }
+  Py_XSETREF(t->shared, reinterpret_cast<Shared*>(Py_XNewRef(value)));
+  return 0;
+}
+
+// The array, wherever it is.
+PyObject* get_array(PyObject* self, void*) {
+  PyObject* array = array_of(reinterpret_cast<Tensor*>(self));
+  return Py_NewRef(array ? array : Py_None);
+}
+
+PyMemberDef tensor_members[] = {
+    {"_a", T_OBJECT_EX, offsetof(Tensor, array), 0, nullptr},
+    {"_shadow", T_OBJECT_EX, offsetof(Tensor, shadow), 0, nullptr},
+    {"_raw_node", T_OBJECT, offsetof(Tensor, node), 0, nullptr},
+    {"_grad", T_OBJECT, offsetof(Tensor, grad), 0, nullptr},
+    {"_base", T_OBJECT, offsetof(Tensor, base), 0, nullptr},
+    {"_view", T_OBJECT, offsetof(Tensor, view), 0, nullptr},
+    {"_tangent", T_OBJECT, offsetof(Tensor, tangent), 0, nullptr},
+    {"_hooks", T_OBJECT, offsetof(Tensor, hooks), 0, nullptr},
+    {"_epoch", T_LONGLONG, offsetof(Tensor, epoch), 0, nullptr},
+    {"output_nr", T_INT, offsetof(Tensor, output), 0, nullptr},
+    {"_leaf", T_BOOL, offsetof(Tensor, leaf), 0, nullptr},
+    {"_inference", T_BOOL, offsetof(Tensor, inference), 0, nullptr},
+    {"_retains_grad", T_BOOL, offsetof(Tensor, retains_grad), 0, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyGetSetDef tensor_properties[] = {
+    {"shape", get_shape, nullptr, nullptr, nullptr},
+    {"ndim", get_ndim, nullptr, nullptr, nullptr},
+    {"dtype", get_dtype, nullptr, nullptr, nullptr},
+    {"_requires_grad", get_requires_grad, nullptr, nullptr, nullptr},
+    {"_node", get_node, nullptr, nullptr, nullptr},
+    {"_version", get_version, nullptr, nullptr, nullptr},
+    {"_shared", get_shared, set_shared, nullptr, nullptr},
+    {"_array", get_array, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot tensor_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(tensor_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(tensor_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(tensor_clear)},
+    {Py_tp_members, tensor_members},
+    {Py_tp_getset, tensor_properties},
+    {Py_tp_doc, const_cast<char*>("The fields of a tensor.")},
+    {0, nullptr}};
+PyType_Spec tensor_spec = {"tritorch._C.TensorBase", sizeof(Tensor), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                           tensor_slots};
+
+// ---- NodeBase -----------------------------------------------------------------------------------
+
+struct Node {
+  PyObject_HEAD PyObject* op;
+  PyObject* edges;    // for each input: a Node, a leaf Tensor, or None
+  PyObject* outputs;  // which output of each edge's node; None when all are the first
+  PyObject* saved;    // for each input: what the gradient needs of it, or None
+  PyObject* out;      // the output's array (or arrays), when the gradient needs it
+  Shared* out_shared;
+  PyObject* params;    // the operator's other arguments
+  PyObject* versions;  // of what is saved, when any is not 0
+  PyObject* shape;     // of the output; a tuple of shapes for several
+  PyObject* dtype;
+  PyObject* hooks;  // Python's business: hooks, metadata
+  PyObject* stream;
+  unsigned long long sequence;
+  int n_outputs;  // 0: one, not in a tuple
+  char freed;
+  char packed;
+};
+
+int node_traverse(PyObject* self, visitproc visit, void* arg) {
+  auto* n = reinterpret_cast<Node*>(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(n->op);
+  Py_VISIT(n->edges);
+  Py_VISIT(n->outputs);
+  Py_VISIT(n->saved);
+  Py_VISIT(n->out);
+  Py_VISIT(n->out_shared);
+  Py_VISIT(n->params);
+  Py_VISIT(n->versions);
+  Py_VISIT(n->shape);
+  Py_VISIT(n->dtype);
+  Py_VISIT(n->hooks);
+  Py_VISIT(n->stream);
+  return 0;
+}
+
+int node_clear(PyObject* self) {
+  auto* n = reinterpret_cast<Node*>(self);
+  Py_CLEAR(n->op);
+  Py_CLEAR(n->edges);
+  Py_CLEAR(n->outputs);
+  Py_CLEAR(n->saved);
+  Py_CLEAR(n->out);
+  Py_CLEAR(n->out_shared);
+  Py_CLEAR(n->params);
+  Py_CLEAR(n->versions);
+  Py_CLEAR(n->shape);
+  Py_CLEAR(n->dtype);
+  Py_CLEAR(n->hooks);
+  Py_CLEAR(n->stream);
+  return 0;
+}
+
+void node_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  // A chain of nodes must not be a chain of C frames.
+  Py_TRASHCAN_BEGIN(self, node_dealloc);
+  node_clear(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+  Py_TRASHCAN_END;
+}
+
+PyObject* node_new(PyTypeObject* type, PyObject*, PyObject*) {
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self) reinterpret_cast<Node*>(self)->sequence = next_sequence++;
+  return self;
+}
+
+long long version_of(PyObject* object) {
+  Tensor* t = as_tensor(object);
+  return t && t->shared ? t->shared->version : 0;
+}
+
+// unpack() -> what was saved, after checking that none of it was modified since.
+PyObject* node_unpack(PyObject* self, PyObject*) {
+  auto* n = reinterpret_cast<Node*>(self);
+  if (n->packed) return PyObject_CallOneArg(unpack_saved, self);
+  if (!n->saved) return Py_NewRef(Py_None);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(n->saved); ++i) {
+    long long now = version_of(PyTuple_GET_ITEM(n->saved, i));
+    long long then =
+        n->versions ? PyLong_AsLongLong(PyTuple_GET_ITEM(n->versions, i)) : 0;
+    if (now != then) return PyObject_CallFunction(raise_modified, "On", self, i);
+  }
+  return Py_NewRef(n->saved);
+}
+
+// output() -> the output's array as a tensor of this node.
+PyObject* node_output(PyObject* self, PyObject*) {
+  auto* n = reinterpret_cast<Node*>(self);
+  if (!n->out) return Py_NewRef(Py_None);
+  if (n->out_shared && n->out_shared->version != 0)
+    return PyObject_CallFunction(raise_modified, "On", self, static_cast<Py_ssize_t>(-1));
+  Tensor* t = new_tensor(n->out);
+  if (!t) return nullptr;
+  t->node = Py_NewRef(self);
+  t->shared = reinterpret_cast<Shared*>(Py_XNewRef(reinterpret_cast<PyObject*>(n->out_shared)));
+  return reinterpret_cast<PyObject*>(t);
+}
+
+PyObject* node_free(PyObject* self, PyObject*) {
+  auto* n = reinterpret_cast<Node*>(self);
+  Py_CLEAR(n->saved);
+  Py_CLEAR(n->out);
+  Py_CLEAR(n->out_shared);
+  Py_CLEAR(n->versions);
+  n->freed = 1;
+  n->packed = 0;
+  Py_RETURN_NONE;
+}
+
+PyMemberDef node_members[] = {
+    {"op", T_OBJECT, offsetof(Node, op), 0, nullptr},
+    {"edges", T_OBJECT, offsetof(Node, edges), 0, nullptr},
+    {"outputs", T_OBJECT, offsetof(Node, outputs), 0, nullptr},
+    {"saved", T_OBJECT, offsetof(Node, saved), 0, nullptr},
+    {"out", T_OBJECT, offsetof(Node, out), 0, nullptr},
+    {"out_shared", T_OBJECT, offsetof(Node, out_shared), READONLY, nullptr},
+    {"params", T_OBJECT, offsetof(Node, params), 0, nullptr},
+    {"versions", T_OBJECT, offsetof(Node, versions), 0, nullptr},
+    {"shape", T_OBJECT, offsetof(Node, shape), 0, nullptr},
+    {"dtype", T_OBJECT, offsetof(Node, dtype), 0, nullptr},
+    {"hooks", T_OBJECT, offsetof(Node, hooks), 0, nullptr},
+    {"stream", T_OBJECT, offsetof(Node, stream), 0, nullptr},
+    {"sequence", T_ULONGLONG, offsetof(Node, sequence), 0, nullptr},
+    {"n_outputs", T_INT, offsetof(Node, n_outputs), 0, nullptr},
+    {"freed", T_BOOL, offsetof(Node, freed), 0, nullptr},
+    {"packed", T_BOOL, offsetof(Node, packed), 0, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyMethodDef node_methods[] = {{"unpack", node_unpack, METH_NOARGS, nullptr},
+                              {"output", node_output, METH_NOARGS, nullptr},
+                              {"free", node_free, METH_NOARGS, nullptr},
+                              {nullptr, nullptr, 0, nullptr}};
+PyType_Slot node_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(node_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
+    {Py_tp_members, node_members},
+    {Py_tp_methods, node_methods},
+    {Py_tp_doc, const_cast<char*>("One recorded call of an operator.")},
+    {0, nullptr}};
+PyType_Spec node_spec = {"tritorch._C.NodeBase", sizeof(Node), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, node_slots};
+PyTypeObject* node_base_type = nullptr;
+
+// ---- OperatorBase -------------------------------------------------------------------------------
+
+constexpr int kInputs = 16;  // beyond, an operator saves everything
+
+struct Operator {
+  PyObject_HEAD PyObject* node_type;
+  unsigned saves[kInputs];  // bit j of entry i: the gradient of input i needs input j
+  unsigned saves_out;       // bit i: the gradient of input i needs the output
+  char differentiable;
+};
+
+int operator_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(reinterpret_cast<Operator*>(self)->node_type);
+  return 0;
+}
+
+int operator_clear(PyObject* self) {
+  Py_CLEAR(reinterpret_cast<Operator*>(self)->node_type);
+  return 0;
+}
+
+void operator_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  operator_clear(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+// _define(node_type, saves: tuple of masks, saves_out: mask, differentiable)
+PyObject* operator_define(PyObject* self, PyObject* args) {
+  auto* op = reinterpret_cast<Operator*>(self);
+  PyObject *type, *saves;
+  unsigned saves_out;
+  int differentiable;
+  if (!PyArg_ParseTuple(args, "OO!Ip", &type, &PyTuple_Type, &saves, &saves_out, &differentiable))
+    return nullptr;
+  Py_XSETREF(op->node_type, Py_NewRef(type));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saves) && i < kInputs; ++i)
+    op->saves[i] = static_cast<unsigned>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(saves, i)));
+  op->saves_out = saves_out;
+  op->differentiable = static_cast<char>(differentiable);
+  if (PyErr_Occurred()) return nullptr;
+  Py_RETURN_NONE;
+}
+
+// What is known of a call before it is recorded: which inputs want a gradient.
+struct Wanted {
+  bool any = false;
+  unsigned saves = 0;
+  bool saves_out = false;
+};
+
+bool find_wanted(const Operator* op, PyObject* const* inputs, Py_ssize_t n, Wanted* wanted) {
+  if (!grad_enabled || !op->differentiable) return true;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Tensor* t = as_tensor(inputs[i]);
+    if (!t) continue;
+    int needed = requires_grad(t);
+    if (needed < 0) return false;
+    if (!needed) continue;
+    wanted->any = true;
+    if (i < kInputs) {
+      wanted->saves |= op->saves[i];
+      wanted->saves_out |= (op->saves_out >> i) & 1;
+    } else {
+      wanted->saves |= op->saves[kInputs - 1];
+      wanted->saves_out |= (op->saves_out >> (kInputs - 1)) & 1;
+    }
+  }
+  return true;
+}
+
+// The node of a call: edges and saved inputs.  Not yet its outputs.
+Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
+               const Wanted& wanted) {
+  auto* type = reinterpret_cast<PyTypeObject*>(op->node_type);
+  auto* node = reinterpret_cast<Node*>(type->tp_alloc(type, 0));
+  if (!node) return nullptr;
+  node->sequence = next_sequence++;
+  node->op = Py_NewRef(reinterpret_cast<PyObject*>(op));
+  node->params = Py_XNewRef(params);
+  node->edges = PyTuple_New(n);
+  node->saved = wanted.saves ? PyTuple_New(n) : nullptr;
+  if (!node->edges || (wanted.saves && !node->saved)) {
+    Py_DECREF(node);
+    return nullptr;
+  }
+  bool later_outputs = false, later_versions = false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Tensor* t = as_tensor(inputs[i]);
+    PyObject* edge = Py_None;
+    if (t && t->leaf) {
+      edge = inputs[i];
+    } else if (t && t->node) {
+      edge = t->node;
+      later_outputs |= t->output != 0;
+    }
+    PyTuple_SET_ITEM(node->edges, i, Py_NewRef(edge));
+    if (node->saved) {
+      bool save = (wanted.saves >> (i < 31 ? i : 31)) & 1;
+      PyTuple_SET_ITEM(node->saved, i, Py_NewRef(save ? inputs[i] : Py_None));
+      later_versions |= save && t && t->shared && t->shared->version != 0;
+    }
+  }
+  if (later_outputs) {
+    node->outputs = PyTuple_New(n);
+    for (Py_ssize_t i = 0; node->outputs && i < n; ++i) {
+      Tensor* t = as_tensor(inputs[i]);
+      PyTuple_SET_ITEM(node->outputs, i, PyLong_FromLong(t && !t->leaf ? t->output : 0));
+    }
+  }
+  if (later_versions) {
+    node->versions = PyTuple_New(n);
+    for (Py_ssize_t i = 0; node->versions && i < n; ++i)
+      PyTuple_SET_ITEM(node->versions, i,
+                       PyLong_FromLongLong(version_of(PyTuple_GET_ITEM(node->saved, i))));
+  }
+  return node;
+}
+
+// What only some nodes need, once the outputs are known.  Returns false on an error.
+bool complete_node(Node* node, PyObject* array) {
+  auto* self = reinterpret_cast<PyObject*>(node);
+  if (Py_TYPE(array) != reinterpret_cast<PyTypeObject*>(ndarray_type) && stream_probe) {
+    PyObject* stream = PyObject_CallOneArg(stream_probe, array);
+    if (!stream) return false;
+    Py_XSETREF(node->stream, stream);
+  }
+  for (PyObject* callback : {saving_hooks && (node->saved || node->out) ? pack_saved : nullptr,
+                             tracing_calls ? annotate_node : nullptr}) {
+    if (!callback) continue;
+    PyObject* done = PyObject_CallOneArg(callback, self);
+    if (!done) return false;
+    Py_DECREF(done);
+  }
+  return true;
+}
+
+bool attach(Tensor* out, Node* node) {
+  node->shape = PyObject_GetAttr(out->array, str_shape);
+  node->dtype = PyObject_GetAttr(out->array, str_dtype);
+  if (!node->shape || !node->dtype) return false;
+  out->node = Py_NewRef(reinterpret_cast<PyObject*>(node));
+  return true;
+}
+
+bool save_output(Tensor* out, Node* node) {
+  if (!out->shared && !(out->shared = new_shared(out->array))) return false;
+  if (out->shared->version != 0) {  // an in-place call: counts from its own result
+    Shared* fresh = new_shared(out->array);
+    if (!fresh) return false;
+    Py_XSETREF(node->out_shared, fresh);
+  } else {
+    Py_XSETREF(node->out_shared, reinterpret_cast<Shared*>(
+                                     Py_NewRef(reinterpret_cast<PyObject*>(out->shared))));
+  }
+  node->out = Py_NewRef(out->array);
+  return true;
+}
+
+PyObject* finish_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
+                     PyObject* params) {
+  Wanted wanted;
+  if (!find_wanted(op, inputs, n, &wanted)) return nullptr;
+  Tensor* out = new_tensor(array);
+  if (!out || !wanted.any) return reinterpret_cast<PyObject*>(out);
+  Node* node = new_node(op, inputs, n, params, wanted);
+  bool good = node && attach(out, node) && (!wanted.saves_out || save_output(out, node)) &&
+              complete_node(node, out->array);
+  Py_XDECREF(node);
+  if (good) return reinterpret_cast<PyObject*>(out);
+  Py_DECREF(out);
+  return nullptr;
+}
+
+// finish(array, *inputs) -> Tensor
+PyObject* operator_finish(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n < 1) return PyErr_Format(PyExc_TypeError, "finish(array, *inputs)");
+  return finish_one(reinterpret_cast<Operator*>(self), args[0], args + 1, n - 1, nullptr);
+}
+
+// finish_with(array, params, *inputs) -> Tensor
+PyObject* operator_finish_with(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n < 2) return PyErr_Format(PyExc_TypeError, "finish_with(array, params, *inputs)");
+  return finish_one(reinterpret_cast<Operator*>(self), args[0], args + 2, n - 2, args[1]);
+}
+
+// finish_view(array, params, input) -> a Tensor that shares input's storage
+PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  Tensor* input = n == 3 ? as_tensor(args[2]) : nullptr;
+  if (!input) return PyErr_Format(PyExc_TypeError, "finish_view(array, params, input)");
+  PyObject* result = finish_one(reinterpret_cast<Operator*>(self), args[0], args + 2, 1, args[1]);
+  if (!result) return nullptr;
+  auto* out = reinterpret_cast<Tensor*>(result);
+  if (!input->shared && !(input->shared = new_shared(array_of(input)))) {
+    Py_DECREF(result);
+    return nullptr;
+  }
+  auto* shared = reinterpret_cast<PyObject*>(input->shared);
+  Py_XSETREF(out->shared, reinterpret_cast<Shared*>(Py_NewRef(shared)));
+  out->base = Py_NewRef(input->base ? input->base : args[2]);
+  out->epoch = reinterpret_cast<Tensor*>(out->base)->epoch;
+  out->inference = input->inference;
+  out->view = PyTuple_Pack(3, self, args[1], input->view ? input->view : Py_None);
+  if (!out->view) {
+    Py_DECREF(result);
+    return nullptr;
+  }
+  return result;
+}
+
+// finish_many(arrays, differentiable, params, *inputs) -> tuple of Tensors.
+// differentiable: bit i says whether gradients flow through output i.
+PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n < 3 || !PyTuple_Check(args[0]))
+    return PyErr_Format(PyExc_TypeError, "finish_many(arrays, mask, params, *inputs)");
+  auto* op = reinterpret_cast<Operator*>(self);
+  PyObject* arrays = args[0];
+  const Py_ssize_t count = PyTuple_GET_SIZE(arrays);
+  const unsigned long mask = PyLong_AsUnsignedLongMask(args[1]);
+  if (PyErr_Occurred()) return nullptr;
+  Wanted wanted;
+  if (!find_wanted(op, args + 3, n - 3, &wanted)) return nullptr;
+  Node* node = nullptr;
+  PyObject* outs = PyTuple_New(count);
+  if (!outs) return nullptr;
+  if (wanted.any && !(node = new_node(op, args + 3, n - 3, args[2], wanted))) {
+    Py_DECREF(outs);
+    return nullptr;
+  }
+  bool good = true;
+  if (node) {
+    node->n_outputs = static_cast<int>(count);
+    node->shape = PyTuple_New(count);
+    node->dtype = PyTuple_New(count);
+    good = node->shape && node->dtype;
+    if (good && wanted.saves_out) node->out = Py_NewRef(arrays);
+  }
+  PyObject* first = nullptr;
+  for (Py_ssize_t i = 0; good && i < count; ++i) {
+    PyObject* array = PyTuple_GET_ITEM(arrays, i);
+    if (array == Py_None) {
+      PyTuple_SET_ITEM(outs, i, Py_NewRef(Py_None));
+      if (node) {
+        PyTuple_SET_ITEM(node->shape, i, Py_NewRef(Py_None));
+        PyTuple_SET_ITEM(node->dtype, i, Py_NewRef(Py_None));
+      }
+      continue;
+    }
+    Tensor* out = new_tensor(array);
+    if (!(good = out != nullptr)) break;
+    PyTuple_SET_ITEM(outs, i, reinterpret_cast<PyObject*>(out));
+    if (!node) continue;
+    if (!first) first = out->array;
+    PyObject* shape = PyObject_GetAttr(out->array, str_shape);
+    PyObject* dtype = PyObject_GetAttr(out->array, str_dtype);
+    if (shape) PyTuple_SET_ITEM(node->shape, i, shape);
+    if (dtype) PyTuple_SET_ITEM(node->dtype, i, dtype);
+    good = shape && dtype;
+    if (good && ((mask >> (i < 63 ? i : 63)) & 1)) {
+      out->node = Py_NewRef(reinterpret_cast<PyObject*>(node));
+      out->output = static_cast<int>(i);
+    }
+  }
+  if (good && node) good = complete_node(node, first ? first : arrays);
+  Py_XDECREF(node);
+  if (good) return outs;
+  Py_DECREF(outs);
+  return nullptr;
+}
+
+// record(out: Tensor, params, *inputs): an existing tensor becomes the output of this call (an
+// in-place operator).  Returns the node, or None when nothing is recorded.
+PyObject* operator_record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  Tensor* out = n >= 2 ? as_tensor(args[0]) : nullptr;
+  if (!out) return PyErr_Format(PyExc_TypeError, "record(out, params, *inputs)");
+  auto* op = reinterpret_cast<Operator*>(self);
+  Wanted wanted;
+  if (!find_wanted(op, args + 2, n - 2, &wanted)) return nullptr;
+  if (!wanted.any) Py_RETURN_NONE;
+  Node* node = new_node(op, args + 2, n - 2, args[1], wanted);
+  if (!node) return nullptr;
+  PyObject* array = array_of(out);
+  node->shape = PyObject_GetAttr(array, str_shape);
+  node->dtype = PyObject_GetAttr(array, str_dtype);
+  bool good = node->shape && node->dtype && (!wanted.saves_out || save_output(out, node)) &&
+              complete_node(node, array);
+  if (!good) {
+    Py_DECREF(node);
+    return nullptr;
+  }
+  return reinterpret_cast<PyObject*>(node);
+}
+
+// wants(*inputs) -> whether a call on these would be recorded
+PyObject* operator_wants(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  Wanted wanted;
+  if (!find_wanted(reinterpret_cast<Operator*>(self), args, n, &wanted)) return nullptr;
+  return PyBool_FromLong(wanted.any);
+}
+
+#define FAST(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL
+PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nullptr},
+                                  {"finish", FAST(operator_finish), nullptr},
+                                  {"finish_with", FAST(operator_finish_with), nullptr},
+                                  {"finish_view", FAST(operator_finish_view), nullptr},
+                                  {"finish_many", FAST(operator_finish_many), nullptr},
+                                  {"record", FAST(operator_record), nullptr},
+                                  {"wants", FAST(operator_wants), nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
+PyMemberDef operator_members[] = {
+    {"node_type", T_OBJECT, offsetof(Operator, node_type), READONLY, nullptr},
+    {"differentiable", T_BOOL, offsetof(Operator, differentiable), 0, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyType_Slot operator_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(operator_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(operator_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(operator_clear)},
+    {Py_tp_methods, operator_methods},
+    {Py_tp_members, operator_members},
+    {Py_tp_doc, const_cast<char*>("Turns backend results into tensors and records calls.")},
+    {0, nullptr}};
+PyType_Spec operator_spec = {"tritorch._C.OperatorBase", sizeof(Operator), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                             operator_slots};
+
+// ---- functions ----------------------------------------------------------------------------------
+
+PyObject* wrap(PyObject*, PyObject* array) {
+  return reinterpret_cast<PyObject*>(new_tensor(array));
+}
+
+// alias(input, array=None) -> a tensor on the same storage, without history
+PyObject* alias(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  Tensor* input = n >= 1 ? as_tensor(args[0]) : nullptr;
+  if (!input) return PyErr_Format(PyExc_TypeError, "alias(tensor, array=None)");
+  if (!input->shared && !(input->shared = new_shared(array_of(input)))) return nullptr;
+  Tensor* out = new_tensor(n > 1 ? args[1] : array_of(input));
+  if (!out) return nullptr;
+  out->shared = reinterpret_cast<Shared*>(Py_NewRef(reinterpret_cast<PyObject*>(input->shared)));
+  out->inference = input->inference;
+  return reinterpret_cast<PyObject*>(out);
+}
+
+PyObject* bump_version(PyObject*, PyObject* object) {
+  Tensor* t = as_tensor(object);
+  if (!t) return PyErr_Format(PyExc_TypeError, "expected a tensor");
+  if (!t->shared && !(t->shared = new_shared(array_of(t)))) return nullptr;
+  ++t->shared->version;
+  Py_RETURN_NONE;
+}
+
+PyObject* any_requires_grad(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Tensor* t = as_tensor(args[i]);
+    int needed = t ? requires_grad(t) : 0;
+    if (needed < 0) return nullptr;
+    if (needed) Py_RETURN_TRUE;
+  }
+  Py_RETURN_FALSE;
+}
+
+PyObject* get_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_enabled); }
+PyObject* get_inference(PyObject*, PyObject*) { return PyBool_FromLong(inference_mode); }
+
+PyObject* set_bool(bool* flag, PyObject* value) {
+  int truth = PyObject_IsTrue(value);
+  if (truth < 0) return nullptr;
+  bool before = *flag;
+  *flag = truth != 0;
+  return PyBool_FromLong(before);
+}
+PyObject* set_grad_enabled(PyObject*, PyObject* value) { return set_bool(&grad_enabled, value); }
+PyObject* set_inference(PyObject*, PyObject* value) { return set_bool(&inference_mode, value); }
+PyObject* set_saving_hooks(PyObject*, PyObject* value) { return set_bool(&saving_hooks, value); }
+PyObject* set_tracing(PyObject*, PyObject* value) { return set_bool(&tracing_calls, value); }
+
+// register_tensor_parts(name, object): what the native half calls or creates.
+PyObject* register_part(PyObject*, PyObject* args) {
+  const char* name;
+  PyObject* object;
+  if (!PyArg_ParseTuple(args, "sO", &name, &object)) return nullptr;
+  struct {
+    const char* name;
+    PyObject** slot;
+  } parts[] = {{"Size", &size_type},
+               {"ndarray", &ndarray_type},
+               {"generic", &generic_type},
+               {"asarray", &asarray},
+               {"refresh_view", &refresh_view},
+               {"raise_modified", &raise_modified},
+               {"pack_saved", &pack_saved},
+               {"unpack_saved", &unpack_saved},
+               {"annotate_node", &annotate_node},
+               {"stream_probe", &stream_probe},
+               {"dtype_map", &dtype_map},
+               {"Tensor", reinterpret_cast<PyObject**>(&tensor_type)}};
+  for (auto& part : parts) {
+    if (std::string_view(part.name) != name) continue;
+    Py_XSETREF(*part.slot, Py_NewRef(object));
+    Py_RETURN_NONE;
+  }
+  return PyErr_Format(PyExc_KeyError, "no part is named '%s'", name);
+}
+
+PyMethodDef functions[] = {
+    {"wrap", wrap, METH_O, "A tensor of an array, without history."},
+    {"alias", FAST(alias), "A tensor on the same storage, without history."},
+    {"bump_version", bump_version, METH_O, "The tensor's memory was written."},
+    {"any_requires_grad", FAST(any_requires_grad), nullptr},
+    {"is_grad_enabled", get_grad_enabled, METH_NOARGS, nullptr},
+    {"set_grad_enabled", set_grad_enabled, METH_O, "Returns what it was."},
+    {"is_inference_mode", get_inference, METH_NOARGS, nullptr},
+    {"set_inference_mode", set_inference, METH_O, "Returns what it was."},
+    {"set_saving_hooks", set_saving_hooks, METH_O, "Returns what it was."},
+    {"set_tracing_calls", set_tracing, METH_O, "Returns what it was."},
+    {"register_part", register_part, METH_VARARGS, "What the native half calls or creates."},
+    {nullptr, nullptr, 0, nullptr}};
+#undef FAST
+
+}  // namespace
+
+bool add_tensor_types(PyObject* module) {
+  struct {
+    PyTypeObject** type;
+    PyType_Spec* spec;
+    const char* name;
+  } types[] = {{&shared_type, &shared_spec, "Shared"},
+               {&tensor_base_type, &tensor_spec, "TensorBase"},
+               {&node_base_type, &node_spec, "NodeBase"}};
+  for (auto& each : types) {
+    *each.type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(each.spec));
+    if (!*each.type ||
+        PyModule_AddObjectRef(module, each.name, reinterpret_cast<PyObject*>(*each.type)) < 0)
+      return false;
+  }
+  PyObject* operator_type = PyType_FromSpec(&operator_spec);
+  if (!operator_type || PyModule_AddObjectRef(module, "OperatorBase", operator_type) < 0)
+    return false;
+  tensor_type = reinterpret_cast<PyTypeObject*>(
+      Py_NewRef(reinterpret_cast<PyObject*>(tensor_base_type)));
+  dtype_map = PyDict_New();
+  str_shape = PyUnicode_InternFromString("shape");
+  str_dtype = PyUnicode_InternFromString("dtype");
+  str_ndim = PyUnicode_InternFromString("ndim");
+  return dtype_map && str_shape && str_dtype && str_ndim &&
+         PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace tritorch

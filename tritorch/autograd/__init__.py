@@ -1,0 +1,310 @@
+"""Automatic differentiation, as in torch.autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tritorch import _C
+from tritorch.autograd import anomaly, engine, grad_mode, graph
+from tritorch.autograd.anomaly import detect_anomaly, set_detect_anomaly
+from tritorch.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
+from tritorch.core.tensor import Tensor
+
+is_grad_enabled = grad_mode.is_grad_enabled
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, Tensor) or isinstance(value, graph_edge()):
+        return (value,)
+    return tuple(value)
+
+
+def graph_edge() -> Any:
+    """The class of explicit edges."""
+    from tritorch.autograd.edges import GradientEdge
+
+    return GradientEdge
+
+
+def _initial_grads(
+    outputs: Sequence[Any], grads: Sequence[Tensor | None], is_batched: bool
+) -> list[Tensor | None]:
+    checked: list[Tensor | None] = []
+    for out, g in zip(outputs, grads):
+        if g is None:
+            if isinstance(out, Tensor) and out._requires_grad:
+                if out.numel() != 1:
+                    raise RuntimeError("grad can be implicitly created only for scalar outputs")
+                if not (out.is_floating_point() or out.is_complex()):
+                    raise RuntimeError(
+                        f"grad can be implicitly created only for real scalar outputs but got "
+                        f"{out.dtype}"
+                    )
+                if out.is_complex():
+                    raise RuntimeError(
+                        f"grad can be implicitly created only for real scalar outputs but got "
+                        f"{out.dtype}"
+                    )
+            checked.append(None)
+            continue
+        if not isinstance(g, Tensor):
+            raise TypeError(
+                f"gradients can be either Tensors or None, but got {type(g).__name__}"
+            )
+        if isinstance(out, Tensor) and tuple(g.shape) != tuple(out.shape) and not is_batched:
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{len(checked)}] has a shape of {g.shape} and "
+                f"output[{len(checked)}] has a shape of {out.shape}."
+            )
+        if isinstance(out, Tensor) and out.is_complex() != g.is_complex():
+            raise RuntimeError(
+                "For complex Tensors, both grad_output and output are required to have the same "
+                f"dtype. Mismatch in dtype: grad_output[{len(checked)}] has a dtype of {g.dtype} and "
+                f"output[{len(checked)}] has a dtype of {out.dtype}."
+            )
+        checked.append(g)
+    return checked
+
+
+def _check_roots(outputs: Sequence[Any]) -> None:
+    for i, out in enumerate(outputs):
+        if isinstance(out, Tensor) and not out._requires_grad:
+            raise RuntimeError(
+                f"element {i} of tensors does not require grad and does not have a grad_fn"
+            )
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Accumulates the gradients of `tensors` into the leaves (or only into `inputs`)."""
+    outputs = _as_tuple(tensors)
+    grads = _as_tuple(grad_tensors if grad_tensors is not None else grad_variables)
+    grads = grads or (None,) * len(outputs)
+    wanted = None if inputs is None else _as_tuple(inputs)
+    if wanted is not None and not wanted:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    if len(grads) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
+    initial = _initial_grads(outputs, grads, False)
+    _check_roots(outputs)
+    retain = create_graph if retain_graph is None else retain_graph
+    for tensor in wanted or ():
+        if not tensor._requires_grad:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+    engine.backward(outputs, initial, retain, create_graph, wanted, True)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of outputs with respect to inputs."""
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "allow_unused=False."
+        )
+    allow_unused = materialize_grads if allow_unused is None else allow_unused
+    outs, ins = _as_tuple(outputs), _as_tuple(inputs)
+    grads = _as_tuple(grad_outputs) or (None,) * len(outs)
+    if len(grads) != len(outs):
+        raise RuntimeError(f"got {len(outs)} tensors and {len(grads)} gradients")
+    retain = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        from tritorch.func import vmap
+
+        def one(*gs: Any) -> Any:
+            return grad(outs, ins, gs, True, create_graph, allow_unused=allow_unused,
+                        materialize_grads=materialize_grads)  # fmt: skip
+
+        return vmap(one)(*grads)
+    initial = _initial_grads(outs, grads, False)
+    _check_roots(outs)
+    for tensor in ins:
+        if isinstance(tensor, Tensor) and not tensor._requires_grad:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+    results = engine.backward(outs, initial, retain, create_graph, ins, False)
+    if not allow_unused:
+        if any(result is None for result in results):
+            raise RuntimeError(
+                "One of the differentiated Tensors appears to not have been used in the graph. Set "
+                "allow_unused=True if this is the desired behavior."
+            )
+    if materialize_grads:
+        results = [
+            result if result is not None else tensor.new_zeros(tensor.shape)
+            for result, tensor in zip(results, ins)
+        ]
+    return tuple(results)
+
+
+# ---- Tensor's side --------------------------------------------------------------------------------
+
+
+def _backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Accumulates gradients into the leaves that this tensor depends on."""
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Whether gradients of this leaf are wanted."""
+    if requires_grad:
+        if not (self.is_floating_point() or self.is_complex()):
+            raise RuntimeError(
+                "only Tensors of floating point and complex dtype can require gradients"
+            )
+        if self._inference and not _C.is_inference_mode():
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+            )
+        if self._node is None:
+            self._leaf = True
+    elif self._node is not None:
+        raise RuntimeError(
+            "you can only change requires_grad flags of leaf variables. If you want to use a "
+            "computed variable in a subgraph that doesn't require differentiation use "
+            "var_no_grad = var.detach()."
+        )
+    else:
+        self._leaf = False
+    return self
+
+
+def _set_grad(self: Tensor, value: Any) -> None:
+    if value is not None:
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"assigned grad expected to be a Tensor or None but got grad of type "
+                f"{type(value).__name__}"
+            )
+        if value is self:
+            raise RuntimeError("can't assign Variable as its own grad")
+        if value.dtype is not self.dtype:
+            raise RuntimeError(
+                f"assigned grad has data of a different type, expected {self.dtype}, got "
+                f"{value.dtype}"
+            )
+        if value.shape != self.shape:
+            raise RuntimeError(
+                f"assigned grad has data of a different size: expected {list(self.shape)}, got "
+                f"{list(value.shape)}"
+            )
+        if value.device != self.device:
+            raise RuntimeError("assigned grad has data located on a different device")
+    self._grad = value
+
+
+def _get_grad(self: Tensor) -> Any:
+    if self._grad is None and not self._leaf and not self._retains_grad and self._node is not None:
+        import warnings
+
+        warnings.warn(
+            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+            "attribute won't be populated during autograd.backward(). If you indeed want the .grad "
+            "field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
+            "If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor "
+            "instead.",
+            stacklevel=2,
+        )
+    return self._grad
+
+
+def retain_grad(self: Tensor) -> None:
+    """Keeps the gradient of a tensor that is not a leaf."""
+    if not self._requires_grad:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if self._leaf or self._retains_grad:
+        return
+    import weakref
+
+    self._node._hooks().retained[self.output_nr] = weakref.ref(self)
+    self._retains_grad = True
+
+
+def register_hook(self: Tensor, hook: Any) -> graph.RemovableHandle:
+    """`hook(grad)` when the gradient of this tensor is known; may return another."""
+    if not self._requires_grad:
+        raise RuntimeError(
+            "cannot register a hook on a tensor that doesn't require gradient"
+        )
+    if self._leaf:
+        return graph.leaf_hooks(self).tensor.add(hook)
+    hooks = self._node._hooks().tensor
+    return hooks.setdefault(self.output_nr, graph.HookDict()).add(hook)
+
+
+def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> graph.RemovableHandle:
+    """`hook(tensor)` after the gradient was added to `tensor.grad`."""
+    if not self._requires_grad:
+        raise RuntimeError(
+            "cannot register a hook on a tensor that doesn't require gradient"
+        )
+    if not self._leaf:
+        raise RuntimeError(
+            "post accumulate grad hooks cannot be registered on non-leaf tensors"
+        )
+    return graph.leaf_hooks(self).accumulated.add(hook)
+
+
+def _attach() -> None:
+    cls: Any = Tensor
+    cls.backward = _backward
+    cls.requires_grad_ = requires_grad_
+    cls.requires_grad = property(
+        lambda self: self._requires_grad,
+        lambda self, value: None if requires_grad_(self, bool(value)) is None else None,
+    )
+    cls.grad = property(_get_grad, _set_grad, lambda self: _set_grad(self, None))
+    cls.grad_fn = property(lambda self: self._node)
+    cls.is_leaf = property(lambda self: self._node is None)
+    cls.retain_grad = retain_grad
+    cls.retains_grad = property(lambda self: self._retains_grad)
+    cls.register_hook = register_hook
+    cls.register_post_accumulate_grad_hook = register_post_accumulate_grad_hook
+
+
+_attach()
+
+__all__ = [
+    "anomaly",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "grad",
+    "grad_mode",
+    "graph",
+    "inference_mode",
+    "is_grad_enabled",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]

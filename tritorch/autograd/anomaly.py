@@ -1,0 +1,94 @@
+"""Anomaly detection: which forward call made the gradient that failed or became NaN."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tritorch import _C
+
+_enabled = False
+_check_nan = True
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly detection is on."""
+    return _enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether it looks for NaN."""
+    return _check_nan
+
+
+class set_detect_anomaly:
+    """Turns anomaly detection on or off, as a call or as a context."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        global _enabled, _check_nan
+        self.before = (_enabled, _check_nan)
+        _enabled, _check_nan = bool(mode), check_nan
+        _C.set_tracing_calls(_enabled)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: Any) -> None:
+        global _enabled, _check_nan
+        _enabled, _check_nan = self.before
+        _C.set_tracing_calls(_enabled)
+
+
+class detect_anomaly:
+    """Within, each node keeps the stack of its forward call, and NaN gradients raise."""
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self.check_nan = check_nan
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should "
+            "only be enabled for debugging.",
+            stacklevel=2,
+        )
+
+    def __enter__(self) -> None:
+        self.inner = set_detect_anomaly(True, self.check_nan)
+
+    def __exit__(self, *exception: Any) -> None:
+        self.inner.__exit__()
+
+
+def run(node: Any, g: Any) -> Any:
+    """One node's gradient, with the forward's stack when it fails."""
+    if not _enabled:
+        return node.op.backward(node, g)
+    try:
+        results = tuple(node.op.backward(node, g))
+    except Exception:
+        _explain(node)
+        raise
+    if _check_nan:
+        for i, result in enumerate(results):
+            if result is not None and result.dtype.is_floating_point and bool(
+                result.isnan().any()
+            ):
+                _explain(node)
+                raise RuntimeError(
+                    f"Function '{node.name()}' returned nan values in its {i}th output."
+                )
+    return results
+
+
+def _explain(node: Any) -> None:
+    trace = node.hooks.trace if node.hooks is not None else None
+    if trace is None:
+        warnings.warn(
+            f"Error detected in {node.name()}. No forward pass information available. Enable "
+            f"detect anomaly during forward pass for more information.",
+            stacklevel=4,
+        )
+    else:
+        warnings.warn(
+            f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
+            + "".join(trace),
+            stacklevel=4,
+        )

@@ -1,0 +1,28 @@
+"""Explicit edges: a place in the graph without the tensor that made it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tritorch.core.tensor import Tensor
+
+
+class GradientEdge(NamedTuple):
+    """An output of a node (`autograd.graph.get_gradient_edge`)."""
+
+    node: Any
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge that gradients of a tensor arrive by."""
+    from tritorch.autograd.graph import AccumulateGrad
+
+    if not tensor._requires_grad:
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require "
+            "gradients"
+        )
+    if tensor._leaf:
+        return GradientEdge(AccumulateGrad(tensor), 0)
+    return GradientEdge(tensor._node, tensor.output_nr)

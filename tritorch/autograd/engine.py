@@ -1,0 +1,412 @@
+"""The engine: runs the recorded graph backwards.
+
+# Note [Order of the backward pass]
+Nodes are numbered as they are made, and an edge always leads to an older node: so taking the
+youngest node whose gradient is pending visits every node once, after all its users, without counting
+dependencies first.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.autograd import graph
+from tritorch.autograd.graph import FREED, Node
+from tritorch.core import arrays
+from tritorch.core.tensor import Tensor
+
+_accumulating = threading.RLock()
+_after_backward = threading.local()
+
+
+def backward(
+    tensors: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    retain_graph: bool,
+    create_graph: bool,
+    inputs: Sequence[Any] | None,
+    accumulate: bool,
+) -> list[Tensor | None]:
+    """Runs the graph behind `tensors`.
+
+    Without `inputs`, accumulates into every leaf's grad.  With them, only what leads to them runs;
+    their gradients are accumulated (`accumulate`) or returned.
+    """
+    captures = None if inputs is None else _Captures(inputs)
+    outermost = not hasattr(_after_backward, "callbacks")
+    if outermost:
+        _after_backward.callbacks = []
+    before = _C.set_grad_enabled(create_graph)
+    try:
+        _run(tensors, grads, retain_graph or create_graph, create_graph, captures)
+        if outermost:
+            for callback in _after_backward.callbacks:
+                callback()
+    except BaseException as error:
+        # A traceback must not keep the tensors of a failed pass alive (in a notebook, for ever).
+        _clear_frames(error.__traceback__)
+        raise
+    finally:
+        _C.set_grad_enabled(before)
+        if outermost:
+            del _after_backward.callbacks
+    if captures is None or inputs is None:
+        return []
+    if accumulate:
+        for tensor, g in zip(inputs, captures.results):
+            if g is not None:
+                _accumulate(tensor, g, create_graph)
+        return []
+    return captures.results
+
+
+def queue_callback(callback: Any) -> None:
+    """Runs a function when the current backward pass has ended."""
+    if not hasattr(_after_backward, "callbacks"):
+        raise RuntimeError("queue_callback() works only while a backward pass runs")
+    _after_backward.callbacks.append(callback)
+
+
+def _clear_frames(trace: Any) -> None:
+    frames = []
+    while trace is not None:
+        frames.append(trace.tb_frame)
+        trace = trace.tb_next
+    for frame in frames[1:]:
+        try:
+            frame.clear()
+        except RuntimeError:  # still running
+            pass
+
+
+class _Captures:
+    """Which gradients are asked for, and which nodes lead to them."""
+
+    def __init__(self, inputs: Sequence[Any]) -> None:
+        self.results: list[Tensor | None] = [None] * len(inputs)
+        self.leaves: dict[int, list[int]] = {}
+        self.outputs: dict[tuple[Any, int], list[int]] = {}
+        self.nodes: set[Any] = set()
+        for i, tensor in enumerate(inputs):
+            if isinstance(tensor, Tensor) and tensor._leaf:
+                self.leaves.setdefault(id(tensor), []).append(i)
+            else:
+                node, nr = (
+                    (tensor._node, tensor.output_nr)
+                    if isinstance(tensor, Tensor)
+                    else (tensor.node, tensor.output_nr)
+                )
+                self.outputs.setdefault((node, nr), []).append(i)
+                self.nodes.add(node)
+        self.needed: set[Any] = set()
+
+    def find_needed(self, roots: list[Any]) -> None:
+        """Marks each node from which an asked-for gradient can be reached."""
+        state: dict[Any, bool] = {}
+        stack = list(roots)
+        while stack:
+            node = stack[-1]
+            if node in state and state[node] is not None:
+                stack.pop()
+                continue
+            if node not in state:
+                state[node] = None  # type: ignore[assignment]
+                for edge in node.edges:
+                    if isinstance(edge, Node) and edge not in state:
+                        stack.append(edge)
+                continue
+            stack.pop()
+            state[node] = any(
+                (state.get(edge) or edge in self.nodes)
+                if isinstance(edge, Node)
+                else id(edge) in self.leaves
+                for edge in node.edges
+                if edge is not None
+            )
+        self.needed = {node for node, needed in state.items() if needed}
+
+
+def _run(
+    tensors: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    retain: bool,
+    create_graph: bool,
+    captures: _Captures | None,
+) -> None:
+    heap: list[tuple[int, Any]] = []
+    pending: dict[Any, Any] = {}
+    owned: set[Any] = set()  # nodes whose pending gradient is a sum made here
+    for tensor, g in zip(tensors, grads):
+        node = tensor._node
+        if node is None:
+            if g is None:
+                g = _ones_like(tensor)
+            if captures is None:
+                _arrive_at_leaf(tensor, g, create_graph)
+            else:
+                _capture_leaf(captures, tensor, g)
+            continue
+        _push(heap, pending, owned, node, tensor.output_nr, g if g is not None else _ones_like(tensor), create_graph)
+    if captures is not None:
+        captures.find_needed([node for _, node in heap])
+        needed, captured = captures.needed, captures.nodes
+    while heap:
+        node = heappop(heap)[1]
+        g = pending.pop(node)
+        if owned:
+            owned.discard(node)
+        hooks = node.hooks
+        if hooks is not None:
+            g = _before_node(node, hooks, g)
+        if captures is not None:
+            if node in captured:
+                _capture_outputs(captures, node, g)
+            if node not in needed:
+                continue
+        if node.freed:
+            raise RuntimeError(FREED)
+        if node.stream is None and hooks is None:
+            results = node.op.backward(node, g)
+        else:
+            results = _run_carefully(node, g)
+        g = None
+        edges = node.edges
+        outputs = node.outputs
+        if not retain and (node.saved is not None or node.out is not None):
+            node.free()
+        i = 0
+        for edge in edges:
+            if edge is None:
+                i += 1
+                continue
+            grad = results[i]
+            if grad is None:
+                i += 1
+                continue
+            if isinstance(edge, Node):
+                if captures is not None and edge not in needed and edge not in captured:
+                    i += 1
+                    continue
+                _push(
+                    heap, pending, owned, edge, 0 if outputs is None else outputs[i], grad,
+                    create_graph,
+                )  # fmt: skip
+            elif captures is None:
+                if i + 1 == len(edges):
+                    results = None  # so that a gradient nobody else has can be stolen
+                _arrive_at_leaf(edge, grad, create_graph)
+            else:
+                _capture_leaf(captures, edge, grad)
+            grad = None
+            i += 1
+
+
+def _push(
+    heap: list[tuple[int, Any]],
+    pending: dict[Any, Any],
+    owned: set[Any],
+    node: Any,
+    nr: int,
+    g: Tensor,
+    create_graph: bool,
+) -> None:
+    """Adds a gradient to what is pending for one output of a node."""
+    if not node.n_outputs:
+        array = g._array
+        if array.shape != node.shape or array.dtype is not node.dtype:
+            g = _fit(g, node.shape, node.dtype)
+        if node in pending:
+            if create_graph:
+                pending[node] = pending[node] + g
+            elif node in owned:
+                pending[node].add_(g)
+            else:
+                pending[node] = pending[node] + g
+                owned.add(node)
+        else:
+            pending[node] = g
+            heappush(heap, (-node.sequence, node))
+        return
+    g = _fit(g, node.shape[nr], node.dtype[nr])
+    if node not in pending:
+        pending[node] = [None] * node.n_outputs
+        heappush(heap, (-node.sequence, node))
+    slots = pending[node]
+    slots[nr] = g if slots[nr] is None else slots[nr] + g
+
+
+def _fit(g: Tensor, shape: Any, dtype: Any) -> Tensor:
+    """A gradient in the shape and dtype of what it is the gradient of."""
+    if tuple(g._array.shape) != tuple(shape):
+        if not _expandable(shape, g._array.shape):
+            raise RuntimeError(
+                f"Function returned an invalid gradient - got {list(g.shape)} but expected shape "
+                f"compatible with {list(shape)}"
+            )
+        g = g.sum_to_size(shape)
+    if g._array.dtype is not dtype and g._array.dtype != dtype:
+        kind = arrays.dtype_of(_Typed(dtype))
+        if g.is_complex() and not kind.is_complex:
+            g = g.real
+        g = g.to(kind)
+    return g
+
+
+class _Typed:
+    """Something with a dtype."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+
+
+def _expandable(shape: Sequence[int], wider: Sequence[int]) -> bool:
+    return len(shape) <= len(wider) and all(
+        a == b or a == 1 for a, b in zip(reversed(shape), reversed(wider))
+    )
+
+
+def _ones_like(tensor: Tensor) -> Tensor:
+    array = tensor._array
+    if type(array) is np.ndarray:
+        return _C.wrap(np.ones(array.shape, array.dtype))
+    return _C.wrap(arrays.full(array.shape, 1, array.dtype, arrays.device_of(array)))
+
+
+def _before_node(node: Any, hooks: Any, g: Any) -> Any:
+    """Tensor hooks, retained gradients, then node prehooks."""
+    slots = list(g) if node.n_outputs else [g]
+    for nr, tensor_hooks in hooks.tensor.items():
+        if slots[nr] is not None:
+            slots[nr] = run_tensor_hooks(tensor_hooks, slots[nr])
+    for nr, reference in hooks.retained.items():
+        tensor = reference()
+        if tensor is not None and slots[nr] is not None:
+            _accumulate(tensor, slots[nr], _C.is_grad_enabled())
+    for hook in list(hooks.pre.values()):
+        replaced = hook(tuple(slots))
+        if replaced is not None:
+            slots = list(replaced) if isinstance(replaced, tuple) else [replaced]
+    return slots if node.n_outputs else slots[0]
+
+
+def run_tensor_hooks(hooks: Any, g: Tensor) -> Tensor:
+    """Each hook sees a gradient and may replace it."""
+    for hook in list(hooks.values()):
+        replaced = hook(g)
+        if replaced is not None:
+            if not isinstance(replaced, Tensor):
+                raise TypeError(
+                    f"expected Variable, but hook returned '{type(replaced).__name__}'"
+                )
+            if replaced.shape != g.shape:
+                raise RuntimeError(
+                    f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value"
+                )
+            g = replaced
+    return g
+
+
+def _run_carefully(node: Any, g: Any) -> Any:
+    """A node with hooks, a stream of its own, or under anomaly detection."""
+    from tritorch.autograd import anomaly
+
+    if node.stream is not None:
+        from tritorch.cuda.streams import run_on_stream
+
+        results = run_on_stream(node.stream, lambda: anomaly.run(node, g))
+    else:
+        results = anomaly.run(node, g)
+    hooks = node.hooks
+    if hooks is not None and hooks.post:
+        results = tuple(results)
+        seen = tuple(g) if node.n_outputs else (g,)
+        for hook in list(hooks.post.values()):
+            replaced = hook(results, seen)
+            if replaced is not None:
+                results = replaced if isinstance(replaced, tuple) else (replaced,)
+    return results
+
+
+def _capture_outputs(captures: _Captures, node: Any, g: Any) -> None:
+    for nr, grad in enumerate(g if node.n_outputs else (g,)):
+        for i in captures.outputs.get((node, nr), ()):
+            captures.results[i] = grad
+
+
+def _capture_leaf(captures: _Captures, leaf: Tensor, g: Tensor) -> None:
+    positions = captures.leaves.get(id(leaf))
+    if not positions:
+        return
+    g = _fit(g, leaf._array.shape, leaf._array.dtype)
+    hooks = leaf._hooks
+    if hooks is not None:
+        g = run_tensor_hooks(hooks.tensor, g)
+    for i in positions:
+        have = captures.results[i]
+        captures.results[i] = g if have is None else have + g
+
+
+def _arrive_at_leaf(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
+    array, own = g._array, leaf._array
+    if array.shape != own.shape or array.dtype is not own.dtype:
+        g = _fit(g, own.shape, own.dtype)
+    hooks = leaf._hooks
+    if hooks is None:
+        _accumulate(leaf, g, create_graph)
+        return
+    g = run_tensor_hooks(hooks.tensor, g)
+    for hook in list(hooks.pre.values()):
+        replaced = hook((g,))
+        if replaced is not None:
+            g = replaced[0] if isinstance(replaced, tuple) else replaced
+    _accumulate(leaf, g, create_graph)
+    for hook in list(hooks.accumulated.values()):
+        hook(leaf)
+    for hook in list(hooks.post.values()):
+        hook((), (g,))
+
+
+def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
+    """leaf.grad += g.  A first gradient is taken over when nobody else can see its memory."""
+    with _accumulating:
+        have = leaf._grad
+        if create_graph:
+            leaf._grad = g if have is None else have + g
+        elif have is None:
+            leaf._grad = _own(g, leaf)
+        elif have._raw_node is not None:  # from a pass that created a graph
+            leaf._grad = _C.wrap(have._array) + g
+        else:
+            have.add_(g)
+
+
+def _own(g: Tensor, leaf: Tensor) -> Tensor:
+    """A gradient that shares no memory with anything else, laid out like the leaf."""
+    array = g._array
+    if type(array) is np.ndarray:
+        # References to an array that only this tensor holds: the tensor, `array`, the argument.
+        alone = array.base is None and sys.getrefcount(array) <= 3 and sys.getrefcount(g) <= 6
+        if alone and array.flags.c_contiguous:
+            return g if g._raw_node is None else _C.alias(g)
+        return _C.wrap(array.copy(order="K"))
+    if array.is_contiguous() and sys.getrefcount(array) <= 3 and sys.getrefcount(g) <= 6 and g._base is None:
+        return g if g._raw_node is None else _C.alias(g)
+    return _C.wrap(arrays.copy(array))
+
+
+def format_stack(trace: list[str]) -> str:
+    """A recorded stack as text."""
+    return "".join(trace) if trace else "".join(traceback.format_stack())
+
+
+__all__ = ["backward", "graph", "queue_callback"]

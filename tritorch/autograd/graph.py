@@ -1,0 +1,486 @@
+"""The recorded graph: nodes, saved tensors, and how views follow their base's history.
+
+# Note [Histories of views]
+A view made of `base` keeps the base and how it was made (operator, params, the view before it).
+Writing into a view rewrites the history of the *base*: its node becomes a CopySlices, which routes
+the gradient of what was overwritten through the in-place operator.  `base._epoch` counts such
+rewrites; a view whose epoch is behind gets a node of its own by making the view anew, the next time
+somebody asks whether it requires grad (`requires_grad()` in src/tensor/tensor.cpp).
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from tritorch import _C
+from tritorch.core.tensor import Tensor
+
+
+class RemovableHandle:
+    """What a registration returns: `remove()` undoes it."""
+
+    _next_id = 0
+
+    def __init__(self, hooks: Any, *, extra_dict: Any = None) -> None:
+        import weakref
+
+        self._hooks = weakref.ref(hooks)
+        self.id = RemovableHandle._next_id
+        RemovableHandle._next_id += 1
+
+    def remove(self) -> None:
+        """Removes the hook; a second call does nothing."""
+        hooks = self._hooks()
+        if hooks is not None and self.id in hooks:
+            del hooks[self.id]
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.remove()
+
+
+class HookDict(OrderedDict[int, Any]):
+    """Hooks in the order of their registration; handles refer to it weakly."""
+
+    def add(self, hook: Any) -> RemovableHandle:
+        """Registers a hook."""
+        handle = RemovableHandle(self)
+        self[handle.id] = hook
+        return handle
+
+
+class NodeHooks:
+    """What is attached to a node besides its operator."""
+
+    __slots__ = ("metadata", "post", "pre", "retained", "tensor", "trace")
+
+    def __init__(self) -> None:
+        self.tensor: dict[int, HookDict] = {}  # by output
+        self.pre = HookDict()
+        self.post = HookDict()
+        self.retained: dict[int, Any] = {}  # by output: a weak reference to its tensor
+        self.metadata: dict[Any, Any] = {}
+        self.trace: list[str] | None = None
+
+
+class Node(_C.NodeBase):
+    """One recorded call of an operator."""
+
+    __slots__ = ("__weakref__",)
+
+    def name(self) -> str:
+        """The class's name, "AddBackward0"."""
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """For each input: its node and which of that node's outputs it is."""
+        outputs = self.outputs or (0,) * len(self.edges)
+        return tuple((_as_node(edge), nr) for edge, nr in zip(self.edges, outputs))
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for whoever wants to note something."""
+        return self._hooks().metadata
+
+    def _hooks(self) -> NodeHooks:
+        if self.hooks is None:
+            self.hooks = NodeHooks()
+        return self.hooks
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """`fn(grad_inputs, grad_outputs)` after this node ran; may return other grad_inputs."""
+        return self._hooks().post.add(fn)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """`fn(grad_outputs)` before this node runs; may return others."""
+        return self._hooks().pre.add(fn)
+
+    def _sequence_nr(self) -> int:
+        return self.sequence
+
+    def __call__(self, *grads: Any) -> Any:
+        g = grads[0] if not self.n_outputs else tuple(grads)
+        results = tuple(self.op.backward(self, g))
+        return results[0] if len(results) == 1 else results
+
+    def __getattr__(self, name: str) -> Any:
+        # _saved_self, _saved_other, _saved_result, _saved_dim...
+        if not name.startswith("_saved_"):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        if self.freed:
+            raise RuntimeError(FREED)
+        wanted = name[len("_saved_") :]
+        op = self.op
+        if wanted == "result" and self.out is not None:
+            return self.output()
+        aliases = {"self": op.inputs[:1], "other": op.inputs[1:2]}.get(wanted, (wanted,))
+        saved = self.unpack()
+        for alias in aliases:
+            if alias in op.inputs and saved is not None:
+                return saved[op.inputs.index(alias)]
+            if alias in op.params:
+                return self.params[op.params.index(alias)]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after "
+    "they have already been freed). Saved intermediate values of the graph are freed when you call "
+    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+    "graph a second time or if you need to access saved tensors after calling backward."
+)
+
+
+class AccumulateGrad:
+    """How a leaf appears in `next_functions`: it adds to `variable.grad`."""
+
+    __slots__ = ("__weakref__", "variable")
+
+    next_functions = ()
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        """The class's name."""
+        return "tritorch::autograd::AccumulateGrad"
+
+    def __repr__(self) -> str:
+        return f"<AccumulateGrad object at {id(self):#x}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return hash(id(self.variable))
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for whoever wants to note something."""
+        return leaf_hooks(self.variable).metadata
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """`fn(grad_inputs, grad_outputs)` after the gradient was accumulated."""
+        return leaf_hooks(self.variable).post.add(fn)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """`fn(grad_outputs)` before the gradient is accumulated."""
+        return leaf_hooks(self.variable).pre.add(fn)
+
+
+class LeafHooks:
+    """The hooks of a leaf."""
+
+    __slots__ = ("accumulated", "metadata", "post", "pre", "tensor")
+
+    def __init__(self) -> None:
+        self.tensor = HookDict()
+        self.pre = HookDict()
+        self.post = HookDict()
+        self.accumulated = HookDict()
+        self.metadata: dict[Any, Any] = {}
+
+
+def leaf_hooks(tensor: Tensor) -> LeafHooks:
+    """The hooks of a leaf, made at first use."""
+    if tensor._hooks is None:
+        tensor._hooks = LeafHooks()
+    return tensor._hooks
+
+
+def _as_node(edge: Any) -> Any:
+    return AccumulateGrad(edge) if isinstance(edge, Tensor) else edge
+
+
+def gradient_edge(tensor: Tensor) -> Any:
+    """The edge that gradients of a tensor arrive by: its node, or itself for a leaf; or None."""
+    node = tensor._node
+    if node is not None:
+        return node
+    return tensor if tensor._leaf else None
+
+
+# ---- saved tensors --------------------------------------------------------------------------------
+
+
+class _HookStack(threading.local):
+    def __init__(self) -> None:
+        self.hooks: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
+        self.disabled: str | None = None
+
+
+_saved_hooks = _HookStack()
+
+
+class _Packed:
+    """What pack_hook made of one saved tensor."""
+
+    __slots__ = ("node", "output", "unpack", "value")
+
+    def __init__(self, tensor: Tensor, hooks: tuple[Callable[..., Any], Callable[..., Any]]):
+        pack, self.unpack = hooks
+        self.node = gradient_edge(tensor)
+        self.output = tensor.output_nr
+        with _no_hooks():
+            before = _C.set_grad_enabled(False)
+            try:
+                self.value = pack(_C.alias(tensor))
+            finally:
+                _C.set_grad_enabled(before)
+
+    def get(self) -> Tensor:
+        with _no_hooks():
+            tensor = self.unpack(self.value)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of "
+                f"type {type(tensor)}"
+            )
+        out = _C.alias(tensor)
+        if isinstance(self.node, Tensor):
+            return self.node if self.node._array is tensor._array else _relink_leaf(out, self.node)
+        out._raw_node, out.output_nr = self.node, self.output
+        return out
+
+
+def _relink_leaf(copy: Tensor, leaf: Tensor) -> Tensor:
+    # The values come from `copy`, gradients go to `leaf`.
+    from tritorch.ops.shape import identity_of
+
+    return identity_of(copy, leaf)
+
+
+class _no_hooks:
+    def __enter__(self) -> None:
+        self.before = _C.set_saving_hooks(False)
+
+    def __exit__(self, *exception: Any) -> None:
+        _C.set_saving_hooks(self.before)
+
+
+def _pack_saved(node: Any) -> None:
+    hooks = _saved_hooks.hooks[-1]
+    if node.saved is not None:
+        node.saved = tuple(
+            _Packed(item, hooks) if isinstance(item, Tensor) else item for item in node.saved
+        )
+    if node.out is not None and not isinstance(node.out, tuple):
+        packed = _Packed(_C.wrap(node.out), hooks)
+        node._hooks().metadata["tritorch.packed_output"] = packed
+        node.out = None
+    node.packed = True
+
+
+def _unpack_saved(node: Any) -> Any:
+    if node.saved is None:
+        return None
+    return tuple(item.get() if isinstance(item, _Packed) else item for item in node.saved)
+
+
+def packed_output(node: Any) -> Any:
+    """The saved output of a node whose saved tensors were packed."""
+    packed = node.hooks.metadata.get("tritorch.packed_output") if node.hooks else None
+    if packed is None:
+        return node.output()
+    out = packed.get()
+    out._raw_node = node
+    return out
+
+
+class saved_tensors_hooks:
+    """Within, saved tensors are replaced by `pack_hook(t)` and restored by `unpack_hook`."""
+
+    def __init__(self, pack_hook: Callable[..., Any], unpack_hook: Callable[..., Any]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        if _saved_hooks.disabled is not None:
+            raise RuntimeError(_saved_hooks.disabled)
+        _saved_hooks.hooks.append((self.pack_hook, self.unpack_hook))
+        _C.set_saving_hooks(True)
+
+    def __exit__(self, *exception: Any) -> None:
+        _saved_hooks.hooks.pop()
+        _C.set_saving_hooks(bool(_saved_hooks.hooks))
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Within, saved tensors wait in host memory until the backward pass."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        def pack(tensor: Tensor) -> Any:
+            if not pin_memory:
+                return tensor.device, tensor.cpu()
+            packed = _C.wrap(tensor.cpu()._array).pin_memory()
+            return tensor.device, packed
+
+        def unpack(packed: Any) -> Tensor:
+            device, tensor = packed
+            return tensor.to(device, non_blocking=pin_memory)
+
+        super().__init__(pack, unpack)
+
+
+class disable_saved_tensors_hooks:
+    """Within, entering saved_tensors_hooks raises with this message."""
+
+    def __init__(self, error_message: str) -> None:
+        self.message = error_message
+
+    def __enter__(self) -> None:
+        self.before = _saved_hooks.disabled
+        _saved_hooks.disabled = self.message
+
+    def __exit__(self, *exception: Any) -> None:
+        _saved_hooks.disabled = self.before
+
+
+def _raise_modified(node: Any, position: int) -> None:
+    if position < 0:
+        tensor, version, expected = node.output(), node.out_shared.version, 0
+    else:
+        tensor = node.saved[position]
+        version = tensor._version
+        expected = node.versions[position] if node.versions else 0
+    maker = tensor._raw_node
+    whose = f", which is output {tensor.output_nr} of {maker.name()}," if maker else ""
+    kind = tensor.type().replace("tritorch.", "torch.")
+    raise RuntimeError(
+        f"one of the variables needed for gradient computation has been modified by an inplace "
+        f"operation: [{kind} {list(tensor.shape)}]{whose} is at version {version}; expected "
+        f"version {expected} instead. Hint: enable anomaly detection to find the operation that "
+        f"failed to compute its gradient, with "
+        f"tritorch.autograd.set_detect_anomaly(True)."
+    )
+
+
+def _annotate(node: Any) -> None:
+    node._hooks().trace = traceback.format_stack()[:-1]
+
+
+# ---- in place -------------------------------------------------------------------------------------
+
+
+class CopySlices(Node):
+    """The base's history after a view of it was written: see Note [Histories of views]."""
+
+    __slots__ = ()
+
+
+class _CopySlicesOp:
+    """The gradient of writing into a view."""
+
+    name = "copy_slices"
+    inputs = ("self",)
+    params = ("view", "node", "base_shape", "base_strides")
+
+    @staticmethod
+    def backward(node: Any, g: Tensor) -> Any:
+        view, inner, shape, strides = node.params
+        if inner.freed:
+            raise RuntimeError(FREED)
+        grad = g.new_empty_strided(shape, strides)
+        grad.copy_(g)
+        part = replay(grad, view)
+        grads = inner.op.backward(inner, part.clone())
+        if grads[0] is None:
+            part.zero_()
+        else:
+            part.copy_(unbroadcast(grads[0], part.shape))
+        return (grad, *grads[1:])
+
+
+def replay(base: Tensor, view: Any) -> Tensor:
+    """The view of another base that is made in the same way."""
+    op, params, before = view
+    source = base if before is None else replay(base, before)
+    return op.view(source, params)
+
+
+def unbroadcast(g: Tensor, shape: Any) -> Tensor:
+    """A gradient summed to the shape of the input that was broadcast."""
+    return g if g._array.shape == tuple(shape) else g.sum_to_size(shape)
+
+
+def check_inplace(tensor: Tensor) -> None:
+    """Raises where PyTorch forbids writing: leaves that require grad, and views of them."""
+    if not _C.is_grad_enabled():
+        return
+    if tensor._leaf:
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation."
+        )
+    base = tensor._base
+    if base is not None:
+        if base._leaf:
+            raise RuntimeError(
+                "a view of a leaf Variable that requires grad is being used in an in-place "
+                "operation."
+            )
+        node = tensor._node
+        if node is not None and tensor.output_nr == 0 and node.n_outputs:
+            _forbid_multi_view(node)
+        elif node is not None and tensor.output_nr:
+            _forbid_multi_view(node)
+
+
+def _forbid_multi_view(node: Any) -> None:
+    raise RuntimeError(
+        f"Output 0 of {node.name()} is a view and is being modified inplace. This view is the "
+        f"output of a function that returns multiple views. Such functions do not allow the output "
+        f"views to be modified inplace. You should replace the inplace operation by an out-of-place "
+        f"one."
+    )
+
+
+def rewrite_history(tensor: Tensor, node: Any) -> None:
+    """After an in-place operator: `node` (or None: nothing recorded) is what computed it."""
+    if node is None:
+        return
+    base = tensor._base
+    if base is None or tensor._view is None:
+        tensor._raw_node, tensor.output_nr = node, 0
+        tensor._epoch += 1
+        return
+    copy = CopySlices()
+    copy.op = _CopySlicesOp
+    copy.params = (tensor._view, node, tuple(base.shape), base.stride())
+    base_edge = gradient_edge(base)
+    copy.edges = (base_edge, *node.edges[1:])
+    outputs = node.outputs or (0,) * len(node.edges)
+    copy.outputs = (0 if base._leaf else base.output_nr, *outputs[1:])
+    copy.shape, copy.dtype = base._array.shape, base._array.dtype
+    base._raw_node, base.output_nr = copy, 0
+    base._epoch += 1
+    _refresh_view(tensor)
+
+
+def _refresh_view(view: Tensor) -> None:
+    base = view._base
+    view._epoch = base._epoch
+    if base._raw_node is None or view._view is None:
+        return
+    before = _C.set_grad_enabled(True)
+    try:
+        anew = replay(base, view._view)
+    finally:
+        _C.set_grad_enabled(before)
+    view._raw_node, view.output_nr = anew._raw_node, anew.output_nr
+
+
+_C.register_part("refresh_view", _refresh_view)
+_C.register_part("raise_modified", _raise_modified)
+_C.register_part("pack_saved", _pack_saved)
+_C.register_part("unpack_saved", _unpack_saved)
+_C.register_part("annotate_node", _annotate)

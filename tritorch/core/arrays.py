@@ -1,0 +1,172 @@
+"""What ndarrays and `_C.Array`s have in common, under one name each."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.core import layout
+from tritorch.core.device import device as Device
+from tritorch.core.dtype import dtype, from_numpy_dtype
+
+ndarray = np.ndarray
+CPU = Device("cpu")
+_C.register_part("ndarray", np.ndarray)
+_C.register_part("generic", np.generic)
+_C.register_part("asarray", np.asarray)
+
+
+@functools.cache
+def cuda_device(index: int) -> Device:
+    """The device object of a GPU."""
+    return Device("cuda", index)
+
+
+def device_of(array: Any) -> Device:
+    """Where an array's memory is."""
+    return CPU if type(array) is ndarray else cuda_device(array.device_index)
+
+
+def dtype_of(array: Any) -> dtype:
+    """An array's element type."""
+    kind = array.dtype
+    return kind if type(kind) is dtype else from_numpy_dtype(kind)
+
+
+def strides_of(array: Any) -> tuple[int, ...]:
+    """Strides in elements."""
+    if type(array) is not ndarray:
+        return array.strides
+    if array.size == 0 and array.flags.c_contiguous:
+        return layout.contiguous_strides(array.shape)
+    size = array.itemsize
+    return tuple(stride // size for stride in array.strides)
+
+
+def address_of(array: Any) -> int:
+    """Where an array's first element is."""
+    if type(array) is not ndarray:
+        return array.data_ptr()
+    return array.__array_interface__["data"][0]
+
+
+def is_contiguous(array: Any) -> bool:
+    """Whether an array is dense in row-major order."""
+    return array.flags.c_contiguous if type(array) is ndarray else array.is_contiguous()
+
+
+def empty(shape: Sequence[int], kind: dtype, device: Device) -> Any:
+    """An uninitialised array."""
+    if device.type == "cpu":
+        return np.empty(shape, kind.numpy)
+    if device.type == "cuda":
+        return _C.empty(shape, kind, device.index)
+    raise NotImplementedError(f"tensors on {device} are not supported")
+
+
+def empty_strided(
+    shape: Sequence[int], strides: Sequence[int], kind: dtype, device: Device
+) -> Any:
+    """An uninitialised array with given strides."""
+    if device.type != "cpu":
+        return _C.empty_strided(shape, strides, kind, device.index)
+    if math.prod(shape) == 0:
+        return np.empty(shape, kind.numpy)
+    reach = sum((size - 1) * stride for size, stride in zip(shape, strides)) + 1
+    return np_strided(np.empty(reach, kind.numpy), shape, strides, 0)
+
+
+def np_strided(
+    root: np.ndarray[Any, Any], shape: Sequence[int], strides: Sequence[int], offset: int
+) -> np.ndarray[Any, Any]:
+    """A view of the memory that starts at `root`, by strides and offset in elements."""
+    size = root.itemsize
+    reach = offset + sum((n - 1) * s for n, s in zip(shape, strides)) + 1
+    if math.prod(shape) == 0:
+        return np.empty(shape, root.dtype)
+    flat = np.lib.stride_tricks.as_strided(root, (reach,), (size,))
+    return np.lib.stride_tricks.as_strided(
+        flat[offset:], tuple(shape), tuple(stride * size for stride in strides)
+    )
+
+
+def zeros(shape: Sequence[int], kind: dtype, device: Device) -> Any:
+    """An array of zeros."""
+    if device.type == "cpu":
+        return np.zeros(shape, kind.numpy)
+    return _C.empty(shape, kind, device.index).zero_()
+
+
+def full(shape: Sequence[int], value: Any, kind: dtype, device: Device) -> Any:
+    """An array of one value."""
+    if device.type == "cpu":
+        with np.errstate(all="ignore"):
+            out = np.empty(shape, kind.numpy)
+            out.fill(cast_number(value, kind))
+        return out
+    return _C.empty(shape, kind, device.index).fill_(cast_number(value, kind))
+
+
+def cast_number(value: Any, kind: dtype) -> Any:
+    """A Python number as C++ converts it: integers wrap, floats are cut."""
+    if kind.is_floating_point or kind.is_complex:
+        return value
+    if kind.name == "bool":
+        return bool(value)
+    if isinstance(value, (float, np.floating)):
+        if not math.isfinite(value):
+            return -(2**63) if kind.name == "int64" else 0
+        value = int(value)
+    elif isinstance(value, complex):
+        value = int(value.real)
+    bits = kind.itemsize * 8
+    value = int(value) & ((1 << bits) - 1)
+    return value - (1 << bits) if kind.is_signed and value >> (bits - 1) else value
+
+
+def cast(array: Any, kind: dtype) -> Any:
+    """The array itself if it has the dtype, else a converted copy that keeps the memory order."""
+    if type(array) is not ndarray:
+        return array.astype(kind)
+    theirs = kind.numpy
+    if array.dtype is theirs or array.dtype == theirs:
+        return array
+    if array.dtype.kind == "c" and theirs.kind not in "cb":
+        array = array.real
+    elif array.dtype.kind == "f" and theirs.kind in "iu" and theirs.itemsize < 8:
+        array = array.astype(np.int64)  # wraps, where a direct cast would saturate or be undefined
+    return array.astype(theirs)
+
+
+def copy(array: Any) -> Any:
+    """A dense copy that keeps the memory order."""
+    if type(array) is ndarray:
+        return array.copy(order="K")
+    strides = layout.dense_strides_like(array.shape, array.strides)
+    return _C.empty_strided(array.shape, strides, array.dtype, array.device_index).copy_(array)
+
+
+def contiguous_copy(array: Any) -> Any:
+    """A dense row-major copy."""
+    return array.copy(order="C") if type(array) is ndarray else array.clone()
+
+
+def move(array: Any, device: Device, non_blocking: bool = False) -> Any:
+    """The array on another device (itself if it is there)."""
+    if type(array) is ndarray:
+        if device.type == "cpu":
+            return array
+        dense = array if array.flags.c_contiguous else np.ascontiguousarray(array)
+        if dense.shape != array.shape:  # ascontiguousarray makes 0-d arrays 1-d
+            dense = dense.reshape(array.shape)
+        from tritorch.cuda._arrays import from_numpy
+
+        return from_numpy(dense, device.index, non_blocking)
+    if device.type == "cpu":
+        return array.numpy()
+    return array.to_device(device.index, non_blocking)

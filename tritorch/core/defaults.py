@@ -1,0 +1,170 @@
+"""The default dtype and device, and the other switches that operators ask for."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import Any
+
+from tritorch.core import dtype as dtypes
+from tritorch.core.device import device as Device
+
+_default_dtype = dtypes.float32
+_default_device: Device | None = None
+_CPU = Device("cpu")
+
+
+class _Scopes(threading.local):
+    def __init__(self) -> None:
+        self.devices: list[Device] = []  # `with device(...)`, innermost last
+
+
+_scopes = _Scopes()
+
+
+def dtype() -> dtypes.dtype:
+    """The dtype of floating-point tensors that are created without one."""
+    return _default_dtype
+
+
+def get_default_dtype() -> dtypes.dtype:
+    """The dtype of floating-point tensors that are created without one."""
+    return _default_dtype
+
+
+def set_default_dtype(d: dtypes.dtype) -> None:
+    """Sets the dtype of floating-point tensors that are created without one."""
+    global _default_dtype
+    if not isinstance(d, dtypes.dtype):
+        raise TypeError(f"set_default_dtype(): expected a dtype, got {d!r}")
+    if not d.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    _default_dtype = d
+
+
+def device() -> Device:
+    """Where tensors are created when nobody says where."""
+    if _scopes.devices:
+        return _scopes.devices[-1]
+    return _default_device or _CPU
+
+
+def get_default_device() -> Device:
+    """Where tensors are created when nobody says where."""
+    where = device()
+    if where.type == "cuda" and where.index is None:
+        from tritorch import _C
+
+        return Device("cuda", _C.current_device())
+    return where
+
+
+def set_default_device(device: Any) -> None:
+    """Sets where tensors are created when nobody says where; None: the CPU."""
+    global _default_device
+    _default_device = None if device is None else Device(device)
+
+
+def push_device(where: Device) -> None:
+    """Enters `with where:`."""
+    _scopes.devices.append(where)
+
+
+def pop_device() -> None:
+    """Leaves `with device:`."""
+    _scopes.devices.pop()
+
+
+# ---- determinism and precision --------------------------------------------------------------------
+
+_deterministic = False
+_deterministic_warn_only = False
+_warn_always = False
+_matmul_precision = "highest"
+_PRECISIONS = {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Whether operators without a deterministic form raise (or warn).
+
+    Every operator of tritorch is deterministic, so nothing raises in either mode.
+    """
+    global _deterministic, _deterministic_warn_only
+    _deterministic, _deterministic_warn_only = bool(mode), bool(mode) and warn_only
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """What `use_deterministic_algorithms` was given."""
+    return _deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether it was given warn_only."""
+    return _deterministic_warn_only
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """0 "default", 1 "warn", 2 "error"."""
+    names = {"default": 0, "warn": 1, "error": 2}
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    if isinstance(debug_mode, str):
+        if debug_mode not in names:
+            raise RuntimeError(
+                f"invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got "
+                f"{debug_mode}"
+            )
+        debug_mode = names[debug_mode]
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
+        )
+    use_deterministic_algorithms(debug_mode > 0, warn_only=debug_mode == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """0: off, 1: warn, 2: error."""
+    return 0 if not _deterministic else 1 if _deterministic_warn_only else 2
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """How float32 matrices are multiplied on a GPU.
+
+    "highest": IEEE float32; "high": three TF32 products; "medium": one TF32 product.
+    """
+    global _matmul_precision
+    if precision not in _PRECISIONS:
+        raise RuntimeError(
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the current float32 "
+            f"matmul precision is {_matmul_precision}"
+        )
+    _matmul_precision = precision
+    from tritorch.gpu import matmul
+
+    matmul.precision = _PRECISIONS[precision]
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` was given."""
+    return _matmul_precision
+
+
+def set_warn_always(b: bool) -> None:
+    """Whether warnings that are given once are given each time."""
+    global _warn_always
+    _warn_always = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """What `set_warn_always` was given."""
+    return _warn_always
+
+
+_warned: set[str] = set()
+
+
+def warn_once(message: str, category: type[Warning] = UserWarning, stacklevel: int = 3) -> None:
+    """A warning that a process sees once, or each time after `set_warn_always(True)`."""
+    if _warn_always or message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, category, stacklevel=stacklevel)

@@ -1,0 +1,81 @@
+"""`finfo` and `iinfo`: the limits of the numeric types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tritorch.core import defaults
+from tritorch.core.dtype import dtype
+
+
+class finfo:
+    """The limits of a floating-point type; of a complex one, those of its parts."""
+
+    def __init__(self, type: dtype | None = None) -> None:
+        kind = defaults.dtype() if type is None else type
+        if not isinstance(kind, dtype):
+            raise TypeError(f"finfo(): argument 'type' must be tritorch.dtype, not {kind!r}")
+        if not (kind.is_floating_point or kind.is_complex):
+            raise TypeError(
+                f"tritorch.finfo() requires a floating point input type. Use tritorch.iinfo to "
+                f"handle '{kind}'"
+            )
+        kind = kind.to_real()
+        limits: Any = np.finfo
+        if kind.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+            import ml_dtypes
+
+            limits = ml_dtypes.finfo
+        values = limits(kind.numpy)
+        self.dtype = kind.name
+        self.bits = kind.itemsize * 8
+        self.eps = float(values.eps)
+        self.max = float(values.max)
+        self.min = float(values.min)
+        self.tiny = float(values.smallest_normal)
+        self.smallest_normal = self.tiny
+        self.resolution = float(values.resolution)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
+            f"eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, "
+            f"dtype={self.dtype})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+
+class iinfo:
+    """The limits of an integer type."""
+
+    def __init__(self, type: dtype) -> None:
+        if not isinstance(type, dtype):
+            raise TypeError(f"iinfo(): argument 'type' must be tritorch.dtype, not {type!r}")
+        if type.is_floating_point or type.is_complex:
+            raise TypeError(
+                f"tritorch.iinfo() requires an integer input type. Use tritorch.finfo to handle "
+                f"'{type}'"
+            )
+        if type.name == "bool":
+            raise TypeError("tritorch.bool is not supported by tritorch.iinfo")
+        values = np.iinfo(type.numpy)
+        self.dtype = type.name
+        self.bits = values.bits
+        self.max = int(values.max)
+        self.min = int(values.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)

@@ -1,0 +1,102 @@
+"""Layouts and memory formats: how a tensor's elements lie in memory."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+
+class layout:
+    """`strided`, or a sparse one."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"tritorch.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+strided = layout("strided")
+sparse_coo = layout("sparse_coo")
+sparse_csr = layout("sparse_csr")
+sparse_csc = layout("sparse_csc")
+sparse_bsr = layout("sparse_bsr")
+sparse_bsc = layout("sparse_bsc")
+
+
+class memory_format:
+    """The order in which dense memory holds a tensor's dims."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"tritorch.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides in elements; sizes of 0 count as 1, as in PyTorch."""
+    strides = itertools.accumulate((max(size, 1) for size in shape[:0:-1]), initial=1, func=_mul)
+    return tuple(strides)[::-1] if shape else ()
+
+
+def _mul(a: int, b: int) -> int:
+    return a * b
+
+
+def format_strides(shape: Sequence[int], format: memory_format) -> tuple[int, ...]:
+    """The strides of a dense tensor in a memory format."""
+    if format in (contiguous_format, preserve_format):
+        return contiguous_strides(shape)
+    needed = 4 if format is channels_last else 5
+    if len(shape) != needed:
+        raise RuntimeError(f"required rank {needed} tensor to use {format.name} format")
+    order = (0, *range(2, needed), 1)  # outermost to innermost
+    strides = [0] * needed
+    step = 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return tuple(strides)
+
+
+def is_in_format(shape: Sequence[int], strides: Sequence[int], format: memory_format) -> bool:
+    """Whether strides are those of a format; dims of size 1 may have any."""
+    if math.prod(shape) == 0:
+        return True
+    if format in (channels_last, channels_last_3d):
+        needed = 4 if format is channels_last else 5
+        if len(shape) != needed:
+            return False
+    expected = format_strides(shape, format)
+    return all(n == 1 or s == e for n, s, e in zip(shape, strides, expected))
+
+
+def dense_strides_like(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a new dense tensor that keeps the order of the dims in memory, where the original
+    is dense without overlap; row-major otherwise."""
+    order = sorted(range(len(shape)), key=lambda dim: (-strides[dim], dim))
+    dense = [0] * len(shape)
+    step = 1
+    for dim in reversed(order):
+        dense[dim] = step
+        step *= max(shape[dim], 1)
+    expected_dense = all(n <= 1 or s == e for n, s, e in zip(shape, strides, dense))
+    return tuple(dense) if expected_dense else contiguous_strides(shape)

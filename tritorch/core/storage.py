@@ -1,0 +1,301 @@
+"""Storages: the memory that tensors are views of, as bytes (`UntypedStorage`) or elements."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.core import arrays, layout
+from tritorch.core.device import device as Device
+from tritorch.core.dtype import dtype, float32, uint8
+from tritorch.core.tensor import Tensor
+
+
+class UntypedStorage:
+    """The bytes behind one or more tensors."""
+
+    _array: Any  # an array whose memory starts where the storage does
+    _shared: Any
+
+    def __init__(self, *args: Any, device: Any = "cpu") -> None:
+        where = Device(device)
+        if args and not hasattr(args[0], "__index__"):
+            data = np.array([int(value) for value in args[0]], np.uint8)
+            self._set(arrays.move(data, where))
+        else:
+            self._set(arrays.zeros((int(args[0]) if args else 0,), uint8, where))
+
+    def _set(self, array: Any) -> None:
+        self._array = array
+        self._shared = _C.wrap(array)._shared
+        self._shared.storage = self
+        self.shared = False
+
+    @classmethod
+    def _of(cls, tensor: Tensor) -> UntypedStorage:
+        shared = tensor._shared
+        if shared.storage is None:
+            storage = object.__new__(cls)
+            storage._array = shared.array if shared.array is not None else tensor._array
+            storage._shared = shared
+            storage.shared = False
+            shared.storage = storage
+        return shared.storage
+
+    def nbytes(self) -> int:
+        """How many bytes there are."""
+        array = self._array
+        if type(array) is not np.ndarray:
+            return array.storage_nbytes
+        if array.size == 0:
+            return 0
+        reach = sum((n - 1) * s for n, s in zip(array.shape, array.strides))
+        return reach + array.itemsize
+
+    size = nbytes
+
+    def __len__(self) -> int:
+        return self.nbytes()
+
+    def _elements(self, kind: dtype) -> Any:
+        """All of it as a flat array of a dtype."""
+        array = self._array
+        count = self.nbytes() // kind.itemsize
+        if type(array) is np.ndarray:
+            if not count:
+                return np.empty((0,), kind.numpy)
+            flat = arrays.np_strided(array, (self.nbytes() // array.itemsize,), (1,), 0)
+            return flat.view(kind.numpy)[:count]
+        whole = array.as_strided((array.storage_nbytes // array.itemsize,), (1,), 0)
+        return whole.view_dtype(kind)
+
+    def _view(self, kind: dtype, shape: Any, strides: Any, offset: int) -> Tensor:
+        """A tensor on this storage."""
+        from tritorch.ops.shape import strided
+
+        out = _C.wrap(strided(self._elements(kind), tuple(shape), tuple(strides), offset))
+        out._shared = self._shared
+        return out
+
+    @property
+    def device(self) -> Device:
+        """Where the bytes are."""
+        return arrays.device_of(self._array)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether they are on a GPU."""
+        return type(self._array) is not np.ndarray
+
+    def data_ptr(self) -> int:
+        """The address of the first byte."""
+        return arrays.address_of(self._array) if self.nbytes() else 0
+
+    def element_size(self) -> int:
+        """1."""
+        return 1
+
+    def tolist(self) -> list[int]:
+        """The bytes as ints."""
+        elements = self._elements(uint8)
+        return (elements if type(elements) is np.ndarray else elements.numpy()).tolist()
+
+    def __getitem__(self, key: Any) -> Any:
+        elements = self._elements(uint8)
+        part = elements[key] if type(elements) is np.ndarray else elements.numpy()[key]
+        return int(part) if np.ndim(part) == 0 else UntypedStorage(part)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, UntypedStorage):
+            value = np.array(value.tolist(), np.uint8)
+        self._elements(uint8)[key] = value
+        self._shared.version += 1
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def __repr__(self) -> str:
+        rows = "\n".join(f" {value}" for value in self.tolist()[:20])
+        return f"{rows}\n[tritorch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Sets every byte."""
+        elements = self._elements(uint8)
+        elements.fill(value) if type(elements) is np.ndarray else elements.fill_(value)
+        self._shared.version += 1
+        return self
+
+    def copy_(self, source: Any, non_blocking: bool | None = None) -> UntypedStorage:
+        """Copies another storage's bytes."""
+        from tritorch.ops.copying import write_array
+
+        write_array(self._elements(uint8), source._elements(uint8), bool(non_blocking))
+        self._shared.version += 1
+        return self
+
+    def clone(self) -> UntypedStorage:
+        """A copy."""
+        out = object.__new__(UntypedStorage)
+        elements = self._elements(uint8)
+        out._set(elements.copy() if type(elements) is np.ndarray else elements.clone())
+        return out
+
+    def __deepcopy__(self, memo: Any) -> UntypedStorage:
+        key = ("tritorch.storage", id(self._shared))
+        if key not in memo:
+            memo[key] = self.clone()
+        return memo[key]
+
+    def __reduce__(self) -> Any:
+        return UntypedStorage, (self.tolist(),)
+
+    def cpu(self) -> UntypedStorage:
+        """In host memory."""
+        if not self.is_cuda:
+            return self
+        out = object.__new__(UntypedStorage)
+        out._set(self._elements(uint8).numpy())
+        return out
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+        """On a GPU."""
+        out = object.__new__(UntypedStorage)
+        where = Device("cuda", _C.current_device()) if device is None else Device(device)
+        out._set(arrays.move(self._elements(uint8), where, non_blocking))
+        return out
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Another size; tensors made before keep the memory that they have."""
+        grown = arrays.zeros((size,), uint8, self.device)
+        keep = min(size, self.nbytes())
+        if keep:
+            from tritorch.ops.copying import write_array
+
+            write_array(grown[:keep], self._elements(uint8)[:keep])
+        self._array = grown
+        self._shared.array = grown
+        return self
+
+    def share_memory_(self) -> UntypedStorage:
+        """Marks the memory as shared between processes."""
+        self.shared = True
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether other processes can see the memory."""
+        return self.is_cuda or self.shared
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Whether the memory is page-locked."""
+        return not self.is_cuda and _C.driver_loaded() and _C.is_pinned(self.data_ptr())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and self._shared is other._shared
+
+    def __hash__(self) -> int:
+        return id(self._shared)
+
+
+class TypedStorage:
+    """A storage as elements of one dtype (deprecated in PyTorch, kept for scripts that use it)."""
+
+    def __init__(
+        self,
+        *args: Any,
+        wrap_storage: UntypedStorage | None = None,
+        dtype: dtype | None = None,
+        device: Any = None,
+        _internal: bool = False,
+    ) -> None:
+        if not _internal:
+            warnings.warn(
+                "TypedStorage is deprecated. It will be removed in the future and UntypedStorage "
+                "will be the only storage class.",
+                stacklevel=2,
+            )
+        self.dtype = dtype or getattr(type(self), "_dtype", float32)
+        if wrap_storage is not None:
+            self._untyped_storage = wrap_storage
+        elif args and not hasattr(args[0], "__index__"):
+            values = np.array(list(args[0])).astype(self.dtype.numpy)
+            self._untyped_storage = UntypedStorage(values.view(np.uint8))
+        else:
+            count = int(args[0]) if args else 0
+            self._untyped_storage = UntypedStorage(count * self.dtype.itemsize, device=device or "cpu")
+
+    def untyped(self) -> UntypedStorage:
+        """The bytes."""
+        return self._untyped_storage
+
+    def size(self) -> int:
+        """How many elements there are."""
+        return self._untyped_storage.nbytes() // self.dtype.itemsize
+
+    __len__ = size
+
+    def nbytes(self) -> int:
+        """How many bytes there are."""
+        return self._untyped_storage.nbytes()
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def device(self) -> Device:
+        """Where the elements are."""
+        return self._untyped_storage.device
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self._untyped_storage.data_ptr()
+
+    def _host(self) -> Any:
+        elements = self._untyped_storage._elements(self.dtype)
+        return elements if type(elements) is np.ndarray else elements.numpy()
+
+    def tolist(self) -> list[Any]:
+        """The elements as Python numbers."""
+        return self._host().tolist()
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        return self._host()[key].item()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._untyped_storage._elements(self.dtype)[key] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def clone(self) -> TypedStorage:
+        """A copy."""
+        return TypedStorage(
+            wrap_storage=self._untyped_storage.clone(), dtype=self.dtype, _internal=True
+        )
+
+    def __deepcopy__(self, memo: Any) -> TypedStorage:
+        return TypedStorage(
+            wrap_storage=copy.deepcopy(self._untyped_storage, memo), dtype=self.dtype, _internal=True
+        )
+
+    def __repr__(self) -> str:
+        rows = "\n".join(f" {value}" for value in self.tolist()[:20])
+        return (
+            f"{rows}\n[tritorch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of "
+            f"size {len(self)}]"
+        )
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether an object is a storage."""
+    return isinstance(obj, (UntypedStorage, TypedStorage))
+
+
+_ = layout

@@ -1,0 +1,444 @@
+"""`Tensor`: an array, its place in the autograd graph, and what does not need an operator.
+
+The fields are native (`_C.TensorBase`); operators attach their methods from tritorch/ops.
+
+# Note [Fast path]
+An operator's fast path reads `x._a`.  Tensors that need more care (subclasses that override
+`__torch_function__`, forward-mode duals) leave `_a` unset and keep their array in `_shadow`: the
+AttributeError leads to the slow path, which costs everyone else nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.core import arrays, defaults, layout as layouts
+from tritorch.core.device import device as Device
+from tritorch.core.dtype import dtype as Dtype, float32, from_numpy_dtype
+from tritorch.core.promotion import scalar_name
+from tritorch.core.size import Size
+
+
+class Tensor(_C.TensorBase):
+    """A multi-dimensional array of one dtype, on one device, that gradients flow through."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        from tritorch.ops.factory import legacy_new
+
+        return legacy_new(cls, float32 if cls is Tensor else defaults.dtype(), args, kwargs)
+
+    # ---- what it is ---------------------------------------------------------------------------
+
+    @property
+    def device(self) -> Device:
+        """Where the elements are."""
+        return arrays.device_of(self._array)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the elements are on a GPU."""
+        return type(self._array) is not np.ndarray
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the elements are in host memory."""
+        return type(self._array) is np.ndarray
+
+    is_meta = is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_mps = is_xpu = False
+    is_nested = is_vulkan = is_xla = is_mtia = is_ipu = is_maia = False
+    names_ = None
+
+    @property
+    def layout(self) -> layouts.layout:
+        """`strided`."""
+        return layouts.strided
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.numel() * self.dtype.itemsize
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    def numel(self) -> int:
+        """How many elements there are."""
+        return math.prod(self._array.shape)
+
+    nelement = numel
+
+    def dim(self) -> int:
+        """How many dims there are."""
+        return self.ndim
+
+    ndimension = dim
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dim."""
+        if dim is None:
+            return self.shape
+        shape = self._array.shape
+        if not -len(shape) <= dim < len(shape):
+            from tritorch.ops.checks import wrap_dim
+
+            dim = wrap_dim(dim, len(shape), allow_scalar=False)
+        return shape[dim]
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Strides in elements, or that of one dim."""
+        strides = arrays.strides_of(self._array)
+        if dim is None:
+            return strides
+        from tritorch.ops.checks import wrap_dim
+
+        return strides[wrap_dim(dim, len(strides), allow_scalar=False)]
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating-point one."""
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Whether the dtype is a complex one."""
+        return self.dtype.is_complex
+
+    def is_signed(self) -> bool:
+        """Whether the dtype has negative numbers."""
+        return self.dtype.is_signed
+
+    def is_conj(self) -> bool:
+        """Whether conjugation is pending; it never is: `conj()` computes."""
+        return False
+
+    def is_neg(self) -> bool:
+        """Whether negation is pending; it never is."""
+        return False
+
+    def is_inference(self) -> bool:
+        """Whether this tensor was made in inference mode."""
+        return self._inference
+
+    def is_shared(self) -> bool:
+        """Whether other processes can see the memory; GPU memory counts as shared."""
+        return self.is_cuda or getattr(self._shared.storage, "shared", False)
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Whether the memory is page-locked."""
+        array = self._array
+        return type(array) is np.ndarray and array.size > 0 and _C.driver_loaded() and _C.is_pinned(
+            arrays.address_of(array)
+        )
+
+    def is_contiguous(self, memory_format: Any = layouts.contiguous_format) -> bool:
+        """Whether the elements lie dense in a memory format's order."""
+        if memory_format is layouts.contiguous_format:
+            return arrays.is_contiguous(self._array)
+        strides = arrays.strides_of(self._array)
+        return layouts.is_in_format(self._array.shape, strides, memory_format)
+
+    def is_set_to(self, tensor: Tensor) -> bool:
+        """Whether both are the same view of the same memory."""
+        return (
+            self.data_ptr() == tensor.data_ptr()
+            and self.shape == tensor.shape
+            and self.stride() == tensor.stride()
+        )
+
+    def is_same_size(self, other: Tensor) -> bool:
+        """Whether both have the same shape."""
+        return self.shape == other.shape
+
+    def get_device(self) -> int:
+        """The index of the GPU, -1 for the CPU."""
+        return self.device.index if self.is_cuda else -1  # type: ignore[return-value]
+
+    def data_ptr(self) -> int:
+        """The address of the first element; 0 when there is none."""
+        return arrays.address_of(self._array) if self.numel() else 0
+
+    def storage_offset(self) -> int:
+        """How many elements of the storage lie before the first one."""
+        array = self._array
+        if type(array) is not np.ndarray:
+            return array.storage_offset()
+        root = self._shared.array
+        if root is array or array.size == 0:
+            return 0
+        return (arrays.address_of(array) - arrays.address_of(root)) // array.itemsize
+
+    def untyped_storage(self) -> Any:
+        """The memory that this tensor and its views share."""
+        from tritorch.core.storage import UntypedStorage
+
+        return UntypedStorage._of(self)
+
+    def storage(self) -> Any:
+        """The memory as elements of this dtype."""
+        from tritorch.core.storage import TypedStorage
+
+        return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
+
+    def storage_type(self) -> Any:
+        """The class of `storage()`."""
+        return type(self.storage())
+
+    _typed_storage = storage
+
+    def type(self, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+        """The type's name ("tritorch.FloatTensor"), or this tensor as another type."""
+        from tritorch.core.legacy import dtype_and_device, type_name
+
+        if dtype is None:
+            return type_name(self)
+        kind, device = dtype_and_device(dtype, self.device)
+        return self.to(device=device, dtype=kind, non_blocking=non_blocking)
+
+    # ---- out of it ----------------------------------------------------------------------------
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """The same memory as an ndarray; `force` copies where that cannot be."""
+        array = self._array
+        if force:
+            return array if type(array) is np.ndarray else array.numpy()
+        if self._requires_grad:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+                "instead."
+            )
+        if type(array) is not np.ndarray:
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to "
+                f"copy the tensor to host memory first."
+            )
+        return array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    __array_priority__ = 1000
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return _C.wrap(np.asarray(array))
+
+    def item(self) -> Any:
+        """The only element as a Python number."""
+        array = self._array
+        if math.prod(array.shape) != 1:
+            raise RuntimeError(
+                f"a Tensor with {self.numel()} elements cannot be converted to Scalar"
+            )
+        value = (array if type(array) is np.ndarray else array.numpy()).reshape(()).item()
+        return value if type(value) in (float, int, bool, complex) else float(value)
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers; a number for 0 dims."""
+        array = self._array
+        host = array if type(array) is np.ndarray else array.numpy()
+        if host.dtype.kind == "V" or host.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+            host = host.astype(np.float32)
+        return host.tolist()
+
+    def __bool__(self) -> bool:
+        array = self._array
+        n = math.prod(array.shape)
+        if n != 1:
+            what = "no values" if n == 0 else "more than one value"
+            raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        if self.dtype.is_floating_point or self.dtype.is_complex or self.numel() != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def _scalar(self, what: str) -> Any:
+        value = self.item()
+        if isinstance(value, complex) and what != "complex":
+            if value.imag:
+                raise RuntimeError(
+                    f"value cannot be converted to type {what} without overflow"
+                )
+            return value.real
+        return value
+
+    def __len__(self) -> int:
+        shape = self._array.shape
+        if not shape:
+            raise TypeError("len() of a 0-d tensor")
+        return shape[0]
+
+    def __iter__(self) -> Any:
+        if not self._array.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __dir__(self) -> list[str]:
+        return sorted(set(object.__dir__(self)))
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        from tritorch.core.printing import tensor_str
+
+        return tensor_str(self, tensor_contents)
+
+    def __format__(self, spec: str) -> str:
+        if self.ndim == 0 and type(self) is Tensor:
+            return self.item().__format__(spec)
+        return object.__format__(self, spec)
+
+    # ---- pickling -----------------------------------------------------------------------------
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        state = (self._array if self.is_cpu else self._array.numpy(), str(self.device))
+        attributes = dict(self.__dict__) if type(self) is not Tensor or self.__dict__ else None
+        kind = self.dtype if self.dtype.name.startswith(("bfloat", "float8")) else None
+        array = np.ascontiguousarray(state[0]).reshape(self.shape)
+        payload = array.view(np.uint8 if kind and kind.itemsize == 1 else np.uint16) if kind else array
+        return (
+            _rebuild,
+            (type(self), payload, kind, state[1], self._requires_grad, self.stride(), attributes),
+        )
+
+    def __setstate__(self, state: Any) -> None:
+        self.__dict__.update(state)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
+                "because of a tritorch.nn.utils.weight_norm usage."
+            )
+        shared = self._shared
+        copies = memo.setdefault("tritorch.storages", {})
+        if self._base is None and id(shared) not in copies:
+            new = _C.wrap(arrays.copy(self._array))
+            copies[id(shared)] = new._shared
+        else:  # views of one storage stay views of one storage
+            from tritorch.core.storage import UntypedStorage
+
+            storage = copy_storage(UntypedStorage._of(self), memo)
+            new = storage._view(self.dtype, self.shape, self.stride(), self.storage_offset())
+        out = _as_class(new, type(self))
+        out._leaf = self._leaf
+        out.__dict__.update({k: _deepcopy(v, memo) for k, v in self.__dict__.items()})
+        if self._grad is not None:
+            out._grad = _deepcopy(self._grad, memo)
+        memo[id(self)] = out
+        return out
+
+
+_C.register_part("Tensor", Tensor)
+
+
+def _deepcopy(value: Any, memo: Any) -> Any:
+    import copy
+
+    return copy.deepcopy(value, memo)
+
+
+def copy_storage(storage: Any, memo: Any) -> Any:
+    """The copy of a storage in one deepcopy."""
+    return _deepcopy(storage, memo)
+
+
+def _as_class(tensor: Tensor, cls: Any) -> Any:
+    if cls is Tensor:
+        return tensor
+    out = _C.TensorBase.__new__(cls)
+    out._a = tensor._array
+    out._shared = tensor._shared
+    return out
+
+
+def make_subclass(cls: Any, data: Tensor, require_grad: bool = False) -> Any:
+    """A tensor of a subclass on the same memory, without history."""
+    out = _as_class(data, cls) if cls is not Tensor else _C.alias(data)
+    out._leaf = require_grad
+    return out
+
+
+Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[attr-defined]
+
+
+def _rebuild(
+    cls: Any,
+    array: Any,
+    kind: Any,
+    device: str,
+    requires_grad: bool,
+    strides: tuple[int, ...],
+    attributes: Any,
+) -> Any:
+    if kind is not None:
+        array = array.view(kind.numpy)
+    out = _C.wrap(array)
+    if strides != out.stride() and out.numel():
+        target = _C.wrap(arrays.empty_strided(array.shape, strides, out.dtype, arrays.CPU))
+        target._a[...] = array
+        out = target
+    if device != "cpu":
+        out = _C.wrap(arrays.move(out._a, Device(device)))
+    out = _as_class(out, cls)
+    out._leaf = requires_grad
+    if attributes:
+        out.__dict__.update(attributes)
+    return out
+
+
+def from_numpy(ndarray: Any) -> Tensor:
+    """A tensor on the same memory as an ndarray."""
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if any(stride < 0 for stride in ndarray.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative "
+            "strides are not currently supported. (You can probably work around this by making a "
+            "copy of your array  with array.copy().) "
+        )
+    from_numpy_dtype(ndarray.dtype)
+    return _C.wrap(ndarray if type(ndarray) is np.ndarray else ndarray.view(np.ndarray))
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether an object is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def method(name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes a function a Tensor method too."""
+
+    def attach(function: Callable[..., Any]) -> Callable[..., Any]:
+        setattr(Tensor, name or function.__name__, function)
+        return function
+
+    return attach
+
+
+__all__ = ["Size", "Tensor", "from_numpy", "is_tensor", "make_subclass", "method", "scalar_name"]

@@ -1,0 +1,479 @@
+"""Arithmetic of two and more tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tritorch.core import defaults
+from tritorch.core.dtype import bool_, dtype
+from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
+from tritorch.core.tensor import Tensor
+from tritorch.cpu import pointwise as cpu
+from tritorch.ops.checks import convert_number, require_castable, require_tensor
+from tritorch.ops.declare import PUBLIC, public
+from tritorch.ops.kinds import (
+    INT_TO_FLOAT,
+    SAME,
+    apply,
+    apply_in_place,
+    attach_operator,
+    binary,
+    fast_binary,
+    ternary,
+)
+
+
+def conj(value: Any) -> Any:
+    """The conjugate of a tensor or a number."""
+    return value.conj() if isinstance(value, Tensor) else value.conjugate()
+
+
+# ---- add, sub, mul, div ---------------------------------------------------------------------------
+
+_add = binary("add", np.add, grad=(lambda g: g, lambda g: g), operator="add", inplace=False)
+_sub = binary("sub", np.subtract, without="bool", grad=(lambda g: g, lambda g: -g),
+              operator="sub", inplace=False)  # fmt: skip
+mul = binary("mul", np.multiply, aliases=("multiply",), operator="mul",
+             grad=(lambda g, b: g * conj(b), lambda g, a: g * conj(a)))  # fmt: skip
+true_divide = binary(
+    "div", np.true_divide, rule=INT_TO_FLOAT, operator="truediv", inplace=False,
+    grad=(lambda g, b: g / conj(b), lambda g, a, b: -g * conj(a / b / b)),
+)  # fmt: skip
+
+
+def _check_alpha(alpha: Any, *operands: Any) -> None:
+    common = result_type(*operands)
+    rank = category(number_dtype(alpha))
+    if rank == 0 and category(common) != 0:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if rank >= 2 and category(common) < 2:
+        raise RuntimeError(
+            "For integral input tensors, argument alpha must not be a floating point number."
+        )
+    if rank == 3 and category(common) < 3:
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+
+
+def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
+    """input + alpha * other."""
+    if alpha != 1 or type(alpha) is bool:
+        _check_alpha(alpha, input, other)
+        other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
+    return _add(input, other, out=out)
+
+
+def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
+    """input - alpha * other."""
+    if bool_ in (getattr(input, "dtype", None), getattr(other, "dtype", None)):
+        if getattr(input, "dtype", None) is getattr(other, "dtype", None):
+            raise RuntimeError(
+                "Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
+                "`^` or `logical_xor()` operator instead."
+            )
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+            "to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+    if alpha != 1:
+        _check_alpha(alpha, input, other)
+        other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
+    return _sub(input, other, out=out)
+
+
+def add_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """In-place version of add."""
+    if alpha != 1:
+        _check_alpha(alpha, self, other)
+        other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
+    return apply_in_place(_add.op, (self, other))  # type: ignore[attr-defined]
+
+
+def sub_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """In-place version of sub."""
+    if alpha != 1:
+        _check_alpha(alpha, self, other)
+        other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
+    return apply_in_place(_sub.op, (self, other))  # type: ignore[attr-defined]
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
+    """input / other; rounding_mode "trunc" or "floor" rounds the quotient."""
+    if rounding_mode is None:
+        return true_divide(input, other, out=out)
+    if rounding_mode == "floor":
+        return floor_divide(input, other, out=out)
+    if rounding_mode == "trunc":
+        return _trunc_divide(input, other, out=out)
+    raise RuntimeError(
+        f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+        f"'{rounding_mode}'"
+    )
+
+
+def div_(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """In-place version of div."""
+    if rounding_mode is None:
+        return apply_in_place(true_divide.op, (self, other))  # type: ignore[attr-defined]
+    if rounding_mode == "floor":
+        return apply_in_place(floor_divide.op, (self, other))  # type: ignore[attr-defined]
+    if rounding_mode == "trunc":
+        return apply_in_place(_trunc_divide.op, (self, other))  # type: ignore[attr-defined]
+    return div(self, other, rounding_mode=rounding_mode)
+
+
+_zeros = (lambda g: g.new_zeros(g.shape), lambda g: g.new_zeros(g.shape))
+floor_divide = binary("floor_divide", cpu.floor_divide, without="bool complex", operator="floordiv",
+                      direct=False, grad=_zeros)  # fmt: skip
+_trunc_divide = binary("trunc_divide", cpu.trunc_divide, without="bool complex", direct=False,
+                       grad=_zeros, export=False)  # fmt: skip
+remainder = binary("remainder", cpu.remainder, without="bool complex", operator="mod", direct=False,
+                   grad=(lambda g: g, lambda g, a, b: -g * floor_divide(a, b)))  # fmt: skip
+fmod = binary("fmod", cpu.fmod, without="bool complex", direct=False,
+              grad=(lambda g: g, lambda g, a, b: -g * _trunc_divide(a, b)))  # fmt: skip
+
+for _name, _function in (
+    ("add", add), ("sub", sub), ("subtract", sub), ("div", div), ("divide", div),
+):  # fmt: skip
+    PUBLIC[_name] = _function
+    setattr(Tensor, _name, _function)
+for _name, _function in (("add_", add_), ("sub_", sub_), ("subtract_", sub_), ("div_", div_),
+                         ("divide_", div_)):  # fmt: skip
+    setattr(Tensor, _name, _function)
+PUBLIC["true_divide"] = true_divide
+Tensor.true_divide = true_divide  # type: ignore[attr-defined]
+Tensor.true_divide_ = lambda self, other: div_(self, other)  # type: ignore[attr-defined]
+attach_operator("add", Tensor.__add__, add_)  # type: ignore[attr-defined]
+attach_operator("truediv", Tensor.__truediv__, div_)  # type: ignore[attr-defined]
+
+
+def _subtract(input: Any, other: Any, out: Any = None) -> Any:
+    return sub(input, other) if isinstance(other, (Tensor, int, float, complex, np.generic)) else NotImplemented
+
+
+attach_operator("sub", fast_binary(_sub.op, _subtract), sub_)  # type: ignore[attr-defined]
+attach_operator("divmod", lambda a, b: (floor_divide(a, b), remainder(a, b)), None)
+
+
+@public()
+def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """other - alpha * input."""
+    if isinstance(other, Tensor):
+        return sub(other, input, alpha=alpha)
+    _check_alpha(alpha, input, other)
+    if input.dtype is bool_:
+        return sub(input, input)  # says why not
+    return _sub(other, input if alpha == 1 else mul(input, alpha))
+
+
+# ---- powers ---------------------------------------------------------------------------------------
+
+
+def _pow_base_grad(g: Tensor, a: Any, b: Any) -> Tensor:
+    if not isinstance(b, Tensor):
+        if b == 0:
+            return g.new_zeros(g.shape)
+        if b == 2:
+            return g * (2 * conj(a))
+        return g * conj(b * a ** (b - 1))
+    zero = b == 0
+    return (g * conj(b * a ** (b - 1).masked_fill(zero, 1))).masked_fill(zero, 0)
+
+
+def _pow_exponent_grad(g: Tensor, a: Any, b: Tensor, out: Tensor) -> Tensor:
+    if not isinstance(a, Tensor):
+        if a == 0:
+            return (g * 0).masked_fill(b != 0, 0) if not b.is_complex() else g * 0
+        import cmath
+
+        log = cmath.log(a) if isinstance(a, complex) else math.log(a) if a > 0 else math.nan
+        if not isinstance(a, complex) and a < 0 and b.is_complex():
+            log = cmath.log(a)
+        return g * conj(out * log)
+    zero = a == 0
+    safe = zero & (b.real >= 0 if b.is_complex() else b >= 0)
+    return (g * conj(out * a.log())).masked_fill(safe, 0)
+
+
+_pow = binary("pow", cpu.pow, inplace=False, operator=None, direct=False, export=False,
+              grad=(_pow_base_grad, _pow_exponent_grad))  # fmt: skip
+
+
+def _integer_power_error(input: Any, exponent: Any) -> bool:
+    if isinstance(exponent, (int, np.integer)) and not isinstance(exponent, bool):
+        return exponent < 0 and isinstance(input, Tensor) and category(input.dtype) < 2
+    return False
+
+
+def _small_power(input: Any, exponent: Any) -> Tensor | None:
+    """The powers that people write, without pow."""
+    if type(exponent) not in (int, float) or not isinstance(input, Tensor):
+        return None
+    if category(input.dtype) < 2 and type(exponent) is float:
+        return None
+    if exponent == 2:
+        return PUBLIC["square"](input)
+    return None
+
+
+@public(method=False, aliases=())
+def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
+    """input to the power of exponent."""
+    if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
+        require_tensor(input, "pow", "input", 1)
+    if _integer_power_error(input, exponent):
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return _pow(input, exponent, out=out)
+
+
+def _power_operator(self: Any, other: Any, modulo: Any = None) -> Any:
+    if not isinstance(other, (Tensor, int, float, complex, np.generic)):
+        return NotImplemented
+    return pow(self, other)
+
+
+def pow_(self: Tensor, exponent: Any) -> Tensor:
+    """In-place version of pow."""
+    if _integer_power_error(self, exponent):
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return apply_in_place(_pow.op, (self, exponent))  # type: ignore[attr-defined]
+
+
+Tensor.pow = pow  # type: ignore[attr-defined]
+Tensor.pow_ = pow_  # type: ignore[attr-defined]
+attach_operator("pow", _power_operator, pow_)
+
+
+@public(out=True, inplace=True)
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """pow computed in float64 or complex128."""
+    from tritorch.core.dtype import complex128, float64
+
+    wide = complex128 if result_type(input, exponent).is_complex else float64
+    base = input.to(wide) if isinstance(input, Tensor) else input
+    power = exponent.to(wide) if isinstance(exponent, Tensor) else exponent
+    if not isinstance(base, Tensor):
+        base = PUBLIC["scalar_tensor"](base, dtype=wide)
+    return pow(base, power)
+
+
+# ---- the rest of two ------------------------------------------------------------------------------
+
+atan2 = binary("atan2", np.arctan2, rule=INT_TO_FLOAT, without="complex", aliases=("arctan2",),
+               grad=(lambda g, a, b: g * b / (a * a + b * b),
+                     lambda g, a, b: -g * a / (a * a + b * b)))  # fmt: skip
+hypot = binary("hypot", np.hypot, without="bool int complex",
+               grad=(lambda g, a, out: g * (a / out), lambda g, b, out: g * (b / out)))  # fmt: skip
+
+
+def _larger_grad(mine: str) -> Any:
+    # Ties share the gradient.
+    def share(g: Tensor, a: Any, b: Any) -> Tensor:
+        wins = (a > b) if mine == "max" else (a < b)
+        ties = a == b
+        return (g * 0.5).masked_fill(~ties, 0) + g.masked_fill(~(wins), 0)
+
+    return share
+
+
+def _swap(function: Any) -> Any:
+    return lambda g, a, b: function(g, b, a)
+
+
+maximum = binary("maximum", np.maximum, without="complex", inplace=False,
+                 grad=(_larger_grad("max"), _swap(_larger_grad("max"))))  # fmt: skip
+minimum = binary("minimum", np.minimum, without="complex", inplace=False,
+                 grad=(_larger_grad("min"), _swap(_larger_grad("min"))))  # fmt: skip
+fmax = binary("fmax", np.fmax, without="complex", inplace=False,
+              grad=(lambda g, a, b: g.masked_fill(~((a >= b) | b.isnan()), 0),
+                    lambda g, a, b: g.masked_fill((a >= b) | b.isnan(), 0)))  # fmt: skip
+fmin = binary("fmin", np.fmin, without="complex", inplace=False,
+              grad=(lambda g, a, b: g.masked_fill(~((a <= b) | b.isnan()), 0),
+                    lambda g, a, b: g.masked_fill((a <= b) | b.isnan(), 0)))  # fmt: skip
+copysign = binary("copysign", np.copysign, rule=INT_TO_FLOAT, without="complex",
+                  grad=(lambda g, a, out: g * PUBLIC["where"](a == 0, 0.0, out / a),
+                        lambda g: g.new_zeros(g.shape)))  # fmt: skip
+nextafter = binary("nextafter", np.nextafter, without="bool int complex")
+logaddexp = binary("logaddexp", cpu.logaddexp, rule=SAME, without="bool int", direct=False, inplace=False,
+                   grad=(lambda g, a, out: g * conj((a - out).exp()),
+                         lambda g, b, out: g * conj((b - out).exp())))  # fmt: skip
+logaddexp2 = binary("logaddexp2", cpu.logaddexp2, without="bool int complex", inplace=False,
+                    grad=(lambda g, a, out: g * (a - out).exp2(),
+                          lambda g, b, out: g * (b - out).exp2()))  # fmt: skip
+heaviside = binary("heaviside", cpu.heaviside, without="complex", direct=False)
+gcd = binary("gcd", np.gcd, without="bool float complex")
+lcm = binary("lcm", np.lcm, without="bool float complex")
+xlogy = binary("xlogy", cpu.xlogy, rule=INT_TO_FLOAT, without="complex",
+               grad=(lambda g, a, b: g * _log_where_used(a, b), lambda g, a, b: g * a / b))  # fmt: skip
+
+
+def _log_where_used(a: Any, b: Any) -> Any:
+    log = b.log() if isinstance(b, Tensor) else math.log(b) if b > 0 else (-math.inf if b == 0 else math.nan)
+    keep = (a == 0) & ~(b.isnan() if isinstance(b, Tensor) else PUBLIC["tensor"](b != b))
+    if not isinstance(log, Tensor):
+        log = a.new_full(a.shape, log)
+    return log.masked_fill(keep & (b <= 0), 0)
+
+
+@public(out=True, inplace=True)
+def ldexp(input: Tensor, other: Any) -> Tensor:
+    """input * 2^other."""
+    two = other.new_full((), 2.0, dtype=defaults.dtype()) if isinstance(other, Tensor) else 2.0
+    return mul(input, pow(two, other))
+
+
+# ---- three and more -------------------------------------------------------------------------------
+
+_lerp = ternary("lerp", "a b weight", cpu.lerp,
+                grad=(lambda g, weight: g * conj(1 - weight), lambda g, weight: g * conj(weight),
+                      lambda g, a, b: g * conj(b - a)))  # fmt: skip
+
+
+@public(out=True, inplace=True)
+def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
+    """input + weight * (end - input)."""
+    require_tensor(end, "lerp", "end", 2)
+    for other in (end, weight):
+        if isinstance(other, Tensor) and other.dtype is not input.dtype:
+            raise RuntimeError(
+                f"expected dtype {_name(input.dtype)} for `{'end' if other is end else 'weight'}` "
+                f"but got dtype {_name(other.dtype)}"
+            )
+    return apply(_lerp, (input, end, weight))
+
+
+def _name(kind: dtype) -> str:
+    return {"float32": "float", "float64": "double", "float16": "c10::Half"}.get(kind.name, kind.name)
+
+
+_addcmul = ternary("addcmul", "x a b value", cpu.addcmul,
+                   grad=(lambda g: g, lambda g, b, value: g * conj(b * value),
+                         lambda g, a, value: g * conj(a * value)))  # fmt: skip
+_addcdiv = ternary("addcdiv", "x a b value", cpu.addcdiv, without="bool int",
+                   grad=(lambda g: g, lambda g, b, value: g * conj(value / b),
+                         lambda g, a, b, value: -g * conj(value * a / (b * b))))  # fmt: skip
+
+
+@public(out=True, inplace=True)
+def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+    """input + value * tensor1 * tensor2."""
+    return apply(_addcmul, (input, tensor1, tensor2, value))
+
+
+@public(out=True, inplace=True)
+def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+    """input + value * tensor1 / tensor2."""
+    if all(category(t.dtype) < 2 for t in (tensor1, tensor2)):
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future release addcdiv "
+            "will perform a true division of tensor1 and tensor2."
+        )
+    return apply(_addcdiv, (input, tensor1, tensor2, value))
+
+
+# ---- clamp ----------------------------------------------------------------------------------------
+
+_clamp = ternary("clamp", "x low high", cpu.clamp, without="complex",
+                 grad=(lambda g, x, low, high: g.masked_fill(~((x >= low) & (x <= high)), 0),
+                       lambda g, x, low, high: g.masked_fill(~((x < low) & (low < high)), 0),
+                       lambda g, x, low, high: g.masked_fill(~((x > high) | (low > high)), 0)))  # fmt: skip
+_clamp_min = ternary("clamp_min", "x low", np.maximum, without="complex",
+                     grad=(lambda g, x, low: g.masked_fill(~(x >= low), 0),
+                           lambda g, x, low: g.masked_fill(~(x < low), 0)))  # fmt: skip
+_clamp_max = ternary("clamp_max", "x high", np.minimum, without="complex",
+                     grad=(lambda g, x, high: g.masked_fill(~(x <= high), 0),
+                           lambda g, x, high: g.masked_fill(~(x > high), 0)))  # fmt: skip
+
+
+def _clamp_call(input: Tensor, min: Any, max: Any) -> tuple[Any, tuple[Any, ...]]:
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if min is None:
+        return _clamp_max, (input, max)
+    if max is None:
+        return _clamp_min, (input, min)
+    if isinstance(min, Tensor) != isinstance(max, Tensor):
+        raise TypeError(
+            f"clamp() received an invalid combination of arguments - got "
+            f"({type(input).__name__}, {type(min).__name__}, {type(max).__name__})"
+        )
+    return _clamp, (input, min, max)
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
+    """Each element, at least min and at most max (which wins)."""
+    op, operands = _clamp_call(require_tensor(input, "clamp", "input", 1), min, max)
+    return apply(op, operands, out)
+
+
+def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """In-place version of clamp."""
+    return apply_in_place(*_clamp_call(self, min, max))
+
+
+for _name_ in ("clamp", "clip"):
+    PUBLIC[_name_] = clamp
+    PUBLIC[f"{_name_}_"] = clamp_
+    setattr(Tensor, _name_, clamp)
+    setattr(Tensor, f"{_name_}_", clamp_)
+
+
+@public(out=True, inplace=True)
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """Each element, at least min."""
+    return clamp(input, min=min)
+
+
+@public(out=True, inplace=True)
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """Each element, at most max."""
+    return clamp(input, max=max)
+
+
+# ---- where and masks ------------------------------------------------------------------------------
+
+_where = ternary("where", "condition a b", np.where, masks=1,
+                 grad=(None, lambda g, condition: g.masked_fill(~condition, 0),
+                       lambda g, condition: g.masked_fill(condition, 0)))  # fmt: skip
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+    """input where condition holds, else other; with the condition alone, where it holds."""
+    require_tensor(condition, "where", "condition", 1)
+    if input is None and other is None:
+        return PUBLIC["nonzero"](condition, as_tuple=True)
+    if condition.dtype is not bool_:
+        if condition.dtype.name != "uint8":
+            raise RuntimeError(
+                f"where expected condition to be a boolean tensor, but got a tensor with dtype "
+                f"{scalar_name(condition.dtype)}"
+            )
+        condition = condition != 0
+    return apply(_where, (condition, input, other), out)
+
+
+PUBLIC["where"] = where
+Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
+
+
+
+@public(inplace=True)
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """value where mask holds, else input; input's dtype stays."""
+    if mask.dtype is not bool_:
+        raise RuntimeError(
+            f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}"
+        )
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                f"masked_fill only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.ndim} dimension(s)."
+            )
+        require_castable(result_type(input, value), input.dtype)
+        value = value.to(input.dtype)
+    else:
+        value = convert_number(value, input.dtype)
+    return apply(_where, (mask, value, input))

@@ -1,0 +1,148 @@
+"""Checks of arguments that operators share, with PyTorch's exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tritorch.core.dtype import dtype as Dtype
+from tritorch.core.promotion import can_cast, category, number_dtype, scalar_name
+from tritorch.core.tensor import Tensor
+
+
+def wrap_dim(dim: Any, ndim: int, *, allow_scalar: bool = True) -> int:
+    """A dim counted from the front; a 0-d tensor counts as 1-d."""
+    if type(dim) is not int:
+        if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+            raise TypeError(f"argument 'dim' must be int, not {type(dim).__name__}")
+        dim = dim.__index__()
+    span = ndim or 1
+    if -span <= dim < span and (ndim or allow_scalar):
+        return dim + span if dim < 0 else dim
+    if not ndim and not allow_scalar:
+        raise IndexError(
+            f"Dimension specified as {dim} but tensor has no dimensions"
+        )
+    raise IndexError(
+        f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
+    )
+
+
+def wrap_dims(dims: Any, ndim: int, *, empty_is_all: bool = True) -> tuple[int, ...]:
+    """Sorted dims counted from the front; None (and, if so asked, none) means all."""
+    if dims is None:
+        return tuple(range(ndim))
+    if isinstance(dims, (int,)) or not isinstance(dims, Iterable):
+        return (wrap_dim(dims, ndim),)
+    wrapped = [wrap_dim(dim, ndim) for dim in dims]
+    if not wrapped and empty_is_all:
+        return tuple(range(ndim))
+    if len(set(wrapped)) != len(wrapped):
+        twice = next(dim for dim in wrapped if wrapped.count(dim) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    return tuple(sorted(wrapped))
+
+
+def require_tensor(value: Any, name: str, argument: str, position: int) -> Tensor:
+    """The value if it is a tensor; PyTorch's TypeError otherwise."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position {position}) must be Tensor, not "
+            f"{type(value).__name__}"
+        )
+    return value
+
+
+def require_same_device(name: str, *tensors: Tensor | None) -> None:
+    """All on one device."""
+    present = [tensor for tensor in tensors if tensor is not None]
+    for tensor in present[1:]:
+        if tensor.device != present[0].device:
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, "
+                f"{present[0].device} and {tensor.device}! (when checking arguments of {name})"
+            )
+
+
+def require_castable(result: Dtype, target: Dtype) -> None:
+    """Whether a result may be written into an output of another dtype."""
+    if not can_cast(result, target):
+        raise RuntimeError(
+            f"result type {scalar_name(result)} can't be cast to the desired output type "
+            f"{scalar_name(target)}"
+        )
+
+
+def not_implemented(name: str, kind: Dtype) -> RuntimeError:
+    """PyTorch's complaint about a dtype that an operator does not take."""
+    return NotImplementedError(f'"{name}" not implemented for \'{scalar_name(kind)}\'')
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that all broadcast to."""
+    first = tuple(shapes[0])
+    if all(tuple(shape) == first for shape in shapes[1:]):
+        return first
+    ndim = max(map(len, shapes))
+    out = [1] * ndim
+    for position, shape in enumerate(shapes):
+        for i, size in enumerate(shape, start=ndim - len(shape)):
+            if size == 1 or size == out[i]:
+                continue
+            if out[i] != 1:
+                names = ("a", "b") if len(shapes) == 2 else (str(position - 1), str(position))
+                raise RuntimeError(
+                    f"The size of tensor {names[0]} ({out[i]}) must match the size of tensor "
+                    f"{names[1]} ({size}) at non-singleton dimension {i}"
+                )
+            out[i] = size
+    return tuple(out)
+
+
+def int_list(value: Any, n: int, name: str, argument: str) -> tuple[int, ...]:
+    """n ints, given as n ints or one."""
+    if isinstance(value, Tensor) or hasattr(value, "__index__"):
+        return (int(value),) * n
+    values = tuple(int(item) for item in value)
+    if len(values) == 1:
+        return values * n
+    if len(values) != n:
+        raise RuntimeError(f"{name}: {argument} must be a single int or {n} ints, got {values}")
+    return values
+
+
+def sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
+    """Sizes given as ints or as one sequence."""
+    if len(args) == 1 and not hasattr(args[0], "__index__"):
+        args = tuple(args[0])
+    elif len(args) == 1 and isinstance(args[0], Tensor) and args[0].ndim:
+        args = tuple(args[0])
+    return tuple(_size(arg) for arg in args)
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"argument 'size' must be tuple of ints, but found {type(value).__name__}")
+    return value.__index__()
+
+
+def convert_number(value: Any, kind: Dtype) -> Any:
+    """A Python number as an element of a dtype; RuntimeError when it loses its category."""
+    given = number_dtype(value)
+    loses = given.is_complex and not kind.is_complex and value.imag != 0
+    if not loses and category(kind) == 1 and not given.is_complex:
+        from tritorch.core.info import iinfo
+
+        limits = iinfo(kind)
+        loses = value != value or not limits.min <= value <= limits.max
+        if loses and not kind.is_signed and -limits.max <= value < 0:
+            loses = False  # wraps
+    if loses:
+        raise RuntimeError(
+            f"value cannot be converted to type {_C_TYPES.get(kind.name, kind.name)} without overflow"
+        )
+    return value.real if given.is_complex and not kind.is_complex else value
+
+
+_C_TYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int",
+            "int64": "int64_t", "float32": "float", "float64": "double"}  # fmt: skip

@@ -1,0 +1,99 @@
+"""Comparisons, logic on bools, logic on bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import require_tensor
+from tritorch.ops.declare import PUBLIC, public
+from tritorch.ops.kinds import ALWAYS_BOOL, attach_operator, binary
+
+eq = binary("eq", np.equal, rule=ALWAYS_BOOL, operator="eq")
+ne = binary("ne", np.not_equal, rule=ALWAYS_BOOL, operator="ne", aliases=("not_equal",))
+lt = binary("lt", np.less, rule=ALWAYS_BOOL, operator="lt", aliases=("less",), without="complex")
+le = binary("le", np.less_equal, rule=ALWAYS_BOOL, operator="le", aliases=("less_equal",),
+            without="complex")  # fmt: skip
+gt = binary("gt", np.greater, rule=ALWAYS_BOOL, operator="gt", aliases=("greater",),
+            without="complex")  # fmt: skip
+ge = binary("ge", np.greater_equal, rule=ALWAYS_BOOL, operator="ge", aliases=("greater_equal",),
+            without="complex")  # fmt: skip
+
+logical_and = binary("logical_and", np.logical_and, rule=ALWAYS_BOOL)
+logical_or = binary("logical_or", np.logical_or, rule=ALWAYS_BOOL)
+logical_xor = binary("logical_xor", np.logical_xor, rule=ALWAYS_BOOL)
+
+bitwise_and = binary("bitwise_and", np.bitwise_and, without="float complex", operator="and")
+bitwise_or = binary("bitwise_or", np.bitwise_or, without="float complex", operator="or")
+bitwise_xor = binary("bitwise_xor", np.bitwise_xor, without="float complex", operator="xor")
+bitwise_left_shift = binary("bitwise_left_shift", np.left_shift, without="bool float complex",
+                            operator="lshift")  # fmt: skip
+bitwise_right_shift = binary("bitwise_right_shift", np.right_shift, without="bool float complex",
+                             operator="rshift")  # fmt: skip
+attach_operator("lshift", Tensor.__lshift__, Tensor.bitwise_left_shift_)  # type: ignore[attr-defined]
+
+
+@public()
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether both have one shape and the same elements."""
+    require_tensor(input, "equal", "input", 1)
+    require_tensor(other, "equal", "other", 2)
+    if input.shape != other.shape:
+        return False
+    return bool(eq(input, other).all())
+
+
+@public()
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Tensor:
+    """|input - other| <= atol + rtol * |other|, for each pair."""
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"{input.dtype} did not match {other.dtype}")
+    for value, name in ((rtol, "rtol"), (atol, "atol")):
+        if value < 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
+    close = eq(input, other)
+    inexact = input.is_floating_point() or input.is_complex()
+    if equal_nan and inexact:
+        close = close | (input.isnan() & other.isnan())
+    if not inexact:
+        if rtol == 0 and atol == 0:
+            return close
+        allowed = atol + (rtol * other.to(PUBLIC_FLOAT())).abs()
+        error = (input.to(PUBLIC_FLOAT()) - other.to(PUBLIC_FLOAT())).abs()
+        return close | (error <= allowed)
+    error = (input - other).abs()
+    allowed = atol + (rtol * other).abs()
+    return close | (error.isfinite() & (error <= allowed))
+
+
+def PUBLIC_FLOAT() -> Any:
+    from tritorch.core import dtype as dtypes
+
+    return dtypes.float64
+
+
+@public()
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
+    """Whether all pairs are close."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+@public(out=True)
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each element is among the test elements."""
+    if not isinstance(elements, Tensor):
+        elements = PUBLIC["tensor"](elements, device=test_elements.device)
+    if not isinstance(test_elements, Tensor):
+        test_elements = PUBLIC["tensor"](test_elements, device=elements.device)
+    found = eq(elements.unsqueeze(-1), test_elements.reshape(-1)).any(-1)
+    return ~found if invert else found
+
+
+for _name in ("logical_and", "logical_or", "logical_xor"):
+    _ = _name

@@ -1,0 +1,352 @@
+"""Copies: clone, contiguous, `to` in all its forms, copy_, fill_."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.autograd.graph import check_inplace
+from tritorch.core import arrays, dtype as dtypes, layout as layouts
+from tritorch.core.device import device as Device
+from tritorch.core.dtype import dtype
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import broadcast_shapes, convert_number, require_tensor
+from tritorch.ops.declare import PUBLIC, Array, Operator, in_place, ndarray, public
+
+# ---- copies ---------------------------------------------------------------------------------------
+
+
+def _in_format(array: Any, format: Any) -> Any:
+    if format is layouts.preserve_format:
+        strides = arrays.strides_of(array)
+        if layouts.dense_strides_like(array.shape, strides) == layouts.contiguous_strides(array.shape):
+            return arrays.contiguous_copy(array)
+        return arrays.copy(array)
+    if format is layouts.contiguous_format:
+        return arrays.contiguous_copy(array)
+    strides = layouts.format_strides(array.shape, format)
+    out = arrays.empty_strided(
+        array.shape, strides, arrays.dtype_of(array), arrays.device_of(array)
+    )
+    if type(out) is ndarray:
+        out[...] = array
+    else:
+        out.copy_(array)
+    return out
+
+
+_clone = Operator("clone", "x", "format", cpu=_in_format, gpu=_in_format, grad=lambda g: g)
+
+
+@public()
+def clone(input: Tensor, *, memory_format: Any = layouts.preserve_format) -> Tensor:
+    """A copy; by default dense in the same order of dims."""
+    return _clone.call((input,), (memory_format,))
+
+
+def contiguous(self: Tensor, memory_format: Any = layouts.contiguous_format) -> Tensor:
+    """The tensor itself if it is dense in the format's order, else a copy that is."""
+    if memory_format is layouts.preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    if self.is_contiguous(memory_format):
+        return self
+    return clone(self, memory_format=memory_format)
+
+
+Tensor.contiguous = contiguous  # type: ignore[attr-defined]
+
+
+def _convert(x: Any, kind: dtype, device: Any, non_blocking: bool, old: Any) -> Any:
+    out = x
+    if device is not None:
+        # The narrower of both dtypes travels.
+        if arrays.dtype_of(x).itemsize > kind.itemsize:
+            out = arrays.cast(out, kind)
+        out = arrays.move(out, device, non_blocking)
+    out = arrays.cast(out, kind)
+    return arrays.copy(out) if out is x else out
+
+
+_to_copy = Operator("to_copy", "x", "kind device non_blocking old", cpu=_convert, gpu=_convert,
+                    grad=lambda g, old: g.to(device=old[1], dtype=old[0]))  # fmt: skip
+
+
+def _resolve_device(device: Any) -> Device:
+    where = device if type(device) is Device else Device(device)
+    if where.type == "cuda" and where.index is None:
+        return arrays.cuda_device(_C.current_device())
+    return where
+
+
+def convert(
+    x: Tensor, kind: dtype | None, device: Any, non_blocking: bool, copy: bool, format: Any
+) -> Tensor:
+    """x with another dtype, device or memory format; x itself when nothing changes."""
+    own, here = x.dtype, x.device
+    kind = own if kind is None else kind
+    where = here if device is None else _resolve_device(device)
+    same_format = format is None or format is layouts.preserve_format or x.is_contiguous(format)
+    if kind is own and where == here and same_format and not copy:
+        return x
+    if kind is own and where == here:
+        return clone(x, memory_format=format or layouts.preserve_format)
+    out = _to_copy.call((x,), (kind, None if where == here else where, non_blocking, (own, here)))
+    if not (kind.is_floating_point or kind.is_complex):
+        out._raw_node = None
+    if format is not None and format is not layouts.preserve_format:
+        out = contiguous(out, format)
+    return out
+
+
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """to(dtype), to(device, dtype), to(other); with non_blocking, copy, memory_format."""
+    kind = kwargs.pop("dtype", None)
+    device = kwargs.pop("device", None)
+    other = kwargs.pop("other", None)
+    non_blocking = kwargs.pop("non_blocking", False)
+    copy = kwargs.pop("copy", False)
+    format = kwargs.pop("memory_format", None)
+    if kwargs:
+        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    rest = list(args)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+    elif rest and (rest[0] is None or isinstance(rest[0], (str, Device)) or type(rest[0]) is int):
+        device = rest.pop(0)
+        if rest and (rest[0] is None or isinstance(rest[0], dtype)):
+            kind = rest.pop(0)
+    elif rest and isinstance(rest[0], dtype):
+        kind = rest.pop(0)
+    elif rest:
+        raise TypeError(
+            f"to() received an invalid combination of arguments - got "
+            f"({', '.join(type(arg).__name__ for arg in args)})"
+        )
+    if rest:
+        non_blocking = rest.pop(0)
+    if rest:
+        copy = rest.pop(0)
+    if other is not None:
+        kind, device = other.dtype, other.device
+    return convert(self, kind, device, non_blocking, copy, format)
+
+
+Tensor.to = to  # type: ignore[attr-defined]
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """With the dtype and device of another tensor."""
+    return convert(self, other.dtype, other.device, False, False, None)
+
+
+Tensor.type_as = type_as  # type: ignore[attr-defined]
+
+
+def _caster(kind: dtype) -> Any:
+    def method(self: Tensor, memory_format: Any = None) -> Tensor:
+        return convert(self, kind, None, False, False, memory_format)
+
+    method.__doc__ = f"As {kind}."
+    return method
+
+
+for _name, _kind in (
+    ("bool", dtypes.bool_), ("byte", dtypes.uint8), ("char", dtypes.int8), ("short", dtypes.int16),
+    ("int", dtypes.int32), ("long", dtypes.int64), ("half", dtypes.float16),
+    ("bfloat16", dtypes.bfloat16), ("float", dtypes.float32), ("double", dtypes.float64),
+    ("cfloat", dtypes.complex64), ("cdouble", dtypes.complex128),
+):  # fmt: skip
+    setattr(Tensor, _name, _caster(_kind))
+
+
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """In host memory."""
+    return convert(self, None, arrays.CPU, False, False, memory_format)
+
+
+def cuda(
+    self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+) -> Tensor:
+    """On a GPU, by default the current one."""
+    if device is None:
+        device = Device("cuda")
+    elif type(device) is int:
+        device = Device("cuda", device)
+    where = _resolve_device(device)
+    if where.type != "cuda":
+        raise RuntimeError(f"Invalid device, must be cuda device: {where}")
+    return convert(self, None, where, non_blocking, False, memory_format)
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """A copy in page-locked memory (itself if it is there)."""
+    if self.is_cuda:
+        raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
+    if self.is_pinned():
+        return self
+    from tritorch.cuda._arrays import empty_pinned
+
+    array = empty_pinned(tuple(self.shape), self.dtype)
+    array[...] = self._array
+    return _C.wrap(array)
+
+
+Tensor.cpu = cpu  # type: ignore[attr-defined]
+Tensor.cuda = cuda  # type: ignore[attr-defined]
+Tensor.pin_memory = pin_memory  # type: ignore[attr-defined]
+
+# ---- writing --------------------------------------------------------------------------------------
+
+_copy = Operator("copy", "self src", cpu=None, gpu=None, grad=(None, lambda g: g), kind="in_place",
+                 node="Copy")  # fmt: skip
+
+
+def write_array(target: Any, value: Any, non_blocking: bool = False) -> None:
+    """target[...] = value: any dtypes, any devices, broadcasting."""
+    if type(target) is ndarray:
+        if type(value) is not ndarray:
+            value = value.numpy()
+        if target.dtype is not value.dtype:
+            value = arrays.cast(value, arrays.dtype_of(target))
+        np.copyto(target, value)
+    else:
+        if type(value) is ndarray and value.dtype != target.dtype.numpy:
+            value = arrays.cast(value, target.dtype)
+        target.copy_(value, non_blocking)
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Writes another tensor's elements, broadcasting and converting."""
+    require_tensor(src, "copy_", "other", 1)
+    if broadcast_shapes(self.shape, src.shape) != tuple(self.shape):
+        raise RuntimeError(
+            f"output with shape {list(self.shape)} doesn't match the broadcast shape "
+            f"{list(broadcast_shapes(self.shape, src.shape))}"
+        )
+    write = lambda: write_array(self._array, src._array, non_blocking)
+    return in_place(_copy, self, (), (self, src), write)
+
+
+Tensor.copy_ = copy_  # type: ignore[attr-defined]
+
+_fill = Operator("fill", "self value", kind="in_place", grad=(None, lambda g: g.sum()))
+
+
+@public(method=False)
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Sets every element to a number."""
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} "
+                f"dimensions."
+            )
+        number = value.item()
+    else:
+        number = convert_number(value, self.dtype)
+
+    def write() -> None:
+        array = self._array
+        number_ = arrays.cast_number(number, self.dtype)
+        array.fill(number_) if type(array) is ndarray else array.fill_(number_)
+
+    return in_place(_fill, self, (), (self, value), write)
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Sets every element to 0."""
+    return fill_(self, 0)
+
+
+Tensor.fill_ = fill_  # type: ignore[attr-defined]
+Tensor.zero_ = zero_  # type: ignore[attr-defined]
+PUBLIC["zero_"] = zero_
+
+
+@public(method=False)
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor of the same shape and dtype, of one number."""
+    return fill_(clone(input), value)
+
+
+def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
+    """Another shape; the memory grows when it must, and keeps its elements."""
+    from tritorch.ops.checks import sizes
+
+    shape = sizes(size)
+    if self._requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    array = self._array
+    if tuple(array.shape) == shape:
+        return self
+    count = int(np.prod(shape, dtype=np.int64))
+    storage = self.untyped_storage()
+    needed = (self.storage_offset() + count) * self.itemsize
+    if needed > storage.nbytes():
+        grown = arrays.empty((self.storage_offset() + count,), self.dtype, self.device)
+        have = storage.nbytes() // self.itemsize
+        if have:
+            write_array(grown[:have], storage._elements(self.dtype))
+        root = grown
+        new = root[self.storage_offset() :]
+        shared = _C.wrap(root)._shared
+        shared.version = self._version
+        self._shared = shared
+        self._a = new.reshape(shape)
+    else:
+        strides = layouts.contiguous_strides(shape)
+        root = storage._elements(self.dtype)
+        from tritorch.ops.shape import strided
+
+        self._a = strided(root, shape, strides, self.storage_offset()) if count else arrays.empty(
+            shape, self.dtype, self.device
+        )
+    return self
+
+
+def resize_as_(self: Tensor, template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """resize_ to another tensor's shape."""
+    return resize_(self, template.shape)
+
+
+Tensor.resize_ = resize_  # type: ignore[attr-defined]
+Tensor.resize_as_ = resize_as_  # type: ignore[attr-defined]
+PUBLIC["resize_as_"] = resize_as_
+
+
+def set_data(self: Tensor, value: Tensor) -> None:
+    """`self.data = value`: other memory, same place in the graph."""
+    require_tensor(value, "data", "data", 1)
+    self._a = value._array
+    self._shared = value._shared
+
+
+Tensor.data = property(lambda self: _C.alias(self), set_data)  # type: ignore[attr-defined]
+
+
+def set_(
+    self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
+) -> Tensor:
+    """Makes this tensor a view of another tensor's or storage's memory."""
+    check_inplace(self)
+    if source is None:
+        self._a = arrays.empty((0,), self.dtype, self.device)
+        self._shared = _C.wrap(self._a)._shared
+        return self
+    if isinstance(source, Tensor):
+        view = source if size is None else source.as_strided(size, stride, storage_offset)
+    else:
+        storage = getattr(source, "_untyped_storage", source)
+        if size is None:
+            size, stride = (storage.nbytes() // self.itemsize,), (1,)
+        if stride is None:
+            stride = layouts.contiguous_strides(size)
+        view = storage._view(self.dtype, tuple(size), tuple(stride), storage_offset)
+    self._a, self._shared = view._array, view._shared
+    return self
+
+
+Tensor.set_ = set_  # type: ignore[attr-defined]
+_ = Array

@@ -1,0 +1,392 @@
+"""How an operator is declared: one record, from which everything else is derived.
+
+    exp = unary("exp", np.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj())
+
+A record (`Operator`) names the backends and the gradients.  Kinds (`ops/kinds.py`) derive from it the
+function, the method, the in-place and `out=` forms; structured operators are a checked function
+around `record.call(tensors, params)`.
+
+# Note [Gradients name what they need]
+A gradient is a function whose *argument names* say what it needs: `g` (the output's gradient), `out`
+(the output), the operator's inputs and params by their declared names.  What no wanted gradient names
+is not saved.  It uses public operators only, so it differentiates again.
+
+    grad=(lambda g, b: g * b.conj(), lambda g, a: g * a.conj())        one for each input
+    joint=lambda g, x, weight, needs: (dx, dweight)                    or one for all of them
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.autograd.graph import Node, check_inplace, rewrite_history
+from tritorch.core import arrays
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import require_castable
+
+ndarray = np.ndarray
+Array = _C.Array
+OPERATORS: dict[str, Operator] = {}  # every record, by name
+PUBLIC: dict[str, Callable[..., Any]] = {}  # tritorch.<name>
+
+
+class Operator(_C.OperatorBase):
+    """One operator: its backends, its gradients, and how calls are recorded."""
+
+    def __init__(
+        self,
+        name: str,
+        inputs: str,
+        params: str = "",
+        *,
+        cpu: Callable[..., Any] | str | None = None,
+        gpu: Callable[..., Any] | str | None = None,
+        grad: Any = None,
+        joint: Callable[..., Any] | None = None,
+        view: bool = False,
+        outputs: int = 1,
+        node: str | None = None,
+        kind: str = "structured",
+        variadic: bool = False,
+    ) -> None:
+        """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
+        "family.function" of tritorch.cpu / tritorch.gpu (one string is enough for both).
+        outputs: for several outputs, a mask of those that gradients flow through.
+        variadic: `inputs` names one list of tensors."""
+        self.name = name
+        self.inputs = tuple(inputs.split())
+        self.params = tuple(params.split())
+        self.kind = kind
+        self.variadic = variadic
+        self.outputs = outputs
+        self.is_view = view
+        self._cpu = cpu
+        self._gpu = gpu if gpu is not None or callable(cpu) else cpu
+        self.gradients = _normalise(grad, len(self.inputs))
+        self.joint = joint
+        differentiable = joint is not None or any(self.gradients) or view
+        title = "".join(part.title() for part in name.strip("_").split("_"))
+        self.backward_name = f"{node or title}Backward0"
+        node_type = type(self.backward_name, (Node,), {"__slots__": ()})
+        saves, saves_out = self._what_is_saved()
+        self._define(node_type, saves, saves_out, differentiable)
+        OPERATORS[name] = self
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}({', '.join(self.inputs + self.params)})>"
+
+    def _what_is_saved(self) -> tuple[tuple[int, ...], int]:
+        functions = [self.joint] * max(len(self.inputs), 1) if self.joint else self.gradients
+        saves, saves_out = [], 0
+        for i, function in enumerate(functions):
+            names = _argument_names(function) if function else ()
+            for name in names:
+                if name not in (*self.inputs, *self.params, "g", "out", "needs"):
+                    raise TypeError(f"{self.name}: a gradient asks for '{name}', which is nothing")
+            if self.variadic:
+                mask = 0xFFFFFFFF if set(names) & set(self.inputs) else 0
+            else:
+                mask = sum(1 << j for j, name in enumerate(self.inputs) if name in names)
+            saves.append(mask)
+            saves_out |= ("out" in names) << i
+        if self.variadic:
+            return (saves[0],) * 16, 0xFFFFFFFF if saves_out else 0
+        return tuple(saves), saves_out
+
+    # ---- forward ------------------------------------------------------------------------------
+
+    def cpu(self, *args: Any) -> Any:
+        """The CPU function; resolved at the first call."""
+        self.cpu = _resolve("tritorch.cpu", self._cpu, self.name)  # type: ignore[method-assign]
+        return self.cpu(*args)
+
+    def gpu(self, *args: Any) -> Any:
+        """The GPU function; resolved at the first call."""
+        self.gpu = _resolve("tritorch.gpu", self._gpu, self.name)  # type: ignore[method-assign]
+        return self.gpu(*args)
+
+    def call(self, tensors: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
+        """Runs on checked and promoted inputs, and records the call."""
+        values = []
+        on_gpu = False
+        for tensor in tensors:
+            if tensor is None:
+                values.append(None)
+                continue
+            try:
+                array = tensor._a
+            except AttributeError:
+                return self._careful(tensors, params)
+            if type(array) is not ndarray:
+                if type(array) is not Array:
+                    return self._careful(tensors, params)
+                on_gpu = True
+            values.append(array)
+        if on_gpu:
+            self._same_device(tensors)
+        backend = self.gpu if on_gpu else self.cpu
+        result = backend(values, *params) if self.variadic else backend(*values, *params)
+        if type(result) is tuple:
+            return self.finish_many(result, self.outputs, params, *tensors)
+        if self.is_view:
+            return self.finish_view(result, params, tensors[0])
+        return self.finish_with(result, params, *tensors)
+
+    def view(self, source: Tensor, params: tuple[Any, ...]) -> Tensor:
+        """Replays a view on another base."""
+        return self.call((source,), params)
+
+    def _same_device(self, tensors: Sequence[Any]) -> None:
+        where = None
+        for tensor in tensors:
+            if tensor is None:
+                continue
+            device = tensor.device
+            if where is not None and device != where:
+                raise RuntimeError(
+                    f"Expected all tensors to be on the same device, but found at least two "
+                    f"devices, {where} and {device}! (when checking arguments of {self.name})"
+                )
+            where = device
+
+    def _careful(self, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
+        """Subclasses, forward-mode duals, vmapped arrays."""
+        from tritorch.ops import careful
+
+        return careful.call(self, tensors, params)
+
+    # ---- backward -----------------------------------------------------------------------------
+
+    def backward(self, node: Any, g: Any) -> Any:
+        """The gradients of a recorded call, one for each input or None; compiled at first use."""
+        self.backward = _compile_backward(self)  # type: ignore[method-assign]
+        return self.backward(node, g)
+
+
+def _normalise(grad: Any, n: int) -> tuple[Any, ...]:
+    if grad is None:
+        return (None,) * n
+    if callable(grad):
+        return (grad,) + (None,) * (n - 1)
+    return tuple(grad) + (None,) * (n - len(grad))
+
+
+def _argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return tuple(inspect.signature(function).parameters)
+    return code.co_varnames[: code.co_argcount]
+
+
+def _resolve(package: str, function: Any, name: str) -> Callable[..., Any]:
+    if function is None:
+        raise NotImplementedError(f"{name} has no implementation in {package}")
+    if callable(function):
+        return function
+    family, _, attribute = function.partition(".")
+    return getattr(importlib.import_module(f"{package}.{family}"), attribute)
+
+
+def _compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
+    """`backward(node, g)` as straight-line Python: fetch what is named, call what is wanted."""
+    functions = [op.joint] if op.joint else [f for f in op.gradients if f]
+    names = {name for function in functions for name in _argument_names(function)}
+    lines = ["def backward(node, g):"]
+    if set(op.inputs) & names:
+        lines.append("    saved = node.unpack()")
+    if set(op.params) & names:
+        lines.append("    params = node.params")
+    if "out" in names:
+        lines.append("    out = fetch_output(node)")
+    lines.append("    edges = node.edges")
+    world: dict[str, Any] = {"fetch_output": _fetch_output, "Tensor": Tensor}
+
+    def argument(name: str) -> str:
+        if name in ("g", "out"):
+            return name
+        if name == "needs":
+            return "[edge is not None for edge in edges]"
+        if name in op.inputs:
+            return "saved" if op.variadic else f"saved[{op.inputs.index(name)}]"
+        return f"params[{op.params.index(name)}]"
+
+    def call(i: int, function: Callable[..., Any]) -> str:
+        world[f"f{i}"] = function
+        return f"f{i}({', '.join(map(argument, _argument_names(function)))})"
+
+    if op.joint:
+        lines.append(f"    return {call(0, op.joint)}")
+    else:
+        parts = [
+            f"{call(i, f)} if edges[{i}] is not None else None" if f else "None"
+            for i, f in enumerate(op.gradients)
+        ]
+        lines.append(f"    return ({', '.join(parts)},)")
+    exec("\n".join(lines), world)
+    return world["backward"]
+
+
+def _fetch_output(node: Any) -> Any:
+    if node.packed:
+        from tritorch.autograd.graph import packed_output
+
+        return packed_output(node)
+    if node.n_outputs and node.out is not None:
+        outs = tuple(None if array is None else _C.wrap(array) for array in node.out)
+        for i, out in enumerate(outs):
+            if out is not None and (node.op.outputs >> i) & 1:
+                out._raw_node, out.output_nr = node, i
+        return outs
+    return node.output()
+
+
+# ---- public names ---------------------------------------------------------------------------------
+
+
+def public(
+    *,
+    method: bool | str = True,
+    inplace: bool = False,
+    out: bool = False,
+    torch: bool = True,
+    aliases: Sequence[str] = (),
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Publishes a function as `tritorch.name`, as a method, in place and with `out=`, as asked."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        name = function.__name__
+        exposed = with_out(function) if out else function
+        for alias in (name, *aliases):
+            if torch:
+                PUBLIC[alias] = exposed
+            if method:
+                setattr(Tensor, method if isinstance(method, str) else alias, function)
+            if inplace:
+                setattr(Tensor, f"{alias}_", in_place_of(function, f"{alias}_"))
+        return exposed
+
+    return decorate
+
+
+def with_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with an `out=` argument."""
+
+    def wrapper(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is None:
+            return function(*args, **kwargs)
+        refuse_grad_with_out(function.__name__, args, kwargs)
+        return write_out(function(*args, **kwargs), out)
+
+    wrapper.__name__ = function.__name__
+    wrapper.__qualname__ = function.__name__
+    wrapper.__doc__ = function.__doc__
+    wrapper.__wrapped__ = function  # type: ignore[attr-defined]
+    return wrapper
+
+
+def refuse_grad_with_out(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """out= and gradients exclude each other."""
+    if _C.is_grad_enabled() and any(
+        isinstance(value, Tensor) and value._requires_grad for value in (*args, *kwargs.values())
+    ):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, "
+            f"but one of the arguments requires grad."
+        )
+
+
+def write_out(result: Any, out: Any) -> Any:
+    """Writes results into given tensors, resizing them as PyTorch does."""
+    if isinstance(result, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise TypeError(f"expected a tuple of {len(result)} tensors as out")
+        for value, target in zip(result, out):
+            write_out(value, target)
+        return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+    if out.device != result.device:
+        raise RuntimeError(
+            f"Expected out tensor to be on {result.device}, but got {out.device} instead"
+        )
+    require_castable(result.dtype, out.dtype)
+    resize_output(out, result.shape)
+    before = _C.set_grad_enabled(False)
+    try:
+        out.copy_(result)
+    finally:
+        _C.set_grad_enabled(before)
+    return out
+
+
+def resize_output(out: Tensor, shape: Sequence[int]) -> None:
+    """Gives an output another shape; warns when it had elements."""
+    if tuple(out._array.shape) == tuple(shape):
+        return
+    if out.numel():
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape "
+            f"{list(out.shape)}, which does not match the required output shape {list(shape)}. "
+            f"This behavior is deprecated, and in a future PyTorch release outputs will not be "
+            f"resized unless they have zero elements. You can explicitly reuse an out tensor t by "
+            f"resizing it, inplace, to zero elements with t.resize_(0).",
+            stacklevel=4,
+        )
+    out.resize_(shape)
+
+
+def in_place_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`x.f_(...)` from `f(x, ...)`: computes, then copies into x."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_inplace(self)
+        result = function(self, *args, **kwargs)
+        require_castable(result.dtype, self.dtype)
+        if result._array.shape != self._array.shape:
+            raise RuntimeError(
+                f"output with shape {list(self.shape)} doesn't match the broadcast shape "
+                f"{list(result.shape)}"
+            )
+        return self.copy_(result)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"In-place version of {function.__name__}."
+    return method
+
+
+def in_place(
+    op: Operator, self: Tensor, params: tuple[Any, ...], inputs: Sequence[Any], write: Any
+) -> Tensor:
+    """Runs `write()` on self's memory and makes the call self's history.
+
+    inputs: the record's inputs, self first.
+    """
+    check_inplace(self)
+    first = inputs[0]
+    if op.wants(*inputs) and _saves_self(op, inputs):
+        # The gradient needs self as it was.
+        first = _C.wrap(arrays.copy(self._array))
+        first._raw_node, first.output_nr, first._leaf = self._node, self.output_nr, self._leaf
+    write()
+    _C.bump_version(self)
+    rewrite_history(self, op.record(self, params, first, *inputs[1:]))
+    return self
+
+
+def _saves_self(op: Operator, inputs: Sequence[Any]) -> bool:
+    if op.joint:
+        return op.inputs[0] in _argument_names(op.joint)
+    return any(
+        function is not None
+        and op.inputs[0] in _argument_names(function)
+        and isinstance(tensor, Tensor)
+        and tensor._requires_grad
+        for function, tensor in zip(op.gradients, inputs)
+    )

@@ -1,0 +1,785 @@
+"""Factories: tensors from data, constants, ranges; the `new_*` and `*_like` forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.core import arrays, defaults, dtype as dtypes, layout as layouts
+from tritorch.core.device import device as Device
+from tritorch.core.dtype import bool_, dtype, float32, float64, from_numpy_dtype, int64
+from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
+from tritorch.core.size import Size
+from tritorch.core.tensor import Tensor, from_numpy
+from tritorch.ops.checks import convert_number, sizes, wrap_dim
+from tritorch.ops.declare import PUBLIC, Operator, public, write_out
+
+PUBLIC["from_numpy"] = from_numpy
+
+# ---- where and what -------------------------------------------------------------------------------
+
+
+def place(device: Any) -> Device:
+    """The device that an argument names; the default one for None."""
+    where = defaults.device() if device is None else device
+    if type(where) is not Device:
+        where = Device(where)
+    if where.type == "cuda" and where.index is None:
+        return arrays.cuda_device(_C.current_device())
+    return where
+
+
+def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    for size in shape:
+        if size < 0:
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {size}: {list(shape)}"
+            )
+    return tuple(shape)
+
+
+def _finish(
+    array: Any, requires_grad: bool, out: Any = None, pin_memory: bool = False
+) -> Tensor:
+    tensor = _C.wrap(array)
+    if pin_memory:
+        tensor = tensor.pin_memory()
+    if out is not None:
+        return write_out(tensor, out)
+    if requires_grad:
+        tensor.requires_grad_(True)
+    return tensor
+
+
+def _make(
+    shape: Sequence[int],
+    value: Any,
+    kind: dtype | None,
+    device: Any,
+    requires_grad: bool,
+    out: Any,
+    layout: Any = None,
+    pin_memory: bool = False,
+    format: Any = None,
+) -> Tensor:
+    shape = _check_shape(shape)
+    if kind is None:
+        kind = out.dtype if out is not None else defaults.dtype()
+    where = place(out.device if out is not None and device is None else device)
+    if format is not None and format not in (layouts.contiguous_format, layouts.preserve_format):
+        array = arrays.empty_strided(shape, layouts.format_strides(shape, format), kind, where)
+        if value is not None:
+            array.fill(value) if type(array) is np.ndarray else array.fill_(value)
+    elif value is None:
+        array = arrays.empty(shape, kind, where)
+    elif value == 0 and value is not False:
+        array = arrays.zeros(shape, kind, where)
+    else:
+        array = arrays.full(shape, value, kind, where)
+    return _finish(array, requires_grad, out, pin_memory)
+
+
+def _constant(name: str, value: Any) -> Any:
+    def function(
+        *size: Any,
+        out: Tensor | None = None,
+        dtype: dtype | None = None,
+        layout: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        pin_memory: bool = False,
+        memory_format: Any = None,
+        **named: Any,
+    ) -> Tensor:
+        shape = sizes((named["size"],) if "size" in named else size)
+        return _make(
+            shape, value, dtype, device, requires_grad, out, layout, pin_memory, memory_format
+        )
+
+    function.__name__ = name
+    function.__doc__ = f"A tensor of the given size ({name})."
+    PUBLIC[name] = function
+    return function
+
+
+empty = _constant("empty", None)
+zeros = _constant("zeros", 0)
+ones = _constant("ones", 1)
+
+
+@public(method=False)
+def full(
+    size: Sequence[int],
+    fill_value: Any,
+    *,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of one number."""
+    if isinstance(fill_value, Tensor):
+        fill_value = fill_value.item()
+    kind = dtype
+    if kind is None and out is None:
+        kind = number_dtype(fill_value)
+    shape = sizes((size,))
+    if kind is not None:
+        fill_value = convert_number(fill_value, kind)
+    return _make(shape, fill_value, kind, device, requires_grad, out, layout, pin_memory)
+
+
+def _like(name: str, make: Any, with_value: bool = False) -> None:
+    def function(
+        input: Tensor,
+        *value: Any,
+        dtype: dtype | None = None,
+        layout: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        pin_memory: bool = False,
+        memory_format: Any = layouts.preserve_format,
+        **named: Any,
+    ) -> Tensor:
+        if with_value:
+            number = named["fill_value"] if "fill_value" in named else value[0]
+            number = number.item() if isinstance(number, Tensor) else number
+        else:
+            number = make
+        kind = input.dtype if dtype is None else dtype
+        if with_value:
+            number = convert_number(number, kind)
+        where = input.device if device is None else place(device)
+        shape = tuple(input.shape)
+        if memory_format is layouts.preserve_format:
+            strides = layouts.dense_strides_like(shape, input.stride())
+        else:
+            strides = layouts.format_strides(shape, memory_format)
+        if strides == layouts.contiguous_strides(shape):
+            return _make(shape, number, kind, where, requires_grad, None, None, pin_memory)
+        array = arrays.empty_strided(shape, strides, kind, where)
+        if number is not None:
+            number = arrays.cast_number(number, kind)
+            array.fill(number) if type(array) is np.ndarray else array.fill_(number)
+        return _finish(array, requires_grad, None, pin_memory)
+
+    function.__name__ = name
+    function.__doc__ = f"{name[:-5]}, of another tensor's shape, dtype and device."
+    PUBLIC[name] = function
+
+
+_like("empty_like", None)
+_like("zeros_like", 0)
+_like("ones_like", 1)
+_like("full_like", None, with_value=True)
+
+
+def _new(name: str, value: Any) -> None:
+    def method(
+        self: Tensor,
+        *size: Any,
+        dtype: dtype | None = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        layout: Any = None,
+        pin_memory: bool = False,
+        **named: Any,
+    ) -> Tensor:
+        shape = sizes((named["size"],) if "size" in named else size)
+        kind = self.dtype if dtype is None else dtype
+        where = self.device if device is None else device
+        return _make(shape, value, kind, where, requires_grad, None, layout, pin_memory)
+
+    method.__name__ = name
+    method.__doc__ = f"{name[4:]}, of this tensor's dtype and device."
+    setattr(Tensor, name, method)
+
+
+_new("new_empty", None)
+_new("new_zeros", 0)
+_new("new_ones", 1)
+
+
+def new_full(
+    self: Tensor,
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """full, of this tensor's dtype and device."""
+    kind = self.dtype if dtype is None else dtype
+    where = self.device if device is None else device
+    return full(
+        size, fill_value, dtype=kind, device=where, requires_grad=requires_grad,
+        pin_memory=pin_memory,
+    )  # fmt: skip
+
+
+def new_tensor(
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """tensor(data), of this tensor's dtype and device."""
+    kind = self.dtype if dtype is None else dtype
+    where = self.device if device is None else device
+    return tensor(data, dtype=kind, device=where, requires_grad=requires_grad)
+
+
+def new_empty_strided(
+    self: Tensor, size: Any, stride: Any, *, dtype: dtype | None = None, device: Any = None,
+    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """empty_strided, of this tensor's dtype and device."""
+    return empty_strided(
+        size, stride, dtype=dtype or self.dtype, device=device or self.device,
+        requires_grad=requires_grad,
+    )  # fmt: skip
+
+
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """The legacy constructor, of this tensor's dtype and device."""
+    return legacy_new(Tensor, self.dtype, args, {"device": device or self.device})
+
+
+for _method in (new_full, new_tensor, new_empty_strided, new):
+    setattr(Tensor, _method.__name__, _method)
+
+
+@public(method=False)
+def empty_strided(
+    size: Any, stride: Any, *, dtype: dtype | None = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """An uninitialised tensor with given strides."""
+    kind = dtype or defaults.dtype()
+    array = arrays.empty_strided(_check_shape(sizes((size,))), tuple(stride), kind, place(device))
+    return _finish(array, requires_grad, None, pin_memory)
+
+
+@public(method=False)
+def empty_permuted(
+    size: Any, physical_layout: Any, *, dtype: dtype | None = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """An uninitialised tensor, dense in a given order of dims."""
+    shape, order = sizes((size,)), tuple(int(dim) for dim in physical_layout)
+    if sorted(wrap_dim(dim, len(shape)) for dim in order) != list(range(len(shape))):
+        raise RuntimeError("Number of dimensions in size does not match the length of the physical_layout"
+                           if len(order) != len(shape) else "Duplicate dim not allowed")
+    strides, step = [0] * len(shape), 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return empty_strided(shape, strides, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+# ---- from data ------------------------------------------------------------------------------------
+
+
+def _has_tensors(data: Any) -> bool:
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return isinstance(data, Tensor)
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, Tensor):
+        return data.detach().cpu().tolist()
+    if isinstance(data, (list, tuple)):
+        return [_plain(item) for item in data]
+    return data
+
+
+def _check_ragged(data: Any, dim: int = 0) -> None:
+    if not isinstance(data, (list, tuple)) or not data:
+        return
+    is_sequence = isinstance(data[0], (list, tuple, np.ndarray))
+    for item in data:
+        if isinstance(item, (list, tuple, np.ndarray)) != is_sequence:
+            raise TypeError(f"must be real number, not {type(item).__name__}")
+        if is_sequence and len(item) != len(data[0]):
+            raise ValueError(
+                f"expected sequence of length {len(data[0])} at dim {dim + 1} (got {len(item)})"
+            )
+    for item in data:
+        _check_ragged(item, dim + 1)
+
+
+def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
+    """Nested sequences, numbers, ndarrays as a new ndarray of a dtype (inferred for None)."""
+    if isinstance(data, np.ndarray) or isinstance(data, np.generic):
+        array = np.array(data)
+        found = from_numpy_dtype(array.dtype)
+        return arrays.cast(array, kind or found)
+    if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
+        array = np.array(data)
+        return arrays.cast(array, kind or from_numpy_dtype(array.dtype))
+    if _has_tensors(data):
+        first = data
+        while isinstance(first, (list, tuple)):
+            first = first[0]
+        kind = kind or first.dtype
+        data = _plain(data)
+    try:
+        with np.errstate(all="ignore"):
+            array = np.array(data)
+    except (ValueError, OverflowError, TypeError) as error:
+        _check_ragged(data)
+        raise type(error)(str(error)) from None
+    if array.dtype == object:
+        _check_ragged(data)
+        flat = array.reshape(-1)
+        if flat.size and all(isinstance(item, int) for item in flat):
+            raise RuntimeError("Overflow when unpacking long")
+        culprit = next((item for item in flat if not isinstance(item, (int, float, complex))), None)
+        if isinstance(culprit, Tensor):
+            return data_to_array(_plain(data), kind)
+        if culprit is None:
+            array = array.astype(np.float64)
+        else:
+            raise RuntimeError(f"Could not infer dtype of {type(culprit).__name__}")
+    if array.dtype.kind in "USO":
+        item = data
+        while isinstance(item, (list, tuple)):
+            item = item[0]
+        if array.dtype.kind in "US":
+            raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
+        raise RuntimeError(f"Could not infer dtype of {type(item).__name__}")
+    if kind is None:
+        kind = _inferred(data, array)
+    return arrays.cast(array, kind)
+
+
+def _inferred(data: Any, array: np.ndarray[Any, Any]) -> dtype:
+    if array.size == 0 and array.dtype == np.float64:
+        return defaults.dtype()
+    first = data
+    while isinstance(first, (list, tuple)) and first:
+        first = first[0]
+    if isinstance(first, (np.generic, np.ndarray)):
+        return from_numpy_dtype(array.dtype)
+    if array.dtype.kind == "f":
+        return defaults.dtype()
+    if array.dtype.kind == "c":
+        return defaults.dtype().to_complex()
+    return bool_ if array.dtype.kind == "b" else int64
+
+
+@public(method=False)
+def tensor(
+    data: Any,
+    *,
+    dtype: dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A new tensor of nested sequences, numbers, an ndarray or a tensor."""
+    if isinstance(data, Tensor):
+        defaults.warn_once(
+            "To copy construct from a tensor, it is recommended to use "
+            "sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), "
+            "rather than tritorch.tensor(sourceTensor).", stacklevel=3,
+        )  # fmt: skip
+        out = data.detach().clone()
+        out = out.to(device=data.device if device is None else device, dtype=dtype or data.dtype)
+    else:
+        if dtype is not None and type(data) in (int, float, bool):
+            array = np.asarray(arrays.cast_number(convert_number(data, dtype), dtype), dtype.numpy)
+        else:
+            array = data_to_array(data, dtype)
+        where = place(device)
+        out = _C.wrap(array if where.type == "cpu" else arrays.move(array, where))
+    if pin_memory:
+        out = out.pin_memory()
+    if requires_grad:
+        out.requires_grad_(True)
+    return out
+
+
+@public(method=False)
+def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Tensor:
+    """The data as a tensor, without a copy where that can be."""
+    if isinstance(data, np.ndarray):
+        data = from_numpy(data)
+        if device is None and defaults.device().type != "cpu":
+            device = defaults.device()
+    if isinstance(data, Tensor):
+        return data.to(device=data.device if device is None else device, dtype=dtype or data.dtype)
+    return tensor(data, dtype=dtype, device=device)
+
+
+@public(method=False)
+def asarray(
+    obj: Any, *, dtype: dtype | None = None, device: Any = None, copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """The object as a tensor: shares memory with tensors, ndarrays, DLPack and buffers."""
+    if isinstance(obj, Tensor):
+        out = obj
+    elif isinstance(obj, np.generic):
+        out = tensor(obj)
+    elif isinstance(obj, np.ndarray):
+        out = from_numpy(obj)
+    elif hasattr(obj, "__dlpack__"):
+        out = from_dlpack(obj)
+    elif isinstance(obj, (bytes, bytearray, memoryview)):
+        out = frombuffer(obj, dtype=dtype or defaults.dtype())
+    else:
+        if copy is False:
+            raise ValueError("can't alias an arbitrary sequence")
+        return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
+    changed = out.to(device=out.device if device is None else device, dtype=dtype or out.dtype)
+    if copy is False and changed is not out:
+        raise ValueError("can't alias tensor with another dtype or device")
+    if copy and changed._array is out._array:
+        changed = changed.clone()
+    if out._requires_grad and not requires_grad:
+        changed = changed.detach()
+    if requires_grad and not changed._requires_grad:
+        changed = changed.detach().requires_grad_(True)
+    return changed
+
+
+@public(method=False)
+def frombuffer(
+    buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A tensor on the memory of a Python buffer."""
+    raw = memoryview(buffer)
+    nbytes = raw.nbytes
+    if nbytes == 0 or count == 0:
+        raise ValueError(
+            f"both buffer length ({nbytes}) and count ({count}) must not be 0"
+        )
+    if not 0 <= offset < nbytes:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length "
+            f"({nbytes} bytes) minus 1"
+        )
+    if count < 0:
+        if (nbytes - offset) % dtype.itemsize:
+            raise ValueError(
+                f"buffer length ({nbytes - offset} bytes) after offset ({offset} bytes) must be a "
+                f"multiple of element size ({dtype.itemsize})"
+            )
+        count = (nbytes - offset) // dtype.itemsize
+    if offset + count * dtype.itemsize > nbytes:
+        raise ValueError(
+            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} "
+            f"bytes) must not be greater than actual buffer length ({nbytes} bytes)"
+        )
+    flat = np.frombuffer(raw, np.uint8)
+    array = flat[offset : offset + count * dtype.itemsize].view(dtype.numpy)
+    return _finish(array, requires_grad)
+
+
+@public(method=False)
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor on another library's memory."""
+    if isinstance(ext_tensor, Tensor):
+        return ext_tensor.detach()
+    if hasattr(ext_tensor, "__dlpack_device__"):
+        kind, _ = ext_tensor.__dlpack_device__()
+        if int(kind) == 1:
+            array = np.from_dlpack(ext_tensor)
+            return _C.wrap(array)
+    from tritorch.cuda._arrays import from_dlpack as import_array
+
+    return _C.wrap(import_array(ext_tensor))
+
+
+@public(method=False)
+def scalar_tensor(
+    s: Any, *, dtype: dtype | None = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A 0-d tensor of a number (of the default dtype)."""
+    return full((), s, dtype=dtype or defaults.dtype(), device=device, requires_grad=requires_grad)
+
+
+# ---- ranges ---------------------------------------------------------------------------------------
+
+
+def _on(array: np.ndarray[Any, Any], device: Any, requires_grad: bool, out: Any) -> Tensor:
+    where = place(out.device if out is not None and device is None else device)
+    return _finish(arrays.move(array, where), requires_grad, out)
+
+
+@public(method=False)
+def arange(
+    *args: Any,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    **named: Any,
+) -> Tensor:
+    """Values from start to end (excluded) by step."""
+    bounds = [*args]
+    for name in ("start", "end", "step"):
+        if name in named:
+            if name == "end" and not bounds and "start" not in named:
+                bounds.append(0)
+            bounds.append(named[name])
+    start, end, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    start, end, step = (
+        value.item() if isinstance(value, Tensor) else value for value in (start, end, step)
+    )
+    kind = dtype if dtype is not None else out.dtype if out is not None else None
+    if kind is None:
+        floats = any(isinstance(value, (float, np.floating)) for value in (start, end, step))
+        kind = defaults.dtype() if floats else int64
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError(
+            "upper bound and lower bound inconsistent with step sign"
+        )
+    if category(kind) < 2:
+        start, end, step = int(start), int(end), int(step)
+        count = max(-(-(end - start) // step), 0)
+    else:
+        count = max(math.ceil((end - start) / step), 0)
+    where = place(out.device if out is not None and device is None else device)
+    if where.type == "cuda":
+        from tritorch.gpu import shaping
+
+        return _finish(shaping.arange(start, step, count, kind, where.index), requires_grad, out)
+    if category(kind) < 2:
+        array = np.arange(start, start + count * step, step, np.int64)[:count]
+    else:
+        array = start + np.arange(count, dtype=np.float64) * step
+    return _on(arrays.cast(array, kind), device, requires_grad, out)
+
+
+@public(method=False)
+def range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Tensor:
+    """Values from start to end (included) by step (deprecated)."""
+    if end is None:
+        start, end = 0, start
+    options.setdefault("dtype", defaults.dtype())
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    count = math.floor((end - start) / step) + 1
+    return arange(0, count, **{**options, "dtype": options["dtype"]}) * step + start
+
+
+def _check_steps(name: str, start: Any, end: Any, steps: Any, kind: dtype | None) -> None:
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    for value, what in ((start, "start"), (end, "end")):
+        if isinstance(value, Tensor) and value.ndim:
+            raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors")
+    _ = what
+
+
+def _linear_kind(start: Any, end: Any, kind: dtype | None) -> dtype:
+    if kind is not None:
+        return kind
+    if isinstance(start, complex) or isinstance(end, complex):
+        return defaults.dtype().to_complex()
+    return defaults.dtype()
+
+
+@public(method=False)
+def linspace(
+    start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: dtype | None = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """`steps` values from start to end, evenly spaced."""
+    _check_steps("linspace", start, end, steps, dtype)
+    if device is None and out is None:
+        device = next((v.device for v in (start, end) if isinstance(v, Tensor)), None)
+    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
+    if category(kind) < 3 and (isinstance(start, complex) or isinstance(end, complex)):
+        raise RuntimeError(
+            f"torch.linspace(): inferred dtype {defaults.dtype().to_complex()} can't be safely cast "
+            f"to passed dtype {kind}"
+        )
+    return _on(_line(start, end, int(steps), kind), device, requires_grad, out)
+
+
+def _line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, Any]:
+    wide = np.complex128 if kind.is_complex else np.float64
+    if steps == 1:
+        return arrays.cast(np.array([start], wide), kind)
+    if steps == 0:
+        return np.empty(0, kind.numpy)
+    if category(kind) < 2:
+        start, end = int(start), int(end)
+    step = (end - start) / (steps - 1)
+    i = np.arange(steps)
+    # From both ends, so that both are exact.
+    array = np.where(i < steps // 2, start + i * step, end - (steps - 1 - i) * step)
+    return arrays.cast(array.astype(wide), kind)
+
+
+@public(method=False)
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None,
+    dtype: dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """`steps` values from base^start to base^end, evenly spaced in the exponent."""
+    _check_steps("logspace", start, end, steps, dtype)
+    if device is None and out is None:
+        device = next((v.device for v in (start, end) if isinstance(v, Tensor)), None)
+    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
+    wide = dtypes.complex128 if kind.is_complex else float64
+    with np.errstate(all="ignore"):
+        values = np.power(complex(base) if kind.is_complex else float(base), _line(start, end, int(steps), wide))
+    return _on(arrays.cast(values, kind), device, requires_grad, out)
+
+
+@public(method=False)
+def eye(
+    n: int, m: int | None = None, *, out: Tensor | None = None, dtype: dtype | None = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """The identity matrix."""
+    m = n if m is None else m
+    for value, name in ((n, "n"), (m, "m")):
+        if value < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
+    kind = dtype or (out.dtype if out is not None else defaults.dtype())
+    return _on(np.eye(n, m, dtype=kind.numpy), device, requires_grad, out)
+
+
+def _tri_indices(name: str, rows: Any) -> None:
+    def function(
+        row: int, col: int, offset: int = 0, *, dtype: dtype = int64, device: Any = "cpu",
+        layout: Any = None, pin_memory: bool = False,
+    ) -> Tensor:  # fmt: skip
+        return _on(arrays.cast(np.stack(rows(row, offset, col)), dtype), device, False, None)
+
+    function.__name__ = name
+    function.__doc__ = "The row and column indices of a triangle, as a 2 x n tensor."
+    PUBLIC[name] = function
+
+
+_tri_indices("tril_indices", lambda n, k, m: np.tril_indices(n, k, m))
+_tri_indices("triu_indices", lambda n, k, m: np.triu_indices(n, k, m))
+
+# ---- complex --------------------------------------------------------------------------------------
+
+
+def _complex_array(real: Any, imag: Any) -> Any:
+    from tritorch.ops.shape import pairs
+
+    kind = arrays.dtype_of(real).to_complex()
+    out = arrays.empty(real.shape, kind, arrays.device_of(real))
+    if type(out) is np.ndarray:
+        out.real, out.imag = real, imag
+        return out
+    both = pairs(out)
+    both[..., 0].copy_(real)
+    both[..., 1].copy_(imag)
+    return out
+
+
+_complex = Operator("complex", "real imag", cpu=_complex_array, gpu=_complex_array,
+                    grad=(lambda g: g.real, lambda g: g.imag))  # fmt: skip
+
+
+def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Complex numbers from their parts."""
+    from tritorch.ops.shape import broadcast_tensors
+
+    for part in (real, imag):
+        if part.dtype.name not in ("float32", "float64", "float16"):
+            raise RuntimeError(
+                f"Expected both inputs to be Half, Float or Double tensors but got "
+                f"{scalar_name(real.dtype)} and {scalar_name(imag.dtype)}"
+            )
+    if real.dtype is not imag.dtype:
+        raise RuntimeError(
+            f"Expected object of scalar type {scalar_name(real.dtype)} but got scalar type "
+            f"{scalar_name(imag.dtype)} for second argument"
+        )
+    result = _complex.call(broadcast_tensors(real, imag), ())
+    if out is not None and out.dtype is not result.dtype:
+        raise RuntimeError(
+            f"Expected object of scalar type {scalar_name(result.dtype)} but got scalar type "
+            f"{scalar_name(out.dtype)} for argument 'out'"
+        )
+    return result if out is None else write_out(result, out)
+
+
+PUBLIC["complex"] = complex
+
+
+@public(method=False, out=True)
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """Complex numbers from modulus and angle."""
+    if abs.dtype is not angle.dtype or abs.dtype not in (float32, float64):
+        raise RuntimeError(
+            f"Expected both inputs to be Half, Float or Double tensors of one type but got "
+            f"{scalar_name(abs.dtype)} and {scalar_name(angle.dtype)}"
+        )
+    return complex(abs * angle.cos(), abs * angle.sin())
+
+
+# ---- promotion as functions -----------------------------------------------------------------------
+
+
+def _public_result_type(tensor1: Any, tensor2: Any) -> dtype:
+    """The dtype of an arithmetic operation on two tensors or numbers."""
+    return result_type(tensor1, tensor2)
+
+
+PUBLIC["result_type"] = _public_result_type
+
+
+# ---- legacy constructors --------------------------------------------------------------------------
+
+
+def legacy_new(cls: Any, kind: dtype, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`Tensor(2, 3)`, `FloatTensor([1, 2])`, `Tensor(other)`."""
+    device = place(kwargs.get("device", "cpu"))
+    kind = defaults.dtype() if cls is Tensor and kind is float32 else kind
+    if "data" in kwargs:
+        args = (kwargs["data"],)
+    if not args:
+        array = arrays.empty((0,), kind, device)
+    elif len(args) == 1 and isinstance(args[0], Tensor):
+        if args[0].dtype is not kind and cls is Tensor:
+            raise TypeError(
+                f"expected {scalar_name(kind)} (got {scalar_name(args[0].dtype)})"
+            )
+        base = args[0]
+        out = _C.TensorBase.__new__(cls)
+        out._a, out._shared = base._array, base._shared
+        return out
+    elif len(args) == 1 and isinstance(args[0], Size):
+        array = arrays.empty(tuple(args[0]), kind, device)
+    elif all(hasattr(arg, "__index__") and not isinstance(arg, np.ndarray) for arg in args):
+        array = arrays.empty(_check_shape(sizes(args)), kind, device)
+    else:
+        array = arrays.move(data_to_array(args[0], kind), device)
+    out = _C.TensorBase.__new__(cls)
+    out._a = array
+    return out

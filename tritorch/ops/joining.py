@@ -1,0 +1,277 @@
+"""Joining tensors, and reordering elements: cat, stack, flip, roll, triangles."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from tritorch.core.promotion import result_type
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import wrap_dim, wrap_dims
+from tritorch.ops.declare import PUBLIC, Operator, public
+from tritorch.ops.shape import expand, narrow, reshape, transpose, unsqueeze
+
+_cat = Operator("cat", "tensors", "dim sizes", variadic=True,
+                cpu=lambda values, dim, sizes: _backend("cpu").cat(values, dim),
+                gpu=lambda values, dim, sizes: _backend("gpu").cat(values, dim),
+                joint=lambda g, dim, sizes, needs: _cat_grad(g, dim, sizes, needs))  # fmt: skip
+
+
+def _backend(which: str) -> Any:
+    import importlib
+
+    return importlib.import_module(f"tritorch.{which}.shaping")
+
+
+def _cat_grad(g: Tensor, dim: int, sizes: Sequence[int], needs: Sequence[bool]) -> tuple[Any, ...]:
+    starts = itertools.accumulate(sizes, initial=0)
+    return tuple(
+        narrow(g, dim, start, size) if needed else None
+        for start, size, needed in zip(starts, sizes, needs)
+    )
+
+
+def _check_list(name: str, tensors: Any) -> list[Tensor]:
+    if isinstance(tensors, Tensor):
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor"
+        )
+    items = list(tensors)
+    if not items:
+        raise RuntimeError(
+            "torch.cat(): expected a non-empty list of Tensors"
+            if name == "cat"
+            else f"{name} expects a non-empty TensorList"
+        )
+    for i, item in enumerate(items):
+        if not isinstance(item, Tensor):
+            raise TypeError(
+                f"expected Tensor as element {i} in argument 0, but got {type(item).__name__}"
+            )
+    return items
+
+
+@public(method=False, out=True, aliases=("concat", "concatenate"))
+def cat(tensors: Sequence[Tensor], dim: int = 0, **alias: Any) -> Tensor:
+    """Tensors joined along a dim."""
+    dim = alias.pop("axis", dim)
+    items = _check_list("cat", tensors)
+    for i, item in enumerate(items):
+        if item.ndim == 0:
+            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+    # Empty vectors join anything.
+    kept = [item for item in items if tuple(item._array.shape) != (0,)] or items[:1]
+    kind = result_type(*items)
+    first = kept[0]
+    dim = wrap_dim(dim, first.ndim)
+    shape = tuple(first.shape)
+    for i, item in enumerate(kept):
+        if item.ndim != first.ndim:
+            raise RuntimeError(
+                f"Tensors must have same number of dimensions: got {first.ndim} and {item.ndim}"
+            )
+        for d, (a, b) in enumerate(zip(shape, item.shape)):
+            if d != dim and a != b:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {dim}. Expected size {a} but "
+                    f"got size {b} for tensor number {i} in the list."
+                )
+    kept = [item if item.dtype is kind else item.to(kind) for item in kept]
+    if len(kept) == 1 and len(items) == 1:
+        return kept[0].clone()
+    return _cat.call(tuple(kept), (dim, tuple(item.shape[dim] for item in kept)))
+
+
+@public(method=False, out=True)
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape joined along a new dim."""
+    items = _check_list("stack", tensors)
+    dim = wrap_dim(dim, items[0].ndim + 1)
+    for i, item in enumerate(items):
+        if item.shape != items[0].shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(items[0].shape)} at "
+                f"entry 0 and {list(item.shape)} at entry {i}"
+            )
+    return cat([unsqueeze(item, dim) for item in items], dim)
+
+
+@public(method=False, out=True)
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Joined along dim 1 (0 for vectors)."""
+    items = PUBLIC["atleast_1d"](_check_list("hstack", tensors))
+    return cat(items, 0 if items[0].ndim == 1 else 1)
+
+
+@public(method=False, out=True, aliases=("row_stack",))
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Joined along dim 0, vectors as rows."""
+    return cat(PUBLIC["atleast_2d"](_check_list("vstack", tensors)), 0)
+
+
+@public(method=False, out=True)
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Joined along dim 2."""
+    return cat(PUBLIC["atleast_3d"](_check_list("dstack", tensors)), 2)
+
+
+@public(method=False, out=True)
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Joined along dim 1, vectors as columns."""
+    items = _check_list("column_stack", tensors)
+    return hstack([reshape(item, (item.numel(), 1)) if item.ndim <= 1 else item for item in items])
+
+
+# ---- order ----------------------------------------------------------------------------------------
+
+_flip = Operator("flip", "x", "dims", cpu="shaping.flip", grad=lambda g, dims: g.flip(dims))
+_roll = Operator("roll", "x", "shifts dims", cpu="shaping.roll",
+                 grad=lambda g, shifts, dims: g.roll([-s for s in shifts], dims))  # fmt: skip
+
+
+def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
+    """Some dims reversed."""
+    if named:
+        dims = (named["dims"],)
+    wanted = dims[0] if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else dims
+    wrapped = wrap_dims(list(wanted), input.ndim, empty_is_all=False)
+    if not wrapped or input.ndim == 0:
+        return input.clone()
+    return _flip.call((input,), (wrapped,))
+
+
+PUBLIC["flip"] = flip
+Tensor.flip = flip  # type: ignore[attr-defined]
+
+
+@public()
+def fliplr(input: Tensor) -> Tensor:
+    """Dim 1 reversed."""
+    if input.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip(input, 1)
+
+
+@public()
+def flipud(input: Tensor) -> Tensor:
+    """Dim 0 reversed."""
+    if input.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip(input, 0)
+
+
+@public()
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    """Elements shifted along dims, around the end."""
+    shifts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    dims = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
+    if not shifts:
+        raise RuntimeError("`shifts` required")
+    if not dims:
+        if len(shifts) != 1:
+            raise RuntimeError(
+                f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
+            )
+        if input.ndim == 0:
+            return input.clone()
+        return reshape(roll(reshape(input, -1), shifts, 0), input.shape)
+    if len(shifts) != len(dims):
+        raise RuntimeError(
+            f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
+        )
+    wrapped = tuple(wrap_dim(dim, input.ndim) for dim in dims)
+    if input.numel() == 0 or input.ndim == 0:
+        return input.clone()
+    return _roll.call((input,), (shifts, wrapped))
+
+
+@public()
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """Rotated by 90 degrees in the plane of two dims."""
+    if len(dims) != 2:
+        raise RuntimeError(
+            f"expected total rotation dims == 2, but got dims = {len(dims)}"
+        )
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+    if dims[0] == dims[1] or abs(dims[0] - dims[1]) == input.ndim:
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
+    for dim in dims:
+        if not -input.ndim <= dim < input.ndim:
+            raise RuntimeError(f"Rotation dim0 out of range, dim0 = {dim}")
+    k %= 4
+    if k == 1:
+        return transpose(flip(input, dims[1]), *dims)
+    if k == 2:
+        return flip(input, list(dims))
+    if k == 3:
+        return flip(transpose(input, *dims), dims[1])
+    return input.clone()
+
+
+# ---- triangles ------------------------------------------------------------------------------------
+
+_tril = Operator("tril", "x", "diagonal", cpu="shaping.tril", grad=lambda g, diagonal: g.tril(diagonal))
+_triu = Operator("triu", "x", "diagonal", cpu="shaping.triu", grad=lambda g, diagonal: g.triu(diagonal))
+
+
+def _triangle(name: str, op: Operator) -> Any:
+    def function(input: Tensor, diagonal: int = 0) -> Tensor:
+        if input.ndim < 2:
+            raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+        return op.call((input,), (int(diagonal),))
+
+    function.__name__ = name
+    function.__doc__ = f"The {'lower' if name == 'tril' else 'upper'} triangle, the rest 0."
+    return public(out=True, inplace=True)(function)
+
+
+tril, triu = _triangle("tril", _tril), _triangle("triu", _triu)
+
+# ---- repeating ------------------------------------------------------------------------------------
+
+
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each entry of a dim repeated."""
+    if repeats is None:  # of a vector of counts: the positions
+        counts = input
+        if counts.ndim != 1:
+            raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+        positions = PUBLIC["arange"](counts.shape[0], device=counts.device)
+        return repeat_interleave(positions, counts)
+    if dim is None:
+        input, dim = reshape(input, -1), 0
+    dim = wrap_dim(dim, input.ndim)
+    if isinstance(repeats, Tensor) and repeats.numel() == 1:
+        repeats = int(repeats.item())
+    if isinstance(repeats, int):
+        if repeats < 0:
+            raise RuntimeError("Repeats must be non-negative")
+        shape = tuple(input.shape) or (1,)
+        wide = expand(unsqueeze(reshape(input, shape), dim + 1),
+                      (*shape[: dim + 1], repeats, *shape[dim + 1 :]))  # fmt: skip
+        return reshape(wide.contiguous(), (*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]))
+    counts = repeats if isinstance(repeats, Tensor) else PUBLIC["tensor"](list(repeats))
+    if counts.dtype.name not in ("int32", "int64"):
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    if counts.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    if counts.numel() != (input.shape[dim] if input.ndim else 1):
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{counts.numel()} and input.size({dim}) = {input.shape[dim]}"
+        )
+    ends = counts.cumsum(0)
+    total = output_size if output_size is not None else int(ends[-1].item()) if ends.numel() else 0
+    positions = PUBLIC["arange"](total, device=input.device)
+    which = (positions.unsqueeze(1) >= ends.unsqueeze(0)).sum(1)
+    return input.index_select(dim, which)
+
+
+PUBLIC["repeat_interleave"] = repeat_interleave
+Tensor.repeat_interleave = repeat_interleave  # type: ignore[attr-defined]

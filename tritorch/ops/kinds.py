@@ -1,0 +1,488 @@
+"""The pointwise kinds: unary, binary and ternary operators from one line each.
+
+A kind owns validation, promotion, broadcasting and allocation.  Its function has a fast path, plain
+ndarrays of one dtype that the ufunc handles as PyTorch does, and a general path for all else.
+
+# Note [Dtype rules]
+A rule names how inputs become the dtype that is computed in, and what comes out:
+
+    SAME            what the inputs promote to
+    INT_TO_FLOAT    the same, integers and bools becoming the default float
+    ALWAYS_BOOL     computed in the promoted dtype, gives bool
+    COMPLEX_TO_REAL the promoted dtype; complex gives its parts' dtype
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.autograd.graph import check_inplace
+from tritorch.core import arrays, defaults
+from tritorch.core.arrays import cast_number
+from tritorch.core.dtype import all_dtypes, bool_, dtype, float32
+from tritorch.core.promotion import category, promote_types, result_type
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import broadcast_shapes, not_implemented, require_castable
+from tritorch.ops.declare import (
+    PUBLIC,
+    Array,
+    Operator,
+    in_place,
+    ndarray,
+    refuse_grad_with_out,
+    resize_output,
+)
+
+SAME, INT_TO_FLOAT, ALWAYS_BOOL, COMPLEX_TO_REAL = range(4)
+BIG = 1 << 16  # elements from which blocks and threads pay
+
+_CATEGORY = {"bool": 0, "int": 1, "float": 2, "complex": 3}
+_NARROW = {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}  # compute in float32
+
+
+class Pointwise(Operator):
+    """A pointwise record: also its dtype rule, and which dtypes it does not take."""
+
+    def __init__(
+        self,
+        name: str,
+        inputs: str,
+        cpu: Callable[..., Any],
+        *,
+        rule: int,
+        grad: Any = None,
+        params: str = "",
+        without: str = "",
+        gpu: str | None = None,
+        node: str | None = None,
+        domain: tuple[float, float] = (-3.0, 3.0),
+        direct: bool = True,
+        masks: int = 0,
+    ) -> None:
+        super().__init__(
+            name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node, kind="pointwise"
+        )
+        self.cpu = cpu  # type: ignore[method-assign]
+        self.gpu_name = gpu or name
+        self.rule = rule
+        self.masks = masks  # the first inputs are bools, whatever is computed in
+        self.domain = domain
+        self.without = frozenset(_CATEGORY[word] for word in without.split())
+        self.is_ufunc = isinstance(cpu, np.ufunc)
+        # The dtypes that the ufunc maps to PyTorch's result, all inputs having the same one.
+        self.direct = frozenset(
+            kind.numpy for kind in all_dtypes if direct and self._is_direct(kind)
+        )
+
+    def _is_direct(self, kind: dtype) -> bool:
+        rank = category(kind)
+        if rank in self.without or kind.name in _NARROW:
+            return False
+        return rank >= 2 or self.rule in (SAME, ALWAYS_BOOL, COMPLEX_TO_REAL)
+
+    def compute_dtype(self, common: dtype) -> dtype:
+        """What is computed in, given what the inputs promote to."""
+        if category(common) in self.without:
+            raise not_implemented(self.name, common)
+        if self.rule == INT_TO_FLOAT and category(common) < 2:
+            return defaults.dtype()
+        return common
+
+    def result_dtype(self, compute: dtype) -> dtype:
+        """What comes out."""
+        if self.rule == ALWAYS_BOOL:
+            return bool_
+        return compute.to_real() if self.rule == COMPLEX_TO_REAL else compute
+
+    def compute(self, operands: Sequence[Any], compute: dtype, result: dtype) -> Any:
+        """The result's array; operands are arrays of one device, broadcastable, and numbers."""
+        for operand in operands:
+            if type(operand) is Array:
+                return _gpu_call()(self.gpu_name, tuple(operands), compute, result)
+        kind = float32 if compute.name in _NARROW else compute
+        values = [
+            arrays.cast(operand, kind) if type(operand) is ndarray else cast_number(operand, kind)
+            for operand in operands[self.masks :]
+        ]
+        values[:0] = operands[: self.masks]
+        if not any(type(operand) is ndarray for operand in operands):
+            values = [np.asarray(value, kind.numpy) for value in values]
+        out = self._on_cpu(values, kind)
+        if type(out) is not ndarray:
+            out = np.asarray(out)
+        return arrays.cast(out, result)
+
+    def _on_cpu(self, values: list[Any], kind: dtype) -> Any:
+        if self.is_ufunc and max(getattr(value, "size", 0) for value in values) >= BIG:
+            shape = np.broadcast_shapes(*(getattr(value, "shape", ()) for value in values))
+            out_dtype = self.result_dtype(kind).numpy
+            same = [v for v in values if type(v) is ndarray and v.shape == shape]
+            if all(v.flags.c_contiguous for v in same):
+                from tritorch.cpu import threads
+
+                out = np.empty(shape, out_dtype)
+                threads.elementwise(self.cpu, out, *values)
+                return out
+        return self.cpu(*values)
+
+
+_gpu: Any = None
+
+
+def _gpu_call() -> Any:
+    global _gpu
+    if _gpu is None:
+        from tritorch.gpu import pointwise
+
+        _gpu = pointwise.call
+    return _gpu
+
+
+def _export(name: str, function: Any, *, method: bool = True, public: bool = True) -> None:
+    function.__name__ = function.__qualname__ = name
+    if public:
+        PUBLIC[name] = function
+    if method:
+        setattr(Tensor, name, function)
+
+
+def _write(array: Any, value: Any) -> None:
+    """array[...] = value, with whatever cast that takes."""
+    if type(array) is ndarray:
+        if array.dtype.kind in "iu" and value.dtype.kind == "f":
+            value = value.astype(np.int64)
+        elif array.dtype.kind != "c" and value.dtype.kind == "c":
+            value = value.real
+        np.copyto(array, value, casting="unsafe")
+    else:
+        array.copy_(value)
+
+
+def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
+    """The general path: tensors and numbers, any dtypes, shapes that broadcast."""
+    common = result_type(*inputs[op.masks :])
+    compute = op.compute_dtype(common)
+    result = op.result_dtype(compute)
+    operands, shape, _ = _operands(op, inputs)
+    if operands is None:
+        from tritorch.ops import careful
+
+        return careful.pointwise(op, inputs, out)
+    if out is None:
+        return op.finish(op.compute(operands, compute, result), *inputs)
+    refuse_grad_with_out(op.name, inputs, {})
+    if not isinstance(out, Tensor):
+        raise TypeError(
+            f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}"
+        )
+    require_castable(result, out.dtype)
+    resize_output(out, shape)
+    _write(out._array, op.compute(operands, compute, result))
+    _C.bump_version(out)
+    return out
+
+
+def _operands(op: Pointwise, inputs: Sequence[Any]) -> tuple[Any, tuple[int, ...], Any]:
+    """Arrays (or numbers), the broadcast shape, the device.  No operands: take care."""
+    operands: list[Any] = []
+    shapes: list[tuple[int, ...]] = []
+    on_gpu = None
+    for value in inputs:
+        if isinstance(value, Tensor):
+            try:
+                array = value._a
+            except AttributeError:
+                return None, (), None
+            kind = type(array)
+            if kind is Array:
+                if on_gpu is not None and array.device_index != on_gpu.device_index:
+                    _refuse_devices(inputs)
+                on_gpu = array
+            elif kind is not ndarray:
+                return None, (), None
+            operands.append(array)
+            shapes.append(array.shape)
+        else:
+            operands.append(value)
+    if on_gpu is not None:
+        # A 0-d tensor on the CPU may meet tensors on a GPU, as a number.
+        for i, operand in enumerate(operands):
+            if type(operand) is ndarray:
+                if operand.ndim:
+                    _refuse_devices(inputs)
+                operands[i] = operand.item()
+    return operands, broadcast_shapes(*shapes) if shapes else (), on_gpu
+
+
+def _refuse_devices(inputs: Sequence[Any]) -> None:
+    devices = list(dict.fromkeys(str(t.device) for t in inputs if isinstance(t, Tensor)))
+    raise RuntimeError(
+        f"Expected all tensors to be on the same device, but found at least two devices, "
+        f"{devices[0]} and {devices[1]}!"
+    )
+
+
+def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
+    """The in-place form: the result goes into the first input."""
+    self = inputs[0]
+    check_inplace(self)
+    compute = op.compute_dtype(result_type(*inputs[op.masks :]))
+    result = op.result_dtype(compute)
+    require_castable(result, self.dtype)
+    operands, shape, _ = _operands(op, inputs)
+    if operands is None:
+        from tritorch.ops import careful
+
+        return careful.in_place(op, inputs)
+    array = self._a
+    if shape != tuple(array.shape):
+        raise RuntimeError(
+            f"output with shape {list(array.shape)} doesn't match the broadcast shape "
+            f"{list(shape)}"
+        )
+
+    def write() -> None:
+        if op.is_ufunc and type(array) is ndarray and result.numpy is array.dtype:
+            if array.dtype in op.direct and array.size < BIG and all(
+                type(o) is not ndarray or o.dtype is array.dtype for o in operands
+            ):
+                try:
+                    op.cpu(*operands, out=array)
+                    return
+                except (OverflowError, TypeError):
+                    pass
+        _write(array, op.compute(operands, compute, result))
+
+    return in_place(op, self, (), inputs, write)
+
+
+# ---- unary ----------------------------------------------------------------------------------------
+
+
+def unary(
+    name: str,
+    cpu: Callable[..., Any],
+    *,
+    rule: int = SAME,
+    grad: Any = None,
+    without: str = "",
+    gpu: str | None = None,
+    aliases: Sequence[str] = (),
+    inplace: bool = True,
+    method: bool = True,
+    public: bool = True,
+    node: str | None = None,
+    domain: tuple[float, float] = (-3.0, 3.0),
+    direct: bool = True,
+    doc: str = "",
+) -> Callable[..., Tensor]:
+    """Declares y = f(x): the function, the method, in place and `out=`."""
+    op = Pointwise(
+        name, "x", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
+        domain=domain, direct=direct,
+    )  # fmt: skip
+    finish, fits = op.finish, op.direct
+
+    def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        try:
+            a = input._a
+            if a.dtype in fits and out is None and type(a) is ndarray and a.size < BIG:
+                return finish(cpu(a), input)
+        except AttributeError:
+            if not isinstance(input, Tensor):
+                raise TypeError(
+                    f"{name}(): argument 'input' (position 1) must be Tensor, not "
+                    f"{type(input).__name__}"
+                ) from None
+        return apply(op, (input,), out)
+
+    function.__doc__ = doc or f"{name} of each element."
+    _publish(op, function, aliases, method, public)
+    if inplace:
+
+        def method_in_place(self: Tensor) -> Tensor:
+            return apply_in_place(op, (self,))
+
+        method_in_place.__doc__ = f"In-place version of {name}."
+        for alias in (name, *aliases):
+            _export(f"{alias}_", method_in_place, public=alias in _TORCH_IN_PLACE)
+    return function
+
+
+# torch publishes some in-place forms as functions too.
+_TORCH_IN_PLACE = frozenset(
+    "abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil conj "
+    "cos cosh deg2rad erf erfc exp exp2 expm1 fix floor frac log log10 log1p log2 neg negative "
+    "rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc".split()
+)
+
+
+def _publish(
+    op: Operator, function: Any, aliases: Sequence[str], method: bool, public: bool
+) -> None:
+    function.op = op
+    for alias in (*aliases, op.name):  # the last one names the function
+        _export(alias, function, method=method, public=public)
+
+
+# ---- binary ---------------------------------------------------------------------------------------
+
+
+def binary(
+    name: str,
+    cpu: Callable[..., Any],
+    *,
+    rule: int = SAME,
+    grad: Any = None,
+    without: str = "",
+    gpu: str | None = None,
+    aliases: Sequence[str] = (),
+    inplace: bool = True,
+    method: bool = True,
+    public: bool = True,
+    operator: str | None = None,
+    node: str | None = None,
+    domain: tuple[float, float] = (-3.0, 3.0),
+    direct: bool = True,
+    export: bool = True,
+    doc: str = "",
+) -> Callable[..., Tensor]:
+    """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator."""
+    op = Pointwise(
+        name, "a b", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
+        domain=domain, direct=direct,
+    )  # fmt: skip
+    function = fast_binary(op, _general_binary(op))
+    function.__doc__ = doc or f"{name} of each pair of elements, broadcasting."
+    if export:
+        _publish(op, function, aliases, method, public)
+    else:
+        function.op = op  # type: ignore[attr-defined]
+        function.__name__ = name
+    if operator:
+        attach_operator(
+            operator,
+            fast_binary(op, _general_operator(op)),
+            lambda self, other: apply_in_place(op, (self, other)),
+        )
+    if inplace and export:
+
+        def method_in_place(self: Tensor, other: Any) -> Tensor:
+            _require_operands(name, self, other)
+            return apply_in_place(op, (self, other))
+
+        method_in_place.__doc__ = f"In-place version of {name}."
+        for alias in (name, *aliases):
+            _export(f"{alias}_", method_in_place, public=False)
+    return function
+
+
+def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any]:
+    """f(a, b) on plain ndarrays of one dtype (or with a number); `general` for all else."""
+    cpu, finish, fits = op.cpu, op.finish, op.direct
+
+    def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+        try:
+            a = input._a
+            kind = a.dtype
+            if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
+                number = type(other)
+                if number is float or number is int:
+                    if kind.kind == "f" or (number is int and kind.kind in "iu"):
+                        return finish(cpu(a, other), input, other)
+                else:
+                    b = other._a
+                    if type(b) is ndarray and b.dtype is kind and b.size < BIG:
+                        return finish(cpu(a, b), input, other)
+        except (AttributeError, ValueError, OverflowError, TypeError):
+            pass  # the general path says what is wrong, if anything is
+        return general(input, other, out)
+
+    return function
+
+
+def _general_binary(op: Pointwise) -> Callable[..., Any]:
+    def general(input: Any, other: Any, out: Any) -> Any:
+        _require_operands(op.name, input, other)
+        return apply(op, (input, other), out)
+
+    return general
+
+
+def _general_operator(op: Pointwise) -> Callable[..., Any]:
+    def general(input: Any, other: Any, out: Any) -> Any:
+        if isinstance(other, OPERANDS):
+            return apply(op, (input, other), out)
+        return NotImplemented
+
+    return general
+
+
+def _require_operands(name: str, input: Any, other: Any) -> None:
+    for value, argument, position in ((input, "input", 1), (other, "other", 2)):
+        if not isinstance(value, (Tensor, int, float, complex, bool, np.generic)):
+            raise TypeError(
+                f"{name}(): argument '{argument}' (position {position}) must be Tensor, not "
+                f"{type(value).__name__}"
+            )
+    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+        raise TypeError(
+            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+
+
+OPERANDS = (Tensor, int, float, complex, np.generic)
+
+
+def attach_operator(
+    name: str, forward: Callable[..., Any], in_place_function: Callable[..., Any] | None
+) -> None:
+    """Makes a function of two operands Python's operator `name` ("add") of Tensor.
+
+    Foreign types get their say: NotImplemented.
+    """
+
+    def reflected(self: Any, other: Any) -> Any:
+        if isinstance(other, OPERANDS):
+            return forward(other, self)
+        if isinstance(other, np.ndarray):
+            return forward(_C.wrap(other), self)
+        return NotImplemented
+
+    def in_place_operator(self: Any, other: Any) -> Any:
+        assert in_place_function is not None
+        return in_place_function(self, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    _export(f"__{name}__", forward, public=False)
+    if name not in ("eq", "ne", "lt", "le", "gt", "ge"):
+        _export(f"__r{name}__", reflected, public=False)
+        if in_place_function is not None:
+            _export(f"__i{name}__", in_place_operator, public=False)
+
+
+def ternary(
+    name: str, inputs: str, cpu: Callable[..., Any], *, rule: int = SAME, **options: Any
+) -> Pointwise:
+    """Declares the record of a pointwise function of three or more operands."""
+    return Pointwise(name, inputs, cpu, rule=rule, **options)
+
+
+__all__ = [
+    "ALWAYS_BOOL",
+    "COMPLEX_TO_REAL",
+    "INT_TO_FLOAT",
+    "SAME",
+    "Pointwise",
+    "apply",
+    "apply_in_place",
+    "attach_operator",
+    "binary",
+    "fast_binary",
+    "promote_types",
+    "ternary",
+    "unary",
+]

@@ -1,0 +1,245 @@
+"""Pointwise functions of one tensor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tritorch.core import defaults
+from tritorch.core.tensor import Tensor
+from tritorch.cpu import pointwise as cpu
+from tritorch.ops.declare import PUBLIC, public
+from tritorch.ops.kinds import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME, unary
+
+TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
+LN2, LN10 = math.log(2), math.log(10)
+
+# ---- sign and magnitude ---------------------------------------------------------------------------
+
+neg = unary("neg", np.negative, without="bool", aliases=("negative",), grad=lambda g: -g)
+abs = unary("abs", np.absolute, rule=COMPLEX_TO_REAL, without="bool", aliases=("absolute",),
+            grad=lambda g, x: g * x.sgn())  # fmt: skip
+sign = unary("sign", np.sign, without="complex", grad=lambda g: g.new_zeros(g.shape))
+sgn = unary("sgn", cpu.sgn, direct=False, grad=lambda g, out, x: _sgn_grad(g, out, x))
+square = unary("square", np.square, grad=lambda g, x: g * (2 * x.conj()))
+sqrt = unary("sqrt", np.sqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
+             grad=lambda g, out: g / (2 * out.conj()))  # fmt: skip
+rsqrt = unary("rsqrt", cpu.rsqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
+              grad=lambda g, out: -0.5 * g * (out * out * out).conj())  # fmt: skip
+reciprocal = unary("reciprocal", np.reciprocal, rule=INT_TO_FLOAT, domain=(0.5, 3),
+                   grad=lambda g, out: -g * (out * out).conj())  # fmt: skip
+signbit = unary("signbit", cpu.signbit, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False)
+
+
+def _sgn_grad(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    if not x.is_complex():
+        return g.new_zeros(g.shape)
+    magnitude = x.abs()
+    part = ((g / out).real * out) if False else (g.conj() * out).real * out
+    zero = magnitude == 0
+    return ((g - part) / magnitude.masked_fill(zero, 1)).masked_fill(zero, 0)
+
+
+# ---- exponentials and logarithms ------------------------------------------------------------------
+
+exp = unary("exp", np.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj())
+exp2 = unary("exp2", cpu.exp2, rule=INT_TO_FLOAT, aliases=(), grad=lambda g, out: g * out.conj() * LN2)
+expm1 = unary("expm1", np.expm1, rule=INT_TO_FLOAT, grad=lambda g, out: g * (out.conj() + 1))
+log = unary("log", np.log, rule=INT_TO_FLOAT, domain=(0.1, 3), grad=lambda g, x: g / x.conj())
+log2 = unary("log2", np.log2, rule=INT_TO_FLOAT, domain=(0.1, 3),
+             grad=lambda g, x: g / (x.conj() * LN2))  # fmt: skip
+log10 = unary("log10", np.log10, rule=INT_TO_FLOAT, domain=(0.1, 3),
+              grad=lambda g, x: g / (x.conj() * LN10))  # fmt: skip
+log1p = unary("log1p", np.log1p, rule=INT_TO_FLOAT, domain=(-0.5, 3),
+              grad=lambda g, x: g / (x + 1).conj())  # fmt: skip
+
+# ---- trigonometry ---------------------------------------------------------------------------------
+
+sin = unary("sin", np.sin, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.cos().conj())
+cos = unary("cos", np.cos, rule=INT_TO_FLOAT, grad=lambda g, x: -g * x.sin().conj())
+tan = unary("tan", np.tan, rule=INT_TO_FLOAT, domain=(-1, 1),
+            grad=lambda g, out: g * (1 + out * out).conj())  # fmt: skip
+asin = unary("asin", np.arcsin, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arcsin",),
+             grad=lambda g, x: g * (1 - x * x).rsqrt().conj())  # fmt: skip
+acos = unary("acos", np.arccos, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arccos",),
+             grad=lambda g, x: -g * (1 - x * x).rsqrt().conj())  # fmt: skip
+atan = unary("atan", np.arctan, rule=INT_TO_FLOAT, aliases=("arctan",),
+             grad=lambda g, x: g / (x * x + 1).conj())  # fmt: skip
+sinh = unary("sinh", np.sinh, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.cosh().conj())
+cosh = unary("cosh", np.cosh, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.sinh().conj())
+tanh = unary("tanh", np.tanh, rule=INT_TO_FLOAT, grad=lambda g, out: g * (1 - out * out).conj())
+asinh = unary("asinh", np.arcsinh, rule=INT_TO_FLOAT, aliases=("arcsinh",),
+              grad=lambda g, x: g * (x * x + 1).rsqrt().conj())  # fmt: skip
+acosh = unary("acosh", np.arccosh, rule=INT_TO_FLOAT, domain=(1.1, 3), aliases=("arccosh",),
+              grad=lambda g, x: g * ((x - 1).rsqrt() * (x + 1).rsqrt()).conj())  # fmt: skip
+atanh = unary("atanh", np.arctanh, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arctanh",),
+              grad=lambda g, x: g / (1 - x * x).conj())  # fmt: skip
+sinc = unary("sinc", cpu.sinc, rule=INT_TO_FLOAT, direct=False, grad=lambda g, x: g * _sinc_grad(x).conj())
+deg2rad = unary("deg2rad", np.deg2rad, rule=INT_TO_FLOAT, without="complex",
+                grad=lambda g: g * (math.pi / 180))  # fmt: skip
+rad2deg = unary("rad2deg", np.rad2deg, rule=INT_TO_FLOAT, without="complex",
+                grad=lambda g: g * (180 / math.pi))  # fmt: skip
+
+
+def _sinc_grad(x: Tensor) -> Tensor:
+    pi_x = x * math.pi
+    zero = x == 0
+    safe = pi_x.masked_fill(zero, 1)
+    return ((safe.cos() * safe - safe.sin()) / (safe * safe) * math.pi).masked_fill(zero, 0)
+
+
+# ---- special --------------------------------------------------------------------------------------
+
+sigmoid = unary("sigmoid", cpu.sigmoid, rule=INT_TO_FLOAT,
+                grad=lambda g, out: g * (out * (1 - out)).conj())  # fmt: skip
+erf = unary("erf", cpu.erf, rule=INT_TO_FLOAT, without="complex",
+            grad=lambda g, x: g * (-x * x).exp() * TWO_OVER_SQRT_PI)  # fmt: skip
+erfc = unary("erfc", cpu.erfc, rule=INT_TO_FLOAT, without="complex",
+             grad=lambda g, x: g * (-x * x).exp() * -TWO_OVER_SQRT_PI)  # fmt: skip
+erfinv = unary("erfinv", cpu.erfinv, rule=INT_TO_FLOAT, without="complex", domain=(-0.9, 0.9),
+               grad=lambda g, out: g * (out * out).exp() / TWO_OVER_SQRT_PI)  # fmt: skip
+lgamma = unary("lgamma", cpu.lgamma, rule=INT_TO_FLOAT, without="complex", domain=(0.5, 3),
+               grad=lambda g, x: g * x.digamma())  # fmt: skip
+digamma = unary("digamma", cpu.digamma, rule=INT_TO_FLOAT, without="complex", domain=(0.5, 3),
+                grad=lambda g, x: g * _trigamma(x))  # fmt: skip
+i0 = unary("i0", cpu.i0, rule=INT_TO_FLOAT, without="complex", grad=lambda g, x: g * _i1(x))
+
+
+def _trigamma(x: Tensor) -> Tensor:
+    return PUBLIC["polygamma"](1, x)
+
+
+def _i1(x: Tensor) -> Tensor:
+    return PUBLIC["special_i1"](x)
+
+
+# ---- rounding -------------------------------------------------------------------------------------
+
+_flat = lambda g: g.new_zeros(g.shape)
+floor = unary("floor", cpu.on_floats(np.floor), without="bool complex", grad=_flat)
+ceil = unary("ceil", cpu.on_floats(np.ceil), without="bool complex", grad=_flat)
+trunc = unary("trunc", cpu.on_floats(np.trunc), without="bool complex", aliases=("fix",), grad=_flat)
+frac = unary("frac", cpu.frac, without="bool complex", grad=lambda g: g)
+_round = unary("round", cpu.on_floats(np.rint), without="bool complex", grad=_flat)
+
+
+@public(out=True, inplace=True)
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """Rounds to the nearest integer (or multiple of 10^-decimals), half to even."""
+    if decimals == 0:
+        return _round(input)
+    scale = 10.0 ** builtin_abs(decimals)
+    if decimals > 0:
+        return _round(input * scale) / scale
+    return _round(input / scale) * scale
+
+
+builtin_abs = __builtins__["abs"] if isinstance(__builtins__, dict) else __builtins__.abs
+
+# ---- predicates -----------------------------------------------------------------------------------
+
+isnan = unary("isnan", np.isnan, rule=ALWAYS_BOOL, inplace=False)
+isinf = unary("isinf", np.isinf, rule=ALWAYS_BOOL, inplace=False)
+isfinite = unary("isfinite", np.isfinite, rule=ALWAYS_BOOL, inplace=False)
+isposinf = unary("isposinf", np.isposinf, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False)
+isneginf = unary("isneginf", np.isneginf, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False)
+logical_not = unary("logical_not", np.logical_not, rule=ALWAYS_BOOL)
+bitwise_not = unary("bitwise_not", np.invert, without="float complex")
+
+# ---- complex --------------------------------------------------------------------------------------
+
+conj_physical = unary("conj_physical", np.conjugate, grad=lambda g: g.conj())
+angle = unary("angle", cpu.angle, rule=COMPLEX_TO_REAL, direct=False, inplace=False,
+              grad=lambda g, x, out: _angle_grad(g, x, out))  # fmt: skip
+
+
+def _angle_grad(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    if not x.is_complex():
+        return x.new_zeros(x.shape)
+    squared = x.real * x.real + x.imag * x.imag
+    zero = squared == 0
+    scaled = (g / squared.masked_fill(zero, 1)).masked_fill(zero, 0)
+    return PUBLIC["complex"](-x.imag * scaled, x.real * scaled)
+
+
+@public()
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate; the tensor itself when it is real."""
+    return conj_physical(input) if input.is_complex() else input
+
+
+@public()
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself: conjugation is never pending."""
+    return input
+
+
+@public()
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself: negation is never pending."""
+    return input
+
+
+@public()
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself; not for bools."""
+    if input.dtype.name == "bool":
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@public()
+def isreal(input: Tensor) -> Tensor:
+    """Whether each element's imaginary part is 0."""
+    if input.is_complex():
+        return input.imag == 0
+    return input.new_ones(input.shape, dtype=PUBLIC_DTYPES["bool"])
+
+
+from tritorch.core.dtype import bool_ as _bool  # noqa: E402
+
+PUBLIC_DTYPES = {"bool": _bool}
+
+
+@public(out=True, inplace=True)
+def nan_to_num(
+    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """NaN and infinities replaced by numbers (the dtype's largest by default)."""
+    if not (input.is_floating_point() or input.is_complex()):
+        return input.clone()
+    if input.is_complex():
+        return PUBLIC["complex"](
+            nan_to_num(input.real, nan, posinf, neginf), nan_to_num(input.imag, nan, posinf, neginf)
+        )
+    from tritorch.core.info import finfo
+
+    limits = finfo(input.dtype)
+    out = input.masked_fill(input.isnan(), 0.0 if nan is None else nan)
+    out = out.masked_fill(input == math.inf, limits.max if posinf is None else posinf)
+    return out.masked_fill(input == -math.inf, limits.min if neginf is None else neginf)
+
+
+@public(out=True, inplace=True)
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)); eps: x is clamped to [eps, 1 - eps] before."""
+    if not (input.is_floating_point() or input.is_complex()):
+        input = input.to(defaults.dtype())
+    if eps is not None:
+        input = input.clamp(eps, 1 - eps)
+    return (input / (1 - input)).log()
+
+
+def _operators() -> None:
+    Tensor.__neg__ = neg  # type: ignore[attr-defined]
+    Tensor.__pos__ = positive  # type: ignore[attr-defined]
+    Tensor.__abs__ = abs  # type: ignore[attr-defined]
+    Tensor.__invert__ = bitwise_not  # type: ignore[attr-defined]
+
+
+_operators()
+
+__all__: list[Any] = []
+assert SAME == 0

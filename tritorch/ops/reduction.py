@@ -1,0 +1,615 @@
+"""Reductions: sums, means, extremes, norms, statistics."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tritorch.core import arrays, defaults
+from tritorch.core.dtype import bool_, dtype, int64, uint8
+from tritorch.core.promotion import category
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
+from tritorch.ops.declare import OPERATORS, PUBLIC, Operator, ndarray, public, write_out
+from tritorch.ops.shape import expand, reshape, unsqueeze
+
+_UNSET: Any = object()
+
+
+def _as_1d(x: Tensor) -> Tensor:
+    """Reductions see at least one dim."""
+    return x if x.ndim else reshape(x, 1)
+
+
+def spread(g: Tensor, dims: tuple[int, ...], keepdim: bool, shape: Any) -> Tensor:
+    """A reduction's gradient, expanded to the shape of its input."""
+    if not keepdim:
+        for dim in dims:
+            g = unsqueeze(g, dim)
+    return expand(g, shape)
+
+
+def _reduce_dtype(x: Tensor, dtype: dtype | None, *, integers: bool = True) -> dtype:
+    """What a sum comes out as: integers widen to int64."""
+    if dtype is not None:
+        return dtype
+    return int64 if integers and category(x.dtype) < 2 else x.dtype
+
+
+def reduction(name: str, params: str, grad: Any, **options: Any) -> Operator:
+    """Declares a reduction: backend `reduction.name(x, *params)`."""
+    return Operator(name, "x", params, cpu=f"reduction.{name}", grad=grad, kind="reduction", **options)
+
+
+def _call(op: Operator, x: Tensor, dims: Any, keepdim: bool, *rest: Any) -> Tensor:
+    """Runs a record over dims; a 0-d tensor as one of one element."""
+    wrapped = wrap_dims(dims, x.ndim)
+    if x.ndim == 0:
+        return reshape(op.call((reshape(x, 1),), ((0,), False, *rest)), ())
+    return op.call((x,), (wrapped, bool(keepdim), *rest))
+
+
+def _with_shape(grad: Any) -> Any:
+    return grad
+
+
+# ---- sums -----------------------------------------------------------------------------------------
+
+_sum = reduction("sum", "dims keepdim kind shape",
+                 lambda g, dims, keepdim, shape: spread(g, dims, keepdim, shape))  # fmt: skip
+_sum.cpu = lambda x, dims, keepdim, kind, shape: _cpu_sum(x, dims, keepdim, kind)  # type: ignore[method-assign]
+_sum.gpu = lambda x, dims, keepdim, kind, shape: _gpu("sum")(x, dims, keepdim, kind)  # type: ignore[method-assign]
+
+
+def _gpu(name: str) -> Any:
+    from tritorch.gpu import reduction as backend
+
+    return getattr(backend, name)
+
+
+def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
+    # Small float sums go straight to NumPy.
+    if x.size < 4096 and x.dtype is kind.numpy and x.dtype.char in "fdFDl":
+        axis = None if len(dims) == x.ndim and not keepdim else dims
+        return np.add.reduce(x, axis=axis, keepdims=keepdim)
+    from tritorch.cpu import reduction as backend
+
+    return backend.sum(x, dims, keepdim, kind)
+
+
+def sum(
+    input: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    out: Any = None,
+    **alias: Any,
+) -> Tensor:
+    """The sum over dims (all by default); integers sum as int64."""
+    if alias:
+        dim, keepdim = _aliases("sum", alias, dim, keepdim)
+    require_tensor(input, "sum", "input", 1)
+    result = _call(_sum, input, dim, keepdim, _reduce_dtype(input, dtype), tuple(input._array.shape))
+    return result if out is None else write_out(result, out)
+
+
+def _aliases(name: str, alias: dict[str, Any], dim: Any, keepdim: Any) -> tuple[Any, Any]:
+    """NumPy's names: axis, keepdims."""
+    dim = alias.pop("axis", dim)
+    keepdim = alias.pop("keepdims", keepdim)
+    for unknown in alias:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{unknown}'")
+    return dim, keepdim
+
+
+PUBLIC["sum"] = sum
+Tensor.sum = sum  # type: ignore[attr-defined]
+
+
+def numpy_names(function: Any) -> Any:
+    """Lets `axis` and `keepdims` stand for `dim` and `keepdim`."""
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if "axis" in kwargs:
+            kwargs["dim"] = kwargs.pop("axis")
+        if "keepdims" in kwargs:
+            kwargs["keepdim"] = kwargs.pop("keepdims")
+        return function(*args, **kwargs)
+
+    wrapper.__name__ = wrapper.__qualname__ = function.__name__
+    wrapper.__doc__ = function.__doc__
+    wrapper.__wrapped__ = function  # type: ignore[attr-defined]
+    return wrapper
+
+
+_mean = reduction("mean", "dims keepdim kind", lambda g, x, dims, keepdim: _mean_grad(g, x, dims, keepdim))
+
+
+def _count(x: Tensor, dims: tuple[int, ...]) -> int:
+    return math.prod(x.shape[dim] for dim in dims) if x.ndim else 1
+
+
+def _mean_grad(g: Tensor, x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    return spread(g, dims, keepdim, x.shape) / _count(x, dims)
+
+
+@public(out=True)
+@numpy_names
+def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+    """The mean over dims (all by default)."""
+    require_tensor(input, "mean", "input", 1)
+    kind = dtype or input.dtype
+    if category(kind) < 2:
+        what = "Input" if dtype is None else "Optional"
+        raise RuntimeError(
+            f"mean(): could not infer output dtype. {what} dtype must be either a floating point or "
+            f"complex dtype. Got: {_short(kind)}"
+        )
+    return _call(_mean, input, dim, keepdim, kind)
+
+
+def _short(kind: dtype) -> str:
+    from tritorch.core.promotion import scalar_name
+
+    return scalar_name(kind)
+
+
+@public(out=True)
+@numpy_names
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+    """The sum over dims, NaN as 0."""
+    if input.is_complex():
+        raise RuntimeError("nansum does not support complex inputs")
+    if category(input.dtype) < 2:
+        return sum(input, dim, keepdim, dtype=dtype)
+    return sum(input.masked_fill(input.isnan(), 0), dim, keepdim, dtype=dtype)
+
+
+@public(out=True)
+@numpy_names
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+    """The mean over dims of what is not NaN."""
+    if not input.is_floating_point():
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point dtype but got {_short(input.dtype)}"
+        )
+    count = (~input.isnan()).sum(dim, keepdim)
+    return nansum(input, dim, keepdim, dtype=dtype) / count
+
+
+_prod = reduction("prod", "dims keepdim kind", lambda g, x, out, dims, keepdim: _prod_grad(g, x, out, dims, keepdim))
+
+
+def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    g, out = spread(g, dims, keepdim, x.shape), spread(out, dims, keepdim, x.shape)
+    if not bool((x == 0).any()):
+        return g * (out / x).conj()
+    # With zeros: the product of all others, from the left and from the right.
+    order = [i for i in range(x.ndim) if i not in dims] + list(dims)
+    inverse = sorted(range(x.ndim), key=order.__getitem__)
+    moved = x.permute(order)
+    lead = tuple(moved.shape[: x.ndim - len(dims)])
+    flat = moved.reshape((*lead, -1))
+    ones = flat.new_ones((*lead, 1))
+    left = PUBLIC["cat"]([ones, flat.narrow(-1, 0, flat.shape[-1] - 1).cumprod(-1)], -1)
+    flipped = flat.flip(-1)
+    right = PUBLIC["cat"]([ones, flipped.narrow(-1, 0, flat.shape[-1] - 1).cumprod(-1)], -1).flip(-1)
+    return g * (left * right).reshape(moved.shape).permute(inverse).conj()
+
+
+@public(out=True)
+@numpy_names
+def prod(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+    """The product over one dim (all by default); integers as int64."""
+    require_tensor(input, "prod", "input", 1)
+    return _call(_prod, input, dim, keepdim, _reduce_dtype(input, dtype))
+
+
+# ---- logic ----------------------------------------------------------------------------------------
+
+_any = reduction("any", "dims keepdim", None)
+_all = reduction("all", "dims keepdim", None)
+
+
+def _logical(name: str, op: Operator) -> Any:
+    def function(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+        result = _call(op, input, dim, keepdim)
+        if dim is not None and isinstance(dim, (tuple, list)) and not dim and input.ndim:
+            result = input != 0  # no dims: nothing is reduced
+        return result.to(uint8) if input.dtype is uint8 else result
+
+    function.__name__ = name
+    function.__doc__ = f"Whether {name} elements are true, over dims (all by default)."
+    return public(out=True)(numpy_names(function))
+
+
+any = _logical("any", _any)
+all = _logical("all", _all)
+
+
+@public()
+def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
+    """How many elements are not 0."""
+    return (input != 0).sum(dim if dim != () else None)
+
+
+# ---- extremes -------------------------------------------------------------------------------------
+
+
+def _share_equal(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    # All elements equal to the extreme share the gradient.
+    mask = x == spread(out, dims, keepdim, x.shape)
+    count = mask.sum(dims, keepdim=True)
+    return (spread(g, dims, keepdim, x.shape) / count).masked_fill(~mask, 0)
+
+
+_amax = reduction("amax", "dims keepdim", _share_equal)
+_amin = reduction("amin", "dims keepdim", _share_equal)
+_pick = lambda g, indices_of: g
+
+
+def _at_index(g: Any, x: Tensor, out: Any, dim: int, keepdim: bool) -> Tensor:
+    g, indices = g[0], out[1]
+    if not keepdim:
+        g, indices = g.unsqueeze(dim), indices.unsqueeze(dim)
+    return g.new_zeros(x.shape).scatter(dim, indices, g)
+
+
+def _indexed(name: str) -> Operator:
+    return reduction(name, "dim keepdim", _at_index, outputs=0b01)
+
+
+_max = _indexed("max_with_index")
+_min = _indexed("min_with_index")
+_argmax = reduction("argmax", "dim keepdim", None)
+_argmin = reduction("argmin", "dim keepdim", None)
+
+
+def _require_elements(name: str, x: Tensor, dims: tuple[int, ...]) -> None:
+    for dim in dims:
+        if x.ndim and x.shape[dim] == 0:
+            raise IndexError(
+                f"{name}(): Expected reduction dim {dim} to have non-zero size."
+            )
+
+
+def _extreme(name: str, op: Operator) -> Any:
+    def function(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+        if input.is_complex():
+            raise not_implemented(name, input.dtype)
+        dims = wrap_dims(dim, input.ndim)
+        if input.numel() == 0 and (dim == () or dim is None):
+            raise RuntimeError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                f"the reduction dim with the 'dim' argument."
+            )
+        _require_elements(name, input, dims)
+        return _call(op, input, dim, keepdim)
+
+    function.__name__ = name
+    function.__doc__ = f"The {'largest' if name == 'amax' else 'smallest'} element over dims."
+    return public(out=True)(numpy_names(function))
+
+
+amax, amin = _extreme("amax", _amax), _extreme("amin", _amin)
+
+
+def named_results(name: str, *fields: str) -> Any:
+    """A named tuple, as PyTorch returns from operators with several results."""
+    kind = NamedTuple(name, [(field, Tensor) for field in fields])  # type: ignore[misc]
+    kind.__module__ = "tritorch.return_types"
+    kind.__repr__ = lambda self: (  # type: ignore[method-assign]
+        f"tritorch.return_types.{name}(\n"
+        + ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self))
+        + ")"
+    )
+    RETURN_TYPES[name] = kind
+    return kind
+
+
+RETURN_TYPES: dict[str, Any] = {}
+
+
+def along(op: Operator, result: Any, name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
+    """A record with (values, indices) along one dim."""
+    dim = wrap_dim(dim, input.ndim)
+    if input.ndim == 0:
+        values, indices = op.call((reshape(input, 1),), (0, False))
+        return result(reshape(values, ()), reshape(indices, ()))
+    _require_elements(name, input, (dim,))
+    return result(*op.call((input,), (dim, bool(keepdim))))
+
+
+def _max_or_min(name: str, whole: Any, op: Operator, pair: Any) -> Any:
+    result = named_results(name, "values", "indices")
+
+    def function(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+        if isinstance(dim, Tensor) or other is not None:
+            return PUBLIC[pair](input, dim if other is None else other)
+        if input.is_complex():
+            raise not_implemented(name, input.dtype)
+        if dim is None:
+            if input.numel() == 0:
+                raise RuntimeError(
+                    f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                    f"Specify the reduction dim with the 'dim' argument."
+                )
+            return whole(input)
+        return along(op, result, name, input, dim, keepdim)
+
+    function.__name__ = name
+    function.__doc__ = f"The {name} of all elements, of one dim (with indices), or of two tensors."
+    return public(out=True)(numpy_names(function))
+
+
+max = _max_or_min("max", amax, _max, "maximum")
+min = _max_or_min("min", amin, _min, "minimum")
+
+
+def _arg(name: str, op: Operator) -> Any:
+    def function(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        if input.is_complex() or input.dtype is bool_:
+            raise not_implemented(f"{name}_cpu", input.dtype)
+        if dim is None:
+            if input.numel() == 0:
+                raise IndexError(
+                    f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
+                )
+            index = op.call((reshape(input, -1),), (0, False))
+            return reshape(index, (1,) * input.ndim) if keepdim else index
+        wrapped = wrap_dim(dim, input.ndim)
+        _require_elements(name, input, (wrapped,))
+        if input.ndim == 0:
+            return reshape(op.call((reshape(input, 1),), (0, False)), ())
+        return op.call((input,), (wrapped, bool(keepdim)))
+
+    function.__name__ = name
+    function.__doc__ = f"Where the {name[3:]} is (the first of equals)."
+    return public(out=True)(numpy_names(function))
+
+
+argmax, argmin = _arg("argmax", _argmax), _arg("argmin", _argmin)
+
+
+@public(out=True)
+@numpy_names
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The smallest and the largest element."""
+    if dim is None:
+        if input.numel() == 0:
+            raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the "
+                               "operation has no identity.")
+        low, high = amin(input), amax(input)
+        if keepdim:
+            low, high = (reshape(v, (1,) * input.ndim) for v in (low, high))
+        return _aminmax(low, high)
+    return _aminmax(amin(input, dim, keepdim), amax(input, dim, keepdim))
+
+
+_aminmax = named_results("aminmax", "min", "max")
+
+# ---- statistics -----------------------------------------------------------------------------------
+
+_var = reduction("var", "dims correction keepdim", lambda g, x, dims, correction, keepdim: _var_grad(g, x, dims, correction, keepdim))
+_var_mean = reduction(
+    "var_mean", "dims correction keepdim",
+    lambda g, x, dims, correction, keepdim: _var_mean_grad(g, x, dims, correction, keepdim),
+    outputs=0b11,
+)  # fmt: skip
+
+
+def _var_grad(g: Tensor, x: Tensor, dims: Any, correction: float, keepdim: bool) -> Tensor:
+    scale = 2.0 / (_count(x, dims) - correction) if _count(x, dims) != correction else math.inf
+    return (scale * spread(g, dims, keepdim, x.shape)) * (x - x.mean(dims, keepdim=True))
+
+
+def _var_mean_grad(g: Any, x: Tensor, dims: Any, correction: float, keepdim: bool) -> Tensor:
+    total = None
+    if g[0] is not None:
+        total = _var_grad(g[0], x, dims, correction, keepdim)
+    if g[1] is not None:
+        mean_part = spread(g[1], dims, keepdim, x.shape) / _count(x, dims)
+        total = mean_part if total is None else total + mean_part
+    return total  # type: ignore[return-value]
+
+
+def _spread_arguments(name: str, input: Tensor, dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
+    """var(x, unbiased), var(x, dim, unbiased), var(x, dim, correction=...)."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise TypeError(f"{name}() received both unbiased and correction")
+    if unbiased is not None:
+        correction = 1 if unbiased else 0
+    if not (input.is_floating_point() or input.is_complex()):
+        raise RuntimeError(
+            f"{name} only support floating point and complex dtypes"
+            if "mean" in name
+            else f"{name}: input must be floating point or complex, got {input.dtype}"
+            if False
+            else "std and var only support floating point and complex dtypes"
+        )
+    return dim, 1 if correction is None else correction
+
+
+def _run_var(op: Operator, x: Tensor, dims: Any, correction: float, keepdim: bool) -> Any:
+    if x.ndim == 0:
+        wrap_dims(dims, 0)
+        results = op.call((reshape(x, 1),), ((0,), correction, False))
+        return tuple(reshape(r, ()) for r in results) if isinstance(results, tuple) else reshape(results, ())
+    return op.call((x,), (wrap_dims(dims, x.ndim), correction, bool(keepdim)))
+
+
+@public(out=True)
+@numpy_names
+def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Tensor:
+    """The variance over dims; divided by n - correction (1)."""
+    dim, correction = _spread_arguments("var", input, dim, unbiased, correction)
+    if input.is_complex():
+        return var(input.real, dim, correction=correction, keepdim=keepdim) + var(
+            input.imag, dim, correction=correction, keepdim=keepdim
+        )
+    return _run_var(_var, input, dim, correction, keepdim)
+
+
+@public(out=True)
+@numpy_names
+def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Tensor:
+    """The standard deviation over dims."""
+    dim, correction = _spread_arguments("std", input, dim, unbiased, correction)
+    return _safe_sqrt(var(input, dim, correction=correction, keepdim=keepdim))
+
+
+_std = Operator("std_sqrt", "v", cpu=np.sqrt, gpu=lambda v: _gpu_sqrt(v), node="Std",
+                grad=lambda g, out: (g / (2 * out)).masked_fill(out == 0, 0))  # fmt: skip
+
+
+def _gpu_sqrt(v: Any) -> Any:
+    from tritorch.gpu import pointwise
+
+    return pointwise.call("sqrt", (v,), v.dtype, v.dtype)
+
+
+def _safe_sqrt(v: Tensor) -> Tensor:
+    if v.dtype.itemsize == 2 and not v.is_cuda:
+        return v.sqrt()
+    return _std.call((v,), ())
+
+
+@public()
+@numpy_names
+def var_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> tuple[Tensor, Tensor]:
+    """The variance and the mean over dims."""
+    dim, correction = _spread_arguments("var_mean", input, dim, unbiased, correction)
+    if input.is_complex():
+        return var(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+    return _run_var(_var_mean, input, dim, correction, keepdim)
+
+
+@public()
+@numpy_names
+def std_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> tuple[Tensor, Tensor]:
+    """The standard deviation and the mean over dims."""
+    variance, average = var_mean(input, dim, unbiased, keepdim, correction=correction)
+    return _safe_sqrt(variance), average
+
+
+# ---- norms and logs -------------------------------------------------------------------------------
+
+_logsumexp = reduction("logsumexp", "dims keepdim",
+                       lambda g, x, out, dims, keepdim: _logsumexp_grad(g, x, out, dims, keepdim))  # fmt: skip
+
+
+def _logsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dims: Any, keepdim: bool) -> Tensor:
+    return spread(g, dims, keepdim, x.shape) * (x - spread(out, dims, keepdim, x.shape)).exp().conj()
+
+
+@public(out=True)
+@numpy_names
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    """log(sum(exp(x))) over dims, without overflow."""
+    if category(input.dtype) < 2:
+        input = input.to(defaults.dtype())
+    return _call(_logsumexp, input, dim, keepdim)
+
+
+_vector_norm = reduction("vector_norm", "order dims keepdim kind", lambda g, x, out, order, dims, keepdim: _norm_grad(g, x, out, order, dims, keepdim))
+
+
+def _norm_grad(g: Tensor, x: Tensor, out: Tensor, order: float, dims: Any, keepdim: bool) -> Tensor:
+    g, out = spread(g, dims, keepdim, x.shape), spread(out, dims, keepdim, x.shape)
+    if order == 0:
+        return x.new_zeros(x.shape)
+    if order == 1:
+        return g * x.sgn()
+    if order == 2:
+        return (x * (g / out)).masked_fill(out == 0, 0)
+    if math.isinf(order):
+        magnitude = x.abs()
+        mask = (magnitude == out) | (magnitude.isnan() & out.isnan())
+        return x.sgn() * (g / mask.sum(dims, keepdim=True)).masked_fill(~mask, 0)
+    if order < 1:
+        part = x.sgn() * x.abs().pow(order - 1).masked_fill(x == 0, 0) * g
+        return (part * out.pow(1 - order)).masked_fill(x == 0, 0)
+    if order < 2:
+        part = x.sgn() * x.abs().pow(order - 1)
+        return (part * (g / out.pow(order - 1))).masked_fill(out == 0, 0)
+    part = x * x.abs().pow(order - 2)
+    return (part * (g / out.pow(order - 1))).masked_fill(out == 0, 0)
+
+
+def vector_norm(
+    x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None,
+    out: Any = None,
+) -> Tensor:  # fmt: skip
+    """(sum |x|^ord)^(1/ord) over dims."""
+    require_tensor(x, "linalg_vector_norm", "self", 1)
+    if not (x.is_floating_point() or x.is_complex()):
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{_short(x.dtype)}"
+        )
+    if isinstance(ord, complex):
+        raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
+    if dtype is not None:
+        if x.is_complex() and not dtype.is_complex:
+            raise RuntimeError(
+                f"linalg.vector_norm: dtype should be complex for complex inputs. Got {_short(dtype)}"
+            )
+        x = x.to(dtype)
+    order = float(ord)
+    if x.numel() == 0 and (order < 0 or math.isinf(order)):
+        if dim is None or any_zero(x, wrap_dims(dim, x.ndim)):
+            raise RuntimeError(
+                f"linalg.vector_norm cannot compute the {_order_name(order)} norm on an empty tensor "
+                f"because the operation does not have an identity"
+            )
+    kind = x.dtype.to_real()
+    if x.ndim == 0:
+        wrap_dims(dim, 0)
+        result = reshape(_vector_norm.call((reshape(x, 1),), (order, (0,), False, kind)), (1,) * 0)
+    else:
+        result = _vector_norm.call((x,), (order, wrap_dims(dim, x.ndim), bool(keepdim), kind))
+        if dim is None and keepdim:
+            result = reshape(result, (1,) * x.ndim)
+    return result if out is None else write_out(result, out)
+
+
+def any_zero(x: Tensor, dims: tuple[int, ...]) -> bool:
+    """Whether one of the dims is empty."""
+    return 0 in [x.shape[dim] for dim in dims]
+
+
+def _order_name(order: float) -> str:
+    return str(order)
+
+
+@public(out=True)
+def norm(
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: dtype | None = None
+) -> Tensor:
+    """A norm of all elements or over dims (prefer linalg.vector_norm and matrix_norm)."""
+    if p is None or p == "fro":
+        if isinstance(dim, (list, tuple)) and len(dim) > 2 and p == "fro":
+            pass
+        return vector_norm(input, 2.0, dim, keepdim, dtype=dtype)
+    if p == "nuc":
+        from tritorch import linalg
+
+        dims = dim if dim is not None else tuple(range(input.ndim))
+        return linalg.matrix_norm(input, "nuc", dims, keepdim, dtype=dtype)
+    if isinstance(p, str):
+        raise RuntimeError(f"only 'fro', 'nuc' and numbers are valid for p, got {p}")
+    return vector_norm(input, p, dim, keepdim, dtype=dtype)
+
+
+@public(out=True)
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The p-norm of input - other."""
+    return vector_norm(input - other, p)
+
+
+_ = (OPERATORS, ndarray, arrays, uint8)
