@@ -49,6 +49,16 @@ from tritorch.core.dtype import (
     uint32,
     uint64,
 )
+from tritorch.core.generator import (
+    Generator,
+    default_generator,
+    fork_rng,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
 from tritorch.core.info import finfo, iinfo
 from tritorch.core.layout import (
     channels_last,
@@ -64,11 +74,14 @@ from tritorch.core.layout import (
     sparse_csr,
     strided,
 )
+from tritorch.core.printing import get_printoptions, set_printoptions
 from tritorch.core.promotion import can_cast, promote_types
 from tritorch.core.size import Size
 from tritorch.core.storage import TypedStorage, UntypedStorage, is_storage
 from tritorch.core.tensor import Tensor, is_tensor
 from tritorch import autograd, ops
+from tritorch.core import legacy as _legacy
+from tritorch import linalg, nn
 from tritorch.autograd import (
     enable_grad,
     inference_mode,
@@ -82,5 +95,6 @@ from tritorch.version import __version__
 from math import e, inf, nan, pi
 
 newaxis = None
+globals().update(_legacy.CPU_TYPES)
 globals().update(ops.PUBLIC)  # every operator that PyTorch has as torch.<name>
 _triton.install()

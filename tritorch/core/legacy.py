@@ -1,0 +1,71 @@
+"""The typed legacy names: FloatTensor, cuda.HalfTensor, and `x.type()`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritorch.core import arrays, dtype as dtypes
+from tritorch.core.device import device as Device
+from tritorch.core.promotion import scalar_name
+from tritorch.core.tensor import Tensor
+
+_KINDS = {
+    "Float": dtypes.float32, "Double": dtypes.float64, "Half": dtypes.float16,
+    "BFloat16": dtypes.bfloat16, "Byte": dtypes.uint8, "Char": dtypes.int8, "Short": dtypes.int16,
+    "Int": dtypes.int32, "Long": dtypes.int64, "Bool": dtypes.bool_,
+    "ComplexFloat": dtypes.complex64, "ComplexDouble": dtypes.complex128,
+}  # fmt: skip
+
+
+class _TypeMeta(type):
+    """So that isinstance(x, FloatTensor) asks for dtype and device."""
+
+    dtype: dtypes.dtype
+    is_cuda: bool
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return (
+            isinstance(instance, Tensor)
+            and instance.dtype is cls.dtype
+            and instance.is_cuda == cls.is_cuda
+        )
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
+        from tritorch.ops.factory import legacy_new
+
+        kwargs.setdefault("device", "cuda" if cls.is_cuda else "cpu")
+        return legacy_new(Tensor, cls.dtype, args, kwargs)
+
+
+def _make(name: str, kind: dtypes.dtype, is_cuda: bool) -> Any:
+    module = "tritorch.cuda" if is_cuda else "tritorch"
+    return _TypeMeta(
+        f"{name}Tensor", (), {"dtype": kind, "is_cuda": is_cuda, "__module__": module}
+    )
+
+
+CPU_TYPES = {f"{name}Tensor": _make(name, kind, False) for name, kind in _KINDS.items()}
+CUDA_TYPES = {f"{name}Tensor": _make(name, kind, True) for name, kind in _KINDS.items()}
+
+
+def type_name(tensor: Tensor) -> str:
+    """ "tritorch.cuda.FloatTensor"."""
+    where = "cuda." if tensor.is_cuda else ""
+    return f"tritorch.{where}{scalar_name(tensor.dtype)}Tensor"
+
+
+def dtype_and_device(kind: Any, current: Device) -> tuple[dtypes.dtype, Device]:
+    """What a dtype, a type's name or a typed class asks for."""
+    if isinstance(kind, dtypes.dtype):
+        return kind, current
+    if isinstance(kind, str):
+        name = kind.removeprefix("torch.").removeprefix("tritorch.")
+        table = CUDA_TYPES if name.startswith("cuda.") else CPU_TYPES
+        if name.removeprefix("cuda.") not in table:
+            raise ValueError(f"invalid type: '{kind}'")
+        kind = table[name.removeprefix("cuda.")]
+    if isinstance(kind, _TypeMeta):
+        return kind.dtype, (Device("cuda") if kind.is_cuda else arrays.CPU)
+    if kind is Tensor:
+        return dtypes.float32, current
+    raise TypeError(f"invalid type: {kind!r}")

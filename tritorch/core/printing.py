@@ -1,0 +1,216 @@
+"""`repr` of tensors, in PyTorch's format."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tritorch.core import defaults
+from tritorch.core.tensor import Tensor
+
+
+class _Options:
+    precision = 4
+    threshold = 1000.0
+    edgeitems = 3
+    linewidth = 80
+    sci_mode: bool | None = None
+
+
+OPTIONS = _Options()
+_PROFILES = {
+    "default": (4, 1000.0, 3, 80),
+    "short": (2, 1000.0, 2, 80),
+    "full": (4, math.inf, 3, 80),
+}
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """How tensors are printed."""
+    if profile is not None:
+        (OPTIONS.precision, OPTIONS.threshold, OPTIONS.edgeitems, OPTIONS.linewidth) = _PROFILES[profile]
+    for name, value in (
+        ("precision", precision), ("threshold", threshold), ("edgeitems", edgeitems),
+        ("linewidth", linewidth),
+    ):  # fmt: skip
+        if value is not None:
+            setattr(OPTIONS, name, value)
+    OPTIONS.sci_mode = sci_mode
+
+
+def get_printoptions() -> dict[str, Any]:
+    """How tensors are printed, as a dict."""
+    names = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
+    return {name: getattr(OPTIONS, name) for name in names}
+
+
+class _Formatter:
+    """One format for all shown elements."""
+
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        self.floats = values.dtype.kind == "f"
+        self.int_mode, self.sci_mode, self.width = True, False, 1
+        flat = values.reshape(-1)
+        if not self.floats:
+            self.width = max((len(str(v)) for v in flat.tolist()), default=1)
+            return
+        finite = flat[np.isfinite(flat) & (flat != 0)].astype(np.float64)
+        if finite.size == 0:
+            self.width = max((len(self.format(v)) for v in flat.tolist()), default=1)
+            return
+        sizes = np.abs(finite)
+        largest, smallest = float(sizes.max()), float(sizes.min())
+        self.int_mode = bool((finite == np.ceil(finite)).all())
+        # PyTorch decides in the tensor's own precision.
+        ratio = np.float64(largest) / np.float64(smallest)
+        p = OPTIONS.precision
+        if self.int_mode:
+            self.sci_mode = ratio > 1000 or largest > 1.0e8
+        else:
+            self.sci_mode = ratio > 1000 or largest > 1.0e8 or smallest < 1.0e-4
+        if OPTIONS.sci_mode is not None:
+            self.sci_mode = OPTIONS.sci_mode
+        if self.int_mode and not self.sci_mode:
+            widths = [len(f"{v:.0f}") + 1 for v in (finite.max(), finite.min(), *finite)]
+        elif self.sci_mode:
+            widths = [len(f"{v:.{p}e}") for v in finite.tolist()]
+        else:
+            widths = [len(f"{v:.{p}f}") for v in finite.tolist()]
+        self.width = max(widths)
+        special = flat[~np.isfinite(flat)]
+        self.width = max([self.width, *(len(str(v)) for v in special.tolist())])
+
+    def format(self, value: Any) -> str:
+        if not self.floats:
+            return str(value)
+        if not math.isfinite(value):
+            return str(value)
+        if self.sci_mode:
+            return f"{value:.{OPTIONS.precision}e}"
+        if self.int_mode:
+            return f"{value:.0f}."
+        return f"{value:.{OPTIONS.precision}f}"
+
+    def __call__(self, value: Any) -> str:
+        return self.format(value).rjust(self.width)
+
+
+class _ComplexFormatter:
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        self.real, self.imag = _Formatter(values.real), _Formatter(values.imag)
+        self.width = self.real.width + self.imag.width + 1
+
+    def __call__(self, value: complex) -> str:
+        imag = self.imag.format(value.imag).lstrip()
+        sign = "" if imag.startswith("-") else "+"
+        width = self.imag.width + (0 if imag.startswith("-") else 0)
+        return f"{self.real(value.real)}{sign}{imag.rjust(width - (1 if sign else 0)).strip()}j"
+
+
+def _summarised(values: np.ndarray[Any, Any], summarise: bool) -> np.ndarray[Any, Any]:
+    """The elements that are shown."""
+    edge = OPTIONS.edgeitems
+    if not summarise:
+        return values
+    for dim in range(values.ndim):
+        n = values.shape[dim]
+        if n > 2 * edge:
+            values = np.take(values, [*range(edge), *range(n - edge, n)], axis=dim)
+    return values
+
+
+def _vector(values: Any, indent: int, summarise: bool, formatter: Any) -> str:
+    per_line = max(1, int(math.floor((OPTIONS.linewidth - indent) / (formatter.width + 2))))
+    edge = OPTIONS.edgeitems
+    if summarise and len(values) > 2 * edge:
+        data = [*map(formatter, values[:edge].tolist()), " ...",
+                *map(formatter, values[len(values) - edge :].tolist())]  # fmt: skip
+    else:
+        data = [formatter(v) for v in values.tolist()]
+    lines = [data[i : i + per_line] for i in range(0, len(data), per_line)]
+    return "[" + (",\n" + " " * (indent + 1)).join(", ".join(line) for line in lines) + "]"
+
+
+def _nested(values: Any, indent: int, summarise: bool, formatter: Any) -> str:
+    if values.ndim == 0:
+        return formatter(values.item())
+    if values.ndim == 1:
+        return _vector(values, indent, summarise, formatter)
+    edge = OPTIONS.edgeitems
+    inner = lambda v: _nested(v, indent + 1, summarise, formatter)
+    if summarise and len(values) > 2 * edge:
+        parts = [*map(inner, values[:edge]), "...", *map(inner, values[len(values) - edge :])]
+    else:
+        parts = [inner(v) for v in values]
+    joint = "," + "\n" * (values.ndim - 1) + " " * (indent + 1)
+    return "[" + joint.join(parts) + "]"
+
+
+def _contents(tensor: Tensor, indent: int) -> str:
+    array = tensor._array
+    host = array if type(array) is np.ndarray else array.numpy()
+    if host.size == 0:
+        return "[]"
+    summarise = host.size > OPTIONS.threshold
+    if host.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        host = host.astype(np.float32)
+    shown = _summarised(host, summarise)
+    formatter: Any = _ComplexFormatter(shown) if host.dtype.kind == "c" else _Formatter(shown)
+    return _nested(host, indent, summarise, formatter)
+
+
+def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
+    """The repr of a tensor."""
+    from tritorch.core import dtype as dtypes
+
+    kind = type(tensor)
+    prefix = "tensor(" if kind is Tensor or kind.__name__ == "Parameter" else f"{kind.__name__}("
+    indent = len(prefix)
+    suffixes: list[str] = []
+    device = tensor.device
+    if device.type != defaults.device().type or (device.type == "cuda"):
+        suffixes.append(f"device='{device}'")
+    default_complex = defaults.dtype().to_complex()
+    has_default = tensor.dtype in (defaults.dtype(), default_complex, dtypes.int64, dtypes.bool_)
+    if tensor.numel() == 0:
+        if tensor.ndim != 1:
+            suffixes.append(f"size={tuple(tensor.shape)}")
+        if tensor.dtype is not defaults.dtype():
+            suffixes.append(f"dtype={tensor.dtype}")
+        text = "[]" if contents is None else contents
+    else:
+        if not has_default:
+            suffixes.append(f"dtype={tensor.dtype}")
+        text = _contents(tensor, indent) if contents is None else contents
+    node = tensor._node
+    if node is not None:
+        name = type(node).__name__
+        suffixes.append(f"grad_fn=<{name}>")
+    elif tensor._requires_grad:
+        suffixes.append("requires_grad=True")
+    if tensor._tangent is not None:
+        suffixes.append(f"tangent={tensor._tangent}")
+    return _add_suffixes(prefix + text, suffixes, indent)
+
+
+def _add_suffixes(text: str, suffixes: list[str], indent: int) -> str:
+    parts = [text]
+    last = len(text) - text.rfind("\n") + 1
+    for suffix in suffixes:
+        if last + len(suffix) + 2 > OPTIONS.linewidth:
+            parts.append(",\n" + " " * indent + suffix)
+            last = indent + len(suffix)
+        else:
+            parts.append(", " + suffix)
+            last += len(suffix) + 2
+    parts.append(")")
+    return "".join(parts)

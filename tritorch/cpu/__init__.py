@@ -1,0 +1,1 @@
+"""The CPU backend: operators on NumPy arrays (see docs/backends.md)."""

@@ -1,0 +1,199 @@
+"""Gathering and scattering."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tritorch.cpu.narrow import widen
+
+Array = np.ndarray[Any, Any]
+
+
+def _grid(index: Array, dim: int) -> tuple[Any, ...]:
+    """The index of each element of `index` in an array of the same dims."""
+    grid: list[Any] = [
+        np.arange(n).reshape([n if i == k else 1 for i in range(index.ndim)])
+        for k, n in enumerate(index.shape)
+    ]
+    grid[dim] = index
+    return tuple(grid)
+
+
+def gather(x: Array, dim: int, index: Array) -> Array:
+    """x[index[i, j], j]."""
+    return x[_grid(index, dim)]
+
+
+def scatter(x: Array, dim: int, index: Array, src: Array) -> Array:
+    """x with src at index; the last write wins."""
+    out = x.copy()
+    out[_grid(index, dim)] = src
+    return out
+
+
+def scatter_value(x: Array, dim: int, index: Array, value: Any) -> Array:
+    """x with a number at index."""
+    out = x.copy()
+    out[_grid(index, dim)] = value
+    return out
+
+
+def _accumulate(ufunc: Any, out: Array, key: Any, src: Any) -> Array:
+    """ufunc.at, narrow floats in float32."""
+    wide = widen(out)
+    if wide is not out:
+        src = widen(src) if isinstance(src, np.ndarray) else src
+        ufunc.at(wide, key, src)
+        return wide.astype(out.dtype)
+    ufunc.at(out, key, src)
+    return out
+
+
+def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
+    """x with src added at index."""
+    return _accumulate(np.logical_or if x.dtype == bool else np.add, x.copy(), _grid(index, dim), src)
+
+
+_REDUCE = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum, "mean": np.add}
+
+
+def _identity(reduce: str, kind: np.dtype[Any]) -> Any:
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    if kind.kind == "b":
+        return reduce == "amin"
+    if kind.kind in "iu":
+        return np.iinfo(kind).min if reduce == "amax" else np.iinfo(kind).max
+    return -np.inf if reduce == "amax" else np.inf
+
+
+def scatter_reduce(
+    x: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool
+) -> Array:
+    """x with src reduced into it at index."""
+    key = _grid(index, dim)
+    out = x.copy()
+    if not include_self:
+        out[key] = _identity(reduce, x.dtype)
+    ufunc: Any = _REDUCE[reduce]
+    if x.dtype == bool:
+        ufunc = np.logical_and if reduce in ("prod", "amin") else np.logical_or
+    kind = x.dtype
+    out = widen(out)
+    ufunc.at(out, key, widen(src))
+    if reduce == "mean":
+        count = np.full(x.shape, 1 if include_self else 0, np.int64)
+        np.add.at(count, key, 1)
+        count = np.maximum(count, 1)
+        out = np.floor_divide(out, count) if kind.kind in "iu" else out / count
+    return out.astype(kind, copy=False)
+
+
+def index_select(x: Array, dim: int, index: Array) -> Array:
+    """Entries of a dim."""
+    return np.take(x, index, axis=dim)
+
+
+def _at(dim: int, index: Array) -> tuple[Any, ...]:
+    return (*(slice(None),) * dim, index)
+
+
+def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any) -> Array:
+    """x with alpha * source added at indices of a dim."""
+    wide = widen(source)
+    scaled = wide if alpha == 1 else (wide * wide.dtype.type(alpha))
+    out = x.copy()
+    if x.dtype == bool:
+        np.logical_or.at(out, _at(dim, index), scaled.astype(bool))
+        return out
+    return _accumulate(np.add, out, _at(dim, index), scaled)
+
+
+def index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
+    """x with source at indices of a dim."""
+    out = x.copy()
+    out[_at(dim, index)] = source
+    return out
+
+
+def index_fill(x: Array, dim: int, index: Array, value: Any) -> Array:
+    """x with a number at indices of a dim."""
+    out = x.copy()
+    out[_at(dim, index)] = value
+    return out
+
+
+def take(x: Array, index: Array) -> Array:
+    """Elements of the flattened array."""
+    return np.asarray(x.reshape(-1)[index])
+
+
+def put(x: Array, index: Array, source: Array, accumulate: bool) -> Array:
+    """x with source at indices of the flattened array."""
+    out = x.copy().reshape(-1)
+    if accumulate:
+        ufunc = np.logical_or if x.dtype == bool else np.add
+        out = _accumulate(ufunc, out, index.reshape(-1), source.reshape(-1))
+    else:
+        out[index.reshape(-1)] = source.reshape(-1)
+    return out.reshape(x.shape)
+
+
+def masked_select(x: Array, mask: Array) -> Array:
+    """Elements where the mask holds."""
+    return x[mask]
+
+
+def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
+    """x with source's elements, in order, where the mask holds."""
+    out = x.copy()
+    out[mask] = source.reshape(-1)[: int(mask.sum())]
+    return out
+
+
+def nonzero(x: Array) -> Array:
+    """The indices of elements that are not 0."""
+    return np.argwhere(x).astype(np.int64)
+
+
+def _key(indices: tuple[Array | None, ...]) -> tuple[Any, ...]:
+    return tuple(slice(None) if index is None else index for index in indices)
+
+
+def _check(shape: tuple[int, ...], indices: tuple[Array | None, ...]) -> None:
+    for dim, index in enumerate(indices):
+        if index is None or index.size == 0:
+            continue
+        low, high = int(index.min()), int(index.max())
+        n = shape[dim]
+        if low < -n or high >= n:
+            raise IndexError(
+                f"index {high if high >= n else low} is out of bounds for dimension {dim} with size {n}"
+            )
+
+
+def index(x: Array, indices: tuple[Array | None, ...]) -> Array:
+    """x[indices]."""
+    _check(x.shape, indices)
+    return np.asarray(x[_key(indices)])
+
+
+def index_put_(
+    x: Array, indices: tuple[Array | None, ...], values: Array, accumulate: bool
+) -> Array:
+    """x[indices] = values, or += values."""
+    _check(x.shape, indices)
+    key = _key(indices)
+    if not accumulate:
+        x[key] = values
+    elif x.dtype == bool:
+        np.logical_or.at(x, key, values)
+    else:
+        result = _accumulate(np.add, x, key, values)
+        if result is not x:
+            x[...] = result
+    return x

@@ -1,0 +1,61 @@
+"""Scans along a dim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tritorch.core.dtype import dtype
+from tritorch.cpu.narrow import like, widen
+
+Array = np.ndarray[Any, Any]
+
+
+def cumsum(x: Array, dim: int, dtype: dtype) -> Array:
+    """The running sum."""
+    wide = widen(x)
+    return np.cumsum(wide, axis=dim, dtype=wide.dtype if wide.dtype.kind in "fc" else None).astype(
+        dtype.numpy
+    )
+
+
+def cumprod(x: Array, dim: int, dtype: dtype) -> Array:
+    """The running product."""
+    wide = widen(x)
+    return np.cumprod(wide, axis=dim, dtype=wide.dtype if wide.dtype.kind in "fc" else None).astype(
+        dtype.numpy
+    )
+
+
+def _extreme(ufunc: Any, x: Array, dim: int) -> tuple[Array, Array]:
+    wide = widen(x)
+    best = ufunc.accumulate(wide, axis=dim)
+    # An element that equals the running extreme (or is NaN) is the latest to hold it.
+    holds = wide == best
+    if wide.dtype.kind == "f":
+        holds |= np.isnan(wide)
+    n = x.shape[dim]
+    position = np.arange(n).reshape([n if i == dim else 1 for i in range(x.ndim)])
+    index = np.maximum.accumulate(np.where(holds, position, 0), axis=dim)
+    return like(best, x), index
+
+
+def cummax(x: Array, dim: int) -> tuple[Array, Array]:
+    """The running maximum, and where (the last of equals)."""
+    return _extreme(np.maximum, x, dim)
+
+
+def cummin(x: Array, dim: int) -> tuple[Array, Array]:
+    """The running minimum, and where (the last of equals)."""
+    return _extreme(np.minimum, x, dim)
+
+
+def logcumsumexp(x: Array, dim: int) -> Array:
+    """log(cumsum(exp(x))), without overflow."""
+    wide = widen(x)
+    if wide.dtype.kind == "c":
+        top = np.max(wide.real, axis=dim, keepdims=True, initial=-np.inf)
+        top = np.where(np.isfinite(top), top, 0).astype(wide.real.dtype)
+        return like(np.log(np.cumsum(np.exp(wide - top), axis=dim)) + top, x)
+    return like(np.logaddexp.accumulate(wide, axis=dim), x)

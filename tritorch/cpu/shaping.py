@@ -1,0 +1,79 @@
+"""Joining, reordering and padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def cat(arrays: list[Array], dim: int) -> Array:
+    """Arrays joined along a dim."""
+    return np.concatenate(arrays, axis=dim)
+
+
+def flip(x: Array, dims: tuple[int, ...]) -> Array:
+    """Dims reversed."""
+    return np.flip(x, dims).copy()
+
+
+def roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
+    """Dims shifted around the end."""
+    return np.roll(x, shifts, dims)
+
+
+def tril(x: Array, diagonal: int) -> Array:
+    """The lower triangle."""
+    return np.where(np.tri(*x.shape[-2:], k=diagonal, dtype=bool), x, np.zeros((), x.dtype))
+
+
+def triu(x: Array, diagonal: int) -> Array:
+    """The upper triangle."""
+    return np.where(np.tri(*x.shape[-2:], k=diagonal - 1, dtype=bool), np.zeros((), x.dtype), x)
+
+
+def _sides(x_ndim: int, padding: tuple[int, ...]) -> list[tuple[int, int]]:
+    sides = [(padding[2 * i], padding[2 * i + 1]) for i in range(len(padding) // 2)]
+    return [(0, 0)] * (x_ndim - len(sides)) + sides[::-1]
+
+
+def pad(x: Array, padding: tuple[int, ...], mode: str, value: float) -> Array:
+    """Elements added at both ends of the last dims."""
+    sides = _sides(x.ndim, padding)
+    if mode == "constant":
+        out = np.full([n + a + b for n, (a, b) in zip(x.shape, sides)], value, x.dtype)
+        out[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, sides))] = x
+        return out
+    for dim, (before, after) in enumerate(sides):
+        if before or after:
+            x = np.take(x, _source(x.shape[dim], before, after, mode), axis=dim)
+    return x
+
+
+def _source(n: int, before: int, after: int, mode: str) -> Array:
+    """Which element each padded position shows."""
+    at = np.arange(-before, n + after)
+    if mode == "replicate":
+        return np.clip(at, 0, n - 1)
+    if mode == "circular":
+        return at % n
+    at = np.abs(at)
+    return np.where(at >= n, 2 * (n - 1) - at, at)
+
+
+def pad_backward(g: Array, shape: tuple[int, ...], padding: tuple[int, ...], mode: str) -> Array:
+    """What each element gathers from the positions that show it."""
+    sides = _sides(g.ndim, padding)
+    if mode == "constant":
+        return g[tuple(slice(a, a + n) for n, (a, _) in zip(shape, sides))].copy()
+    kind = g.dtype
+    wide = g.astype(np.float32) if kind.itemsize == 2 and kind.kind != "i" else g
+    for dim, (before, after) in enumerate(sides):
+        if before or after:
+            source = _source(shape[dim], before, after, mode)
+            out = np.zeros((shape[dim], *np.moveaxis(wide, dim, 0).shape[1:]), wide.dtype)
+            np.add.at(out, source, np.moveaxis(wide, dim, 0))
+            wide = np.moveaxis(out, 0, dim)
+    return np.ascontiguousarray(wide).astype(kind, copy=False)

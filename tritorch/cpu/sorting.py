@@ -1,0 +1,125 @@
+"""Sorting and searching."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tritorch.cpu.narrow import widen
+
+Array = np.ndarray[Any, Any]
+
+
+def _order(x: Array, dim: int, descending: bool) -> Array:
+    """Stable; NaN is the greatest."""
+    wide = widen(x)
+    if not descending:
+        return np.argsort(wide, axis=dim, kind="stable")
+    # Reversed twice, so that equals stay in order.
+    n = x.shape[dim]
+    flipped = np.argsort(np.flip(wide, dim), axis=dim, kind="stable")
+    return np.flip(n - 1 - flipped, dim)
+
+
+def sort(x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
+    """Values in order, and where they were."""
+    index = np.ascontiguousarray(_order(x, dim, descending))
+    return np.take_along_axis(x, index, dim), index
+
+
+def topk(x: Array, k: int, dim: int, largest: bool) -> tuple[Array, Array]:
+    """The k largest or smallest, in order."""
+    index = _order(x, dim, largest)
+    index = np.ascontiguousarray(np.take(index, np.arange(k), axis=dim))
+    return np.take_along_axis(x, index, dim), index
+
+
+def kthvalue(x: Array, k: int, dim: int) -> tuple[Array, Array]:
+    """The k-th smallest."""
+    index = np.take(_order(x, dim, False), [k - 1], axis=dim)
+    return np.take_along_axis(x, index, dim).squeeze(dim), index.squeeze(dim)
+
+
+def _nans(x: Array) -> Array:
+    return np.isnan(widen(x)) if x.dtype.kind not in "biu" else np.zeros(x.shape, bool)
+
+
+def median(x: Array, dim: int) -> tuple[Array, Array]:
+    """The lower median; NaN if there is one."""
+    order = _order(x, dim, False)
+    nans = _nans(x)
+    middle = np.full([1 if i == dim else n for i, n in enumerate(x.shape)], (x.shape[dim] - 1) // 2)
+    index = np.take_along_axis(order, middle, dim)
+    first_nan = np.argmax(nans, axis=dim, keepdims=True)
+    index = np.where(nans.any(axis=dim, keepdims=True), first_nan, index)
+    return np.take_along_axis(x, index, dim).squeeze(dim), index.squeeze(dim)
+
+
+def nanmedian(x: Array, dim: int) -> tuple[Array, Array]:
+    """The lower median of what is not NaN."""
+    order = _order(x, dim, False)
+    count = (~_nans(x)).sum(axis=dim, keepdims=True)
+    index = np.take_along_axis(order, np.maximum(count - 1, 0) // 2, dim)
+    return np.take_along_axis(x, index, dim).squeeze(dim), index.squeeze(dim)
+
+
+def mode(x: Array, dim: int) -> tuple[Array, Array]:
+    """The most frequent value (the smallest of equals), and its last place."""
+    moved = np.moveaxis(x, dim, -1)
+    flat = moved.reshape(-1, x.shape[dim])
+    values = np.empty(flat.shape[0], x.dtype)
+    index = np.empty(flat.shape[0], np.int64)
+    for i, row in enumerate(flat):
+        kinds, counts = np.unique(row, return_counts=True)
+        values[i] = kinds[np.argmax(counts)]
+        index[i] = np.flatnonzero(row == values[i])[-1] if values[i] == values[i] else len(row) - 1
+    shape = moved.shape[:-1]
+    return values.reshape(shape), index.reshape(shape)
+
+
+def unique(x: Array) -> tuple[Array, Array, Array]:
+    """The different elements in order, where each came to, how often."""
+    values, inverse, counts = np.unique(
+        x, return_inverse=True, return_counts=True, equal_nan=False
+    )
+    return values, inverse.reshape(-1).astype(np.int64), counts.astype(np.int64)
+
+
+def unique_consecutive(x: Array) -> tuple[Array, Array, Array]:
+    """Runs of equal elements."""
+    if x.size == 0:
+        return x.copy(), np.empty(0, np.int64), np.empty(0, np.int64)
+    first = np.concatenate([[True], x[1:] != x[:-1]])
+    starts = np.flatnonzero(first)
+    return x[starts], np.cumsum(first) - 1, np.diff(np.append(starts, x.size))
+
+
+def searchsorted(sorted: Array, values: Array, right: bool) -> Array:
+    """Where values belong in sorted rows."""
+    side: Any = "right" if right else "left"
+    if sorted.ndim == 1:
+        return np.asarray(np.searchsorted(widen(sorted), widen(values), side)).astype(np.int64)
+    out = np.empty(values.shape, np.int64)
+    rows = widen(sorted).reshape(-1, sorted.shape[-1])
+    wanted = widen(values).reshape(rows.shape[0], -1)
+    flat = out.reshape(rows.shape[0], -1)
+    for i, row in enumerate(rows):
+        flat[i] = np.searchsorted(row, wanted[i], side)
+    return out
+
+
+def bincount(x: Array, weights: Array | None, minlength: int) -> Array:
+    """How often each integer occurs."""
+    if weights is None:
+        return np.bincount(x.astype(np.int64), minlength=minlength).astype(np.int64)
+    counts = np.bincount(x.astype(np.int64), weights.astype(np.float64), minlength)
+    return counts.astype(np.float32 if weights.dtype == np.float32 else np.float64)
+
+
+def histc(x: Array, bins: int, low: float, high: float) -> Array:
+    """A histogram of equal bins."""
+    flat = widen(x).reshape(-1)
+    inside = flat[(flat >= low) & (flat <= high)].astype(np.float64)
+    place = ((inside - low) / (high - low) * bins).astype(np.int64)
+    return np.bincount(np.minimum(place, bins - 1), minlength=bins).astype(x.dtype)

@@ -1,0 +1,77 @@
+"""Interpolation, one spatial dim after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tritorch.cpu.narrow import like, widen
+
+Array = np.ndarray[Any, Any]
+Ints = tuple[int, ...]
+Scales = tuple[float | None, ...]
+
+
+def _nearest_source(n: int, m: int, scale: float | None, exact: bool) -> Array:
+    ratio = np.float32(1.0 / scale) if scale else np.float32(n / m)
+    at = np.arange(m, dtype=np.float32)
+    place = np.floor((at + np.float32(0.5)) * ratio) if exact else np.floor(at * ratio)
+    return np.minimum(place.astype(np.int64), n - 1)
+
+
+def nearest(x: Array, size: Ints, scales: Scales, exact: bool) -> Array:
+    """Each output element is the nearest input element."""
+    for dim, (m, scale) in enumerate(zip(size, scales), start=2):
+        x = np.take(x, _nearest_source(x.shape[dim], m, scale, exact), axis=dim)
+    return np.ascontiguousarray(x)
+
+
+def nearest_backward(g: Array, shape: Ints, scales: Scales, exact: bool) -> Array:
+    """Each input element gathers from the outputs that show it."""
+    wide = widen(g)
+    for dim, scale in enumerate(scales, start=2):
+        n, m = shape[dim], wide.shape[dim]
+        source = _nearest_source(n, m, scale, exact)
+        weights = (np.arange(n)[:, None] == source).astype(wide.dtype)
+        wide = np.moveaxis(np.moveaxis(wide, dim, -1) @ weights.T, -1, dim)
+    return like(np.ascontiguousarray(wide), g)
+
+
+def _linear_weights(n: int, m: int, scale: float | None, align: bool, kind: Any) -> Array:
+    """(n, m): how much of each input element is in each output element."""
+    at = np.arange(m, dtype=np.float64)
+    if align:
+        place = at * ((n - 1) / (m - 1)) if m > 1 else np.zeros(m)
+    else:
+        ratio = 1.0 / scale if scale else n / m
+        place = np.maximum((at + 0.5) * ratio - 0.5, 0)
+    low = np.minimum(place.astype(np.int64), n - 1)
+    high = np.minimum(low + 1, n - 1)
+    part = np.clip(place - low, 0, 1)
+    weights = np.zeros((n, m))
+    np.add.at(weights, (low, np.arange(m)), 1 - part)
+    np.add.at(weights, (high, np.arange(m)), part)
+    return weights.astype(kind)
+
+
+def linear(x: Array, size: Ints, scales: Scales, align_corners: bool) -> Array:
+    """Linear interpolation along each spatial dim."""
+    wide = widen(x)
+    if wide.dtype.kind in "iu":
+        wide = wide.astype(np.float32)
+    for dim, (m, scale) in enumerate(zip(size, scales), start=2):
+        weights = _linear_weights(wide.shape[dim], m, scale, align_corners, wide.dtype)
+        wide = np.moveaxis(np.moveaxis(wide, dim, -1) @ weights, -1, dim)
+    if x.dtype.kind in "iu":
+        wide = np.rint(wide)
+    return like(np.ascontiguousarray(wide), x)
+
+
+def linear_backward(g: Array, shape: Ints, scales: Scales, align_corners: bool) -> Array:
+    """The transpose of `linear`."""
+    wide = widen(g)
+    for dim, scale in enumerate(scales, start=2):
+        weights = _linear_weights(shape[dim], wide.shape[dim], scale, align_corners, wide.dtype)
+        wide = np.moveaxis(np.moveaxis(wide, dim, -1) @ weights.T, -1, dim)
+    return like(np.ascontiguousarray(wide), g)

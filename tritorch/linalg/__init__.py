@@ -1,0 +1,3 @@
+"""Linear algebra, as in torch.linalg."""
+
+from tritorch.ops.reduction import vector_norm

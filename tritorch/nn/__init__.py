@@ -1,0 +1,3 @@
+"""Neural networks, as in torch.nn."""
+
+from tritorch.nn import functional

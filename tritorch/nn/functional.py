@@ -1,0 +1,5 @@
+"""torch.nn.functional: every function that operators publish there."""
+
+from tritorch.ops.activation import FUNCTIONAL
+
+globals().update(FUNCTIONAL)

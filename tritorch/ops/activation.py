@@ -1,0 +1,356 @@
+"""Activations (torch.nn.functional)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tritorch.core.promotion import category
+from tritorch.core.tensor import Tensor
+from tritorch.cpu import pointwise as cpu
+from tritorch.ops.arithmetic import where
+from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
+from tritorch.ops.declare import PUBLIC
+from tritorch.ops.kinds import INT_TO_FLOAT, apply, ternary, unary
+from tritorch.ops.pointwise import sigmoid, tanh
+from tritorch.ops.softmax import differentiating, log_softmax, softmax
+
+FUNCTIONAL: dict[str, Any] = {}  # torch.nn.functional.<name>
+
+
+def functional(function: Any) -> Any:
+    """Publishes a function in torch.nn.functional."""
+    FUNCTIONAL[function.__name__] = function
+    return function
+
+
+def with_inplace(function: Any) -> Any:
+    """An activation with an `inplace` flag, published with its `_` form."""
+    name = function.__name__
+
+    def wrapper(input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Tensor:
+        if args and isinstance(args[-1], bool):
+            *args, inplace = args  # type: ignore[assignment]
+        require_tensor(input, name, "input", 1)
+        result = function(input, *args, **kwargs)
+        return input.copy_(result) if inplace else result
+
+    def in_place(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return input.copy_(function(input, *args, **kwargs))
+
+    wrapper.__name__ = wrapper.__qualname__ = name
+    wrapper.__doc__ = function.__doc__
+    wrapper.__wrapped__ = function  # type: ignore[attr-defined]
+    in_place.__name__ = f"{name}_"
+    FUNCTIONAL[name] = wrapper
+    FUNCTIONAL[f"{name}_"] = in_place
+    return wrapper
+
+
+# ---- fused ----------------------------------------------------------------------------------------
+
+relu = unary("relu", lambda x: np.maximum(x, 0), without="bool complex",
+             grad=lambda g, out: g.masked_fill(out <= 0, 0))  # fmt: skip
+
+
+def _fused(name: str, forward: Any, composed: Any, backward: Any, gpu: str) -> Any:
+    """An activation with a fused gradient, composed where it is differentiated again."""
+    back = ternary(f"{name}_backward", "g x", backward, gpu=f"{gpu}_backward", without="bool int complex")
+
+    def gradient(g: Tensor, x: Tensor) -> Tensor:
+        return composed(g, x) if differentiating() else apply(back, (g, x))
+
+    return unary(name, forward, rule=INT_TO_FLOAT, without="bool int complex", gpu=gpu, grad=gradient,
+                 method=False, public=False, inplace=False)  # fmt: skip
+
+
+INV_SQRT2 = 1 / math.sqrt(2)
+INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
+KAPPA = math.sqrt(2 / math.pi)
+
+
+def _gelu_grad(g: Tensor, x: Tensor) -> Tensor:
+    cdf = 0.5 * (1 + (x * INV_SQRT2).erf())
+    return g * (cdf + x * (-0.5 * x * x).exp() * INV_SQRT_2PI)
+
+
+def _gelu_grad_cpu(g: Any, x: Any) -> Any:
+    cdf = 0.5 * (1 + cpu.erf(x * x.dtype.type(INV_SQRT2)))
+    return (g * (cdf + x * np.exp(-0.5 * x * x) * INV_SQRT_2PI)).astype(x.dtype)
+
+
+def _gelu_tanh_grad(g: Tensor, x: Tensor) -> Tensor:
+    inner = KAPPA * (x + 0.044715 * x * x * x)
+    t = inner.tanh()
+    return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (KAPPA * (1 + 3 * 0.044715 * x * x)))
+
+
+def _gelu_tanh_grad_cpu(g: Any, x: Any) -> Any:
+    t = np.tanh(KAPPA * (x + 0.044715 * x * x * x))
+    return (g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (KAPPA * (1 + 3 * 0.044715 * x * x)))).astype(x.dtype)
+
+
+def _silu_grad(g: Tensor, x: Tensor) -> Tensor:
+    s = x.sigmoid()
+    return g * s * (1 + x * (1 - s))
+
+
+def _silu_grad_cpu(g: Any, x: Any) -> Any:
+    s = cpu.sigmoid(x)
+    return g * s * (1 + x * (1 - s))
+
+
+_gelu_none = _fused("gelu", lambda x: (0.5 * x * (1 + cpu.erf(x * x.dtype.type(INV_SQRT2)))).astype(x.dtype),
+                    _gelu_grad, _gelu_grad_cpu, "gelu")  # fmt: skip
+_gelu_tanh = _fused("gelu_tanh", lambda x: (0.5 * x * (1 + np.tanh(KAPPA * (x + 0.044715 * x * x * x)))).astype(x.dtype),
+                    _gelu_tanh_grad, _gelu_tanh_grad_cpu, "gelu_tanh")  # fmt: skip
+_silu = _fused("silu", lambda x: x * cpu.sigmoid(x), _silu_grad, _silu_grad_cpu, "silu")
+
+
+@functional
+def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
+    """x * Phi(x), exactly or by tanh."""
+    if approximate == "none":
+        return _gelu_none(input)
+    if approximate == "tanh":
+        return _gelu_tanh(input)
+    raise RuntimeError("approximate argument must be either none or tanh.")
+
+
+@with_inplace
+def silu(input: Tensor) -> Tensor:
+    """x * sigmoid(x)."""
+    if input.is_complex():
+        return input * input.sigmoid()
+    return _silu(input)
+
+
+def _relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0)."""
+    require_tensor(input, "relu", "input", 1)
+    return input.relu_() if inplace else input.relu()
+
+
+FUNCTIONAL["relu"] = _relu
+FUNCTIONAL["relu_"] = Tensor.relu_  # type: ignore[attr-defined]
+
+# ---- compositions ---------------------------------------------------------------------------------
+
+
+
+
+def _floats_only(name: str, x: Tensor) -> None:
+    if category(x.dtype) < 2:
+        raise not_implemented(name, x.dtype)
+
+
+@with_inplace
+def relu6(input: Tensor) -> Tensor:
+    """min(max(x, 0), 6)."""
+    return input.clamp(0, 6)
+
+
+@with_inplace
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """x limited to [min_val, max_val]."""
+    if input.dtype.name == "bool":
+        raise RuntimeError("Bool inputs not supported for hardtanh")
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return where((input <= min_val) | (input >= max_val), input.detach().clamp(min_val, max_val), input)
+
+
+@with_inplace
+def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
+    """x where it is above the threshold, else value."""
+    return where(input <= threshold, PUBLIC["full_like"](input, value), input)
+
+
+@with_inplace
+def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """x, times the slope where it is negative."""
+    _floats_only("leaky_relu_cpu", input)
+    return where(input > 0, input, input * negative_slope)
+
+
+@with_inplace
+def elu(input: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
+    """x where positive, else alpha * (exp(x) - 1)."""
+    _floats_only("elu_cpu", input)
+    negative = (input.clamp(max=0) * input_scale).expm1() * (alpha * scale)
+    return where(input > 0, input * scale if scale != 1 else input, negative)
+
+
+@with_inplace
+def selu(input: Tensor) -> Tensor:
+    """The self-normalising elu."""
+    return FUNCTIONAL["elu"](input, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
+
+
+@with_inplace
+def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """x where positive, else alpha * (exp(x / alpha) - 1)."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return FUNCTIONAL["elu"](input, alpha, 1.0, 1.0 / alpha)
+
+
+@with_inplace
+def hardswish(input: Tensor) -> Tensor:
+    """x * relu6(x + 3) / 6."""
+    _floats_only("hardswish_cpu", input)
+    return input * (input + 3).clamp(0, 6) / 6
+
+
+@with_inplace
+def hardsigmoid(input: Tensor) -> Tensor:
+    """relu6(x + 3) / 6."""
+    _floats_only("hardsigmoid_cpu", input)
+    return FUNCTIONAL["hardtanh"](input + 3, 0.0, 6.0) / 6
+
+
+@with_inplace
+def mish(input: Tensor) -> Tensor:
+    """x * tanh(softplus(x))."""
+    return input * softplus(input).tanh()
+
+
+@functional
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta * x)) / beta, x itself above the threshold."""
+    _floats_only("softplus_cpu", input)
+    scaled = input * beta
+    linear = scaled > threshold
+    return where(linear, input, scaled.masked_fill(linear, 0).exp().log1p() / beta)
+
+
+@functional
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(x))."""
+    _floats_only("log_sigmoid_cpu", input)
+    return input.clamp(max=0) - (-input.abs()).exp().log1p()
+
+
+@functional
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    return input / (1 + input.abs())
+
+
+@functional
+def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x)."""
+    return input - input.tanh()
+
+
+@functional
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x outside [-lambd, lambd], else 0."""
+    _floats_only("hardshrink_cpu", input)
+    return input.masked_fill((input >= -lambd) & (input <= lambd), 0)
+
+
+@functional
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x moved towards 0 by lambd."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    _floats_only("softshrink_cpu", input)
+    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0))
+
+
+@functional
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x where positive, else weight * x, a weight for each channel."""
+    if weight.ndim > 1 or weight.ndim == 1 and weight.numel() > 1 and input.ndim == 0:
+        if input.ndim == 0:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
+        )
+    if weight.ndim == 1 and weight.numel() > 1:
+        channels = input.shape[1] if input.ndim > 1 else 1
+        if channels != weight.numel():
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{weight.numel()} and channel size = {channels}."
+            )
+        weight = weight.reshape([-1 if i == 1 else 1 for i in range(input.ndim)])
+    elif weight.ndim == 1:
+        weight = weight.reshape([1] * input.ndim)
+    return where(input > 0, input, weight * input)
+
+
+PUBLIC["prelu"] = prelu
+Tensor.prelu = prelu  # type: ignore[attr-defined]
+
+
+@functional
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """One half times the sigmoid of the other."""
+    if input.ndim == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    wrapped = wrap_dim(dim, input.ndim)
+    if input.shape[wrapped] % 2:
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {wrapped} is size {input.shape[wrapped]}"
+        )
+    a, b = input.chunk(2, wrapped)
+    return a * b.sigmoid()
+
+
+@functional
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """softmax of -x."""
+    return _softmax(-input, dim, _stacklevel, dtype)
+
+
+def _implicit_dim(ndim: int) -> int:
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def _softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """exp(x) / sum(exp(x)) along a dim."""
+    return softmax(input, _implicit_dim(input.ndim) if dim is None else dim, dtype=dtype)
+
+
+def _log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """log(softmax(x)) along a dim."""
+    return log_softmax(input, _implicit_dim(input.ndim) if dim is None else dim, dtype=dtype)
+
+
+FUNCTIONAL["softmax"] = _softmax
+FUNCTIONAL["log_softmax"] = _log_softmax
+FUNCTIONAL["sigmoid"] = sigmoid
+FUNCTIONAL["tanh"] = tanh
+
+
+@functional
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A sample of the Gumbel-softmax distribution; hard: as one-hot, with soft gradients."""
+    noise = -PUBLIC["empty_like"](logits).exponential_().log()
+    soft = softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True)[1]
+    return PUBLIC["zeros_like"](logits).scatter(dim, index, 1.0) - soft.detach() + soft
+
+
+@functional
+def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Tensor:
+    """x divided by its p-norm along a dim."""
+    from tritorch.ops.reduction import vector_norm
+
+    result = input / vector_norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    return result if out is None else out.copy_(result)
+
+
+for _name in ("selu", "celu", "threshold"):
+    PUBLIC[_name] = FUNCTIONAL[_name]
+PUBLIC["selu_"] = FUNCTIONAL["selu_"]
+PUBLIC["celu_"] = FUNCTIONAL["celu_"]
+PUBLIC["hardshrink"] = hardshrink
+Tensor.hardshrink = hardshrink  # type: ignore[attr-defined]
+PUBLIC["relu_"] = Tensor.relu_  # type: ignore[attr-defined]

@@ -1,0 +1,224 @@
+"""Convolution and transposed convolution, of one to three dims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritorch.core.promotion import scalar_name
+from tritorch.core.tensor import Tensor
+from tritorch.ops.activation import FUNCTIONAL
+from tritorch.ops.checks import require_tensor
+from tritorch.ops.declare import PUBLIC, Operator
+
+_PARAMS = "stride padding dilation transposed output_padding groups"
+
+# The three kernels of convolution: forward, input's gradient, weight's gradient.  Each is linear in
+# both operands, and the gradients of one are the other two.
+_convolution = Operator(
+    "convolution", "x w b", _PARAMS, cpu="conv.convolution",
+    grad=(
+        lambda g, x, w, stride, padding, dilation, transposed, output_padding, groups: _input.call(
+            (g, w), (tuple(x.shape), stride, padding, dilation, transposed, output_padding, groups)),
+        lambda g, x, w, stride, padding, dilation, transposed, output_padding, groups: _weight.call(
+            (g, x), (tuple(w.shape), stride, padding, dilation, transposed, output_padding, groups)),
+        lambda g: g.sum([i for i in range(g.ndim) if i != 1]),
+    ),
+)  # fmt: skip
+_input = Operator(
+    "convolution_input", "y w", "shape " + _PARAMS, kind="internal",
+    cpu=lambda y, w, shape, *rest: _backend("cpu").convolution_input(y, shape, w, *rest),
+    gpu=lambda y, w, shape, *rest: _backend("gpu").convolution_input(y, shape, w, *rest),
+    grad=(
+        lambda g, w, stride, padding, dilation, transposed, output_padding, groups: _convolution.call(
+            (g, w, None), (stride, padding, dilation, transposed, output_padding, groups)),
+        lambda g, y, w, stride, padding, dilation, transposed, output_padding, groups: _weight.call(
+            (y, g), (tuple(w.shape), stride, padding, dilation, transposed, output_padding, groups)),
+    ),
+)  # fmt: skip
+_weight = Operator(
+    "convolution_weight", "y x", "shape " + _PARAMS, kind="internal",
+    cpu=lambda y, x, shape, *rest: _backend("cpu").convolution_weight(y, x, shape, *rest),
+    gpu=lambda y, x, shape, *rest: _backend("gpu").convolution_weight(y, x, shape, *rest),
+    grad=(
+        lambda g, x, stride, padding, dilation, transposed, output_padding, groups: _convolution.call(
+            (x, g, None), (stride, padding, dilation, transposed, output_padding, groups)),
+        lambda g, y, x, stride, padding, dilation, transposed, output_padding, groups: _input.call(
+            (y, g), (tuple(x.shape), stride, padding, dilation, transposed, output_padding, groups)),
+    ),
+)  # fmt: skip
+
+
+def _backend(which: str) -> Any:
+    import importlib
+
+    return importlib.import_module(f"tritorch.{which}.conv")
+
+
+def _tuple(value: Any, n: int, name: str) -> tuple[int, ...]:
+    if isinstance(value, int):
+        return (value,) * n
+    values = tuple(int(v) for v in value)
+    if len(values) == 1:
+        return values * n
+    if len(values) != n:
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of {n} values to match the "
+            f"convolution dimensions, but got {name}={list(values)}"
+        )
+    return values
+
+
+def _check(x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+           groups: int, n: int, output_padding: Any = ()) -> None:  # fmt: skip
+    for value in stride:
+        if value <= 0:
+            raise RuntimeError("non-positive stride is not supported")
+    for value in padding:
+        if value < 0:
+            raise RuntimeError("negative padding is not supported")
+    for value in dilation:
+        if value <= 0:
+            raise RuntimeError("dilation should be greater than zero")
+    for value in output_padding:
+        if value < 0:
+            raise RuntimeError("negative output_padding is not supported")
+    if groups <= 0:
+        raise RuntimeError("non-positive groups is not supported")
+    if w.ndim != n + 2:
+        raise RuntimeError(
+            "weight should have at least three dimensions"
+            if w.ndim < 3
+            else f"Expected {w.ndim - 1}D (unbatched) or {w.ndim}D (batched) input to "
+            f"conv{n}d, but got input of size: {list(x.shape)}"
+        )
+    if x.dtype is not w.dtype:
+        raise RuntimeError(
+            f"Input type ({_type(x)}) and weight type ({_type(w)}) should be the same"
+        )
+    if b is not None and b.dtype is not x.dtype:
+        raise RuntimeError(f"Input type ({_type(x)}) and bias type ({_type(b)}) should be the same")
+    channels = x.shape[1]
+    if not transposed:
+        if w.shape[0] < groups:
+            raise RuntimeError(
+                f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but "
+                f"got weight of size {list(w.shape)} instead"
+            )
+        if w.shape[0] % groups:
+            raise RuntimeError(
+                f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
+                f"but got weight of size [{list(w.shape)}] instead"
+            )
+        if w.shape[1] * groups != channels:
+            raise RuntimeError(
+                f"Given groups={groups}, weight of size {list(w.shape)}, expected input"
+                f"{list(x.shape)} to have {w.shape[1] * groups} channels, but got {channels} channels "
+                f"instead"
+            )
+        if b is not None and (b.ndim != 1 or b.shape[0] != w.shape[0]):
+            raise RuntimeError(
+                f"Given weight of size {list(w.shape)}, expected bias to be 1-dimensional with "
+                f"{w.shape[0]} elements, but got bias of size {list(b.shape)} instead"
+            )
+        padded = [s + 2 * p for s, p in zip(x.shape[2:], padding)]
+        kernel = [d * (k - 1) + 1 for k, d in zip(w.shape[2:], dilation)]
+        if any(k > s for k, s in zip(kernel, padded)):
+            raise RuntimeError(
+                f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel "
+                f"size: ({' x '.join(map(str, kernel))}). Kernel size can't be greater than actual "
+                f"input size"
+            )
+    else:
+        if w.shape[0] != channels:
+            raise RuntimeError(
+                f"Given transposed=1, weight of size {list(w.shape)}, expected input"
+                f"{list(x.shape)} to have {w.shape[0]} channels, but got {channels} channels instead"
+            )
+        if b is not None and (b.ndim != 1 or b.shape[0] != w.shape[1] * groups):
+            raise RuntimeError(
+                f"Given transposed=1, weight of size {list(w.shape)}, expected bias to be "
+                f"1-dimensional with {w.shape[1] * groups} elements, but got bias of size "
+                f"{list(b.shape)} instead"
+            )
+
+
+def _type(x: Tensor) -> str:
+    return f"tritorch.{'cuda.' if x.is_cuda else ''}{scalar_name(x.dtype)}Tensor"
+
+
+def _run(n: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any,
+         transposed: bool, output_padding: Any, groups: int, name: str) -> Tensor:  # fmt: skip
+    require_tensor(input, name, "input", 1)
+    require_tensor(weight, name, "weight", 2)
+    if input.ndim not in (n + 1, n + 2):
+        raise RuntimeError(
+            f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of "
+            f"size: {list(input.shape)}"
+        )
+    x = input if input.ndim == n + 2 else input.unsqueeze(0)
+    stride = _tuple(stride, n, "stride") if stride != () else (1,) * n
+    dilation = _tuple(dilation, n, "dilation")
+    output_padding = _tuple(output_padding, n, "output_padding")
+    if isinstance(padding, str):
+        x, padding = _named_padding(x, weight, padding, stride, dilation, n)
+    else:
+        padding = _tuple(padding, n, "padding")
+    _check(x, weight, bias, stride, padding, dilation, transposed, groups, n, output_padding)
+    params = (stride, padding, dilation, transposed, output_padding, groups)
+    out = _convolution.call((x, weight, bias), params)
+    return out if input.ndim == n + 2 else out.squeeze(0)
+
+
+def _named_padding(x: Tensor, w: Tensor, padding: str, stride: Any, dilation: Any, n: int) -> Any:
+    if padding == "valid":
+        return x, (0,) * n
+    if padding != "same":
+        raise RuntimeError(
+            f"Invalid padding string: '{padding}'. Expected one of: 'valid', 'same'"
+        )
+    if any(s != 1 for s in stride):
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    total = [d * (k - 1) for k, d in zip(w.shape[2:], dilation)]
+    both = tuple(t // 2 for t in total)
+    if any(t % 2 for t in total):  # the odd one goes after the end
+        extra = [v for t in reversed(total) for v in (0, t % 2)]
+        x = FUNCTIONAL["pad"](x, extra)
+    return x, both
+
+
+def _forward(n: int) -> Any:
+    def function(input: Tensor, weight: Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0,
+                 dilation: Any = 1, groups: int = 1) -> Tensor:  # fmt: skip
+        return _run(n, input, weight, bias, stride, padding, dilation, False, 0, groups, f"conv{n}d")
+
+    function.__name__ = f"conv{n}d"
+    function.__doc__ = f"Convolution over {n} dims."
+    return function
+
+
+def _transposed(n: int) -> Any:
+    def function(input: Tensor, weight: Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0,
+                 output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:  # fmt: skip
+        return _run(n, input, weight, bias, stride, padding, dilation, True, output_padding, groups,
+                    f"conv_transpose{n}d")  # fmt: skip
+
+    function.__name__ = f"conv_transpose{n}d"
+    function.__doc__ = f"Transposed convolution over {n} dims."
+    return function
+
+
+for _n in (1, 2, 3):
+    for _make in (_forward, _transposed):
+        _function = _make(_n)
+        FUNCTIONAL[_function.__name__] = PUBLIC[_function.__name__] = _function
+
+
+def convolution(input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any,
+                transposed: bool, output_padding: Any, groups: int) -> Tensor:  # fmt: skip
+    """Convolution, transposed or not, of any number of dims."""
+    return _run(weight.ndim - 2, input, weight, bias, stride, padding, dilation, transposed,
+                output_padding, groups, "convolution")  # fmt: skip
+
+
+PUBLIC["convolution"] = convolution
+

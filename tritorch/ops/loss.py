@@ -1,0 +1,574 @@
+"""Losses (torch.nn.functional)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from tritorch.core.dtype import int64
+from tritorch.core.promotion import scalar_name
+from tritorch.core.tensor import Tensor
+from tritorch.ops.activation import functional
+from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.shape import broadcast_tensors, reshape
+from tritorch.ops.softmax import differentiating, log_softmax
+
+_MODES = ("none", "mean", "sum")
+
+
+def _mode(size_average: Any, reduce: Any, reduction: str) -> str:
+    """The reduction, also from the two flags that it replaced."""
+    if size_average is not None or reduce is not None:
+        reduce = True if reduce is None else reduce
+        average = True if size_average is None else size_average
+        return "none" if not reduce else "mean" if average else "sum"
+    if reduction not in _MODES:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
+    """All losses, their mean or their sum."""
+    if reduction == "mean":
+        return loss.mean()
+    return loss.sum() if reduction == "sum" else loss
+
+
+def _pair(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    if input.shape != target.shape:
+        warnings.warn(
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. Please "
+            f"ensure they have the same size.",
+            stacklevel=3,
+        )
+    return broadcast_tensors(input, target)  # type: ignore[return-value]
+
+
+@functional
+def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
+    """(input - target)^2."""
+    a, b = _pair("mse_loss", input, target)
+    loss = (a - b).square()
+    return _weighted(loss, weight, _mode(size_average, reduce, reduction), input)
+
+
+def _weighted(loss: Tensor, weight: Tensor | None, mode: str, input: Tensor) -> Tensor:
+    if weight is None:
+        return reduce_loss(loss, mode)
+    if weight.shape != input.shape:
+        raise ValueError("Weights and input must have the same size.")
+    loss = loss * weight
+    return loss.sum() / weight.sum() if mode == "mean" else reduce_loss(loss, mode)
+
+
+@functional
+def l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+            reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
+    """|input - target|."""
+    a, b = _pair("l1_loss", input, target)
+    return _weighted((a - b).abs(), weight, _mode(size_average, reduce, reduction), input)
+
+
+@functional
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+                   reduction: str = "mean", beta: float = 1.0) -> Tensor:  # fmt: skip
+    """Squared below beta, absolute above."""
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    a, b = _pair("smooth_l1_loss", input, target)
+    mode = _mode(size_average, reduce, reduction)
+    error = (a - b).abs()
+    if beta == 0:
+        return reduce_loss(error, mode)
+    loss = PUBLIC["where"](error < beta, 0.5 * error * error / beta, error - 0.5 * beta)
+    return reduce_loss(loss, mode)
+
+
+@functional
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
+               weight: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Squared below delta, delta times absolute above."""
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    a, b = _pair("huber_loss", input, target)
+    error = (a - b).abs()
+    loss = PUBLIC["where"](error <= delta, 0.5 * error * error, delta * (error - 0.5 * delta))
+    return _weighted(loss, weight, _mode(None, None, reduction), input)
+
+
+@functional
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                         size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+    """-(t log p + (1 - t) log(1 - p)); logs are at least -100."""
+    mode = _mode(size_average, reduce, reduction)
+    if target.shape != input.shape:
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}) is deprecated. Please ensure they have the same size."
+        )
+    if input.numel() and not input.is_cuda and bool(((input < 0) | (input > 1)).any()):
+        raise RuntimeError("all elements of input should be between 0 and 1")
+    loss = _bce.call((input, target), ())
+    if weight is not None:
+        loss = loss * weight
+    return reduce_loss(loss, mode)
+
+
+def _bce_forward(p: Tensor, t: Tensor) -> Tensor:
+    return (t - 1) * (-p).log1p().clamp(min=-100) - t * p.log().clamp(min=-100)
+
+
+class _Composed(Operator):
+    """A record whose forward is composed of public operators, with a gradient of its own."""
+
+    def __init__(self, name: str, inputs: str, forward: Any, **options: Any) -> None:
+        super().__init__(name, inputs, **options)
+        self.forward = forward
+
+    def call(self, tensors: Any, params: tuple[Any, ...] = ()) -> Any:
+        from tritorch import _C
+
+        before = _C.set_grad_enabled(False)
+        try:
+            result = self.forward(*tensors, *params)
+        finally:
+            _C.set_grad_enabled(before)
+        return self.finish_with(result._array, params, *tensors)
+
+
+_bce = _Composed(
+    "binary_cross_entropy", "p t", _bce_forward,
+    grad=(lambda g, p, t: g * (p - t) / ((1 - p) * p).clamp(min=1e-12),
+          lambda g, p: g * ((-p).log1p().clamp(min=-100) - p.log().clamp(min=-100))),
+)  # fmt: skip
+
+
+@functional
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Binary cross-entropy of sigmoid(input), without overflow."""
+    mode = _mode(size_average, reduce, reduction)
+    if target.shape != input.shape:
+        raise ValueError(
+            f"Target size ({target.shape}) must be the same as input size ({input.shape})"
+        )
+    log_sigmoid = input.clamp(max=0) - (-input.abs()).exp().log1p()
+    if pos_weight is None:
+        loss = (1 - target) * input - log_sigmoid
+    else:
+        loss = (1 - target) * input - ((pos_weight - 1) * target + 1) * log_sigmoid
+    if weight is not None:
+        loss = loss * weight
+    return reduce_loss(loss, mode)
+
+
+PUBLIC["binary_cross_entropy_with_logits"] = binary_cross_entropy_with_logits
+
+
+@functional
+def kl_div(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+           reduction: str = "mean", log_target: bool = False) -> Tensor:  # fmt: skip
+    """target * (log target - input)."""
+    if size_average is not None or reduce is not None:
+        reduction = _mode(size_average, reduce, reduction)
+    if log_target:
+        loss = target.exp() * (target - input)
+    else:
+        loss = PUBLIC["xlogy"](target, target) - target * input
+    if reduction == "batchmean":
+        return loss.sum() / input.shape[0] if input.ndim else loss.sum()
+    return reduce_loss(loss, _mode(None, None, reduction))
+
+
+@functional
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
+                     size_average: Any = None, eps: float = 1e-8, reduce: Any = None,
+                     reduction: str = "mean") -> Tensor:  # fmt: skip
+    """The negative log-likelihood of a Poisson distribution."""
+    mode = _mode(size_average, reduce, reduction)
+    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        loss = loss + stirling.masked_fill(target <= 1, 0)
+    return reduce_loss(loss, mode)
+
+
+PUBLIC["poisson_nll_loss"] = poisson_nll_loss
+
+
+@functional
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6,
+                      reduction: str = "mean") -> Tensor:  # fmt: skip
+    """The negative log-likelihood of a Gaussian distribution."""
+    if isinstance(var, float):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = var * PUBLIC["ones_like"](input)
+    elif bool((var < 0).any()):
+        raise ValueError("var has negative entry/entries")
+    if var.shape != input.shape:
+        if input.shape[:-1] == var.shape:
+            var = var.unsqueeze(-1)
+        elif not (input.shape[:-1] == var.shape[:-1] and var.shape[-1] == 1) and not all(
+            a == b or b == 1 for a, b in zip(input.shape, var.shape)
+        ):
+            raise ValueError("var is of incorrect size")
+    if reduction not in _MODES:
+        raise ValueError(f"{reduction} is not valid")
+    safe = var.detach().clamp(min=eps) + (var - var.detach())
+    loss = 0.5 * (safe.log() + (input - target).square() / safe)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return reduce_loss(loss, reduction)
+
+
+# ---- margins --------------------------------------------------------------------------------------
+
+
+@functional
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
+                        size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+    """max(0, -target * (input1 - input2) + margin)."""
+    mode = _mode(size_average, reduce, reduction)
+    if input1.ndim != input2.ndim or input1.ndim != target.ndim:
+        raise RuntimeError(
+            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "
+        )
+    return reduce_loss((-target * (input1 - input2) + margin).clamp_min(0), mode)
+
+
+@functional
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: Any = None,
+                         reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+    """x where the target is 1, max(0, margin - x) where it is -1."""
+    mode = _mode(size_average, reduce, reduction)
+    hinge = (margin - input).clamp_min(0)
+    zero = PUBLIC["zeros_like"](input)
+    loss = PUBLIC["where"](target != 1, hinge, zero) + PUBLIC["where"](target != -1, input, zero)
+    return reduce_loss(loss, mode)
+
+
+@functional
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+                     reduction: str = "mean") -> Tensor:  # fmt: skip
+    """log(1 + exp(-target * input))."""
+    return reduce_loss((-target * input).exp().log1p(), _mode(size_average, reduce, reduction))
+
+
+@functional
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle along a dim."""
+    from tritorch.ops.reduction import vector_norm
+
+    a, b = broadcast_tensors(x1, x2)
+    if not a.is_floating_point() or not b.is_floating_point():
+        raise RuntimeError("expected common dtype to be floating point, yet common dtype is "
+                           f"{scalar_name(PUBLIC['result_type'](a, b))}")
+    norm_a = vector_norm(a, 2, dim, keepdim=True)
+    norm_b = vector_norm(b, 2, dim, keepdim=True)
+    limit = lambda n: n.detach().clamp(min=eps) + (n - n.detach()) * (n.detach() > eps)
+    return (a / limit(norm_a) * (b / limit(norm_b))).sum(dim)
+
+
+PUBLIC["cosine_similarity"] = cosine_similarity
+
+
+@functional
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
+                          size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+    if target.ndim not in (0, 1):
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    expected = 1 if target.ndim == 0 else 2
+    if input1.ndim != expected or input2.ndim != expected:
+        raise RuntimeError(
+            f"{target.ndim}D target tensor expects {expected}D input tensors, but found inputs with "
+            f"sizes {list(input1.shape)} and {list(input2.shape)}."
+        )
+    epsilon = 1e-12
+    last = target.ndim
+    product = (input1 * input2).sum(last)
+    cosine = product / ((input1.square().sum(last) + epsilon) * (input2.square().sum(last) + epsilon)).sqrt()
+    zero = PUBLIC["zeros_like"](cosine)
+    loss = PUBLIC["where"](target == 1, 1 - cosine, zero) + PUBLIC["where"](
+        target == -1, (cosine - margin).clamp_min(0), zero
+    )
+    return reduce_loss(loss, _mode(size_average, reduce, reduction))
+
+
+@functional
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of x1 - x2 + eps along the last dim."""
+    from tritorch.ops.reduction import vector_norm
+
+    return vector_norm(x1 - x2 + eps, p, max(x1.ndim, x2.ndim) - 1, keepdim)
+
+
+PUBLIC["pairwise_distance"] = pairwise_distance
+
+
+@functional
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0,
+                        p: float = 2, eps: float = 1e-6, swap: bool = False, size_average: Any = None,
+                        reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
+    mode = _mode(size_average, reduce, reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise RuntimeError(
+            f"The anchor, positive, and negative tensors are expected to have the same number of "
+            f"dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative "
+            f"{negative.ndim}D inputs"
+        )
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = PUBLIC["minimum"](far, pairwise_distance(positive, negative, p, eps))
+    return reduce_loss((near - far + margin).clamp_min(0), mode)
+
+
+@functional
+def triplet_margin_with_distance_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Any = None,
+    margin: float = 1.0, swap: bool = False, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """triplet_margin_loss with a distance of one's own."""
+    if reduction not in _MODES:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise RuntimeError(
+            f"The anchor, positive, and negative tensors are expected to have the same number of "
+            f"dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative "
+            f"{negative.ndim}D inputs"
+        )
+    distance = distance_function or pairwise_distance
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = PUBLIC["minimum"](far, distance(positive, negative))
+    return reduce_loss((near - far + margin).clamp_min(0), reduction)
+
+
+@functional
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                                size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+    """Binary cross-entropy with logits, the mean over classes."""
+    from tritorch.ops.activation import logsigmoid
+
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    if weight is not None:
+        loss = loss * weight
+    return reduce_loss(loss.mean(-1), _mode(size_average, reduce, reduction))
+
+
+@functional
+def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0,
+                      weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
+                      reduction: str = "mean") -> Tensor:  # fmt: skip
+    """The mean over wrong classes of max(0, margin - x[right] + x[wrong])^p."""
+    mode = _mode(size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.ndim != 1:
+        raise ValueError("weight must be one-dimensional")
+    single = input.ndim < 2
+    x = reshape(input, (1, -1)) if single else input
+    t = reshape(target, (-1, 1))
+    loss = (margin - x.gather(1, t) + x).clamp_min(0)
+    loss = loss.square() if p == 2 else loss
+    if weight is not None:
+        loss = loss * weight[t]
+    loss = loss.scatter(1, t, 0.0).sum(1) / x.shape[1]
+    if single and mode == "none":
+        loss = reshape(loss, target.shape)
+    return reduce_loss(loss, mode)
+
+
+@functional
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+                           reduction: str = "mean") -> Tensor:  # fmt: skip
+    """Hinge over pairs of right and wrong labels; targets end at the first -1."""
+    mode = _mode(size_average, reduce, reduction)
+    if input.shape != target.shape and input.ndim:
+        raise RuntimeError(
+            f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
+        )
+    single = input.ndim < 2
+    x, t = (reshape(v, (1, -1)) if single else v for v in (input, target))
+    valid = (t < 0).to(int64).cumsum(1) == 0
+    clean = t.masked_fill(~valid, 0)
+    right = PUBLIC["zeros_like"](x).scatter_add(1, clean, valid.to(x.dtype)) > 0
+    scores = x.gather(1, clean)
+    hinge = (1 - scores.unsqueeze(2) + x.unsqueeze(1)).clamp_min(0)
+    mask = valid.unsqueeze(2) & ~right.unsqueeze(1)
+    loss = hinge.masked_fill(~mask, 0).sum((1, 2)) / x.shape[1]
+    if single and mode == "none":
+        loss = reshape(loss, ())
+    return reduce_loss(loss, mode)
+
+
+# ---- classes --------------------------------------------------------------------------------------
+
+
+def _check_nll(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
+    if input.ndim < 1 or target.ndim > 1 and input.ndim == 1:
+        raise RuntimeError("input tensor should be 1D or 2D")
+    channels = input.shape[0] if input.ndim == 1 else input.shape[1]
+    if weight is not None and (weight.ndim != 1 or weight.numel() != channels):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {channels} classes or no classes but got "
+            f"weight tensor of shape: {list(weight.shape)}"
+        )
+
+
+def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """(N, C) scores and (N,) targets of any (N, C, d1, ...) and (N, d1, ...)."""
+    if input.ndim == 1:
+        return reshape(input, (1, -1)), reshape(target, (-1,))
+    moved = input.movedim(1, -1)
+    return reshape(moved, (-1, input.shape[1])), reshape(target, (-1,))
+
+
+def _check_targets(target: Tensor, classes: int, ignore: int) -> None:
+    array = target._array
+    if target.is_cuda or not array.size:
+        return
+    bad = (array != ignore) & ((array < 0) | (array >= classes))
+    if bad.any():
+        raise IndexError(f"Target {int(array[bad][0])} is out of bounds.")
+
+
+@functional
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+             ignore_index: int = -100, reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+    """-input[target], weighted by class."""
+    mode = _mode(size_average, reduce, reduction)
+    _check_nll(input, target, weight)
+    if target.dtype.name not in ("int64", "uint8"):
+        raise RuntimeError(f"expected scalar type Long but found {scalar_name(target.dtype)}")
+    if input.ndim > 1 and input.shape[0] != target.shape[0]:
+        raise ValueError(
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
+            f"({target.shape[0]})."
+        )
+    if input.ndim > 2 and input.shape[2:] != target.shape[1:]:
+        raise RuntimeError(
+            f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}"
+        )
+    classes = input.shape[0] if input.ndim == 1 else input.shape[1]
+    _check_targets(target, classes, ignore_index)
+    rows, flat = _rows(input, target)
+    flat = flat.to(int64)
+    ignored = flat == ignore_index
+    safe = flat.masked_fill(ignored, 0)
+    picked = -rows.gather(1, safe.unsqueeze(1)).squeeze(1)
+    weights = rows.new_ones((classes,)) if weight is None else weight
+    scale = weights.index_select(0, safe).masked_fill(ignored, 0)
+    loss = (picked * scale).masked_fill(ignored, 0)
+    if mode == "none":
+        return reshape(loss, target.shape)
+    return loss.sum() / scale.sum() if mode == "mean" else loss.sum()
+
+
+PUBLIC["nll_loss"] = nll_loss
+
+_cross_entropy = Operator(
+    "cross_entropy_rows", "logits target weight", "ignore smoothing", cpu="loss.cross_entropy",
+    outputs=0b01, node="CrossEntropy",
+    joint=lambda g, logits, target, weight, out, ignore, smoothing: (
+        _cross_entropy_back(g[0], logits, target, weight, out[1], ignore, smoothing), None, None
+    ),
+)  # fmt: skip
+_cross_entropy_grad = Operator(
+    "cross_entropy_backward", "g logits target weight lse", "ignore smoothing", kind="internal",
+    cpu=lambda g, x, t, w, lse, ignore, s: _backend("cpu").cross_entropy_backward(g, x, t, w, ignore, s, lse),
+    gpu=lambda g, x, t, w, lse, ignore, s: _backend("gpu").cross_entropy_backward(g, x, t, w, ignore, s, lse),
+)  # fmt: skip
+
+
+def _backend(which: str) -> Any:
+    import importlib
+
+    return importlib.import_module(f"tritorch.{which}.loss")
+
+
+def _cross_entropy_back(g: Tensor, x: Tensor, t: Tensor, w: Tensor | None, lse: Tensor, ignore: int, smoothing: float) -> Tensor:
+    if not differentiating():
+        return _cross_entropy_grad.call((g, x, t, w, lse), (ignore, smoothing))
+    from tritorch.autograd import grad
+
+    losses = _composed_rows(x, t, w, ignore, smoothing)
+    return grad(losses, x, g, create_graph=True)[0]  # type: ignore[return-value]
+
+
+def _composed_rows(x: Tensor, t: Tensor, w: Tensor | None, ignore: int, smoothing: float) -> Tensor:
+    """What the fused kernel computes, of smaller operators: one loss a row."""
+    logs = log_softmax(x, 1)
+    ignored = t == ignore
+    safe = t.masked_fill(ignored, 0)
+    weights = x.new_ones((x.shape[1],)) if w is None else w
+    scale = weights.index_select(0, safe)
+    loss = -logs.gather(1, safe.unsqueeze(1)).squeeze(1) * scale * (1 - smoothing)
+    if smoothing:
+        loss = loss - (logs * weights).sum(1) * (smoothing / x.shape[1])
+    return loss.masked_fill(ignored, 0)
+
+
+@functional
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+                  ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
+                  label_smoothing: float = 0.0) -> Tensor:  # fmt: skip
+    """-log softmax(input)[target]; targets are classes or probabilities."""
+    mode = _mode(size_average, reduce, reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(
+            f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
+        )
+    if input.shape == target.shape and target.is_floating_point():
+        return _soft_cross_entropy(input, target, weight, mode, label_smoothing)
+    _check_nll(input, target, weight)
+    if target.dtype.name not in ("int64", "uint8"):
+        raise RuntimeError(f"expected scalar type Long but found {scalar_name(target.dtype)}")
+    if input.ndim > 1 and input.shape[0] != target.shape[0]:
+        raise ValueError(
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
+            f"({target.shape[0]})."
+        )
+    if input.ndim > 2 and input.shape[2:] != target.shape[1:]:
+        raise RuntimeError(
+            f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}"
+        )
+    classes = input.shape[0] if input.ndim == 1 else input.shape[1]
+    _check_targets(target, classes, ignore_index)
+    rows, flat = _rows(input, target)
+    flat = flat.to(int64)
+    loss = _cross_entropy.call((rows, flat, weight), (ignore_index, label_smoothing))[0]
+    if mode == "none":
+        return reshape(loss, target.shape)
+    if mode == "sum":
+        return loss.sum()
+    kept = flat != ignore_index
+    if weight is None:
+        return loss.sum() / kept.sum()
+    scale = weight.index_select(0, flat.masked_fill(~kept, 0)).masked_fill(~kept, 0)
+    return loss.sum() / scale.sum()
+
+
+def _soft_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None, mode: str, smoothing: float) -> Tensor:
+    dim = 0 if x.ndim == 1 else 1
+    classes = x.shape[dim]
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / classes
+    logs = log_softmax(x, dim)
+    if weight is not None:
+        logs = logs * reshape(weight, [classes if i == dim else 1 for i in range(x.ndim)])
+    loss = -(logs * target).sum(dim)
+    return loss.sum() / (x.numel() / classes) if mode == "mean" else reduce_loss(loss, mode)

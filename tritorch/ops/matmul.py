@@ -1,0 +1,414 @@
+"""Products of matrices and vectors: matmul, mm, bmm, addmm, dot, outer, einsum, tensordot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tritorch.core.dtype import bool_
+from tritorch.core.promotion import scalar_name
+from tritorch.core.tensor import Tensor
+from tritorch.ops.arithmetic import conj
+from tritorch.ops.checks import broadcast_shapes, require_tensor, wrap_dim
+from tritorch.ops.declare import PUBLIC, Operator, ndarray, public, write_out
+from tritorch.ops.kinds import OPERANDS
+from tritorch.ops.shape import expand, reshape, transpose
+
+_FLOATS = frozenset(np.dtype(code) for code in "fdFD")
+
+
+def _cpu_mm(a: Any, b: Any) -> Any:
+    if a.dtype in _FLOATS:
+        return np.matmul(a, b)  # BLAS, any strides
+    from tritorch.cpu import matmul as backend
+
+    return (backend.mm if a.ndim == 2 else backend.bmm)(a, b)
+
+
+_mm = Operator("mm", "a b", cpu=_cpu_mm, gpu="matmul.mm",
+               grad=(lambda g, b: g.mm(b.mH), lambda g, a: a.mH.mm(g)))  # fmt: skip
+_bmm = Operator("bmm", "a b", cpu=_cpu_mm, gpu="matmul.bmm",
+                grad=(lambda g, b: g.bmm(b.mH), lambda g, a: a.mH.bmm(g)))  # fmt: skip
+
+
+def _same_dtype(name: str, a: Tensor, b: Tensor) -> None:
+    if a.dtype is not b.dtype:
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {_c_name(a)} != {_c_name(b)}"
+        )
+    if a.dtype is bool_:
+        raise NotImplementedError(f'"{name}" not implemented for \'Bool\'')
+
+
+_C_NAMES = {"float32": "float", "float64": "double", "int64": "long", "int32": "int",
+            "float16": "c10::Half", "bfloat16": "c10::BFloat16"}  # fmt: skip
+
+
+def _c_name(x: Tensor) -> str:
+    return _C_NAMES.get(x.dtype.name, scalar_name(x.dtype))
+
+
+def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+    """The product of two matrices."""
+    require_tensor(input, "mm", "input", 1)
+    require_tensor(mat2, "mm", "mat2", 2)
+    if input.ndim != 2 or mat2.ndim != 2:
+        which = "self must be a matrix" if input.ndim != 2 else "mat2 must be a matrix"
+        raise RuntimeError(which)
+    _check_inner(input, mat2)
+    _same_dtype("addmm_impl_cpu_", input, mat2)
+    result = _mm.call((input, mat2), ())
+    return result if out is None else _write_exact(result, out)
+
+
+def _write_exact(result: Tensor, out: Tensor) -> Tensor:
+    if out.dtype is not result.dtype:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {_c_name(result)}, but got {_c_name(out)} instead"
+        )
+    return write_out(result, out)
+
+
+def _check_inner(a: Tensor, b: Tensor) -> None:
+    (n, k), (k2, m) = a.shape[-2:], b.shape[-2:]
+    if k != k2:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {k2}x{m})"
+        )
+
+
+def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+    """The products of two batches of matrices."""
+    require_tensor(input, "bmm", "input", 1)
+    require_tensor(mat2, "bmm", "mat2", 2)
+    for x, name in ((input, "batch1"), (mat2, "batch2")):
+        if x.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, "
+            f"{input.shape[2]}] but got: [{mat2.shape[0]}, {mat2.shape[1]}]."
+        )
+    _same_dtype("bmm", input, mat2)
+    result = _bmm.call((input, mat2), ())
+    return result if out is None else _write_exact(result, out)
+
+
+for _function in (mm, bmm):
+    PUBLIC[_function.__name__] = _function
+    setattr(Tensor, _function.__name__, _function)
+
+
+def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The product of vectors, matrices, or broadcast batches of matrices."""
+    try:
+        a, b = input._a, other._a
+        if a.ndim == 2 == b.ndim and a.dtype is b.dtype and a.dtype in _FLOATS and out is None:
+            if type(a) is ndarray is type(b) and a.shape[1] == b.shape[0]:
+                return _mm.finish(np.matmul(a, b), input, other)
+    except AttributeError:
+        pass
+    require_tensor(input, "matmul", "input", 1)
+    require_tensor(other, "matmul", "other", 2)
+    result = _matmul(input, other)
+    return result if out is None else _write_exact(result, out)
+
+
+def _matmul(a: Tensor, b: Tensor) -> Tensor:
+    if a.ndim == 0 or b.ndim == 0:
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D"
+        )
+    if a.ndim == 1 and b.ndim == 1:
+        return dot(a, b)
+    if a.ndim == 2 and b.ndim == 1:
+        return mv(a, b)
+    if a.ndim == 1:
+        return reshape(_matmul(reshape(a, (1, a.shape[0])), b), (*b.shape[:-2], b.shape[-1]))
+    if b.ndim == 1:
+        return reshape(_matmul(a, reshape(b, (b.shape[0], 1))), a.shape[:-1])
+    if a.ndim == 2 and b.ndim == 2:
+        return mm(a, b)
+    _check_matmul(a, b)
+    if b.ndim == 2:  # rows of a batch are rows of one matrix
+        rows = reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
+        return reshape(mm(rows, b), (*a.shape[:-1], b.shape[-1]))
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    left = reshape(expand(a, (*batch, *a.shape[-2:])), (math.prod(batch), *a.shape[-2:]))
+    right = reshape(expand(b, (*batch, *b.shape[-2:])), (math.prod(batch), *b.shape[-2:]))
+    return reshape(bmm(left, right), (*batch, a.shape[-2], b.shape[-1]))
+
+
+def _check_matmul(a: Tensor, b: Tensor) -> None:
+    if a.shape[-1] != b.shape[-2]:
+        if b.ndim == 2:
+            _check_inner(reshape(a, (-1, a.shape[-1])) if a.numel() else a[0], b)
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: "
+            f"[{math.prod(a.shape[:-2])}, {a.shape[-1]}] but got: [{math.prod(b.shape[:-2])}, "
+            f"{b.shape[-2]}]."
+        )
+
+
+PUBLIC["matmul"] = matmul
+Tensor.matmul = matmul  # type: ignore[attr-defined]
+
+
+def _at(self: Any, other: Any) -> Any:
+    return matmul(self, other) if isinstance(other, OPERANDS) else NotImplemented
+
+
+Tensor.__matmul__ = _at  # type: ignore[attr-defined]
+Tensor.__rmatmul__ = lambda self, other: (  # type: ignore[attr-defined]
+    matmul(PUBLIC["as_tensor"](other), self) if isinstance(other, np.ndarray) else NotImplemented
+)
+
+# ---- vectors --------------------------------------------------------------------------------------
+
+
+def _check_vectors(name: str, a: Tensor, b: Tensor) -> None:
+    require_tensor(a, name, "input", 1)
+    require_tensor(b, name, "tensor", 2)
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+    if a.dtype is not b.dtype:
+        raise RuntimeError(
+            f"dot : expected both vectors to have same dtype, but found {scalar_name(a.dtype)} and "
+            f"{scalar_name(b.dtype)}"
+        )
+    if a.shape != b.shape:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to "
+            f"have the same number of elements, but got {a.shape[0]} and {b.shape[0]} elements "
+            f"respectively"
+        )
+
+
+@public(out=True)
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """The sum of products of two vectors."""
+    _check_vectors("dot", input, tensor)
+    if input.dtype is bool_:
+        raise NotImplementedError("\"dot\" not implemented for 'Bool'")
+    n = input.shape[0]
+    return reshape(mm(reshape(input, (1, n)), reshape(tensor, (n, 1))), ())
+
+
+@public(out=True)
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """dot, with the first vector conjugated."""
+    _check_vectors("vdot", input, other)
+    return dot(conj(input), other)
+
+
+@public(out=True)
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Sums of products over the last dims."""
+    if input.ndim == 0 or other.ndim == 0:
+        return input * other
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(input.shape)} and {list(other.shape)}"
+        )
+    return tensordot(input, other, dims=([-1], [-1]))
+
+
+@public(out=True)
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """The product of a matrix and a vector."""
+    if input.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(
+            f"vector + matrix @ vector expected, got {vec.ndim}, {input.ndim}, {vec.ndim}"
+        )
+    if input.shape[1] != vec.shape[0]:
+        raise RuntimeError(
+            f"size mismatch, got input ({input.shape[0]}), mat ({input.shape[0]}x{input.shape[1]}), "
+            f"vec ({vec.shape[0]})"
+        )
+    return reshape(mm(input, reshape(vec, (vec.shape[0], 1))), (input.shape[0],))
+
+
+@public(out=True, aliases=("ger",))
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """Products of all pairs of two vectors."""
+    for x, name in ((input, "self"), (vec2, "vec2")):
+        if x.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {x.ndim}-D")
+    return reshape(input, (input.shape[0], 1)) * vec2
+
+
+# ---- with an addend -------------------------------------------------------------------------------
+
+
+def _combine(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """beta * input + alpha * product; with beta 0, input's NaN do not count."""
+    if product.dtype.name in ("bfloat16", "float16") and False:
+        pass
+    if alpha != 1:
+        product = product * alpha
+    if beta == 0:
+        return product
+    return product + (input if beta == 1 else input * beta)
+
+
+def _addend(name: str, input: Tensor, shape: Sequence[int], *others: Tensor) -> Tensor:
+    for other in others:
+        if other.dtype is not input.dtype:
+            raise RuntimeError(
+                f"self and mat2 must have the same dtype, but got {scalar_name(input.dtype)} and "
+                f"{scalar_name(other.dtype)}"
+            )
+    return expand(input, shape)
+
+
+def _check_scalars(kind: Any, beta: Any, alpha: Any) -> None:
+    if not (kind.is_floating_point or kind.is_complex):
+        for value, name in ((beta, "beta"), (alpha, "alpha")):
+            if isinstance(value, float):
+                raise RuntimeError(
+                    f"For integral input tensors, argument {name} must not be a floating point number."
+                )
+
+
+@public(out=True, inplace=True)
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * (mat1 @ mat2)."""
+    for x, name in ((mat1, "mat1"), (mat2, "mat2")):
+        if x.ndim != 2:
+            raise RuntimeError(f"{name} must be a matrix, got {x.ndim}-D tensor")
+    _check_inner(mat1, mat2)
+    _check_scalars(input.dtype, beta, alpha)
+    addend = _addend("addmm", input, (mat1.shape[0], mat2.shape[1]), mat1, mat2)
+    return _combine(addend, mm(mat1, mat2), beta, alpha)
+
+
+@public(out=True, inplace=True)
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * (mat @ vec)."""
+    if mat.ndim != 2 or vec.ndim != 1 or input.ndim > 1:
+        raise RuntimeError(
+            f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}"
+        )
+    if mat.shape[1] != vec.shape[0]:
+        raise RuntimeError(
+            f"size mismatch, got input ({input.numel()}), mat ({mat.shape[0]}x{mat.shape[1]}), vec "
+            f"({vec.shape[0]})"
+        )
+    _check_scalars(input.dtype, beta, alpha)
+    return _combine(_addend("addmv", input, (mat.shape[0],), mat, vec), mv(mat, vec), beta, alpha)
+
+
+@public(out=True, inplace=True)
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * outer(vec1, vec2)."""
+    for x, name in ((vec1, "vec1"), (vec2, "vec2")):
+        if x.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {x.ndim}-D")
+    addend = expand(input, (vec1.shape[0], vec2.shape[0]))
+    product = outer(vec1, vec2)
+    if input.dtype is bool_:
+        product = product & bool(alpha)
+        return product | addend if beta else product
+    return _combine(addend, product, beta, alpha)
+
+
+@public(out=True, inplace=True)
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * bmm(batch1, batch2)."""
+    for x, name in ((batch1, "batch1"), (batch2, "batch2")):
+        if x.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    product = bmm(batch1, batch2)
+    _check_scalars(input.dtype, beta, alpha)
+    return _combine(_addend("baddbmm", input, product.shape, batch1, batch2), product, beta, alpha)
+
+
+@public(out=True, inplace=True)
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * the sum of bmm(batch1, batch2) over the batch."""
+    for x, name in ((batch1, "batch1"), (batch2, "batch2")):
+        if x.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    product = bmm(batch1, batch2).sum(0)
+    _check_scalars(input.dtype, beta, alpha)
+    return _combine(_addend("addbmm", input, product.shape, batch1), product.to(input.dtype), beta, alpha)
+
+
+@public(method=False, out=True)
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of several matrices."""
+    result = matrices[0]
+    for matrix in matrices[1:]:
+        result = mm(result, matrix)
+    return result
+
+
+# ---- contractions ---------------------------------------------------------------------------------
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
+    """Sums of products over pairs of dims."""
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(
+                f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}"
+            )
+        dims_a, dims_b = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    else:
+        dims_a, dims_b = ([d] if isinstance(d, int) else list(d) for d in dims)
+    if len(dims_a) != len(dims_b):
+        raise RuntimeError("both dimension lists should have same length")
+    if a.dtype is not b.dtype:
+        raise RuntimeError("both inputs should have same dtype")
+    dims_a = [wrap_dim(d, a.ndim) for d in dims_a]
+    dims_b = [wrap_dim(d, b.ndim) for d in dims_b]
+    for i, j in zip(dims_a, dims_b):
+        if a.shape[i] != b.shape[j]:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} "
+                f"and second has size {b.shape[j]} in dim {j}"
+            )
+    free_a = [d for d in range(a.ndim) if d not in dims_a]
+    free_b = [d for d in range(b.ndim) if d not in dims_b]
+    k = math.prod(a.shape[d] for d in dims_a)
+    shape = (*(a.shape[d] for d in free_a), *(b.shape[d] for d in free_b))
+    left = reshape(a.permute(*free_a, *dims_a) if a.ndim else a, (math.prod(a.shape[d] for d in free_a), k))
+    right = reshape(b.permute(*dims_b, *free_b) if b.ndim else b, (k, math.prod(b.shape[d] for d in free_b)))
+    result = reshape(mm(left, right), shape)
+    return result if out is None else _write_exact(result, out)
+
+
+PUBLIC["tensordot"] = tensordot
+
+
+def einsum(*args: Any) -> Tensor:
+    """Sums of products by subscripts ("bij,bjk->bik"); the order of several is optimised."""
+    from tritorch.ops.einsum import contract
+
+    return contract(*args)
+
+
+PUBLIC["einsum"] = einsum
+
+
+@public(method=False)
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product."""
+    n = max(input.ndim, other.ndim)
+    a = reshape(input, (1,) * (n - input.ndim) + tuple(input.shape))
+    b = reshape(other, (1,) * (n - other.ndim) + tuple(other.shape))
+    left = reshape(a, [v for size in a.shape for v in (size, 1)])
+    right = reshape(b, [v for size in b.shape for v in (1, size)])
+    return reshape(left * right, [x * y for x, y in zip(a.shape, b.shape)])
+
+
+Tensor.kron = kron  # type: ignore[attr-defined]
+_ = transpose

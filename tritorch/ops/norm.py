@@ -1,0 +1,342 @@
+"""Normalisation: layer, rms, group, instance, batch; local response."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tritorch.core.dtype import float32
+from tritorch.core.tensor import Tensor
+from tritorch.ops.activation import FUNCTIONAL, functional
+from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.shape import reshape
+from tritorch.ops.softmax import differentiating
+
+
+def _through(composed: Any, g: Tensor, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The gradients of a fused operator by those of its composed definition."""
+    from tritorch.autograd import grad
+
+    wanted = [x for x in inputs if isinstance(x, Tensor) and x._requires_grad]
+    found = iter(grad(composed(*inputs), wanted, g, create_graph=True, allow_unused=True))
+    return tuple(next(found) if isinstance(x, Tensor) and x._requires_grad else None for x in inputs)
+
+
+
+
+# ---- layer norm -----------------------------------------------------------------------------------
+
+_layer = Operator(
+    "layer_norm", "x w b", "n eps", outputs=0b001,
+    cpu=lambda x, w, b, n, eps: _backend("cpu").layer_norm(x, n, w, b, eps),
+    gpu=lambda x, w, b, n, eps: _backend("gpu").layer_norm(x, n, w, b, eps), node="NativeLayerNorm",
+    joint=lambda g, x, w, b, out, n, eps: _layer_grad(g[0], x, w, b, out, n, eps),
+)  # fmt: skip
+_layer_back = Operator(
+    "layer_norm_backward", "y x w mean rstd", "n", kind="internal", outputs=0b111,
+    cpu=lambda y, x, w, m, r, n: _backend("cpu").layer_norm_backward(y, x, n, w, m, r),
+    gpu=lambda y, x, w, m, r, n: _backend("gpu").layer_norm_backward(y, x, n, w, m, r),
+)  # fmt: skip
+
+
+def _backend(which: str) -> Any:
+    import importlib
+
+    return importlib.import_module(f"tritorch.{which}.norm")
+
+
+def _composed_layer(x: Tensor, w: Any, b: Any, n: int, eps: float) -> Tensor:
+    dims = list(range(x.ndim - n, x.ndim))
+    variance, mean = PUBLIC["var_mean"](x, dims, correction=0, keepdim=True)
+    return _affine((x - mean) * (variance + eps).rsqrt(), w, b)
+
+
+def _affine(x: Tensor, w: Any, b: Any) -> Tensor:
+    x = x * w if w is not None else x
+    return x + b if b is not None else x
+
+
+def _layer_grad(g: Tensor, x: Tensor, w: Any, b: Any, out: Any, n: int, eps: float) -> tuple[Any, ...]:
+    if differentiating():
+        return _through(lambda *v: _composed_layer(*v, n, eps), g, (x, w, b))
+    dx, dw, db = _layer_back.call((g, x, w, out[1], out[2]), (n,))
+    return dx, dw if w is not None else None, db if b is not None else None
+
+
+@functional
+def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
+               eps: float = 1e-5) -> Tensor:  # fmt: skip
+    """(x - mean) / sqrt(var + eps) over the last dims, scaled and shifted."""
+    n = _check_normalized("layer_norm", input, normalized_shape, weight, bias)
+    return _layer.call((input, weight, bias), (n, float(eps)))[0]
+
+
+def _check_normalized(name: str, x: Tensor, shape: Sequence[int], w: Any, b: Any = None) -> int:
+    shape = tuple(int(v) for v in shape)
+    if not shape:
+        raise RuntimeError(
+            f"Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            f"element, but got normalized_shape = {list(shape)}"
+        )
+    for tensor, what in ((w, "weight"), (b, "bias")):
+        if tensor is not None and tuple(tensor.shape) != shape:
+            raise RuntimeError(
+                f"Expected {what} to be of same shape as normalized_shape, but got {what} of shape "
+                f"{list(tensor.shape)} and normalized_shape = {list(shape)}"
+            )
+    if x.ndim < len(shape) or tuple(x.shape[x.ndim - len(shape) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape "
+            f"[*, {', '.join(map(str, shape))}], but got input of size{list(x.shape)}"
+        )
+    return len(shape)
+
+
+PUBLIC["layer_norm"] = lambda input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True: (
+    layer_norm(input, normalized_shape, weight, bias, eps)
+)
+
+
+def native_layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Any:
+    """layer_norm with the mean and 1 / std."""
+    n = _check_normalized("layer_norm", input, normalized_shape, weight, bias)
+    out, mean, rstd = _layer.call((input, weight, bias), (n, float(eps)))
+    kept = (*input.shape[: input.ndim - n], *(1,) * n)
+    return out, reshape(mean, kept), reshape(rstd, kept)
+
+
+PUBLIC["native_layer_norm"] = native_layer_norm
+
+# ---- rms norm -------------------------------------------------------------------------------------
+
+_rms = Operator(
+    "rms_norm", "x w", "n eps", outputs=0b01, cpu=lambda x, w, n, eps: _backend("cpu").rms_norm(x, n, w, eps),
+    gpu=lambda x, w, n, eps: _backend("gpu").rms_norm(x, n, w, eps),
+    joint=lambda g, x, w, out, n, eps: _rms_grad(g[0], x, w, out, n, eps),
+)  # fmt: skip
+_rms_back = Operator(
+    "rms_norm_backward", "y x w rstd", "n", kind="internal", outputs=0b11,
+    cpu=lambda y, x, w, r, n: _backend("cpu").rms_norm_backward(y, x, n, w, r),
+    gpu=lambda y, x, w, r, n: _backend("gpu").rms_norm_backward(y, x, n, w, r),
+)  # fmt: skip
+
+
+def _composed_rms(x: Tensor, w: Any, n: int, eps: float) -> Tensor:
+    dims = list(range(x.ndim - n, x.ndim))
+    return _affine(x * (x.square().mean(dims, keepdim=True) + eps).rsqrt(), w, None)
+
+
+def _rms_grad(g: Tensor, x: Tensor, w: Any, out: Any, n: int, eps: float) -> tuple[Any, ...]:
+    if differentiating():
+        return _through(lambda *v: _composed_rms(*v, n, eps), g, (x, w))
+    dx, dw = _rms_back.call((g, x, w, out[1]), (n,))
+    return dx, dw if w is not None else None
+
+
+@functional
+def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) over the last dims, scaled."""
+    if input.is_complex():
+        n = _check_normalized("rms_norm", input, normalized_shape, weight)
+        dims = list(range(input.ndim - n, input.ndim))
+        scale = (input.abs().square().mean(dims, keepdim=True) + (eps or 0)).rsqrt()
+        return _affine(input * scale, weight, None)
+    n = _check_normalized("rms_norm", input, normalized_shape, weight)
+    if eps is None:
+        from tritorch.core.info import finfo
+
+        eps = finfo(float32 if input.dtype.itemsize == 2 else input.dtype).eps
+    if weight is not None and weight.dtype is not input.dtype:
+        input, weight = (v.to(PUBLIC["result_type"](input, weight)) for v in (input, weight))
+    return _rms.call((input, weight), (n, float(eps)))[0]
+
+
+PUBLIC["rms_norm"] = rms_norm
+
+# ---- group norm -----------------------------------------------------------------------------------
+
+_group = Operator(
+    "group_norm", "x w b", "groups eps", outputs=0b001, node="NativeGroupNorm",
+    cpu=lambda x, w, b, groups, eps: _backend("cpu").group_norm(x, groups, w, b, eps),
+    gpu=lambda x, w, b, groups, eps: _backend("gpu").group_norm(x, groups, w, b, eps),
+    joint=lambda g, x, w, b, out, groups, eps: _group_grad(g[0], x, w, b, out, groups, eps),
+)  # fmt: skip
+_group_back = Operator(
+    "group_norm_backward", "y x w mean rstd", "groups", kind="internal", outputs=0b111,
+    cpu=lambda y, x, w, m, r, groups: _backend("cpu").group_norm_backward(y, x, groups, w, m, r),
+    gpu=lambda y, x, w, m, r, groups: _backend("gpu").group_norm_backward(y, x, groups, w, m, r),
+)  # fmt: skip
+
+
+def _per_channel(v: Any, x: Tensor) -> Any:
+    return None if v is None else reshape(v, [-1 if i == 1 else 1 for i in range(x.ndim)])
+
+
+def _composed_group(x: Tensor, w: Any, b: Any, groups: int, eps: float) -> Tensor:
+    flat = reshape(x, (x.shape[0], groups, -1))
+    out = reshape(_composed_layer(flat, None, None, 1, eps), x.shape)
+    return _affine(out, _per_channel(w, x), _per_channel(b, x))
+
+
+def _group_grad(g: Tensor, x: Tensor, w: Any, b: Any, out: Any, groups: int, eps: float) -> tuple[Any, ...]:
+    if differentiating():
+        return _through(lambda *v: _composed_group(*v, groups, eps), g, (x, w, b))
+    dx, dw, db = _group_back.call((g, x, w, out[1], out[2]), (groups,))
+    return dx, dw if w is not None else None, db if b is not None else None
+
+
+@functional
+def group_norm(input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+    """Normalised over groups of channels."""
+    if input.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
+    channels = input.shape[1]
+    if num_groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
+    if channels % num_groups:
+        raise RuntimeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got input of "
+            f"shape {list(input.shape)} and num_groups={num_groups}"
+        )
+    for tensor, what in ((weight, "weight"), (bias, "bias")):
+        if tensor is not None and (tensor.ndim != 1 or tensor.numel() != channels):
+            raise RuntimeError(
+                f"Expected {what} to be a vector of size equal to the number of channels in input, but "
+                f"got {what} of shape {list(tensor.shape)} and input of shape {list(input.shape)}"
+            )
+    return _group.call((input, weight, bias), (int(num_groups), float(eps)))[0]
+
+
+PUBLIC["group_norm"] = group_norm
+
+# ---- batch norm -----------------------------------------------------------------------------------
+
+_batch = Operator(
+    "batch_norm", "x w b mean var", "training eps", outputs=0b001, node="NativeBatchNorm",
+    cpu=lambda x, w, b, m, v, training, eps: _backend("cpu").batch_norm(x, w, b, m, v, training, eps),
+    gpu=lambda x, w, b, m, v, training, eps: _backend("gpu").batch_norm(x, w, b, m, v, training, eps),
+    joint=lambda g, x, w, b, mean, var, out, training, eps: (
+        *_batch_grad(g[0], x, w, b, mean, var, out, training, eps), None, None
+    ),
+)  # fmt: skip
+_batch_back = Operator(
+    "batch_norm_backward", "y x w mean rstd", "training", kind="internal", outputs=0b111,
+    cpu=lambda y, x, w, m, r, training: _backend("cpu").batch_norm_backward(y, x, w, m, r, training),
+    gpu=lambda y, x, w, m, r, training: _backend("gpu").batch_norm_backward(y, x, w, m, r, training),
+)  # fmt: skip
+
+
+def _composed_batch(x: Tensor, w: Any, b: Any, mean: Any, var: Any, training: bool, eps: float) -> Tensor:
+    if training:
+        dims = [i for i in range(x.ndim) if i != 1]
+        var, mean = PUBLIC["var_mean"](x, dims, correction=0, keepdim=True)
+    else:
+        var, mean = _per_channel(var, x), _per_channel(mean, x)
+    return _affine((x - mean) * (var + eps).rsqrt(), _per_channel(w, x), _per_channel(b, x))
+
+
+def _batch_grad(g: Tensor, x: Tensor, w: Any, b: Any, mean: Any, var: Any, out: Any, training: bool,
+                eps: float) -> tuple[Any, ...]:  # fmt: skip
+    if differentiating():
+        return _through(lambda *v: _composed_batch(*v, mean, var, training, eps), g, (x, w, b))
+    dx, dw, db = _batch_back.call((g, x, w, out[1], out[2]), (training,))
+    return dx, dw if w is not None else None, db if b is not None else None
+
+
+def _check_batch(input: Tensor, tensors: Any) -> None:
+    channels = input.shape[1] if input.ndim > 1 else 0
+    for tensor, what in tensors:
+        if tensor is not None and tensor.numel() != channels:
+            raise RuntimeError(f"{what} should contain {channels} elements not {tensor.numel()}")
+
+
+@functional
+def batch_norm(input: Tensor, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
+               training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:  # fmt: skip
+    """Normalised over all but the channels, by the batch's or the running statistics."""
+    if training:
+        count = input.numel() // max(input.shape[1], 1) if input.ndim > 1 else 1
+        if count == 1:
+            raise ValueError(
+                f"Expected more than 1 value per channel when training, got input size {input.shape}"
+            )
+    _check_batch(input, ((running_mean, "running_mean"), (running_var, "running_var"),
+                         (weight, "weight"), (bias, "bias")))  # fmt: skip
+    if not training and (running_mean is None or running_var is None):
+        raise RuntimeError(
+            "Expected running_mean and running_var to be defined when training=False"
+        )
+    out, mean, _, variance = _batch.call(
+        (input, weight, bias, running_mean, running_var), (bool(training), float(eps))
+    )
+    if training and running_mean is not None:
+        from tritorch.autograd import no_grad
+
+        n = input.numel() // input.shape[1]
+        with no_grad():
+            running_mean.mul_(1 - momentum).add_(mean.to(running_mean.dtype), alpha=momentum)
+            scale = momentum * n / (n - 1) if n > 1 else math.inf
+            running_var.mul_(1 - momentum).add_(variance.to(running_var.dtype), alpha=scale)
+    return out
+
+
+def _public_batch_norm(input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any,
+                       training: bool, momentum: float, eps: float, cudnn_enabled: bool = True) -> Tensor:  # fmt: skip
+    """batch_norm, in the order of torch.batch_norm."""
+    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+PUBLIC["batch_norm"] = _public_batch_norm
+
+
+@functional
+def instance_norm(input: Tensor, running_mean: Any = None, running_var: Any = None, weight: Any = None,
+                  bias: Any = None, use_input_stats: bool = True, momentum: float = 0.1,
+                  eps: float = 1e-5) -> Tensor:  # fmt: skip
+    """Normalised over the spatial dims of each sample and channel."""
+    if use_input_stats:
+        spatial = math.prod(input.shape[2:])
+        if spatial == 1:
+            raise ValueError(
+                f"Expected more than 1 spatial element when training, got input size {input.shape}"
+            )
+    n, c = input.shape[:2]
+    flat = reshape(input, (1, n * c, *input.shape[2:]))
+    tile = lambda v: None if v is None else v.repeat(n)
+    mean, var = tile(running_mean), tile(running_var)
+    out = batch_norm(flat, mean, var, tile(weight), tile(bias), use_input_stats or running_mean is None,
+                     momentum, eps)  # fmt: skip
+    if use_input_stats and running_mean is not None:
+        from tritorch.autograd import no_grad
+
+        with no_grad():
+            running_mean.copy_(mean.reshape(n, c).mean(0))
+            running_var.copy_(var.reshape(n, c).mean(0))
+    return reshape(out, input.shape)
+
+
+PUBLIC["instance_norm"] = lambda input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True: (
+    instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+)
+
+
+@functional
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """x / (k + alpha * mean of x^2 over neighbouring channels)^beta."""
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if input.numel() == 0:
+        return input
+    squared = input.square().unsqueeze(1)
+    if input.ndim == 3:
+        padded = FUNCTIONAL["pad"](squared, (0, 0, size // 2, (size - 1) // 2))
+        mean = FUNCTIONAL["avg_pool2d"](padded, (size, 1), stride=1).squeeze(1)
+    else:
+        shape = input.shape
+        flat = reshape(squared, (shape[0], 1, shape[1], shape[2], -1))
+        padded = FUNCTIONAL["pad"](flat, (0, 0, 0, 0, size // 2, (size - 1) // 2))
+        mean = reshape(FUNCTIONAL["avg_pool3d"](padded, (size, 1, 1), stride=1).squeeze(1), shape)
+    return input / (mean * alpha + k).pow(beta)
+
+

@@ -1,0 +1,107 @@
+"""Padding (torch.nn.functional.pad)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tritorch.core.tensor import Tensor
+from tritorch.ops.activation import functional
+from tritorch.ops.checks import require_tensor
+from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.shape import narrow
+
+_pad = Operator("pad", "x", "padding mode value shape",
+                cpu=lambda x, p, mode, value, shape: _backend("cpu").pad(x, p, mode, value),
+                gpu=lambda x, p, mode, value, shape: _backend("gpu").pad(x, p, mode, value),
+                grad=lambda g, padding, mode, shape: _back.call((g,), (shape, padding, mode)))  # fmt: skip
+_back = Operator("pad_backward", "y", "shape padding mode", kind="internal",
+                 cpu="shaping.pad_backward",
+                 grad=lambda g, padding, mode, shape: _pad.call((g,), (padding, mode, 0.0, shape)))  # fmt: skip
+
+
+def _backend(which: str) -> Any:
+    import importlib
+
+    return importlib.import_module(f"tritorch.{which}.shaping")
+
+
+@functional
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Elements added (or, where negative, cut) at both ends of the last dims."""
+    require_tensor(input, "pad", "input", 1)
+    amounts = tuple(int(n) for n in pad)
+    if len(amounts) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    n = len(amounts) // 2
+    if n > input.ndim:
+        raise RuntimeError(
+            f"Padding length should be less than or equal to two times the input dimension but got "
+            f"padding length {len(amounts)} and input of dimension {input.ndim}"
+        )
+    if mode == "constant":
+        return _constant(input, amounts, 0 if value is None else value)
+    if value is not None and value != 0:
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if input.ndim not in (n + 1, n + 2) or n > 3:
+        raise NotImplementedError(
+            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now"
+        )
+    for i in range(n):
+        size = input.shape[-1 - i]
+        before, after = amounts[2 * i : 2 * i + 2]
+        if mode == "reflect" and (before >= size or after >= size):
+            raise RuntimeError(
+                f"Argument #4: Padding size should be less than the corresponding input dimension, but "
+                f"got: padding ({before}, {after}) at dimension {input.ndim - 1 - i} of input "
+                f"{list(input.shape)}"
+            )
+        if mode == "circular" and (before > size or after > size):
+            raise RuntimeError("Padding value causes wrapping around more than once.")
+        if size + before + after < 0 or (mode == "circular" and size + before + after <= 0):
+            raise RuntimeError("Negative padding value is resulting in an empty dimension.")
+        if size == 0:
+            raise RuntimeError(
+                f"Expected {input.ndim}D tensor with non-zero spatial dimensions, but got: "
+                f"{list(input.shape)}"
+            )
+    x = input if input.ndim == n + 2 else input.unsqueeze(0)
+    out = _run(x, amounts, mode, 0.0)
+    return out if input.ndim == n + 2 else out.squeeze(0)
+
+
+def _constant(input: Tensor, amounts: tuple[int, ...], value: Any) -> Tensor:
+    for i in range(len(amounts) // 2):
+        size = input.shape[-1 - i] + amounts[2 * i] + amounts[2 * i + 1]
+        if size < 0:
+            dim = input.ndim - 1 - i
+            raise RuntimeError(
+                f"The input size {input.shape[dim]}, plus negative padding {amounts[2 * i]} and "
+                f"{amounts[2 * i + 1]} resulted in a negative output size, which is invalid. Check "
+                f"dimension {dim} of your input."
+            )
+    return _run(input, amounts, "constant", value)
+
+
+def _run(x: Tensor, amounts: tuple[int, ...], mode: str, value: Any) -> Tensor:
+    """Cuts first, then pads."""
+    for i in range(len(amounts) // 2):
+        before, after = amounts[2 * i : 2 * i + 2]
+        if before < 0 or after < 0:
+            dim, start = x.ndim - 1 - i, max(-before, 0)
+            x = narrow(x, dim, start, x.shape[dim] - start - max(-after, 0))
+    grow = tuple(max(n, 0) for n in amounts)
+    if not any(grow):
+        return x.clone()
+    return _pad.call((x,), (grow, mode, value, tuple(x.shape)))
+
+
+@functional
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """pad with a constant."""
+    return globals()["pad"](input, pad, "constant", value)
+
+
+PUBLIC["constant_pad_nd"] = constant_pad_nd

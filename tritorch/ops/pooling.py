@@ -1,0 +1,246 @@
+"""Pooling, of one to three dims (torch.nn.functional)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritorch.core.tensor import Tensor
+from tritorch.ops.activation import FUNCTIONAL
+from tritorch.ops.checks import not_implemented, require_tensor
+from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.shape import reshape
+
+_max_pool = Operator("max_pool", "x", "kernel stride padding dilation ceil_mode", cpu="pooling.max_pool",
+                     grad=lambda g, out, x: _unpool(g[0], out[1], tuple(x.shape)))  # fmt: skip
+_unpool_op = Operator("max_pool_backward", "y indices", "shape", cpu="pooling.max_pool_backward",
+                      kind="internal", grad=(lambda g, indices: _pick(g, indices), None))  # fmt: skip
+_adaptive_max = Operator("adaptive_max_pool", "x", "size", cpu="pooling.adaptive_max_pool",
+                         grad=lambda g, out, x: _unpool(g[0], out[1], tuple(x.shape)))  # fmt: skip
+_avg_pool = Operator("avg_pool", "x", "kernel stride padding ceil_mode include divisor shape",
+                     cpu=lambda x, *p: _backend("cpu").avg_pool(x, *p[:-1]),
+                     gpu=lambda x, *p: _backend("gpu").avg_pool(x, *p[:-1]),
+                     grad=lambda g, kernel, stride, padding, ceil_mode, include, divisor, shape: _avg_back.call(
+                         (g,), (shape, kernel, stride, padding, ceil_mode, include, divisor)))  # fmt: skip
+_avg_back = Operator("avg_pool_backward", "y", "shape kernel stride padding ceil_mode include divisor",
+                     cpu="pooling.avg_pool_backward", kind="internal",
+                     grad=lambda g, shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_pool.call(
+                         (g,), (kernel, stride, padding, ceil_mode, include, divisor, shape)))  # fmt: skip
+_adaptive_avg = Operator("adaptive_avg_pool", "x", "size shape",
+                         cpu=lambda x, size, shape: _backend("cpu").adaptive_avg_pool(x, size),
+                         gpu=lambda x, size, shape: _backend("gpu").adaptive_avg_pool(x, size),
+                         grad=lambda g, shape: _adaptive_back.call((g,), (shape,)))  # fmt: skip
+_adaptive_back = Operator("adaptive_avg_pool_backward", "y", "shape", kind="internal",
+                          cpu="pooling.adaptive_avg_pool_backward",
+                          grad=lambda g, y, shape: _adaptive_avg.call((g,), (tuple(y.shape[2:]), shape)))  # fmt: skip
+
+
+def _backend(which: str) -> Any:
+    import importlib
+
+    return importlib.import_module(f"tritorch.{which}.pooling")
+
+
+def _unpool(g: Tensor, indices: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return _unpool_op.call((g, indices), (shape,))
+
+
+def _pick(g: Tensor, indices: Tensor) -> Tensor:
+    flat = reshape(g, (*g.shape[:2], -1)).gather(2, reshape(indices, (*indices.shape[:2], -1)))
+    return reshape(flat, indices.shape)
+
+
+def _tuple(value: Any, n: int, name: str) -> tuple[int, ...]:
+    if isinstance(value, int):
+        return (value,) * n
+    values = tuple(int(v) for v in value)
+    if len(values) == 1:
+        return values * n
+    if len(values) != n:
+        raise RuntimeError(f"{name} must either be a single int, or a tuple of {n} ints")
+    return values
+
+
+def _batched(name: str, x: Tensor, n: int) -> Tensor:
+    require_tensor(x, name, "input", 1)
+    if x.ndim not in (n + 1, n + 2):
+        raise RuntimeError(
+            f"{name}() Expected {n + 1}D or {n + 2}D input tensor, but got {list(x.shape)}"
+        )
+    start = 0 if x.ndim == n + 1 else 1
+    for i in range(start, x.ndim):
+        if x.shape[i] == 0 and i > start - 1 and (i >= x.ndim - n or start == 0 or i == 1):
+            raise RuntimeError(
+                f"{name}(): Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim "
+                f"batch size for input, but got: {list(x.shape)}"
+            )
+    return x if x.ndim == n + 2 else x.unsqueeze(0)
+
+
+def _out_size(size: int, k: int, s: int, p: int, d: int, ceil: bool) -> int:
+    span = size + 2 * p - d * (k - 1) - 1
+    out = (-(-span // s) if ceil else span // s) + 1
+    return out - 1 if ceil and (out - 1) * s >= size + p else out
+
+
+def _check(name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> None:
+    for k, s, p, d in zip(kernel, stride, padding, dilation):
+        if k <= 0:
+            raise RuntimeError("kernel size should be greater than zero, but got "
+                               + " ".join(f"{v}" for v in kernel))
+        if s <= 0:
+            raise RuntimeError("stride should not be zero" if s == 0 else "stride should be greater than zero")
+        if d <= 0:
+            raise RuntimeError("dilation should be greater than zero, but got " + str(d))
+        if p < 0:
+            raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
+        if p > ((k - 1) * d + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={p}, "
+                f"kernel_size={k} and dilation={d}"
+            )
+    out = [_out_size(n, *v, ceil) for n, *v in zip(x.shape[2:], kernel, stride, padding, dilation)]
+    if any(n < 1 for n in out):
+        inner = "x".join(map(str, x.shape[1:]))
+        raise RuntimeError(
+            f"Given input size: ({inner}). Calculated output size: "
+            f"({'x'.join(map(str, [x.shape[1], *out]))}). Output size is too small"
+        )
+
+
+def _make_max(n: int) -> None:
+    name = f"max_pool{n}d"
+
+    def with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+                     dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
+        x = _batched(name, input, n)
+        if input.dtype.name == "bool" or input.is_complex():
+            raise not_implemented(name, input.dtype)
+        kernel = _tuple(kernel_size, n, "kernel_size")
+        strides = kernel if stride is None or stride == [] or stride == () else _tuple(stride, n, "stride")
+        pads, dilations = _tuple(padding, n, "padding"), _tuple(dilation, n, "dilation")
+        _check(name, x, kernel, strides, pads, dilations, ceil_mode)
+        out, indices = _max_pool.call((x,), (kernel, strides, pads, dilations, bool(ceil_mode)))
+        return (out, indices) if x is input else (out.squeeze(0), indices.squeeze(0))
+
+    def function(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+                 dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
+        both = with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+        return both if return_indices else both[0]
+
+    function.__name__ = name
+    function.__doc__ = f"The largest element of each window of {n} dims."
+    FUNCTIONAL[name] = function
+    FUNCTIONAL[f"{name}_with_indices"] = PUBLIC[f"{name}_with_indices"] = with_indices
+    PUBLIC[name] = function
+
+
+def _make_avg(n: int) -> None:
+    name = f"avg_pool{n}d"
+
+    def function(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+                 ceil_mode: bool = False, count_include_pad: bool = True,
+                 divisor_override: int | None = None) -> Tensor:  # fmt: skip
+        x = _batched(name, input, n)
+        if not input.is_floating_point() and input.dtype.name != "int64":
+            raise not_implemented(f"{name}_out_frame", input.dtype)
+        kernel = _tuple(kernel_size, n, "kernel_size")
+        strides = kernel if stride is None or stride == [] or stride == () else _tuple(stride, n, "stride")
+        pads = _tuple(padding, n, "padding")
+        if divisor_override == 0:
+            raise RuntimeError("divisor must be not zero")
+        _check(name, x, kernel, strides, pads, (1,) * n, ceil_mode)
+        out = _avg_pool.call((x,), (kernel, strides, pads, bool(ceil_mode), bool(count_include_pad),
+                                    divisor_override, tuple(x.shape)))  # fmt: skip
+        return out if x is input else out.squeeze(0)
+
+    function.__name__ = name
+    function.__doc__ = f"The mean of each window of {n} dims."
+    FUNCTIONAL[name] = function
+    if n == 1:
+        PUBLIC[name] = function
+
+
+def _sizes(name: str, size: Any, x: Tensor, n: int) -> tuple[int, ...]:
+    given = (size,) * n if isinstance(size, int) or size is None else tuple(size)
+    if len(given) == 1:
+        given *= n
+    if len(given) != n:
+        raise ValueError("Input dimension should be at least " + str(len(given) + 1)
+                         if x.ndim <= len(given) else f"{name}: output_size must be {n}")
+    out = tuple(x.shape[2 + i] if v is None else int(v) for i, v in enumerate(given))
+    if any(v < 0 for v in out):
+        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0 but "
+                           f"received {list(out)}")
+    return out
+
+
+def _check_adaptive(name: str, x: Tensor, n: int) -> Tensor:
+    require_tensor(x, name, "input", 1)
+    if x.ndim not in (n + 1, n + 2):
+        raise RuntimeError(
+            f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got {list(x.shape)}"
+        )
+    for i in range(1, n + 1):
+        if x.shape[-i] == 0:
+            raise RuntimeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input "
+                f"has sizes {list(x.shape)} with dimension {x.ndim - i} being empty"
+            )
+    return x if x.ndim == n + 2 else x.unsqueeze(0)
+
+
+def _make_adaptive(n: int) -> None:
+    avg_name, max_name = f"adaptive_avg_pool{n}d", f"adaptive_max_pool{n}d"
+
+    def average(input: Tensor, output_size: Any) -> Tensor:
+        x = _check_adaptive(avg_name, input, n)
+        if not x.is_floating_point():
+            raise not_implemented(avg_name, x.dtype)
+        size = _sizes(avg_name, output_size, x, n)
+        out = _adaptive_avg.call((x,), (size, tuple(x.shape)))
+        return out if x is input else out.squeeze(0)
+
+    def largest(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        x = _check_adaptive(max_name, input, n)
+        if not x.is_floating_point():
+            raise not_implemented(max_name, x.dtype)
+        out, indices = _adaptive_max.call((x,), (_sizes(max_name, output_size, x, n),))
+        if x is not input:
+            out, indices = out.squeeze(0), indices.squeeze(0)
+        return (out, indices) if return_indices else out
+
+    average.__name__, largest.__name__ = avg_name, max_name
+    average.__doc__ = f"Means over windows so chosen that {n} dims get a given size."
+    largest.__doc__ = f"Maxima over windows so chosen that {n} dims get a given size."
+    FUNCTIONAL[avg_name], FUNCTIONAL[max_name] = average, largest
+    FUNCTIONAL[f"{max_name}_with_indices"] = lambda input, output_size, return_indices=False: largest(
+        input, output_size, True
+    )
+    if n == 1:
+        PUBLIC[avg_name] = average
+        PUBLIC[max_name] = lambda input, output_size: largest(input, output_size, True)
+
+
+for _n in (1, 2, 3):
+    _make_max(_n)
+    _make_avg(_n)
+    _make_adaptive(_n)
+
+
+def _lp(n: int) -> None:
+    def function(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None,
+                 ceil_mode: bool = False) -> Tensor:  # fmt: skip
+        kernel = _tuple(kernel_size, n, "kernel_size")
+        count = 1
+        for k in kernel:
+            count *= k
+        mean = FUNCTIONAL[f"avg_pool{n}d"](input.pow(norm_type), kernel, stride, 0, ceil_mode)
+        return (mean.sign() * mean.abs().relu() * count).pow(1.0 / norm_type)
+
+    function.__name__ = f"lp_pool{n}d"
+    function.__doc__ = f"The p-norm of each window of {n} dims."
+    FUNCTIONAL[function.__name__] = function
+
+
+for _n in (1, 2, 3):
+    _lp(_n)

@@ -1,0 +1,142 @@
+"""Scans along a dim: cumulative sums, products, extremes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritorch.core.dtype import bool_, dtype, int64
+from tritorch.core.promotion import category
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
+from tritorch.ops.declare import PUBLIC, Operator, in_place_of, public
+from tritorch.ops.reduction import named_results
+from tritorch.ops.shape import reshape
+
+
+def scan(name: str, params: str, grad: Any, **options: Any) -> Operator:
+    """Declares a scan: backend `scan.name(x, *params)`."""
+    return Operator(name, "x", params, cpu=f"scan.{name}", grad=grad, kind="scan", **options)
+
+
+def _reverse_cumsum(g: Tensor, dim: int) -> Tensor:
+    return g.flip(dim).cumsum(dim).flip(dim)
+
+
+_cumsum = scan("cumsum", "dim kind", lambda g, dim: _reverse_cumsum(g, dim))
+_cumprod = scan("cumprod", "dim kind", lambda g, x, out, dim: _cumprod_grad(g, x, out, dim))
+_cummax = scan("cummax", "dim", lambda g, out, x, dim: _cumextreme_grad(g, out, x, dim))
+_cummin = scan("cummin", "dim", lambda g, out, x, dim: _cumextreme_grad(g, out, x, dim))
+_logcumsumexp = scan("logcumsumexp", "dim", lambda g, x, out, dim: _logcumsumexp_grad(g, x, out, dim))
+
+
+def _cumprod_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
+    if not bool((x == 0).any()):
+        return _reverse_cumsum(g * out.conj(), dim) / x.conj()
+    # Zeros: d out[j] / d x[i] is the product of all x[0..j] but x[i].
+    n = x.shape[dim]
+    parts = []
+    for i in range(n):
+        before = x.narrow(dim, 0, i).prod(dim, keepdim=True)
+        after = x.narrow(dim, i + 1, n - i - 1).cumprod(dim)
+        chain = PUBLIC["cat"]([before, before * after], dim)
+        parts.append((g.narrow(dim, i, n - i) * chain.conj()).sum(dim, keepdim=True))
+    return PUBLIC["cat"](parts, dim)
+
+
+def _cumextreme_grad(g: Any, out: Any, x: Tensor, dim: int) -> Tensor:
+    return g[0].new_zeros(x.shape).scatter_add(dim, out[1], g[0])
+
+
+def _logcumsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
+    if x.is_complex():
+        return (_reverse_cumsum(g * (-out).exp().conj(), dim)) * x.exp().conj()
+    # In logs, positive and negative gradients apart.
+    log_abs = g.abs().log()
+    lowest = float("-inf")
+    positive = PUBLIC["where"](g > 0, log_abs, lowest)
+    negative = PUBLIC["where"](g < 0, log_abs, lowest)
+    part = lambda v: ((v - out).flip(dim).logcumsumexp(dim).flip(dim) + x).exp()
+    return part(positive) - part(negative)
+
+
+def _run(op: Operator, x: Tensor, dim: int, *rest: Any) -> Any:
+    dim = wrap_dim(dim, x.ndim)
+    if x.ndim == 0:
+        results = op.call((reshape(x, 1),), (0, *rest))
+        return tuple(reshape(r, ()) for r in results) if isinstance(results, tuple) else reshape(results, ())
+    return op.call((x,), (dim, *rest))
+
+
+def _summing(name: str, op: Operator) -> Any:
+    def function(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
+        require_tensor(input, name, "input", 1)
+        kind = dtype or (int64 if category(input.dtype) < 2 else input.dtype)
+        return _run(op, input if input.dtype is kind else input.to(kind), dim, kind)
+
+    function.__name__ = name
+    function.__doc__ = f"The {name} along a dim; integers as int64."
+    exposed = public(out=True)(_axis_name(function))
+
+    def in_place(self: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+        return function(self, dim, dtype=dtype or self.dtype)
+
+    in_place.__name__ = name
+    setattr(Tensor, f"{name}_", in_place_of(in_place, f"{name}_"))
+    return exposed
+
+
+def _axis_name(function: Any) -> Any:
+    from tritorch.ops.reduction import numpy_names
+
+    return numpy_names(function)
+
+
+cumsum, cumprod = _summing("cumsum", _cumsum), _summing("cumprod", _cumprod)
+
+
+def _extreme(name: str, op: Operator) -> Any:
+    result = named_results(name, "values", "indices")
+
+    def function(input: Tensor, dim: int) -> Any:
+        if input.is_complex():
+            raise not_implemented(f"{name}_cpu", input.dtype)
+        return result(*_run(op, input, dim))
+
+    function.__name__ = name
+    function.__doc__ = f"The {name} along a dim, with indices (the last of equals)."
+    return public(out=True)(_axis_name(function))
+
+
+cummax, cummin = _extreme("cummax", _cummax), _extreme("cummin", _cummin)
+
+
+@public(out=True)
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """log(cumsum(exp(x))) along a dim, without overflow."""
+    if category(input.dtype) < 2:
+        raise not_implemented("logcumsumexp_out_cpu", input.dtype)
+    return _run(_logcumsumexp, input, dim)
+
+
+@public(out=True)
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """The n-th difference along a dim."""
+    if input.ndim == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    dim = wrap_dim(dim, input.ndim)
+    for extra in (prepend, append):
+        if extra is not None and extra.ndim != input.ndim:
+            raise RuntimeError(
+                "diff expects prepend or append to be the same dimension as input"
+            )
+    parts = [part for part in (prepend, input, append) if part is not None]
+    x = PUBLIC["cat"](parts, dim) if len(parts) > 1 else input
+    for _ in range(min(n, x.shape[dim])):
+        size = x.shape[dim]
+        a, b = x.narrow(dim, 1, size - 1), x.narrow(dim, 0, size - 1)
+        x = a ^ b if x.dtype is bool_ else a - b
+    return x.clone() if x is input else x

@@ -1,0 +1,77 @@
+"""Softmax and its relatives."""
+
+from __future__ import annotations
+
+from tritorch.core.dtype import dtype
+from tritorch.core.promotion import category
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
+from tritorch.ops.declare import Operator, public
+from tritorch.ops.shape import reshape
+
+_softmax = Operator("softmax", "x", "dim kind", cpu="softmax.softmax",
+                    grad=lambda g, out, dim: _softmax_back(g, out, dim))  # fmt: skip
+_log_softmax = Operator("log_softmax", "x", "dim kind", cpu="softmax.log_softmax",
+                        grad=lambda g, out, dim: _log_softmax_back(g, out, dim))  # fmt: skip
+
+
+def _composed_softmax_grad(g: Tensor, out: Tensor, dim: int) -> Tensor:
+    return out * (g - (g * out).sum(dim, keepdim=True))
+
+
+def _composed_log_softmax_grad(g: Tensor, out: Tensor, dim: int) -> Tensor:
+    return g - out.exp() * g.sum(dim, keepdim=True)
+
+
+# Fused; used where nobody differentiates again (see `differentiating`).
+_softmax_backward = Operator(
+    "softmax_backward", "g out_", "dim kind", cpu="softmax.softmax_backward", kind="internal"
+)
+_log_softmax_backward = Operator(
+    "log_softmax_backward", "g out_", "dim kind", cpu="softmax.log_softmax_backward",
+    kind="internal",
+)  # fmt: skip
+
+
+def _softmax_back(g: Tensor, out: Tensor, dim: int) -> Tensor:
+    return _composed_softmax_grad(g, out, dim) if differentiating() else _softmax_backward.call(
+        (g, out), (dim, out.dtype)
+    )
+
+
+def _log_softmax_back(g: Tensor, out: Tensor, dim: int) -> Tensor:
+    return _composed_log_softmax_grad(g, out, dim) if differentiating() else (
+        _log_softmax_backward.call((g, out), (dim, out.dtype))
+    )
+
+
+def differentiating() -> bool:
+    # In a pass that creates a graph, gradients are composed of differentiable operators.
+    from tritorch import _C
+
+    return _C.is_grad_enabled()
+
+
+def _run(name: str, op: Operator, x: Tensor, dim: int, kind: dtype | None) -> Tensor:
+    require_tensor(x, name, "input", 1)
+    dim = wrap_dim(dim, x.ndim)
+    if kind is not None and kind is not x.dtype:
+        x = x.to(kind)
+    if category(x.dtype) != 2:
+        raise not_implemented(f"{name}_lastdim_kernel_impl", x.dtype)
+    if x.ndim == 0:
+        return reshape(op.call((reshape(x, 1),), (0, x.dtype)), ())
+    return op.call((x,), (dim, x.dtype))
+
+
+@public(out=True)
+def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
+    """exp(x) / sum(exp(x)) along a dim."""
+    return _run("softmax", _softmax, input, dim, dtype)
+
+
+@public(out=True)
+def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
+    """log(softmax(x)) along a dim."""
+    return _run("log_softmax", _log_softmax, input, dim, dtype)
+
