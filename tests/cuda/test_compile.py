@@ -1,6 +1,7 @@
 """Every kernel compiles for sm_80, sm_90 and sm_100, without a GPU."""
 
 import importlib
+import importlib.util
 import itertools
 import pathlib
 
@@ -49,6 +50,13 @@ VARIANTS = {
         for size, wide in (("i32", False), ("i64", True))
     ],
 }  # fmt: skip
+
+# The other families keep theirs in files of their own.
+for _path in sorted(pathlib.Path(__file__).parent.glob("variants_*.py")):
+    _spec = importlib.util.spec_from_file_location(_path.stem, _path)
+    _module = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(_module)
+    VARIANTS |= _module.VARIANTS
 
 
 def all_kernels():

@@ -8,6 +8,7 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.checks import require_tensor
+from tritorch.ops.backends import backend
 from tritorch.ops.declare import PUBLIC, Operator
 
 _PARAMS = "stride padding dilation transposed output_padding groups"
@@ -26,8 +27,8 @@ _convolution = Operator(
 )  # fmt: skip
 _input = Operator(
     "convolution_input", "y w", "shape " + _PARAMS, kind="internal",
-    cpu=lambda y, w, shape, *rest: _backend("cpu").convolution_input(y, shape, w, *rest),
-    gpu=lambda y, w, shape, *rest: _backend("gpu").convolution_input(y, shape, w, *rest),
+    cpu=lambda y, w, shape, *rest: backend("cpu", "conv").convolution_input(y, shape, w, *rest),
+    gpu=lambda y, w, shape, *rest: backend("gpu", "conv").convolution_input(y, shape, w, *rest),
     grad=(
         lambda g, w, stride, padding, dilation, transposed, output_padding, groups: _convolution.call(
             (g, w, None), (stride, padding, dilation, transposed, output_padding, groups)),
@@ -37,8 +38,8 @@ _input = Operator(
 )  # fmt: skip
 _weight = Operator(
     "convolution_weight", "y x", "shape " + _PARAMS, kind="internal",
-    cpu=lambda y, x, shape, *rest: _backend("cpu").convolution_weight(y, x, shape, *rest),
-    gpu=lambda y, x, shape, *rest: _backend("gpu").convolution_weight(y, x, shape, *rest),
+    cpu=lambda y, x, shape, *rest: backend("cpu", "conv").convolution_weight(y, x, shape, *rest),
+    gpu=lambda y, x, shape, *rest: backend("gpu", "conv").convolution_weight(y, x, shape, *rest),
     grad=(
         lambda g, x, stride, padding, dilation, transposed, output_padding, groups: _convolution.call(
             (x, g, None), (stride, padding, dilation, transposed, output_padding, groups)),
@@ -47,11 +48,6 @@ _weight = Operator(
     ),
 )  # fmt: skip
 
-
-def _backend(which: str) -> Any:
-    import importlib
-
-    return importlib.import_module(f"tritorch.{which}.conv")
 
 
 def _tuple(value: Any, n: int, name: str) -> tuple[int, ...]:

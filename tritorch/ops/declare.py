@@ -17,7 +17,6 @@ is not saved.  It uses public operators only, so it differentiates again.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from tritorch import _C
 from tritorch.autograd.graph import Node, check_inplace, rewrite_history
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
+from tritorch.ops.backends import resolve
 from tritorch.ops.checks import require_castable
 
 ndarray = np.ndarray
@@ -104,12 +104,12 @@ class Operator(_C.OperatorBase):
 
     def cpu(self, *args: Any) -> Any:
         """The CPU function; resolved at the first call."""
-        self.cpu = _resolve("tritorch.cpu", self._cpu, self.name)  # type: ignore[method-assign]
+        self.cpu = _resolve("cpu", self._cpu, self.name)  # type: ignore[method-assign]
         return self.cpu(*args)
 
     def gpu(self, *args: Any) -> Any:
         """The GPU function; resolved at the first call."""
-        self.gpu = _resolve("tritorch.gpu", self._gpu, self.name)  # type: ignore[method-assign]
+        self.gpu = _resolve("gpu", self._gpu, self.name)  # type: ignore[method-assign]
         return self.gpu(*args)
 
     def call(self, tensors: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
@@ -185,13 +185,10 @@ def _argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount]
 
 
-def _resolve(package: str, function: Any, name: str) -> Callable[..., Any]:
+def _resolve(which: str, function: Any, name: str) -> Callable[..., Any]:
     if function is None:
-        raise NotImplementedError(f"{name} has no implementation in {package}")
-    if callable(function):
-        return function
-    family, _, attribute = function.partition(".")
-    return getattr(importlib.import_module(f"{package}.{family}"), attribute)
+        raise NotImplementedError(f"{name} has no implementation on the {which.upper()}")
+    return function if callable(function) else resolve(which, function)
 
 
 def _compile_backward(op: Operator) -> Callable[[Any, Any], Any]:

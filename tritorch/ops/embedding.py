@@ -8,13 +8,14 @@ from tritorch.core.dtype import int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
+from tritorch.ops.backends import backend
 from tritorch.ops.declare import PUBLIC, Operator, ndarray
 from tritorch.ops.shape import reshape
 
 _embedding = Operator(
     "embedding", "weight indices", "padding by_frequency",
-    cpu=lambda w, i, p, f: _backend("cpu", "indexing").index(w, (i,)),
-    gpu=lambda w, i, p, f: _backend("gpu", "indexing").index(w, (i,)),
+    cpu=lambda w, i, p, f: backend("cpu", "indexing").index(w, (i,)),
+    gpu=lambda w, i, p, f: backend("gpu", "indexing").index(w, (i,)),
     grad=(lambda g, weight, indices, padding, by_frequency: _back.call(
         (g, indices), (weight.shape[0], padding, by_frequency)), None),
 )  # fmt: skip
@@ -29,11 +30,6 @@ def _gather_rows(g: Tensor, indices: Tensor, padding: int) -> Tensor:
     rows = _embedding.call((g, indices), (padding, False))
     return rows.masked_fill((indices == padding).unsqueeze(-1), 0) if padding >= 0 else rows
 
-
-def _backend(which: str, family: str) -> Any:
-    import importlib
-
-    return importlib.import_module(f"tritorch.{which}.{family}")
 
 
 def _check_indices(indices: Tensor, rows: int) -> None:

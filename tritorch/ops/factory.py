@@ -705,7 +705,7 @@ _complex = Operator("complex", "real imag", cpu=_complex_array, gpu=_complex_arr
                     grad=(lambda g: g.real, lambda g: g.imag))  # fmt: skip
 
 
-def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
+def make_complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Complex numbers from their parts."""
     from tritorch.ops.shape import broadcast_tensors
 
@@ -729,7 +729,8 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else write_out(result, out)
 
 
-PUBLIC["complex"] = complex
+make_complex.__name__ = make_complex.__qualname__ = "complex"
+PUBLIC["complex"] = make_complex
 
 
 @public(method=False, out=True)
@@ -740,7 +741,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
             f"Expected both inputs to be Half, Float or Double tensors of one type but got "
             f"{scalar_name(abs.dtype)} and {scalar_name(angle.dtype)}"
         )
-    return complex(abs * angle.cos(), abs * angle.sin())
+    return make_complex(abs * angle.cos(), abs * angle.sin())
 
 
 # ---- promotion as functions -----------------------------------------------------------------------

@@ -14,6 +14,7 @@ from tritorch.core.dtype import bool_, int64, uint8
 from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, convert_number, require_tensor, wrap_dim
+from tritorch.ops.backends import backend
 from tritorch.ops.declare import PUBLIC, Operator, in_place, ndarray, public
 from tritorch.ops.shape import alias, basic_index, expand, reshape
 
@@ -201,17 +202,12 @@ def _complete(x: Tensor, advanced: list[tuple[int, Tensor]]) -> tuple[Tensor | N
 # x and its index tensors are inputs; None stands for a whole dim.
 _index = Operator(
     "index", "x indices", "shape", variadic=True,
-    cpu=lambda values, shape: _backend("cpu").index(values[0], tuple(values[1:])),
-    gpu=lambda values, shape: _backend("gpu").index(values[0], tuple(values[1:])),
+    cpu=lambda values, shape: backend("cpu", "indexing").index(values[0], tuple(values[1:])),
+    gpu=lambda values, shape: backend("gpu", "indexing").index(values[0], tuple(values[1:])),
     joint=lambda g, x, shape: _index_grad(g, x, shape), node="Index",
 )  # fmt: skip
 _index.inputs = ("x",)
 
-
-def _backend(which: str) -> Any:
-    import importlib
-
-    return importlib.import_module(f"tritorch.{which}.indexing")
 
 
 def _index_grad(g: Tensor, saved: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -285,9 +281,9 @@ def index_put_(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
     spread = expand(values, shape)
 
     def write() -> None:
-        backend = _backend("cpu" if type(self._array) is ndarray else "gpu")
+        functions = backend("cpu" if type(self._array) is ndarray else "gpu", "indexing")
         arrays_ = tuple(None if index is None else index._array for index in integers)
-        backend.index_put_(self._array, arrays_, spread._array, accumulate)
+        functions.index_put_(self._array, arrays_, spread._array, accumulate)
 
     return in_place(_index_put, self, (accumulate,), (self, spread, *integers), write)
 
@@ -427,8 +423,8 @@ def _check_sizes(name: str, x: Tensor, index: Tensor, dim: int, src: Tensor | No
             )
 
 
-_gather = Operator("gather", "x index", "dim shape", cpu=lambda x, i, dim, shape: _backend("cpu").gather(x, dim, i),
-                   gpu=lambda x, i, dim, shape: _backend("gpu").gather(x, dim, i),
+_gather = Operator("gather", "x index", "dim shape", cpu=lambda x, i, dim, shape: backend("cpu", "indexing").gather(x, dim, i),
+                   gpu=lambda x, i, dim, shape: backend("gpu", "indexing").gather(x, dim, i),
                    grad=(lambda g, index, dim, shape: g.new_zeros(shape).scatter_add(dim, index, g), None))  # fmt: skip
 
 
@@ -451,21 +447,21 @@ def _slice_to(src: Tensor, index: Tensor) -> Tensor:
     return basic_index(src, (*(builtins.slice(0, n) for n in index.shape), Ellipsis))
 
 
-_scatter = Operator("scatter", "x index src", "dim", cpu=lambda x, i, s, dim: _backend("cpu").scatter(x, dim, i, s),
-                    gpu=lambda x, i, s, dim: _backend("gpu").scatter(x, dim, i, s),
+_scatter = Operator("scatter", "x index src", "dim", cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter(x, dim, i, s),
+                    gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter(x, dim, i, s),
                     grad=(lambda g, index, dim: g.scatter(dim, index, 0), None,
                           lambda g, index, dim: g.gather(dim, index)))  # fmt: skip
 _scatter_value = Operator("scatter_value", "x index", "dim value", node="Scatter",
-                          cpu=lambda x, i, dim, v: _backend("cpu").scatter_value(x, dim, i, v),
-                          gpu=lambda x, i, dim, v: _backend("gpu").scatter_value(x, dim, i, v),
+                          cpu=lambda x, i, dim, v: backend("cpu", "indexing").scatter_value(x, dim, i, v),
+                          gpu=lambda x, i, dim, v: backend("gpu", "indexing").scatter_value(x, dim, i, v),
                           grad=(lambda g, index, dim: g.scatter(dim, index, 0), None))  # fmt: skip
-_scatter_add = Operator("scatter_add", "x index src", "dim", cpu=lambda x, i, s, dim: _backend("cpu").scatter_add(x, dim, i, s),
-                        gpu=lambda x, i, s, dim: _backend("gpu").scatter_add(x, dim, i, s),
+_scatter_add = Operator("scatter_add", "x index src", "dim", cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter_add(x, dim, i, s),
+                        gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter_add(x, dim, i, s),
                         grad=(lambda g: g, None, lambda g, index, dim: g.gather(dim, index)))  # fmt: skip
 _scatter_reduce = Operator(
     "scatter_reduce", "x index src", "dim reduce include_self",
-    cpu=lambda x, i, s, dim, r, inc: _backend("cpu").scatter_reduce(x, dim, i, s, r, inc),
-    gpu=lambda x, i, s, dim, r, inc: _backend("gpu").scatter_reduce(x, dim, i, s, r, inc),
+    cpu=lambda x, i, s, dim, r, inc: backend("cpu", "indexing").scatter_reduce(x, dim, i, s, r, inc),
+    gpu=lambda x, i, s, dim, r, inc: backend("gpu", "indexing").scatter_reduce(x, dim, i, s, r, inc),
     joint=lambda g, x, index, src, out, dim, reduce, include_self: _scatter_reduce_grad(
         g, x, index, src, out, dim, reduce, include_self
     ),
@@ -598,8 +594,8 @@ def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[in
     return dim, vector
 
 
-_index_select = Operator("index_select", "x index", "dim shape", cpu=lambda x, i, dim, shape: _backend("cpu").index_select(x, dim, i),
-                         gpu=lambda x, i, dim, shape: _backend("gpu").index_select(x, dim, i),
+_index_select = Operator("index_select", "x index", "dim shape", cpu=lambda x, i, dim, shape: backend("cpu", "indexing").index_select(x, dim, i),
+                         gpu=lambda x, i, dim, shape: backend("gpu", "indexing").index_select(x, dim, i),
                          grad=(lambda g, index, dim, shape: g.new_zeros(shape).index_add(dim, index, g), None))  # fmt: skip
 
 
@@ -612,8 +608,8 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return out if input.ndim else reshape(out, ())
 
 
-_index_add = Operator("index_add", "x index source", "dim alpha", cpu=lambda x, i, s, dim, a: _backend("cpu").index_add(x, dim, i, s, a),
-                      gpu=lambda x, i, s, dim, a: _backend("gpu").index_add(x, dim, i, s, a),
+_index_add = Operator("index_add", "x index source", "dim alpha", cpu=lambda x, i, s, dim, a: backend("cpu", "indexing").index_add(x, dim, i, s, a),
+                      gpu=lambda x, i, s, dim, a: backend("gpu", "indexing").index_add(x, dim, i, s, a),
                       grad=(lambda g: g, None, lambda g, index, dim, alpha: g.index_select(dim, index) * alpha))  # fmt: skip
 
 
@@ -648,8 +644,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     return reshape(_index_add.call((x, vector, s), (dim, alpha)), input.shape)
 
 
-_index_copy = Operator("index_copy", "x index source", "dim", cpu=lambda x, i, s, dim: _backend("cpu").index_copy(x, dim, i, s),
-                       gpu=lambda x, i, s, dim: _backend("gpu").index_copy(x, dim, i, s),
+_index_copy = Operator("index_copy", "x index source", "dim", cpu=lambda x, i, s, dim: backend("cpu", "indexing").index_copy(x, dim, i, s),
+                       gpu=lambda x, i, s, dim: backend("gpu", "indexing").index_copy(x, dim, i, s),
                        grad=(lambda g, index, dim: g.index_fill(dim, index, 0), None,
                              lambda g, index, dim: g.index_select(dim, index)))  # fmt: skip
 
@@ -667,8 +663,8 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return reshape(_index_copy.call((x, vector, s), (dim,)), input.shape)
 
 
-_index_fill = Operator("index_fill", "x index value", "dim", cpu=lambda x, i, v, dim: _backend("cpu").index_fill(x, dim, i, v.item()),
-                       gpu=lambda x, i, v, dim: _backend("gpu").index_fill(x, dim, i, v.numpy().item()),
+_index_fill = Operator("index_fill", "x index value", "dim", cpu=lambda x, i, v, dim: backend("cpu", "indexing").index_fill(x, dim, i, v.item()),
+                       gpu=lambda x, i, v, dim: backend("gpu", "indexing").index_fill(x, dim, i, v.numpy().item()),
                        grad=(lambda g, index, dim: g.index_fill(dim, index, 0), None,
                              lambda g, index, dim: g.index_select(dim, index).sum()))  # fmt: skip
 
@@ -691,8 +687,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 # ---- take and masks -------------------------------------------------------------------------------
 
-_take = Operator("take", "x index", "shape", cpu=lambda x, i, shape: _backend("cpu").take(x, i),
-                 gpu=lambda x, i, shape: _backend("gpu").take(x, i),
+_take = Operator("take", "x index", "shape", cpu=lambda x, i, shape: backend("cpu", "indexing").take(x, i),
+                 gpu=lambda x, i, shape: backend("gpu", "indexing").take(x, i),
                  grad=(lambda g, index, shape: g.new_zeros(shape).put(index, g, True), None))  # fmt: skip
 
 
@@ -778,8 +774,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return _masked_select.call((_at_least_1d(expand(input, shape)), _at_least_1d(expand(mask, shape))), ())
 
 
-_masked_scatter = Operator("masked_scatter", "x mask source", "shape", cpu=lambda x, m, s, shape: _backend("cpu").masked_scatter(x, m, s),
-                           gpu=lambda x, m, s, shape: _backend("gpu").masked_scatter(x, m, s),
+_masked_scatter = Operator("masked_scatter", "x mask source", "shape", cpu=lambda x, m, s, shape: backend("cpu", "indexing").masked_scatter(x, m, s),
+                           gpu=lambda x, m, s, shape: backend("gpu", "indexing").masked_scatter(x, m, s),
                            grad=(lambda g, mask: g.masked_fill(mask, 0), None,
                                  lambda g, mask, shape: _masked_scatter_grad(g, mask, shape)))  # fmt: skip
 

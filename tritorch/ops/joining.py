@@ -9,19 +9,15 @@ from typing import Any
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import wrap_dim, wrap_dims
+from tritorch.ops.backends import backend
 from tritorch.ops.declare import PUBLIC, Operator, public
 from tritorch.ops.shape import expand, narrow, reshape, transpose, unsqueeze
 
 _cat = Operator("cat", "tensors", "dim sizes", variadic=True,
-                cpu=lambda values, dim, sizes: _backend("cpu").cat(values, dim),
-                gpu=lambda values, dim, sizes: _backend("gpu").cat(values, dim),
+                cpu=lambda values, dim, sizes: backend("cpu", "shaping").cat(values, dim),
+                gpu=lambda values, dim, sizes: backend("gpu", "shaping").cat(values, dim),
                 joint=lambda g, dim, sizes, needs: _cat_grad(g, dim, sizes, needs))  # fmt: skip
 
-
-def _backend(which: str) -> Any:
-    import importlib
-
-    return importlib.import_module(f"tritorch.{which}.shaping")
 
 
 def _cat_grad(g: Tensor, dim: int, sizes: Sequence[int], needs: Sequence[bool]) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from tritorch.core.dtype import int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
+from tritorch.ops.backends import backend
 from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.shape import broadcast_tensors, reshape
 from tritorch.ops.softmax import differentiating, log_softmax
@@ -489,15 +490,10 @@ _cross_entropy = Operator(
 )  # fmt: skip
 _cross_entropy_grad = Operator(
     "cross_entropy_backward", "g logits target weight lse", "ignore smoothing", kind="internal",
-    cpu=lambda g, x, t, w, lse, ignore, s: _backend("cpu").cross_entropy_backward(g, x, t, w, ignore, s, lse),
-    gpu=lambda g, x, t, w, lse, ignore, s: _backend("gpu").cross_entropy_backward(g, x, t, w, ignore, s, lse),
+    cpu=lambda g, x, t, w, lse, ignore, s: backend("cpu", "loss").cross_entropy_backward(g, x, t, w, ignore, s, lse),
+    gpu=lambda g, x, t, w, lse, ignore, s: backend("gpu", "loss").cross_entropy_backward(g, x, t, w, ignore, s, lse),
 )  # fmt: skip
 
-
-def _backend(which: str) -> Any:
-    import importlib
-
-    return importlib.import_module(f"tritorch.{which}.loss")
 
 
 def _cross_entropy_back(g: Tensor, x: Tensor, t: Tensor, w: Tensor | None, lse: Tensor, ignore: int, smoothing: float) -> Tensor:

@@ -13,6 +13,7 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.checks import broadcast_shapes, require_tensor, wrap_dim
+from tritorch.ops.backends import backend
 from tritorch.ops.declare import PUBLIC, Operator, ndarray, public, write_out
 from tritorch.ops.kinds import OPERANDS
 from tritorch.ops.shape import expand, reshape, transpose
@@ -23,9 +24,8 @@ _FLOATS = frozenset(np.dtype(code) for code in "fdFD")
 def _cpu_mm(a: Any, b: Any) -> Any:
     if a.dtype in _FLOATS:
         return np.matmul(a, b)  # BLAS, any strides
-    from tritorch.cpu import matmul as backend
-
-    return (backend.mm if a.ndim == 2 else backend.bmm)(a, b)
+    functions = backend("cpu", "matmul")
+    return (functions.mm if a.ndim == 2 else functions.bmm)(a, b)
 
 
 _mm = Operator("mm", "a b", cpu=_cpu_mm, gpu="matmul.mm",

@@ -9,6 +9,7 @@ from typing import Any
 from tritorch.core.dtype import float32
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
+from tritorch.ops.backends import backend
 from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.shape import reshape
 from tritorch.ops.softmax import differentiating
@@ -29,21 +30,16 @@ def _through(composed: Any, g: Tensor, inputs: Sequence[Any]) -> tuple[Any, ...]
 
 _layer = Operator(
     "layer_norm", "x w b", "n eps", outputs=0b001,
-    cpu=lambda x, w, b, n, eps: _backend("cpu").layer_norm(x, n, w, b, eps),
-    gpu=lambda x, w, b, n, eps: _backend("gpu").layer_norm(x, n, w, b, eps), node="NativeLayerNorm",
+    cpu=lambda x, w, b, n, eps: backend("cpu", "norm").layer_norm(x, n, w, b, eps),
+    gpu=lambda x, w, b, n, eps: backend("gpu", "norm").layer_norm(x, n, w, b, eps), node="NativeLayerNorm",
     joint=lambda g, x, w, b, out, n, eps: _layer_grad(g[0], x, w, b, out, n, eps),
 )  # fmt: skip
 _layer_back = Operator(
     "layer_norm_backward", "y x w mean rstd", "n", kind="internal", outputs=0b111,
-    cpu=lambda y, x, w, m, r, n: _backend("cpu").layer_norm_backward(y, x, n, w, m, r),
-    gpu=lambda y, x, w, m, r, n: _backend("gpu").layer_norm_backward(y, x, n, w, m, r),
+    cpu=lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r),
+    gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r),
 )  # fmt: skip
 
-
-def _backend(which: str) -> Any:
-    import importlib
-
-    return importlib.import_module(f"tritorch.{which}.norm")
 
 
 def _composed_layer(x: Tensor, w: Any, b: Any, n: int, eps: float) -> Tensor:
@@ -111,14 +107,14 @@ PUBLIC["native_layer_norm"] = native_layer_norm
 # ---- rms norm -------------------------------------------------------------------------------------
 
 _rms = Operator(
-    "rms_norm", "x w", "n eps", outputs=0b01, cpu=lambda x, w, n, eps: _backend("cpu").rms_norm(x, n, w, eps),
-    gpu=lambda x, w, n, eps: _backend("gpu").rms_norm(x, n, w, eps),
+    "rms_norm", "x w", "n eps", outputs=0b01, cpu=lambda x, w, n, eps: backend("cpu", "norm").rms_norm(x, n, w, eps),
+    gpu=lambda x, w, n, eps: backend("gpu", "norm").rms_norm(x, n, w, eps),
     joint=lambda g, x, w, out, n, eps: _rms_grad(g[0], x, w, out, n, eps),
 )  # fmt: skip
 _rms_back = Operator(
     "rms_norm_backward", "y x w rstd", "n", kind="internal", outputs=0b11,
-    cpu=lambda y, x, w, r, n: _backend("cpu").rms_norm_backward(y, x, n, w, r),
-    gpu=lambda y, x, w, r, n: _backend("gpu").rms_norm_backward(y, x, n, w, r),
+    cpu=lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r),
+    gpu=lambda y, x, w, r, n: backend("gpu", "norm").rms_norm_backward(y, x, n, w, r),
 )  # fmt: skip
 
 
@@ -158,14 +154,14 @@ PUBLIC["rms_norm"] = rms_norm
 
 _group = Operator(
     "group_norm", "x w b", "groups eps", outputs=0b001, node="NativeGroupNorm",
-    cpu=lambda x, w, b, groups, eps: _backend("cpu").group_norm(x, groups, w, b, eps),
-    gpu=lambda x, w, b, groups, eps: _backend("gpu").group_norm(x, groups, w, b, eps),
+    cpu=lambda x, w, b, groups, eps: backend("cpu", "norm").group_norm(x, groups, w, b, eps),
+    gpu=lambda x, w, b, groups, eps: backend("gpu", "norm").group_norm(x, groups, w, b, eps),
     joint=lambda g, x, w, b, out, groups, eps: _group_grad(g[0], x, w, b, out, groups, eps),
 )  # fmt: skip
 _group_back = Operator(
     "group_norm_backward", "y x w mean rstd", "groups", kind="internal", outputs=0b111,
-    cpu=lambda y, x, w, m, r, groups: _backend("cpu").group_norm_backward(y, x, groups, w, m, r),
-    gpu=lambda y, x, w, m, r, groups: _backend("gpu").group_norm_backward(y, x, groups, w, m, r),
+    cpu=lambda y, x, w, m, r, groups: backend("cpu", "norm").group_norm_backward(y, x, groups, w, m, r),
+    gpu=lambda y, x, w, m, r, groups: backend("gpu", "norm").group_norm_backward(y, x, groups, w, m, r),
 )  # fmt: skip
 
 
@@ -214,16 +210,16 @@ PUBLIC["group_norm"] = group_norm
 
 _batch = Operator(
     "batch_norm", "x w b mean var", "training eps", outputs=0b001, node="NativeBatchNorm",
-    cpu=lambda x, w, b, m, v, training, eps: _backend("cpu").batch_norm(x, w, b, m, v, training, eps),
-    gpu=lambda x, w, b, m, v, training, eps: _backend("gpu").batch_norm(x, w, b, m, v, training, eps),
+    cpu=lambda x, w, b, m, v, training, eps: backend("cpu", "norm").batch_norm(x, w, b, m, v, training, eps),
+    gpu=lambda x, w, b, m, v, training, eps: backend("gpu", "norm").batch_norm(x, w, b, m, v, training, eps),
     joint=lambda g, x, w, b, mean, var, out, training, eps: (
         *_batch_grad(g[0], x, w, b, mean, var, out, training, eps), None, None
     ),
 )  # fmt: skip
 _batch_back = Operator(
     "batch_norm_backward", "y x w mean rstd", "training", kind="internal", outputs=0b111,
-    cpu=lambda y, x, w, m, r, training: _backend("cpu").batch_norm_backward(y, x, w, m, r, training),
-    gpu=lambda y, x, w, m, r, training: _backend("gpu").batch_norm_backward(y, x, w, m, r, training),
+    cpu=lambda y, x, w, m, r, training: backend("cpu", "norm").batch_norm_backward(y, x, w, m, r, training),
+    gpu=lambda y, x, w, m, r, training: backend("gpu", "norm").batch_norm_backward(y, x, w, m, r, training),
 )  # fmt: skip
 
 

@@ -8,22 +8,18 @@ from typing import Any
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.checks import require_tensor
+from tritorch.ops.backends import backend
 from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.shape import narrow
 
 _pad = Operator("pad", "x", "padding mode value shape",
-                cpu=lambda x, p, mode, value, shape: _backend("cpu").pad(x, p, mode, value),
-                gpu=lambda x, p, mode, value, shape: _backend("gpu").pad(x, p, mode, value),
+                cpu=lambda x, p, mode, value, shape: backend("cpu", "shaping").pad(x, p, mode, value),
+                gpu=lambda x, p, mode, value, shape: backend("gpu", "shaping").pad(x, p, mode, value),
                 grad=lambda g, padding, mode, shape: _back.call((g,), (shape, padding, mode)))  # fmt: skip
 _back = Operator("pad_backward", "y", "shape padding mode", kind="internal",
                  cpu="shaping.pad_backward",
                  grad=lambda g, padding, mode, shape: _pad.call((g,), (padding, mode, 0.0, shape)))  # fmt: skip
 
-
-def _backend(which: str) -> Any:
-    import importlib
-
-    return importlib.import_module(f"tritorch.{which}.shaping")
 
 
 @functional

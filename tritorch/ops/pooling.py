@@ -7,6 +7,7 @@ from typing import Any
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.checks import not_implemented, require_tensor
+from tritorch.ops.backends import backend
 from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.shape import reshape
 
@@ -17,8 +18,8 @@ _unpool_op = Operator("max_pool_backward", "y indices", "shape", cpu="pooling.ma
 _adaptive_max = Operator("adaptive_max_pool", "x", "size", cpu="pooling.adaptive_max_pool",
                          grad=lambda g, out, x: _unpool(g[0], out[1], tuple(x.shape)))  # fmt: skip
 _avg_pool = Operator("avg_pool", "x", "kernel stride padding ceil_mode include divisor shape",
-                     cpu=lambda x, *p: _backend("cpu").avg_pool(x, *p[:-1]),
-                     gpu=lambda x, *p: _backend("gpu").avg_pool(x, *p[:-1]),
+                     cpu=lambda x, *p: backend("cpu", "pooling").avg_pool(x, *p[:-1]),
+                     gpu=lambda x, *p: backend("gpu", "pooling").avg_pool(x, *p[:-1]),
                      grad=lambda g, kernel, stride, padding, ceil_mode, include, divisor, shape: _avg_back.call(
                          (g,), (shape, kernel, stride, padding, ceil_mode, include, divisor)))  # fmt: skip
 _avg_back = Operator("avg_pool_backward", "y", "shape kernel stride padding ceil_mode include divisor",
@@ -26,18 +27,13 @@ _avg_back = Operator("avg_pool_backward", "y", "shape kernel stride padding ceil
                      grad=lambda g, shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_pool.call(
                          (g,), (kernel, stride, padding, ceil_mode, include, divisor, shape)))  # fmt: skip
 _adaptive_avg = Operator("adaptive_avg_pool", "x", "size shape",
-                         cpu=lambda x, size, shape: _backend("cpu").adaptive_avg_pool(x, size),
-                         gpu=lambda x, size, shape: _backend("gpu").adaptive_avg_pool(x, size),
+                         cpu=lambda x, size, shape: backend("cpu", "pooling").adaptive_avg_pool(x, size),
+                         gpu=lambda x, size, shape: backend("gpu", "pooling").adaptive_avg_pool(x, size),
                          grad=lambda g, shape: _adaptive_back.call((g,), (shape,)))  # fmt: skip
 _adaptive_back = Operator("adaptive_avg_pool_backward", "y", "shape", kind="internal",
                           cpu="pooling.adaptive_avg_pool_backward",
                           grad=lambda g, y, shape: _adaptive_avg.call((g,), (tuple(y.shape[2:]), shape)))  # fmt: skip
 
-
-def _backend(which: str) -> Any:
-    import importlib
-
-    return importlib.import_module(f"tritorch.{which}.pooling")
 
 
 def _unpool(g: Tensor, indices: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -17,6 +17,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.checks import not_implemented, sizes
 from tritorch.ops.copying import write_array
+from tritorch.ops.backends import backend
 from tritorch.ops.declare import PUBLIC, Operator, public, write_out
 from tritorch.ops.factory import place
 
@@ -29,15 +30,11 @@ def sample(name: str, generator: Generator | None, device: Any, shape: Any, *res
             f"Expected a '{device.type}' device type for generator but found '{source.device.type}'"
         )
     if device.type == "cpu":
-        from tritorch.cpu import random as backend
-
         with source._lock:
-            return getattr(backend, name)(source.numpy, shape, *rest)
-    from tritorch.gpu import random as gpu_backend
-
+            return getattr(backend("cpu", "random"), name)(source.numpy, shape, *rest)
     count = math.prod(shape) if isinstance(shape, tuple) else math.prod(getattr(shape, "shape", (shape,)))
     seed, offset = source.draw(count)
-    return getattr(gpu_backend, name)((seed, offset, device.index), shape, *rest)
+    return getattr(backend("gpu", "random"), name)((seed, offset, device.index), shape, *rest)
 
 
 def _finish(array: Any, requires_grad: bool, out: Any, pin: bool = False) -> Tensor:

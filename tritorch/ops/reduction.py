@@ -12,6 +12,7 @@ from tritorch.core.dtype import bool_, dtype, int64, uint8
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
+from tritorch.ops.backends import backend
 from tritorch.ops.declare import OPERATORS, PUBLIC, Operator, ndarray, public, write_out
 from tritorch.ops.shape import expand, reshape, unsqueeze
 
@@ -60,13 +61,7 @@ def _with_shape(grad: Any) -> Any:
 _sum = reduction("sum", "dims keepdim kind shape",
                  lambda g, dims, keepdim, shape: spread(g, dims, keepdim, shape))  # fmt: skip
 _sum.cpu = lambda x, dims, keepdim, kind, shape: _cpu_sum(x, dims, keepdim, kind)  # type: ignore[method-assign]
-_sum.gpu = lambda x, dims, keepdim, kind, shape: _gpu("sum")(x, dims, keepdim, kind)  # type: ignore[method-assign]
-
-
-def _gpu(name: str) -> Any:
-    from tritorch.gpu import reduction as backend
-
-    return getattr(backend, name)
+_sum.gpu = lambda x, dims, keepdim, kind, shape: backend("gpu", "reduction").sum(x, dims, keepdim, kind)  # type: ignore[method-assign]
 
 
 def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
@@ -74,9 +69,7 @@ def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
     if x.size < 4096 and x.dtype is kind.numpy and x.dtype.char in "fdFDl":
         axis = None if len(dims) == x.ndim and not keepdim else dims
         return np.add.reduce(x, axis=axis, keepdims=keepdim)
-    from tritorch.cpu import reduction as backend
-
-    return backend.sum(x, dims, keepdim, kind)
+    return backend("cpu", "reduction").sum(x, dims, keepdim, kind)
 
 
 def sum(
@@ -92,7 +85,7 @@ def sum(
     if alias:
         dim, keepdim = _aliases("sum", alias, dim, keepdim)
     require_tensor(input, "sum", "input", 1)
-    result = _call(_sum, input, dim, keepdim, _reduce_dtype(input, dtype), tuple(input._array.shape))
+    result = _call(_sum, input, dim, keepdim, _reduce_dtype(input, dtype), tuple(input._array.shape) or (1,))
     return result if out is None else write_out(result, out)
 
 

@@ -6,30 +6,26 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
+from tritorch.ops.backends import backend
 from tritorch.ops.declare import Operator
 
 _nearest = Operator("upsample_nearest", "x", "size scales exact shape",
-                    cpu=lambda x, size, scales, exact, shape: _backend("cpu").nearest(x, size, scales, exact),
-                    gpu=lambda x, size, scales, exact, shape: _backend("gpu").nearest(x, size, scales, exact),
+                    cpu=lambda x, size, scales, exact, shape: backend("cpu", "upsample").nearest(x, size, scales, exact),
+                    gpu=lambda x, size, scales, exact, shape: backend("gpu", "upsample").nearest(x, size, scales, exact),
                     grad=lambda g, size, scales, exact, shape: _nearest_back.call((g,), (shape, size, scales, exact)))  # fmt: skip
 _nearest_back = Operator("upsample_nearest_backward", "y", "shape size scales exact", kind="internal",
-                         cpu=lambda y, shape, size, scales, exact: _backend("cpu").nearest_backward(y, shape, scales, exact),
-                         gpu=lambda y, shape, size, scales, exact: _backend("gpu").nearest_backward(y, shape, scales, exact),
+                         cpu=lambda y, shape, size, scales, exact: backend("cpu", "upsample").nearest_backward(y, shape, scales, exact),
+                         gpu=lambda y, shape, size, scales, exact: backend("gpu", "upsample").nearest_backward(y, shape, scales, exact),
                          grad=lambda g, shape, size, scales, exact: _nearest.call((g,), (size, scales, exact, shape)))  # fmt: skip
 _linear = Operator("upsample_linear", "x", "size scales align shape",
-                   cpu=lambda x, size, scales, align, shape: _backend("cpu").linear(x, size, scales, align),
-                   gpu=lambda x, size, scales, align, shape: _backend("gpu").linear(x, size, scales, align),
+                   cpu=lambda x, size, scales, align, shape: backend("cpu", "upsample").linear(x, size, scales, align),
+                   gpu=lambda x, size, scales, align, shape: backend("gpu", "upsample").linear(x, size, scales, align),
                    grad=lambda g, size, scales, align, shape: _linear_back.call((g,), (shape, size, scales, align)))  # fmt: skip
 _linear_back = Operator("upsample_linear_backward", "y", "shape size scales align", kind="internal",
-                        cpu=lambda y, shape, size, scales, align: _backend("cpu").linear_backward(y, shape, scales, align),
-                        gpu=lambda y, shape, size, scales, align: _backend("gpu").linear_backward(y, shape, scales, align),
+                        cpu=lambda y, shape, size, scales, align: backend("cpu", "upsample").linear_backward(y, shape, scales, align),
+                        gpu=lambda y, shape, size, scales, align: backend("gpu", "upsample").linear_backward(y, shape, scales, align),
                         grad=lambda g, shape, size, scales, align: _linear.call((g,), (size, scales, align, shape)))  # fmt: skip
 
-
-def _backend(which: str) -> Any:
-    import importlib
-
-    return importlib.import_module(f"tritorch.{which}.upsample")
 
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}

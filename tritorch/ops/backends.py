@@ -1,0 +1,103 @@
+"""Which function computes: tritorch.cpu.<family>.<name> or tritorch.gpu.<family>.<name>.
+
+A function that the GPU lacks goes through the host: inputs are copied there, the CPU's function
+computes, results are copied back.  `via_host` lists what has gone that way; docs/operators.md says
+which operators do.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+
+via_host: set[str] = set()  # "family.name" of what went through the host in this process
+
+
+class Family:
+    """The functions of one family on one device, found at first use."""
+
+    def __init__(self, which: str, name: str) -> None:
+        self._which, self._name = which, name
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        function = _find(self._which, self._name, name)
+        setattr(self, name, function)
+        return function
+
+
+@functools.cache
+def backend(which: str, family: str) -> Family:
+    """The family's functions on "cpu" or "gpu"."""
+    return Family(which, family)
+
+
+def resolve(which: str, path: str) -> Callable[..., Any]:
+    """The function behind "family.name"."""
+    family, _, name = path.partition(".")
+    return getattr(backend(which, family), name)
+
+
+def _find(which: str, family: str, name: str) -> Callable[..., Any]:
+    module = f"tritorch.{which}.{family}"
+    if which == "cpu" or importlib.util.find_spec(module) is not None:
+        function = getattr(importlib.import_module(module), name, None)
+        if function is not None:
+            return function
+        if which == "cpu":
+            raise NotImplementedError(f"tritorch.cpu.{family} has no {name}")
+    return through_host(f"{family}.{name}", _find("cpu", family, name))
+
+
+def _to_host(value: Any) -> Any:
+    if type(value) is _C.Array:
+        return value.numpy()
+    if type(value) in (tuple, list):
+        return type(value)(map(_to_host, value))
+    return value
+
+
+def _to_device(value: Any, index: int) -> Any:
+    from tritorch.cuda._arrays import from_numpy
+
+    if isinstance(value, np.ndarray):
+        return from_numpy(np.ascontiguousarray(value).reshape(value.shape), index)
+    if type(value) in (tuple, list):
+        return type(value)(_to_device(item, index) for item in value)
+    return value
+
+
+def _device_index(values: Any) -> int | None:
+    for value in values:
+        if type(value) is _C.Array:
+            return value.device_index
+        if type(value) in (tuple, list):
+            found = _device_index(value)
+            if found is not None:
+                return found
+    return None
+
+
+def through_host(path: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A GPU function that computes on the host."""
+
+    def run(*args: Any) -> Any:
+        via_host.add(path)
+        index = _device_index(args)
+        assert index is not None
+        host = _to_host(args)
+        result = function(*host)
+        if path.endswith("_"):  # writes its first argument
+            args[0].copy_(host[0])
+            return args[0]
+        return _to_device(result, index)
+
+    return run
