@@ -1,44 +1,436 @@
-"""TEMPORARY until the CPU backends land."""
+"""Pointwise functions that NumPy lacks, or has with other rules than PyTorch's.
+
+Arguments are arrays of one dtype, and Python numbers; float16 and its like were widened before.
+Large arrays are computed in blocks that stay in the cache, over threads (`mapped`).
+"""
+
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
 from typing import Any
+
 import numpy as np
 
-def on_floats(f): 
-    return lambda x: f(x) if x.dtype.kind in "fc" else x.copy()
-def sgn(x):
-    if x.dtype.kind != "c": return np.sign(x)
-    m = np.abs(x); return np.where(m == 0, 0, x / np.where(m == 0, 1, m)).astype(x.dtype)
-def rsqrt(x): return np.reciprocal(np.sqrt(x))
-def signbit(x): return np.signbit(x) if x.dtype.kind == "f" else x < 0
-def exp2(x): return np.exp2(x) if x.dtype.kind == "f" else np.exp(x * math.log(2)).astype(x.dtype)
-def sinc(x): return np.sinc(x).astype(x.dtype)
-def sigmoid(x): return (1 / (1 + np.exp(-x))).astype(x.dtype)
-def _v(f): 
-    g = np.vectorize(f, otypes=[np.float64]); return lambda x: g(x).astype(x.dtype)
-erf, erfc = _v(math.erf), _v(math.erfc)
-lgamma = _v(lambda v: math.inf if v <= 0 and v == int(v) else math.lgamma(v))
-erfinv = digamma = _v(lambda v: v)
-i0 = np.i0
-def frac(x): return x - np.trunc(x)
-def angle(x): return np.angle(x).astype(x.real.dtype) if x.dtype.kind == "c" else np.where(x < 0, np.pi, np.where(np.isnan(x), x, 0)).astype(x.dtype if x.dtype.kind == "f" else np.float32)
-def _z(f):
-    def g(a, b):
-        if np.result_type(a, b).kind in "iu" and np.any(np.equal(b, 0)): raise RuntimeError("ZeroDivisionError")
-        return f(a, b)
-    return g
-floor_divide = _z(np.floor_divide)
-def _td(a, b):
-    r = np.result_type(a, b)
-    return np.trunc(np.true_divide(a, b)).astype(r)
-trunc_divide = _z(_td)
-remainder = _z(np.remainder)
-fmod = _z(np.fmod)
-pow = np.power
-def logaddexp(a, b): return np.logaddexp(a, b) if not np.iscomplexobj(a) else np.log(np.exp(a) + np.exp(b))
+from tritorch.cpu.special import (
+    digamma,
+    erf,
+    erf32,
+    erf64,
+    erfc,
+    erfcx,
+    erfinv,
+    i0,
+    i0e,
+    i1,
+    i1e,
+    lgamma,
+    log_ndtr,
+    ndtri,
+    polygamma,
+    zeta,
+)
+from tritorch.cpu.threads import mapped
+
+Array = np.ndarray[Any, Any]
+
+
+def _kind(*values: Any) -> Any:
+    """The dtype of the arrays; of the numbers if there are none."""
+    for value in values:
+        if type(value) is np.ndarray:
+            return value.dtype
+    return np.result_type(*values)
+
+
+def _blocked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Computes in blocks; the result has the arguments' dtype."""
+
+    def run(*values: Any) -> Any:
+        return mapped(function, _kind(*values), *values)
+
+    run.__name__ = run.__qualname__ = function.__name__.lstrip("_")
+    run.__doc__ = function.__doc__
+    return run
+
+
+# ---- one argument ---------------------------------------------------------------------------------
+
+
+def on_floats(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A rounding function, which leaves integers as they are."""
+    return lambda x: function(x) if x.dtype.kind in "fc" else x.copy()
+
+
+def sgn(x: Array) -> Array:
+    """x / |x|, and 0 for 0."""
+    if x.dtype.kind == "b":
+        return x.copy()
+    if x.dtype.kind != "c":
+        return np.sign(x)
+    size = np.abs(x)
+    with np.errstate(all="ignore"):
+        return np.where(size == 0, 0, x / np.where(size == 0, 1, size)).astype(x.dtype, copy=False)
+
+
+def signbit(x: Array) -> Array:
+    """Whether the sign bit is set."""
+    return np.signbit(x) if x.dtype.kind == "f" else np.less(x, 0)
+
+
+@_blocked
+def rsqrt(x: Array) -> Array:
+    """1 / sqrt(x)."""
+    y = np.sqrt(x)
+    return np.divide(1, y, out=y)
+
+
+@_blocked
+def exp2(x: Array) -> Array:
+    """2 to the power of x."""
+    return np.exp2(x) if x.dtype.kind == "f" else np.exp(x * math.log(2))
+
+
+@_blocked
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x))."""
+    y = np.negative(x)
+    np.exp(y, out=y)
+    y += 1
+    return np.divide(1, y, out=y)
+
+
+@_blocked
+def logsigmoid(x: Array) -> Array:
+    """log(sigmoid(x)), without overflow."""
+    y = np.abs(x)
+    np.negative(y, out=y)
+    return np.minimum(x, 0) - np.log1p(np.exp(y, out=y), out=y)
+
+
+@_blocked
+def sinc(x: Array) -> Array:
+    """sin(pi x) / (pi x), and 1 at 0."""
+    zero = x == 0
+    y = x * x.dtype.type(math.pi)
+    y[zero] = 1
+    y = np.sin(y) / y
+    y[zero] = 1
+    return y
+
+
+def frac(x: Array) -> Array:
+    """What follows the point."""
+    return np.zeros_like(x) if x.dtype.kind in "biu" else x - np.trunc(x)
+
+
+def angle(x: Array) -> Array:
+    """The argument of a complex number; of a real one, 0 or pi."""
+    if x.dtype.kind == "c":
+        return np.arctan2(x.imag, x.real)
+    kind = x.dtype if x.dtype.kind == "f" else np.dtype(np.float32)
+    out = np.where(x < 0, kind.type(math.pi), kind.type(0))
+    return np.where(np.isnan(x), kind.type(math.nan), out) if x.dtype.kind == "f" else out
+
+
+def nan_to_num(x: Array, nan: float, posinf: float, neginf: float) -> Array:
+    """x with numbers for NaN and the infinities."""
+    if x.dtype.kind == "c":
+        out = np.empty_like(x)
+        out.real = nan_to_num(x.real, nan, posinf, neginf)
+        out.imag = nan_to_num(x.imag, nan, posinf, neginf)
+        return out
+    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+
+def logit(x: Array, eps: float | None = None) -> Array:
+    """log(x / (1 - x)); eps: x is clamped to [eps, 1 - eps] before."""
+
+    def compute(x: Array) -> Array:
+        y = x if eps is None else np.clip(x, x.dtype.type(eps), 1 - x.dtype.type(eps))
+        return np.log(y / (1 - y))
+
+    return mapped(compute, x.dtype, x)
+
+
+# ---- activations and their gradients --------------------------------------------------------------
+
+_INV_SQRT2 = 1 / math.sqrt(2)
+_INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
+_KAPPA = math.sqrt(2 / math.pi)
+
+
+def _cdf(x: Array) -> Array:
+    """The normal distribution function."""
+    y = x * x.dtype.type(_INV_SQRT2)
+    y = erf32(y) if x.dtype == np.float32 else erf64(y)
+    y += 1
+    y *= 0.5
+    return y
+
+
+def relu(x: Array) -> Array:
+    """max(x, 0)."""
+    return np.maximum(x, 0)
+
+
+@_blocked
+def gelu(x: Array) -> Array:
+    """x times the normal distribution function."""
+    y = _cdf(x)
+    y *= x
+    y[np.isneginf(x)] = np.nan  # -inf * 0, as the formula has it
+    return y
+
+
+@_blocked
+def gelu_backward(g: Array, x: Array) -> Array:
+    """The gradient of gelu."""
+    y = x * x
+    y *= -0.5
+    np.exp(y, out=y)
+    y *= x
+    y *= _INV_SQRT_2PI
+    y += _cdf(x)
+    y *= g
+    return y
+
+
+def _gelu_inner(x: Array) -> Array:
+    y = x * x
+    y *= 0.044715
+    y += 1
+    y *= x
+    y *= _KAPPA
+    return np.tanh(y, out=y)
+
+
+@_blocked
+def gelu_tanh(x: Array) -> Array:
+    """gelu, its distribution function by tanh."""
+    y = _gelu_inner(x)
+    y += 1
+    y *= 0.5
+    y *= x
+    return y
+
+
+@_blocked
+def gelu_tanh_backward(g: Array, x: Array) -> Array:
+    """The gradient of gelu_tanh."""
+    t = _gelu_inner(x)
+    slope = x * x
+    slope *= 3 * 0.044715
+    slope += 1
+    slope *= x
+    slope *= _KAPPA
+    slope *= 1 - t * t
+    slope += t
+    slope += 1
+    slope *= 0.5
+    slope *= g
+    return slope
+
+
+def _sigmoid(x: Array) -> Array:
+    y = np.negative(x)
+    np.exp(y, out=y)
+    y += 1
+    return np.divide(1, y, out=y)
+
+
+@_blocked
+def silu(x: Array) -> Array:
+    """x * sigmoid(x)."""
+    y = np.negative(x)
+    np.exp(y, out=y)
+    y += 1
+    return np.divide(x, y, out=y)
+
+
+@_blocked
+def silu_backward(g: Array, x: Array) -> Array:
+    """The gradient of silu."""
+    s = _sigmoid(x)
+    y = 1 - s
+    y *= x
+    y += 1
+    y *= s
+    y *= g
+    return y
+
+
+def softplus(x: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
+    """log(1 + exp(beta x)) / beta, and x where beta x passes the threshold."""
+
+    def compute(x: Array) -> Array:
+        y = x * x.dtype.type(beta)
+        linear = y > threshold
+        np.exp(y, out=y)
+        np.log1p(y, out=y)
+        y /= x.dtype.type(beta)
+        np.copyto(y, x, where=linear)
+        return y
+
+    return mapped(compute, x.dtype, x)
+
+
+# ---- two arguments --------------------------------------------------------------------------------
+
+
+def _integers(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A division, which refuses the integer 0."""
+
+    def divide(a: Any, b: Any) -> Any:
+        with np.errstate(all="ignore"):
+            if _kind(a, b).kind in "biu" and np.any(np.equal(b, 0)):
+                raise RuntimeError("ZeroDivisionError")
+            return function(a, b)
+
+    divide.__name__ = divide.__qualname__ = function.__name__
+    divide.__doc__ = function.__doc__
+    return divide
+
+
+@_integers
+def floor_divide(a: Any, b: Any) -> Any:
+    """The quotient, rounded down."""
+    kind = _kind(a, b)
+    if kind.kind != "f":
+        return np.floor_divide(a, b)
+    out = np.floor_divide(a, b)
+    # NumPy gives x / inf as -1 for x < 0 <= inf as PyTorch does, but NaN differs for x / 0.
+    zero = np.equal(b, 0)
+    return np.where(zero, np.true_divide(a, b), out) if np.any(zero) else out
+
+
+@_integers
+def trunc_divide(a: Any, b: Any) -> Any:
+    """The quotient, rounded towards 0."""
+    if _kind(a, b).kind == "f":
+        out = np.true_divide(a, b)
+        return np.trunc(out, out=out) if type(out) is np.ndarray else np.trunc(out)
+    out, rest = np.divmod(a, b)
+    return out + ((rest != 0) & (np.less(a, 0) != np.less(b, 0))).astype(out.dtype)
+
+
+@_integers
+def remainder(a: Any, b: Any) -> Any:
+    """The rest of the division that rounds down: it has b's sign."""
+    return np.remainder(a, b)
+
+
+@_integers
+def fmod(a: Any, b: Any) -> Any:
+    """The rest of the division that rounds towards 0: it has a's sign."""
+    return np.fmod(a, b)
+
+
+def pow(a: Any, b: Any) -> Any:
+    """a to the power of b; integers to a negative power are what an integer division leaves."""
+    kind = _kind(a, b)
+    if kind.kind in "iu" and np.any(np.less(b, 0)):
+        negative = np.less(b, 0)
+        odd = np.not_equal(np.bitwise_and(b, 1), 0)
+        left = np.where(np.equal(a, 1), 1, np.where(np.equal(a, -1), np.where(odd, -1, 1), 0))
+        return np.where(negative, left, np.power(a, np.maximum(b, 0))).astype(kind)
+    if kind.kind in "fc" and not isinstance(b, np.ndarray) and isinstance(b, (int, float)):
+        power = _POWERS.get(float(b))
+        if power is not None:
+            return mapped(power, kind, a)
+    if kind.kind == "f" and type(b) is not np.ndarray:
+        b = kind.type(b)  # rounded, not by way of a wider type
+    with np.errstate(all="ignore"):
+        if max(getattr(a, "size", 1), getattr(b, "size", 1)) > 1 << 15:
+            return mapped(np.power, kind, a, b)
+        return np.power(a, b)
+
+
+_POWERS: dict[float, Callable[[Array], Array]] = {
+    0.5: np.sqrt,
+    1.0: np.positive,
+    2.0: np.square,
+    3.0: lambda x: x * x * x,
+    -0.5: lambda x: 1 / np.sqrt(x),
+    -1.0: lambda x: 1 / x,
+    -2.0: lambda x: 1 / (x * x),
+}
+
+
+def _logaddexp_complex(a: Any, b: Any) -> Any:
+    swap = np.real(a) < np.real(b)
+    low, high = np.where(swap, a, b), np.where(swap, b, a)
+    same = np.isneginf(np.real(high))  # both are log(0)
+    difference = np.where(same, 0, low - high)
+    return np.where(same, high, high + np.log1p(np.exp(difference)))
+
+
+def logaddexp(a: Any, b: Any) -> Any:
+    """log(exp(a) + exp(b)), without overflow."""
+    kind = _kind(a, b)
+    return mapped(_logaddexp_complex if kind.kind == "c" else np.logaddexp, kind, a, b)
+
+
 logaddexp2 = np.logaddexp2
-def heaviside(a, b): return np.where(a == 0, b, np.where(a > 0, 1, 0)).astype(np.result_type(a, b))
-def xlogy(a, b): return np.where((a == 0) & ~np.isnan(b), 0, a * np.log(b)).astype(np.result_type(a, b))
-def lerp(a, b, w): return a + w * (b - a)
-def addcmul(x, a, b, v): return x + v * a * b
-def addcdiv(x, a, b, v): return x + v * a / b
-def clamp(x, lo, hi): return np.minimum(np.maximum(x, lo), hi)
+gcd, lcm = np.gcd, np.lcm
+
+
+def heaviside(a: Any, b: Any) -> Any:
+    """b at 0, then 1, before it 0."""
+    kind = _kind(a, b)
+    return np.where(np.equal(a, 0), b, np.greater(a, 0)).astype(kind, copy=False)
+
+
+@_blocked
+def xlogy(a: Any, b: Any) -> Any:
+    """a log(b), and 0 where a is 0."""
+    return np.where(np.equal(a, 0) & ~np.isnan(b), 0, a * np.log(b))
+
+
+@_blocked
+def xlog1py(a: Any, b: Any) -> Any:
+    """a log(1 + b), and 0 where a is 0."""
+    return np.where(np.equal(a, 0) & ~np.isnan(b), 0, a * np.log1p(b))
+
+
+# ---- three arguments ------------------------------------------------------------------------------
+
+
+@_blocked
+def lerp(a: Any, b: Any, w: Any) -> Any:
+    """a + w (b - a), exact at both ends."""
+    span = b - a
+    if type(w) is not np.ndarray:
+        return a + w * span if abs(w) < 0.5 else b - span * (1 - w)
+    return np.where(np.abs(w) < 0.5, a + w * span, b - span * (1 - w))
+
+
+@_blocked
+def addcmul(x: Any, a: Any, b: Any, value: Any) -> Any:
+    """x + value * a * b."""
+    return x + (a * b if _is_one(value) else value * a * b)
+
+
+@_blocked
+def addcdiv(x: Any, a: Any, b: Any, value: Any) -> Any:
+    """x + value * a / b."""
+    return x + (a / b if _is_one(value) else value * a / b)
+
+
+def _is_one(value: Any) -> bool:
+    return type(value) is not np.ndarray and value == 1
+
+
+def clamp(x: Any, low: Any, high: Any) -> Any:
+    """Each element, at least low and at most high, which wins; NaN stays, in bounds too."""
+    return np.minimum(np.maximum(x, low), high)
+
+
+__all__ = [
+    "addcdiv", "addcmul", "angle", "clamp", "digamma", "erf", "erfc", "erfcx", "erfinv", "exp2",
+    "floor_divide", "fmod", "frac", "gcd", "gelu", "gelu_backward", "gelu_tanh",
+    "gelu_tanh_backward", "heaviside", "i0", "i0e", "i1", "i1e", "lcm", "lerp", "lgamma",
+    "log_ndtr", "logaddexp", "logaddexp2", "logit", "logsigmoid", "nan_to_num", "ndtri",
+    "on_floats", "polygamma", "pow", "relu", "remainder", "rsqrt", "sgn", "sigmoid", "signbit",
+    "silu", "silu_backward", "sinc", "softplus", "trunc_divide", "xlog1py", "xlogy", "zeta",
+]  # fmt: skip

@@ -1,14 +1,23 @@
-"""Threads for large elementwise work: NumPy releases the GIL, so blocks run side by side."""
+"""Threads for large work: NumPy releases the GIL, so blocks that fit the cache run side by side.
+
+How work is cut into blocks depends on sizes alone, never on how many threads there are, and blocks
+write different outputs: the same inputs give the same bits.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+Array = np.ndarray[Any, Any]
+
 BLOCK = 1 << 15  # elements of a block: three float32 operands fit the second-level cache
+CACHE = 1 << 18  # bytes of a block of rows, with as much again for temporaries
+PARALLEL = 1 << 17  # elements from which a second thread pays for being woken
 _count = int(os.environ.get("OMP_NUM_THREADS", "0")) or len(os.sched_getaffinity(0))
 _pool: ThreadPoolExecutor | None = None
 
@@ -41,7 +50,39 @@ def _forget_pool() -> None:
 os.register_at_fork(after_in_child=_forget_pool)
 
 
-def elementwise(ufunc: Any, out: np.ndarray[Any, Any], *inputs: Any) -> None:
+def blocks(n: int, per: int, work: Callable[[int, int], Any], parallel: bool) -> None:
+    """work(low, high) for each block of `per` out of n, in order within a thread.
+
+    `work` must not call `blocks` in parallel itself: it would wait for its own pool.
+    """
+
+    def run(start: int, stop: int) -> None:
+        with np.errstate(all="ignore"):  # threads don't inherit it
+            for low in range(start, stop, per):
+                work(low, min(low + per, stop))
+
+    pieces = -(-n // per)
+    if not parallel or _count == 1 or pieces < 2:
+        run(0, n)
+        return
+    share = -(-pieces // _count) * per  # whole blocks, so that their edges stay where they are
+    futures = [_executor().submit(run, i, min(i + share, n)) for i in range(share, n, share)]
+    try:
+        run(0, min(share, n))
+    finally:
+        for future in futures:
+            future.exception()  # waits: nothing may still write when this returns
+    for future in futures:
+        future.result()
+
+
+def rows(n: int, row_bytes: int, work: Callable[[int, int], Any]) -> None:
+    """work(low, high) for blocks of n rows that fit the cache."""
+    per = max(1, CACHE // max(row_bytes, 1))
+    blocks(n, per, work, n * row_bytes >= 4 * PARALLEL)
+
+
+def elementwise(ufunc: Any, out: Array, *inputs: Any) -> None:
     """ufunc(*inputs, out=out), in blocks over threads.
 
     Inputs of out's shape must be C-contiguous, as out; others broadcast along the first dim, or are
@@ -63,23 +104,41 @@ def elementwise(ufunc: Any, out: np.ndarray[Any, Any], *inputs: Any) -> None:
         ]
         n = out.shape[0]
     else:
-        ufunc(*inputs, out=out, casting="unsafe")
+        with np.errstate(all="ignore"):
+            ufunc(*inputs, out=out, casting="unsafe")
         return
     per = max(1, BLOCK * n // max(out.size, 1))
 
-    def run(start: int, stop: int) -> None:
-        with np.errstate(all="ignore"):
-            for low in range(start, stop, per):
-                high = min(low + per, stop)
-                parts = [x[low:high] if w else x for w, x in zip(whole, sources)]
-                ufunc(*parts, out=target[low:high], casting="unsafe")
+    def work(low: int, high: int) -> None:
+        parts = [x[low:high] if w else x for w, x in zip(whole, sources)]
+        ufunc(*parts, out=target[low:high], casting="unsafe")
 
-    if _count == 1 or out.size < 4 * BLOCK:
-        run(0, n)
-        return
-    share = -(-n // _count)
-    shares = [(i, min(i + share, n)) for i in range(share, n, share)]
-    futures = [_executor().submit(run, a, b) for a, b in shares]
-    run(0, min(share, n))
-    for future in futures:
-        future.result()
+    blocks(n, per, work, out.size >= PARALLEL)
+
+
+def mapped(function: Callable[..., Any], kind: Any, *arrays: Any, per: int = 1 << 13) -> Array:
+    """A new array of function(*arrays), computed in blocks small enough for the first-level cache.
+
+    `function` takes one-dimensional arrays, and numbers where numbers (or 0-d arrays) are given.
+    """
+    shapes = [x.shape for x in arrays if type(x) is np.ndarray and x.ndim]
+    shape = shapes[0] if all(s == shapes[0] for s in shapes[1:]) and shapes else None
+    if shape is None:
+        shape = np.broadcast_shapes(*shapes)
+        arrays = tuple(
+            np.broadcast_to(x, shape) if type(x) is np.ndarray and x.ndim else x for x in arrays
+        )
+    if shape == ():
+        with np.errstate(all="ignore"):
+            return np.asarray(function(*map(np.atleast_1d, arrays))[0], kind).reshape(())
+    out = np.empty(shape, kind)
+    flat = [x.reshape(-1) if type(x) is np.ndarray and x.ndim else x for x in arrays]
+    which = [type(x) is np.ndarray and x.ndim > 0 for x in flat]
+    target = out.reshape(-1)
+
+    def work(low: int, high: int) -> None:
+        parts = [x[low:high] if w else x for w, x in zip(which, flat)]
+        target[low:high] = function(*parts)
+
+    blocks(target.size, per, work, target.size >= PARALLEL // 4)
+    return out

@@ -10,7 +10,9 @@ import numpy as np
 from tritorch.core import defaults
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
-from tritorch.ops.declare import PUBLIC, public
+from tritorch.ops.backends import through_host
+from tritorch.ops.checks import not_implemented
+from tritorch.ops.declare import PUBLIC, Operator, public, write_out
 from tritorch.ops.kinds import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME, unary
 
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
@@ -37,7 +39,7 @@ def _sgn_grad(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     if not x.is_complex():
         return g.new_zeros(g.shape)
     magnitude = x.abs()
-    part = ((g / out).real * out) if False else (g.conj() * out).real * out
+    part = (g.conj() * out).real * out
     zero = magnitude == 0
     return ((g - part) / magnitude.masked_fill(zero, 1)).masked_fill(zero, 0)
 
@@ -108,11 +110,42 @@ i0 = unary("i0", cpu.i0, rule=INT_TO_FLOAT, without="complex", grad=lambda g, x:
 
 
 def _trigamma(x: Tensor) -> Tensor:
-    return PUBLIC["polygamma"](1, x)
+    return polygamma(1, x)
 
 
-def _i1(x: Tensor) -> Tensor:
-    return PUBLIC["special_i1"](x)
+_polygamma = Operator("polygamma", "x", "n", cpu=lambda x, n: _in_float32(cpu.polygamma, x, n),
+                      gpu=lambda x, n: through_host("pointwise.polygamma", cpu.polygamma)(x, n),
+                      grad=lambda g, x, n: g * polygamma(n + 1, x))  # fmt: skip
+
+
+def _in_float32(function: Any, x: Any, *rest: Any) -> Any:
+    from tritorch.cpu.narrow import like, widen
+
+    return like(function(widen(x), *rest), x)
+
+
+def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The n-th derivative of digamma."""
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    if input.is_complex():
+        raise not_implemented("polygamma", input.dtype)
+    if not input.is_floating_point():
+        input = input.to(defaults.dtype())
+    result = digamma(input) if n == 0 else _polygamma.call((input,), (int(n),))
+    return result if out is None else write_out(result, out)
+
+
+PUBLIC["polygamma"] = polygamma
+Tensor.polygamma = lambda self, n: polygamma(n, self)  # type: ignore[attr-defined]
+Tensor.polygamma_ = lambda self, n: self.copy_(polygamma(n, self))  # type: ignore[attr-defined]
+_i1 = unary("special_i1", cpu.i1, rule=INT_TO_FLOAT, without="complex", method=False, inplace=False,
+            gpu="i1", grad=lambda g, x, out: g * _i1_grad(x, out))  # fmt: skip
+
+
+def _i1_grad(x: Tensor, out: Tensor) -> Tensor:
+    zero = x == 0
+    return (x.i0() - out / x.masked_fill(zero, 1)).masked_fill(zero, 0.5)
 
 
 # ---- rounding -------------------------------------------------------------------------------------

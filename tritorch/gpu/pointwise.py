@@ -1,0 +1,172 @@
+"""Pointwise launches: one kernel for any operator, dtypes, broadcasting and strides."""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from tritorch import _C
+from tritorch._triton.kernel import kernel
+from tritorch.core.dtype import dtype
+from tritorch.gpu.layout import INT32_MAX, block_size, broadcast_strides, is_dense, reach
+
+Array = _C.Array
+_NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+@functools.cache
+def _scalar_function(name: str) -> Any:
+    from tritorch.kernels import pointwise
+
+    return getattr(pointwise, name)
+
+
+@functools.cache
+def triton_type(kind: dtype) -> Any:
+    """The type that a kernel computes in: narrow floats compute in float32."""
+    import triton.language as tl
+
+    if kind.name in _NARROW:
+        return tl.float32
+    return tl.int1 if kind.name == "bool" else getattr(tl, kind.name)
+
+
+def _bits(value: Any, kind: dtype) -> int:
+    """A number as the kernel takes it: the bits of a float64, or an integer."""
+    if kind.is_floating_point:
+        return struct.unpack("<q", struct.pack("<d", float(value)))[0]
+    value = int(value)
+    return value if -(2**63) <= value < 2**63 else value - 2**64
+
+
+def call(
+    name: str,
+    arguments: tuple[Any, ...],
+    compute: dtype,
+    out_dtype: dtype,
+    out: Array | None = None,
+) -> Array:
+    """y = name(*arguments), broadcasting arrays and numbers; computed as `compute`."""
+    if compute.is_complex or out_dtype.is_complex:
+        from tritorch.gpu import complex as complex_launches
+
+        return complex_launches.call(name, arguments, compute, out_dtype, out)
+    first = arguments[0]
+    if len(arguments) == 2:
+        second = arguments[1]
+        if type(first) is Array and type(second) is Array:
+            if first.shape == second.shape and first.is_contiguous() and second.is_contiguous():
+                return _flat2(name, first, second, compute, out_dtype, out)
+    elif len(arguments) == 1 and first.is_contiguous():
+        return _flat1(name, first, compute, out_dtype, out)
+    return _general(name, arguments, compute, out_dtype, out)
+
+
+def _flat1(name: str, a: Array, compute: dtype, kind: dtype, out: Array | None) -> Array:
+    y = _C.empty(a.shape, kind, a.device_index) if out is None else out
+    if not y.is_contiguous():
+        return _general(name, (a,), compute, kind, y)
+    n = a.numel()
+    if n:
+        block, warps = block_size(n)
+        _kernel("map1_flat")(
+            (-(-n // block),), a, y, n, OP=_scalar_function(name), COMPUTE=triton_type(compute),
+            A_NUMBER=False, WIDE=n > INT32_MAX, BLOCK=block, num_warps=warps,
+        )  # fmt: skip
+    return y
+
+
+def _flat2(name: str, a: Array, b: Array, compute: dtype, kind: dtype, out: Array | None) -> Array:
+    y = _C.empty(a.shape, kind, a.device_index) if out is None else out
+    if not y.is_contiguous():
+        return _general(name, (a, b), compute, kind, y)
+    n = a.numel()
+    if n:
+        block, warps = block_size(n)
+        _kernel("map2_flat")(
+            (-(-n // block),), a, b, y, n, OP=_scalar_function(name), COMPUTE=triton_type(compute),
+            WIDE=n > INT32_MAX, BLOCK=block, num_warps=warps,
+        )  # fmt: skip
+    return y
+
+
+@functools.cache
+def _kernel(name: str) -> _C.Kernel:
+    return kernel("pointwise", name)
+
+
+def broadcast_shape(arguments: Sequence[Any]) -> tuple[int, ...]:
+    """The shape that all arrays broadcast to (they are known to)."""
+    shapes = [argument.shape for argument in arguments if type(argument) is Array]
+    ndim = max(map(len, shapes))
+    out = [1] * ndim
+    for shape in shapes:
+        for i, n in enumerate(shape, start=ndim - len(shape)):
+            if n != 1:
+                out[i] = n
+    return tuple(out)
+
+
+def output_like(arguments: Sequence[Any], shape: tuple[int, ...], kind: dtype) -> Array:
+    """A new output: in the memory order of the operands if they are dense in one, else row-major."""
+    whole = [a for a in arguments if type(a) is Array and a.shape == shape]
+    index = next(a.device_index for a in arguments if type(a) is Array)
+    if whole and not whole[0].is_contiguous() and is_dense(shape, whole[0].strides):
+        if all(a.strides == whole[0].strides for a in whole):
+            return _C.empty_strided(shape, whole[0].strides, kind, index)
+    return _C.empty(shape, kind, index)
+
+
+def _general(
+    name: str, arguments: tuple[Any, ...], compute: dtype, kind: dtype, out: Array | None
+) -> Array:
+    shape = broadcast_shape(arguments) if out is None else out.shape
+    y = output_like(arguments, shape, kind) if out is None else out
+    n = math.prod(shape)
+    if n == 0:
+        return y
+    numbers = [type(a) is not Array for a in arguments]
+    values = [_bits(a, compute) if is_number else a for a, is_number in zip(arguments, numbers)]
+    block, warps = block_size(n)
+    grid = (-(-n // block),)
+    if len(arguments) == 2 and any(numbers) and y.is_contiguous():
+        array = arguments[0] if numbers[1] else arguments[1]
+        if array.shape == shape and array.is_contiguous():
+            _kernel("map2_flat_number")(
+                grid, *values, y, n, OP=_scalar_function(name), COMPUTE=triton_type(compute),
+                A_NUMBER=numbers[0], B_NUMBER=numbers[1], WIDE=n > INT32_MAX, BLOCK=block,
+                num_warps=warps,
+            )  # fmt: skip
+            return y
+    strides = [
+        (0,) * len(shape) if is_number else broadcast_strides(a.shape, a.strides, shape)
+        for a, is_number in zip(arguments, numbers)
+    ]
+    dims, all_strides = launch_layout(shape, [*strides, y.strides])
+    wide = max(n, *(reach(dims, s) for s in all_strides)) > INT32_MAX
+    flags = dict(zip(("A_NUMBER", "B_NUMBER", "C_NUMBER", "D_NUMBER"), numbers))
+    _kernel(f"map{len(arguments)}_strided")(
+        grid, *values, y, n, dims, *all_strides, OP=_scalar_function(name),
+        COMPUTE=triton_type(compute), NDIM=len(dims), WIDE=wide, BLOCK=block, num_warps=warps,
+        **flags,
+    )  # fmt: skip
+    return y
+
+
+def launch_layout(
+    shape: tuple[int, ...], strides: list[tuple[int, ...]]
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Dims in the order of the last one's (the output's) memory, adjacent ones joined where all
+    operands allow."""
+    order = sorted(range(len(shape)), key=lambda dim: (-strides[-1][dim], dim))
+    permuted = tuple(shape[dim] for dim in order)
+    moved = [tuple(s[dim] for dim in order) for s in strides]
+    dims, joined = _C.collapse(permuted, moved)
+    if not dims:
+        return (1,), tuple((0,) for _ in strides)
+    return dims, joined
+
+
