@@ -16,10 +16,10 @@ from .copy import convert
 def operand(x, offsets, mask, COMPUTE: tl.constexpr, NUMBER: tl.constexpr):
     """The elements at offsets of an array, or the one number, as COMPUTE."""
     if NUMBER:
-        bits = x.to(tl.int64)
+        bits = tl.zeros(offsets.shape, tl.int64) + x.to(tl.int64)
         if COMPUTE.is_floating():
             return bits.to(tl.float64, bitcast=True).to(COMPUTE)
-        return bits.to(COMPUTE)
+        return convert(bits, COMPUTE)
     return convert(tl.load(x + offsets, mask=mask), COMPUTE)
 
 

@@ -147,10 +147,8 @@ def _launch_copy(to: _C.Array, source: _C.Array) -> None:
     if to.dtype is source.dtype:
         to, source = _as_bits(to), _as_bits(source)
     elif to.dtype.is_complex or source.dtype.is_complex:
-        raise NotImplementedError(
-            f"copying {source.dtype} into {to.dtype} on a GPU is not supported yet: "
-            f"convert on the CPU"
-        )
+        _convert_complex(to, source)
+        return
     # In the order of the target's memory, so that stores are coalesced.
     order = sorted(range(to.ndim), key=lambda dim: -to.stride(dim))
     to, source = to.permute(order), source.permute(order)
@@ -172,6 +170,26 @@ def _launch_copy(to: _C.Array, source: _C.Array) -> None:
         (-(-n_elements // block),), source, to, n_elements, shape, source_strides, to_strides,
         NDIM=len(shape), WIDE=wide, BLOCK=block, num_warps=warps,
     )  # fmt: skip
+
+
+def _convert_complex(to: _C.Array, source: _C.Array) -> None:
+    """Between complex and other dtypes: part by part."""
+    from tritorch.ops.shape import pairs
+
+    if not to.dtype.is_complex:
+        if to.dtype is bool_:  # whether either part is not 0
+            from tritorch.gpu import pointwise
+
+            pointwise.call("logical_or", (source, 0.0), source.dtype, bool_, to)
+        else:
+            _launch_copy(to, pairs(source)[..., 0])
+        return
+    both = pairs(to)
+    if source.dtype.is_complex:
+        _launch_copy(both, pairs(source))
+    else:
+        _launch_copy(both[..., 0], source)
+        fill_(both[..., 1], 0)
 
 
 def _is_transposition(

@@ -1,0 +1,85 @@
+"""Pointwise launches on complex arrays: kernels see pairs of reals."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch._triton.kernel import kernel
+from tritorch.core.dtype import dtype
+from tritorch.cuda._arrays import from_numpy
+from tritorch.gpu import pointwise
+from tritorch.gpu.layout import INT32_MAX, block_size, broadcast_strides, reach
+
+Array = _C.Array
+
+
+@functools.cache
+def _function(name: str) -> Any:
+    from tritorch.kernels import complex as functions
+
+    return getattr(functions, name, None)
+
+
+def _as_array(value: Any, compute: dtype, index: int) -> Array:
+    """A number as an array of one element."""
+    if type(value) is Array:
+        return value
+    kind = compute if isinstance(value, complex) else compute.to_real()
+    return from_numpy(np.asarray(value).astype(kind.numpy), index)
+
+
+def call(
+    name: str,
+    arguments: tuple[Any, ...],
+    compute: dtype,
+    out_dtype: dtype,
+    out: Array | None,
+) -> Array:
+    """pointwise.call, where something is complex."""
+    from tritorch.ops.shape import pairs
+
+    if _function(name) is None or len(arguments) > 3:
+        return _through_host(name, arguments, compute, out_dtype, out)
+    index = next(a.device_index for a in arguments if type(a) is Array)
+    shape = pointwise.broadcast_shape(arguments) if out is None else out.shape
+    y = pointwise.output_like(arguments, shape, out_dtype) if out is None else out
+    n = math.prod(shape)
+    if n == 0:
+        return y
+    values, strides, flags = [], [], []
+    for value in (*(_as_array(a, compute, index) for a in arguments), y):
+        is_pair = value.dtype.is_complex
+        steps = broadcast_strides(value.shape, value.strides, shape)
+        strides.append(tuple(2 * s for s in steps) if is_pair else steps)
+        values.append(pairs(value) if is_pair else value)
+        flags.append(is_pair)
+    dims, all_strides = pointwise.launch_layout(shape, strides)
+    wide = max(n, *(reach(dims, s) for s in all_strides)) > INT32_MAX
+    block, warps = block_size(n)
+    names = ("A_PAIR", "B_PAIR", "C_PAIR")[: len(arguments)]
+    kernel("complex", f"map{len(arguments)}")(
+        (-(-n // block),), *values, n, dims, *all_strides, OP=_function(name),
+        COMPUTE=pointwise.triton_type(compute.to_real()), **dict(zip(names, flags)),
+        Y_PAIR=flags[-1], NDIM=len(dims), WIDE=wide, BLOCK=block, num_warps=warps,
+    )  # fmt: skip
+    return y
+
+
+def _through_host(
+    name: str, arguments: tuple[Any, ...], compute: dtype, out_dtype: dtype, out: Array | None
+) -> Array:
+    from tritorch.ops.backends import via_host
+    from tritorch.ops.declare import OPERATORS
+
+    via_host.add(f"pointwise.{name} (complex)")
+    index = next(a.device_index for a in arguments if type(a) is Array)
+    host = [a.numpy() if type(a) is Array else a for a in arguments]
+    op: Any = next(op for op in OPERATORS.values() if getattr(op, "gpu_name", None) == name)
+    result = from_numpy(np.ascontiguousarray(op.compute(host, compute, out_dtype)), index)
+    result = result.reshape(pointwise.broadcast_shape(arguments))
+    return result if out is None else out.copy_(result)

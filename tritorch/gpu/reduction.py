@@ -1,0 +1,290 @@
+"""Reductions on the GPU: rows are what is kept, columns what is reduced.
+
+Few long rows are reduced in two passes, segments first: always the same segments, so always the same
+bits.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from typing import Any
+
+from tritorch import _C
+from tritorch._triton.kernel import kernel
+from tritorch.core.dtype import bool_, dtype, float32, float64, int64
+from tritorch.gpu import pointwise
+from tritorch.gpu.layout import INT32_MAX, reach
+
+Array = _C.Array
+Dims = tuple[int, ...]
+_ROWS_ENOUGH = 1024  # programs that fill a GPU
+_SEGMENT = 1 << 14
+
+
+@functools.cache
+def _function(name: str) -> Any:
+    from tritorch.kernels import reduction
+
+    return getattr(reduction, name)
+
+
+def accumulator(kind: dtype) -> dtype:
+    """What sums of a dtype are held in."""
+    if kind is float64:
+        return float64
+    return float32 if kind.is_floating_point else int64
+
+
+def _limit(kind: dtype, lowest: bool) -> Any:
+    if kind.is_floating_point:
+        return -math.inf if lowest else math.inf
+    return -(2**63) if lowest else 2**63 - 1
+
+
+def _split(x: Array, dims: Dims) -> Any:
+    """(shape, strides) of the kept and of the reduced dims, joined where memory allows."""
+    kept = [i for i in range(x.ndim) if i not in dims]
+    pick = lambda which: _C.collapse(
+        [x.shape[i] for i in which], [[x.strides[i] for i in which]]
+    )
+    (row_shape, (row_strides,)), (col_shape, (col_strides,)) = pick(kept), pick(dims)
+    return (row_shape or (1,), row_strides or (0,)), (col_shape or (1,), col_strides or (0,))
+
+
+def _blocks(n_rows: int, n_cols: int, contiguous: bool) -> tuple[int, int]:
+    """The tile of one program: along the dim that is dense in memory."""
+    if contiguous:
+        cols = min(max(16, 1 << (n_cols - 1).bit_length()), 1024)
+        return max(1, min(2048 // cols, 1 << (max(n_rows, 1) - 1).bit_length())), cols
+    rows = min(128, max(16, 1 << (max(n_rows, 1) - 1).bit_length()))
+    return rows, min(32, max(2, 1 << (n_cols - 1).bit_length()))
+
+
+def _reduced_shape(x: Array, dims: Dims, keepdim: bool) -> tuple[int, ...]:
+    if keepdim:
+        return tuple(1 if i in dims else n for i, n in enumerate(x.shape))
+    return tuple(n for i, n in enumerate(x.shape) if i not in dims)
+
+
+def _reduce(
+    x: Array,
+    dims: Dims,
+    keepdim: bool,
+    out_dtype: dtype,
+    acc: dtype,
+    pre: str,
+    combine: str,
+    identity: Any,
+    row: Array | None = None,
+    power: float = 0.0,
+) -> Array:
+    """y = combine over dims of pre(x)."""
+    shape = _reduced_shape(x, dims, keepdim)
+    n_rows, n_cols = math.prod(shape), math.prod(x.shape[dim] for dim in dims)
+    y = _C.empty(shape, out_dtype, x.device_index)
+    if n_rows == 0:
+        return y
+    if n_cols == 0:
+        value = bool(identity) if out_dtype is bool_ else identity
+        return y.fill_(value)
+    (row_shape, row_strides), (col_shape, col_strides) = _split(x, dims)
+    rows, cols = _blocks(n_rows, n_cols, col_strides[-1] == 1)
+    row_programs = -(-n_rows // rows)
+    parts = 1
+    if row_programs < _ROWS_ENOUGH and n_cols > 2 * _SEGMENT:
+        parts = min(-(-n_cols // _SEGMENT), max(1, _ROWS_ENOUGH // row_programs))
+    segment = -(-n_cols // parts)
+    segment = -(-segment // cols) * cols
+    parts = -(-n_cols // segment)
+    target = y if parts == 1 else _C.empty((n_rows, parts), acc, x.device_index)
+    wide = max(x.numel(), reach(x.shape, x.strides)) > INT32_MAX
+    bits = struct.unpack("<q", struct.pack("<d", power))[0]
+    kernel("reduction", "reduce_columns")(
+        (row_programs, parts), x, row if row is not None else x, target, n_rows, n_cols, segment,
+        row_shape, row_strides, col_shape, col_strides, bits, PRE=_function(pre),
+        COMBINE=_function(combine), IDENTITY=identity, ACC=pointwise.triton_type(acc),
+        HAS_ROW=row is not None, ROW_DIMS=len(row_shape), COL_DIMS=len(col_shape), WIDE=wide,
+        BLOCK_ROWS=rows, BLOCK_COLS=cols, num_warps=4,
+    )  # fmt: skip
+    if parts == 1:
+        return y
+    final = _reduce(target, (1,), False, out_dtype, acc, "same", combine, identity)
+    return final.reshape(shape)
+
+
+def _pairs(x: Array) -> Array:
+    from tritorch.ops.shape import pairs
+
+    return pairs(x)
+
+
+def _unpaired(y: Array, kind: dtype) -> Array:
+    return y.view_dtype(kind).reshape(y.shape[:-1])
+
+
+def _to(x: Array, kind: dtype) -> Array:
+    return x if x.dtype is kind else x.astype(kind)
+
+
+def sum(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
+    """The sum over dims."""
+    if dtype.is_complex:
+        wide = _pairs(_to(x, dtype))
+        return _unpaired(sum(wide, dims, keepdim, dtype.to_real()), dtype)
+    if dtype is bool_:
+        return any(x, dims, keepdim)
+    if x.dtype.is_complex:
+        x = x.astype(dtype)
+    acc = accumulator(dtype)
+    if x.dtype.is_floating_point and not dtype.is_floating_point:
+        x = x.astype(dtype)
+    return _reduce(x, dims, keepdim, dtype, acc, "same", "plus", 0)
+
+
+def mean(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
+    """The mean over dims."""
+    count = math.prod(x.shape[dim] for dim in dims)
+    if dtype.is_complex:
+        wide = _pairs(_to(x, dtype))
+        return _unpaired(mean(wide, dims, keepdim, dtype.to_real()), dtype)
+    acc = accumulator(dtype)
+    total = _reduce(x, dims, keepdim, acc, acc, "same", "plus", 0)
+    return pointwise.call("div", (total, float(count)), acc, dtype)
+
+
+def prod(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
+    """The product over dims."""
+    if dtype.is_complex:
+        from tritorch.cpu import reduction as cpu
+        from tritorch.ops.backends import through_host
+
+        return through_host("reduction.prod", cpu.prod)(x, dims, keepdim, dtype)
+    if dtype is bool_:
+        return all(x, dims, keepdim)
+    return _reduce(x, dims, keepdim, dtype, accumulator(dtype), "same", "times", 1)
+
+
+def amax(x: Array, dims: Dims, keepdim: bool) -> Array:
+    """The largest element over dims."""
+    acc = accumulator(x.dtype)
+    return _reduce(x, dims, keepdim, x.dtype, acc, "same", "larger", _limit(acc, True))
+
+
+def amin(x: Array, dims: Dims, keepdim: bool) -> Array:
+    """The smallest element over dims."""
+    acc = accumulator(x.dtype)
+    return _reduce(x, dims, keepdim, x.dtype, acc, "same", "smaller", _limit(acc, False))
+
+
+def _truths(x: Array) -> Array:
+    return pointwise.call("abs", (x,), x.dtype, x.dtype.to_real()) if x.dtype.is_complex else x
+
+
+def any(x: Array, dims: Dims, keepdim: bool) -> Array:
+    """Whether any element is true."""
+    x = _truths(x)
+    acc = accumulator(x.dtype)
+    return _reduce(x, dims, keepdim, bool_, acc, "truth", "larger", 0)
+
+
+def all(x: Array, dims: Dims, keepdim: bool) -> Array:
+    """Whether all elements are true."""
+    x = _truths(x)
+    acc = accumulator(x.dtype)
+    return _reduce(x, dims, keepdim, bool_, acc, "truth", "smaller", 1)
+
+
+def _where_first(x: Array, best: Array, dim: int, keepdim: bool) -> Array:
+    shape = _reduced_shape(x, (dim,), keepdim)
+    n_rows, n_cols = math.prod(shape), x.shape[dim]
+    y = _C.empty(shape, int64, x.device_index)
+    if n_rows == 0:
+        return y
+    (row_shape, row_strides), (col_shape, col_strides) = _split(x, (dim,))
+    rows, cols = _blocks(n_rows, n_cols, col_strides[-1] == 1)
+    kernel("reduction", "first_equal")(
+        (-(-n_rows // rows),), x, best, y, n_rows, n_cols, row_shape, row_strides, col_shape,
+        col_strides, ACC=pointwise.triton_type(accumulator(x.dtype)), ROW_DIMS=len(row_shape),
+        COL_DIMS=len(col_shape), WIDE=max(x.numel(), reach(x.shape, x.strides)) > INT32_MAX,
+        BLOCK_ROWS=rows, BLOCK_COLS=cols, num_warps=4,
+    )  # fmt: skip
+    return y
+
+
+def max_with_index(x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+    """The largest along a dim, and where (the first of equals)."""
+    best = amax(x, (dim,), keepdim)
+    return best, _where_first(x, best, dim, keepdim)
+
+
+def min_with_index(x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+    """The smallest along a dim, and where (the first of equals)."""
+    best = amin(x, (dim,), keepdim)
+    return best, _where_first(x, best, dim, keepdim)
+
+
+def argmax(x: Array, dim: int, keepdim: bool) -> Array:
+    """Where the largest is."""
+    return max_with_index(x, dim, keepdim)[1]
+
+
+def argmin(x: Array, dim: int, keepdim: bool) -> Array:
+    """Where the smallest is."""
+    return min_with_index(x, dim, keepdim)[1]
+
+
+def var(x: Array, dims: Dims, correction: float, keepdim: bool) -> Array:
+    """The variance over dims."""
+    return var_mean(x, dims, correction, keepdim)[0]
+
+
+def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Array, Array]:
+    """The variance and the mean over dims, in two reads."""
+    acc = accumulator(x.dtype)
+    count = math.prod(x.shape[dim] for dim in dims)
+    total = _reduce(x, dims, keepdim, acc, acc, "same", "plus", 0)
+    average = pointwise.call("div", (total, float(count)), acc, acc)
+    spread = _reduce(x, dims, keepdim, acc, acc, "squared_distance", "plus", 0, row=average)
+    divisor = float(max(count - correction, 0))
+    variance = pointwise.call("div", (spread, divisor), acc, x.dtype)
+    return variance, _to(average, x.dtype)
+
+
+def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
+    """(sum |x|^ord)^(1/ord) over dims."""
+    x = _truths(x)
+    acc = accumulator(dtype)
+    if math.isinf(ord):
+        combine = "larger" if ord > 0 else "smaller"
+        identity = 0.0 if ord > 0 else math.inf
+        return _reduce(x, dims, keepdim, dtype, acc, "size", combine, identity)
+    if ord == 0:
+        return _reduce(x, dims, keepdim, dtype, acc, "truth", "plus", 0)
+    if ord == 1:
+        return _reduce(x, dims, keepdim, dtype, acc, "size", "plus", 0)
+    if ord == 2:
+        total = _reduce(x, dims, keepdim, acc, acc, "squared", "plus", 0)
+        return pointwise.call("sqrt", (total,), acc, dtype)
+    total = _reduce(x, dims, keepdim, acc, acc, "size_to_power", "plus", 0, power=ord)
+    return pointwise.call("pow", (total, 1 / ord), acc, dtype)
+
+
+def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
+    """log(sum(exp(x))) over dims, without overflow."""
+    if x.dtype.is_complex:
+        from tritorch.cpu import reduction as cpu
+        from tritorch.ops.backends import through_host
+
+        return through_host("reduction.logsumexp", cpu.logsumexp)(x, dims, keepdim)
+    acc = accumulator(x.dtype)
+    if math.prod(x.shape[dim] for dim in dims) == 0:
+        total = _reduce(x, dims, keepdim, acc, acc, "same", "plus", 0)
+        return pointwise.call("log", (total,), acc, x.dtype)
+    top = _reduce(x, dims, keepdim, acc, acc, "same", "larger", -math.inf)
+    total = _reduce(x, dims, keepdim, acc, acc, "exp_above", "plus", 0, row=top)
+    logs = pointwise.call("log", (total,), acc, acc)
+    out = pointwise.call("add", (logs, top), acc, x.dtype)
+    infinite = pointwise.call("isinf", (top,), acc, bool_)
+    return pointwise.call("where", (infinite, top, out), acc, x.dtype)
