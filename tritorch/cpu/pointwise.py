@@ -54,7 +54,7 @@ def _blocked(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-# ---- one argument ---------------------------------------------------------------------------------
+# ---- one argument ----
 
 
 def on_floats(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -62,12 +62,16 @@ def on_floats(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda x: function(x) if x.dtype.kind in "fc" else x.copy()
 
 
+def sign(x: Array) -> Array:
+    """-1, 0 or 1; 0 for NaN."""
+    out = np.sign(x) if x.dtype.kind != "b" else x.copy()
+    return np.nan_to_num(out, copy=False) if x.dtype.kind == "f" else out
+
+
 def sgn(x: Array) -> Array:
     """x / |x|, and 0 for 0."""
-    if x.dtype.kind == "b":
-        return x.copy()
     if x.dtype.kind != "c":
-        return np.sign(x)
+        return sign(x)
     size = np.abs(x)
     with np.errstate(all="ignore"):
         return np.where(size == 0, 0, x / np.where(size == 0, 1, size)).astype(x.dtype, copy=False)
@@ -153,7 +157,7 @@ def logit(x: Array, eps: float | None = None) -> Array:
     return mapped(compute, x.dtype, x)
 
 
-# ---- activations and their gradients --------------------------------------------------------------
+# ---- activations and their gradients ----
 
 _INV_SQRT2 = 1 / math.sqrt(2)
 _INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
@@ -179,7 +183,6 @@ def gelu(x: Array) -> Array:
     """x times the normal distribution function."""
     y = _cdf(x)
     y *= x
-    y[np.isneginf(x)] = np.nan  # -inf * 0, as the formula has it
     return y
 
 
@@ -275,7 +278,7 @@ def softplus(x: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     return mapped(compute, x.dtype, x)
 
 
-# ---- two arguments --------------------------------------------------------------------------------
+# ---- two arguments ----
 
 
 def _integers(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -295,13 +298,7 @@ def _integers(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 @_integers
 def floor_divide(a: Any, b: Any) -> Any:
     """The quotient, rounded down."""
-    kind = _kind(a, b)
-    if kind.kind != "f":
-        return np.floor_divide(a, b)
-    out = np.floor_divide(a, b)
-    # NumPy gives x / inf as -1 for x < 0 <= inf as PyTorch does, but NaN differs for x / 0.
-    zero = np.equal(b, 0)
-    return np.where(zero, np.true_divide(a, b), out) if np.any(zero) else out
+    return mapped(np.floor_divide, _kind(a, b), a, b)
 
 
 @_integers
@@ -316,14 +313,22 @@ def trunc_divide(a: Any, b: Any) -> Any:
 
 @_integers
 def remainder(a: Any, b: Any) -> Any:
-    """The rest of the division that rounds down: it has b's sign."""
-    return np.remainder(a, b)
+    """The rest of the division that rounds down: it has b's sign, or is a zero with a's."""
+    if _kind(a, b).kind != "f":
+        return np.remainder(a, b)
+    return mapped(_float_remainder, _kind(a, b), a, b)
+
+
+def _float_remainder(a: Any, b: Any) -> Any:
+    rest = np.fmod(a, b)
+    crosses = (rest != 0) & ((rest < 0) != np.less(b, 0))
+    return np.add(rest, b, out=rest, where=crosses)
 
 
 @_integers
 def fmod(a: Any, b: Any) -> Any:
     """The rest of the division that rounds towards 0: it has a's sign."""
-    return np.fmod(a, b)
+    return mapped(np.fmod, _kind(a, b), a, b)
 
 
 def pow(a: Any, b: Any) -> Any:
@@ -393,7 +398,7 @@ def xlog1py(a: Any, b: Any) -> Any:
     return np.where(np.equal(a, 0) & ~np.isnan(b), 0, a * np.log1p(b))
 
 
-# ---- three arguments ------------------------------------------------------------------------------
+# ---- three arguments ----
 
 
 @_blocked
@@ -431,6 +436,7 @@ __all__ = [
     "floor_divide", "fmod", "frac", "gcd", "gelu", "gelu_backward", "gelu_tanh",
     "gelu_tanh_backward", "heaviside", "i0", "i0e", "i1", "i1e", "lcm", "lerp", "lgamma",
     "log_ndtr", "logaddexp", "logaddexp2", "logit", "logsigmoid", "nan_to_num", "ndtri",
-    "on_floats", "polygamma", "pow", "relu", "remainder", "rsqrt", "sgn", "sigmoid", "signbit",
-    "silu", "silu_backward", "sinc", "softplus", "trunc_divide", "xlog1py", "xlogy", "zeta",
+    "on_floats", "polygamma", "pow", "relu", "remainder", "rsqrt", "sgn", "sigmoid", "sign",
+    "signbit", "silu", "silu_backward", "sinc", "softplus", "trunc_divide", "xlog1py", "xlogy",
+    "zeta",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-BLOCK = 1 << 15  # elements of a block: three float32 operands fit the second-level cache
+BLOCK = 1 << 16  # elements of a block: smaller ones pass the interpreter lock around too often
 CACHE = 1 << 18  # bytes of a block of rows, with as much again for temporaries
 PARALLEL = 1 << 17  # elements from which a second thread pays for being woken
 _count = int(os.environ.get("OMP_NUM_THREADS", "0")) or len(os.sched_getaffinity(0))
@@ -116,8 +116,8 @@ def elementwise(ufunc: Any, out: Array, *inputs: Any) -> None:
     blocks(n, per, work, out.size >= PARALLEL)
 
 
-def mapped(function: Callable[..., Any], kind: Any, *arrays: Any, per: int = 1 << 13) -> Array:
-    """A new array of function(*arrays), computed in blocks small enough for the first-level cache.
+def mapped(function: Callable[..., Any], kind: Any, *arrays: Any, per: int = 1 << 16) -> Array:
+    """A new array of function(*arrays), computed in blocks that fit the cache.
 
     `function` takes one-dimensional arrays, and numbers where numbers (or 0-d arrays) are given.
     """
@@ -140,5 +140,5 @@ def mapped(function: Callable[..., Any], kind: Any, *arrays: Any, per: int = 1 <
         parts = [x[low:high] if w else x for w, x in zip(which, flat)]
         target[low:high] = function(*parts)
 
-    blocks(target.size, per, work, target.size >= PARALLEL // 4)
+    blocks(target.size, per, work, target.size >= PARALLEL)
     return out
