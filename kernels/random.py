@@ -1,0 +1,88 @@
+"""Random numbers: Philox 4x32-10, four numbers a counter, one counter for four elements.
+
+Element e of a call is lane e % 4 of counter offset / 4 + e // 4: whatever the block size.
+"""
+
+import triton
+import triton.language as tl
+
+from .copy import convert
+from .pointwise import tan
+
+
+@triton.jit
+def to_unit(bits):
+    """Uniform in [0, 1), 24 bits."""
+    return (bits.to(tl.uint32, bitcast=True) >> 8).to(tl.float32) * 5.9604644775390625e-08
+
+
+@triton.jit
+def uniform(u, v, p, q):
+    return u * (q - p) + p
+
+
+@triton.jit
+def normal(u, v, p, q):
+    """Box and Muller's: of the two numbers, lanes take the cosine or the sine of v's."""
+    radius = tl.sqrt(-2 * tl.log(1 - u))
+    return p + q * radius * tl.cos(6.28318530717958647693 * v)
+
+
+@triton.jit
+def exponential(u, v, p, q):
+    return -tl.log(1 - u) / p
+
+
+@triton.jit
+def cauchy(u, v, p, q):
+    return p + q * tan(3.14159265358979323846 * (u - 0.5))
+
+
+@triton.jit
+def log_normal(u, v, p, q):
+    return tl.exp(normal(u, v, p, q))
+
+
+@triton.jit
+def geometric(u, v, p, q):
+    return tl.maximum(tl.ceil(tl.log(1 - u) / tl.log(1 - p)), 1.0)
+
+
+@triton.jit
+def store_lane(y_ptr, elements, lane, value, n_elements):
+    at = elements + lane
+    tl.store(y_ptr + at, convert(value, y_ptr.dtype.element_ty), mask=at < n_elements)
+
+
+@triton.jit(do_not_specialize=["seed", "offset", "p", "q"])
+def draw(
+    y_ptr, n_elements, seed, offset, p, q, OP: tl.constexpr, BLOCK: tl.constexpr
+):
+    """y[e] = OP(uniform numbers of e, p, q).  One program draws 4 * BLOCK elements."""
+    group = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    a, b, c, d = tl.randint4x(seed.to(tl.uint64), (group + offset // 4).to(tl.uint32))
+    u0, u1, u2, u3 = to_unit(a), to_unit(b), to_unit(c), to_unit(d)
+    at = group * 4
+    store_lane(y_ptr, at, 0, OP(u0, u1, p, q), n_elements)
+    store_lane(y_ptr, at, 1, OP(u0, u1 + 0.25, p, q) if OP is normal else OP(u1, u0, p, q), n_elements)
+    store_lane(y_ptr, at, 2, OP(u2, u3, p, q), n_elements)
+    store_lane(y_ptr, at, 3, OP(u2, u3 + 0.25, p, q) if OP is normal else OP(u3, u2, p, q), n_elements)
+
+
+@triton.jit
+def scaled_integer(bits, low, span):
+    """low + a number below span: the high half of a 32 x 32 bit product."""
+    wide = bits.to(tl.uint32, bitcast=True).to(tl.uint64) * span.to(tl.uint64)
+    return low + (wide >> 32).to(tl.int64)
+
+
+@triton.jit(do_not_specialize=["seed", "offset", "low", "span"])
+def integers(y_ptr, n_elements, seed, offset, low, span, BLOCK: tl.constexpr):
+    """y[e] = low + a random number below span (below 2^32)."""
+    group = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    a, b, c, d = tl.randint4x(seed.to(tl.uint64), (group + offset // 4).to(tl.uint32))
+    at = group * 4
+    store_lane(y_ptr, at, 0, scaled_integer(a, low, span), n_elements)
+    store_lane(y_ptr, at, 1, scaled_integer(b, low, span), n_elements)
+    store_lane(y_ptr, at, 2, scaled_integer(c, low, span), n_elements)
+    store_lane(y_ptr, at, 3, scaled_integer(d, low, span), n_elements)

@@ -1,0 +1,113 @@
+"""Reordering by index arithmetic: flip and roll, reflected padding, triangles, ranges."""
+
+import triton
+import triton.language as tl
+
+from .copy import convert
+from .pointwise import block_offsets, strided
+
+
+@triton.jit
+def reorder(
+    x_ptr, y_ptr, n_elements, shape, x_strides, flips, shifts, NDIM: tl.constexpr,
+    WIDE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """y[i] = x[j]: in each dim j = (i - shift) mod n, or n - 1 - i where flips is 1; y is dense."""
+    index, mask = block_offsets(n_elements, WIDE, BLOCK)
+    rest = index
+    offsets = tl.zeros_like(index)
+    for k in tl.static_range(NDIM):
+        n = shape[NDIM - 1 - k]
+        i = rest % n
+        rest = rest // n
+        j = i - shifts[NDIM - 1 - k]
+        j = tl.where(j < 0, j + n, j)
+        j = tl.where(flips[NDIM - 1 - k] == 1, n - 1 - i, j)
+        offsets += j * x_strides[NDIM - 1 - k]
+    tl.store(y_ptr + index, tl.load(x_ptr + offsets, mask=mask), mask=mask)
+
+
+@triton.jit
+def triangle(
+    x_ptr, y_ptr, n_elements, n_rows, n_cols, diagonal, shape, x_strides, UPPER: tl.constexpr,
+    NDIM: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """y = x on one side of a diagonal of the last two dims, 0 on the other; y is dense."""
+    index, mask = block_offsets(n_elements, WIDE, BLOCK)
+    col = index % n_cols
+    row = (index // n_cols) % n_rows
+    keep = (col - row >= diagonal) if UPPER else (col - row <= diagonal)
+    x = tl.load(x_ptr + strided(index, shape, x_strides, NDIM), mask=mask & keep, other=0)
+    tl.store(y_ptr + index, x, mask=mask)
+
+
+@triton.jit
+def pad_dim(
+    x_ptr, y_ptr, n_elements, n_in, n_out, before, inner, MODE: tl.constexpr, WIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """y[o, i, r] = x[o, source(i), r] for one padded dim of dense arrays.
+
+    MODE 0: replicate, 1: reflect, 2: circular.
+    """
+    index, mask = block_offsets(n_elements, WIDE, BLOCK)
+    r = index % inner
+    i = (index // inner) % n_out - before
+    o = index // (inner * n_out)
+    if MODE == 0:
+        j = tl.minimum(tl.maximum(i, 0), n_in - 1)
+    elif MODE == 1:
+        j = tl.abs(i)
+        j = tl.where(j >= n_in, 2 * (n_in - 1) - j, j)
+    else:
+        j = (i + n_in) % n_in
+    x = tl.load(x_ptr + (o * n_in + j) * inner + r, mask=mask)
+    tl.store(y_ptr + index, x, mask=mask)
+
+
+@triton.jit
+def pad_dim_backward(
+    g_ptr, y_ptr, n_elements, n_in, n_out, before, inner, MODE: tl.constexpr, ACC: tl.constexpr,
+    WIDE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """y[o, j, r] = the sum of g[o, i, r] over the padded positions i that show j."""
+    index, mask = block_offsets(n_elements, WIDE, BLOCK)
+    r = index % inner
+    j = (index // inner) % n_in
+    o = index // (inner * n_in)
+    row = o * n_out
+    total = convert(tl.load(g_ptr + (row + j + before) * inner + r, mask=mask), ACC)
+    if MODE == 0:
+        for k in range(before):
+            total += convert(tl.load(g_ptr + (row + k) * inner + r, mask=mask & (j == 0), other=0), ACC)
+        for k in range(before + n_in, n_out):
+            last = mask & (j == n_in - 1)
+            total += convert(tl.load(g_ptr + (row + k) * inner + r, mask=last, other=0), ACC)
+    elif MODE == 1:
+        left = before - j
+        right = before + 2 * (n_in - 1) - j
+        from_left = mask & (j > 0) & (left >= 0)
+        from_right = mask & (j < n_in - 1) & (right < n_out)
+        total += convert(tl.load(g_ptr + (row + left) * inner + r, mask=from_left, other=0), ACC)
+        total += convert(tl.load(g_ptr + (row + right) * inner + r, mask=from_right, other=0), ACC)
+    else:
+        left = j + before - n_in
+        right = j + before + n_in
+        total += convert(tl.load(g_ptr + (row + left) * inner + r, mask=mask & (left >= 0), other=0), ACC)
+        total += convert(tl.load(g_ptr + (row + right) * inner + r, mask=mask & (right < n_out), other=0), ACC)
+    tl.store(y_ptr + index, convert(total, y_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit(do_not_specialize=["start", "step"])
+def arange(
+    y_ptr, n_elements, start, step, COMPUTE: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr
+):
+    """y[i] = start + i * step; both are the bits of a float64, or integers."""
+    index, mask = block_offsets(n_elements, WIDE, BLOCK)
+    first = tl.zeros([BLOCK], tl.int64) + start.to(tl.int64)
+    by = tl.zeros([BLOCK], tl.int64) + step.to(tl.int64)
+    if COMPUTE.is_floating():
+        y = first.to(tl.float64, bitcast=True) + index.to(tl.float64) * by.to(tl.float64, bitcast=True)
+    else:
+        y = first + index.to(tl.int64) * by
+    tl.store(y_ptr + index, convert(y, y_ptr.dtype.element_ty), mask=mask)

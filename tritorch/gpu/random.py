@@ -1,0 +1,127 @@
+"""Random numbers on the GPU; `rng` is (seed, offset, device index)."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch._triton.kernel import kernel
+from tritorch.core.dtype import bool_, dtype, float32
+from tritorch.cuda._arrays import from_numpy
+from tritorch.gpu import pointwise
+
+Array = _C.Array
+Rng = tuple[int, int, int]
+Ints = tuple[int, ...]
+_BLOCK = 256
+
+
+@functools.cache
+def _function(name: str) -> Any:
+    from tritorch.kernels import random
+
+    return getattr(random, name)
+
+
+def _signed(seed: int) -> int:
+    return seed - 2**64 if seed >= 2**63 else seed
+
+
+def _draw(name: str, rng: Rng, shape: Ints, kind: dtype, p: float, q: float = 0.0) -> Array:
+    seed, offset, device = rng
+    if kind.is_complex:
+        real = _draw(name, rng, (*shape, 2), kind.to_real(), p, q)
+        return real.view_dtype(kind).reshape(shape)
+    out = _C.empty(shape, kind, device)
+    n = out.numel()
+    if n:
+        kernel("random", "draw")(
+            (-(-n // (4 * _BLOCK)),), out, n, _signed(seed), offset, float(p), float(q),
+            OP=_function(name), BLOCK=_BLOCK, num_warps=4,
+        )  # fmt: skip
+    return out
+
+
+def uniform(rng: Rng, shape: Ints, dtype: dtype, low: float, high: float) -> Array:
+    """Uniform in [low, high)."""
+    return _draw("uniform", rng, shape, dtype, low, high)
+
+
+def normal(rng: Rng, shape: Ints, dtype: dtype, mean: float, std: float) -> Array:
+    """Normally distributed."""
+    if dtype.is_complex:
+        return _draw("normal", rng, shape, dtype, mean, std / math.sqrt(2))
+    return _draw("normal", rng, shape, dtype, mean, std)
+
+
+def exponential(rng: Rng, shape: Ints, dtype: dtype, rate: float) -> Array:
+    """Exponentially distributed."""
+    return _draw("exponential", rng, shape, dtype, rate)
+
+
+def cauchy(rng: Rng, shape: Ints, dtype: dtype, median: float, sigma: float) -> Array:
+    """Cauchy distributed."""
+    return _draw("cauchy", rng, shape, dtype, median, sigma)
+
+
+def geometric(rng: Rng, shape: Ints, dtype: dtype, p: float) -> Array:
+    """How many trials until the first success."""
+    return _draw("geometric", rng, shape, dtype, p)
+
+
+def log_normal(rng: Rng, shape: Ints, dtype: dtype, mean: float, std: float) -> Array:
+    """exp of normally distributed."""
+    return _draw("log_normal", rng, shape, dtype, mean, std)
+
+
+def randint(rng: Rng, shape: Ints, dtype: dtype, low: int, high: int) -> Array:
+    """Integers in [low, high)."""
+    seed, offset, device = rng
+    span = high - low
+    if span > 2**32:  # wider than one number: on the host, where it is rare
+        return from_numpy(_host(rng).integers(low, high, shape, np.int64), device).astype(dtype)
+    out = _C.empty(shape, dtype, device)
+    n = out.numel()
+    if n:
+        kernel("random", "integers")(
+            (-(-n // (4 * _BLOCK)),), out, n, _signed(seed), offset, low, span, BLOCK=_BLOCK,
+            num_warps=4,
+        )  # fmt: skip
+    return out
+
+
+def bernoulli(rng: Rng, probabilities: Array, dtype: dtype) -> Array:
+    """1 with the given probabilities."""
+    drawn = _draw("uniform", rng, tuple(probabilities.shape), float32, 0.0, 1.0)
+    hit = pointwise.call("lt", (drawn, probabilities), float32, bool_)
+    return hit.astype(dtype)
+
+
+def dropout(rng: Rng, x: Array, p: float) -> tuple[Array, Array]:
+    """x with elements dropped, the rest scaled; and which were kept."""
+    drawn = _draw("uniform", rng, tuple(x.shape), float32, 0.0, 1.0)
+    kept = pointwise.call("ge", (drawn, p), float32, bool_)
+    scale = 1 / (1 - p) if p < 1 else 0.0
+    scaled = pointwise.call("mul", (x, scale), x.dtype, x.dtype)
+    return pointwise.call("where", (kept, scaled, 0.0), x.dtype, x.dtype), kept
+
+
+def _host(rng: Rng) -> np.random.Generator:
+    seed, offset, _ = rng
+    return np.random.Generator(np.random.Philox(key=seed, counter=offset))
+
+
+def randperm(rng: Rng, n: int, dtype: dtype) -> Array:
+    """0 .. n - 1 in random order; made on the host."""
+    return from_numpy(_host(rng).permutation(n).astype(dtype.numpy), rng[2])
+
+
+def multinomial(rng: Rng, probabilities: Array, n: int, replacement: bool) -> Array:
+    """n draws from each row of weights; made on the host."""
+    from tritorch.cpu.random import multinomial as on_host
+
+    return from_numpy(on_host(_host(rng), probabilities.numpy(), n, replacement), rng[2])
