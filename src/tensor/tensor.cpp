@@ -155,17 +155,20 @@ Tensor* as_tensor(PyObject* object) {
              : nullptr;
 }
 
+// Python clears fields by assigning None.
+bool is_set(const PyObject* field) { return field && field != Py_None; }
+
 PyObject* array_of(const Tensor* t) { return t->array ? t->array : t->shadow; }
 
 // Whether gradients flow to t.  A view whose base got another history first learns its own.
 // -1: a Python error is set.
 int requires_grad(Tensor* t) {
-  if (t->base && t->epoch != reinterpret_cast<Tensor*>(t->base)->epoch) {
+  if (is_set(t->base) && t->epoch != reinterpret_cast<Tensor*>(t->base)->epoch) {
     PyObject* done = PyObject_CallOneArg(refresh_view, reinterpret_cast<PyObject*>(t));
     if (!done) return -1;
     Py_DECREF(done);
   }
-  return t->leaf || t->node != nullptr;
+  return t->leaf || is_set(t->node);
 }
 
 Tensor* new_tensor(PyObject* array) {
@@ -249,6 +252,7 @@ PyObject* get_shared(PyObject* self, void*) {
 
 int set_shared(PyObject* self, PyObject* value, void*) {
   auto* t = reinterpret_cast<Tensor*>(self);
+  if (value == Py_None) value = nullptr;
   if (value && Py_TYPE(value) != shared_type) {
     PyErr_SetString(PyExc_TypeError, "expected _C.Shared");
     return -1;
@@ -383,7 +387,7 @@ long long version_of(PyObject* object) {
 PyObject* node_unpack(PyObject* self, PyObject*) {
   auto* n = reinterpret_cast<Node*>(self);
   if (n->packed) return PyObject_CallOneArg(unpack_saved, self);
-  if (!n->saved) return Py_NewRef(Py_None);
+  if (!is_set(n->saved)) return Py_NewRef(Py_None);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(n->saved); ++i) {
     long long now = version_of(PyTuple_GET_ITEM(n->saved, i));
     long long then =
@@ -396,7 +400,7 @@ PyObject* node_unpack(PyObject* self, PyObject*) {
 // output() -> the output's array as a tensor of this node.
 PyObject* node_output(PyObject* self, PyObject*) {
   auto* n = reinterpret_cast<Node*>(self);
-  if (!n->out) return Py_NewRef(Py_None);
+  if (!is_set(n->out)) return Py_NewRef(Py_None);
   if (n->out_shared && n->out_shared->version != 0)
     return PyObject_CallFunction(raise_modified, "On", self, static_cast<Py_ssize_t>(-1));
   Tensor* t = new_tensor(n->out);
@@ -547,7 +551,7 @@ Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* pa
     PyObject* edge = Py_None;
     if (t && t->leaf) {
       edge = inputs[i];
-    } else if (t && t->node) {
+    } else if (t && is_set(t->node)) {
       edge = t->node;
       later_outputs |= t->output != 0;
     }
@@ -582,7 +586,7 @@ bool complete_node(Node* node, PyObject* array) {
     if (!stream) return false;
     Py_XSETREF(node->stream, stream);
   }
-  for (PyObject* callback : {saving_hooks && (node->saved || node->out) ? pack_saved : nullptr,
+  for (PyObject* callback : {saving_hooks && (is_set(node->saved) || is_set(node->out)) ? pack_saved : nullptr,
                              tracing_calls ? annotate_node : nullptr}) {
     if (!callback) continue;
     PyObject* done = PyObject_CallOneArg(callback, self);
@@ -654,7 +658,7 @@ PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t
   }
   auto* shared = reinterpret_cast<PyObject*>(input->shared);
   Py_XSETREF(out->shared, reinterpret_cast<Shared*>(Py_NewRef(shared)));
-  out->base = Py_NewRef(input->base ? input->base : args[2]);
+  out->base = Py_NewRef(is_set(input->base) ? input->base : args[2]);
   out->epoch = reinterpret_cast<Tensor*>(out->base)->epoch;
   out->inference = input->inference;
   out->view = PyTuple_Pack(3, self, args[1], input->view ? input->view : Py_None);

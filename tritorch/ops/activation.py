@@ -26,6 +26,14 @@ def functional(function: Any) -> Any:
     return function
 
 
+def functional_with_out(function: Any) -> Any:
+    """The same, with an `out=` argument."""
+    from tritorch.ops.declare import with_out
+
+    FUNCTIONAL[function.__name__] = with_out(function)
+    return function
+
+
 def with_inplace(function: Any) -> Any:
     """An activation with an `inplace` flag, published with its `_` form."""
     name = function.__name__
@@ -109,7 +117,7 @@ _gelu_tanh = _fused("gelu_tanh", lambda x: (0.5 * x * (1 + np.tanh(KAPPA * (x + 
 _silu = _fused("silu", lambda x: x * cpu.sigmoid(x), _silu_grad, _silu_grad_cpu, "silu")
 
 
-@functional
+@functional_with_out
 def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
     """x * Phi(x), exactly or by tanh."""
     if approximate == "none":
@@ -217,7 +225,7 @@ def mish(input: Tensor) -> Tensor:
     return input * softplus(input).tanh()
 
 
-@functional
+@functional_with_out
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta * x)) / beta, x itself above the threshold."""
     _floats_only("softplus_cpu", input)
@@ -226,7 +234,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     return where(linear, input, scaled.masked_fill(linear, 0).exp().log1p() / beta)
 
 
-@functional
+@functional_with_out
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(x))."""
     _floats_only("log_sigmoid_cpu", input)
@@ -245,14 +253,14 @@ def tanhshrink(input: Tensor) -> Tensor:
     return input - input.tanh()
 
 
-@functional
+@functional_with_out
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x outside [-lambd, lambd], else 0."""
     _floats_only("hardshrink_cpu", input)
     return input.masked_fill((input >= -lambd) & (input <= lambd), 0)
 
 
-@functional
+@functional_with_out
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved towards 0 by lambd."""
     if lambd < 0:
@@ -287,7 +295,7 @@ PUBLIC["prelu"] = prelu
 Tensor.prelu = prelu  # type: ignore[attr-defined]
 
 
-@functional
+@functional_with_out
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """One half times the sigmoid of the other."""
     if input.ndim == 0:

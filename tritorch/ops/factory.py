@@ -557,6 +557,8 @@ def arange(
         )
     if category(kind) < 2:
         start, end, step = int(start), int(end), int(step)
+        if step == 0:
+            raise RuntimeError("step must be nonzero")
         count = max(-(-(end - start) // step), 0)
     else:
         count = max(math.ceil((end - start) / step), 0)
@@ -572,8 +574,7 @@ def arange(
     return _on(arrays.cast(array, kind), device, requires_grad, out)
 
 
-@public(method=False)
-def range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Tensor:
+def inclusive_range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Tensor:
     """Values from start to end (included) by step (deprecated)."""
     if end is None:
         start, end = 0, start
@@ -583,10 +584,16 @@ def range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Tensor:
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     count = math.floor((end - start) / step) + 1
-    return arange(0, count, **{**options, "dtype": options["dtype"]}) * step + start
+    return arange(0, count, **options) * step + start
+
+
+inclusive_range.__name__ = "range"
+PUBLIC["range"] = inclusive_range
 
 
 def _check_steps(name: str, start: Any, end: Any, steps: Any, kind: dtype | None) -> None:
+    if isinstance(steps, float):
+        raise TypeError(f"{name}() received an invalid combination of arguments - got (int, int, float)")
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     for value, what in ((start, "start"), (end, "end")):

@@ -432,9 +432,10 @@ _gather = Operator("gather", "x index", "dim shape", cpu=lambda x, i, dim, shape
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i, j] = input[index[i, j], j] (for dim 0)."""
     dim = wrap_dim(dim, input.ndim)
-    index = _check_index("gather", index)
+    require_tensor(index, "gather", "index", 3)
     if index.numel() == 0:
         return input.new_empty(index.shape)
+    index = _check_index("gather", index)
     _check_sizes("gather", input, index, dim)
     _check_bounds_on_cpu("gather", index, input.shape[dim] if input.ndim else 1, dim)
     x, i = _at_least_1d(input), _at_least_1d(index)
@@ -666,7 +667,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 _index_fill = Operator("index_fill", "x index value", "dim", cpu=lambda x, i, v, dim: backend("cpu", "indexing").index_fill(x, dim, i, v.item()),
                        gpu=lambda x, i, v, dim: backend("gpu", "indexing").index_fill(x, dim, i, v.numpy().item()),
                        grad=(lambda g, index, dim: g.index_fill(dim, index, 0), None,
-                             lambda g, index, dim: g.index_select(dim, index).sum()))  # fmt: skip
+                             lambda g, index, dim: g.index_select(dim, index.unique()).sum()))  # fmt: skip
 
 
 @public(inplace=True)
@@ -728,7 +729,9 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     wide = broadcast_shapes(shape, indices.shape)
     source = list(wide)
     source[dim] = input.shape[dim]
-    return gather(expand(input, source), dim, expand(indices, wide))
+    size = input.shape[dim]
+    positive = PUBLIC["where"](indices < 0, indices + size, indices)
+    return gather(expand(input, source), dim, expand(positive, wide))
 
 
 _put = Operator("put", "x index source", "accumulate", cpu="indexing.put",

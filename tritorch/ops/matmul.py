@@ -163,7 +163,9 @@ def _at(self: Any, other: Any) -> Any:
 
 Tensor.__matmul__ = _at  # type: ignore[attr-defined]
 Tensor.__rmatmul__ = lambda self, other: (  # type: ignore[attr-defined]
-    matmul(PUBLIC["as_tensor"](other), self) if isinstance(other, np.ndarray) else NotImplemented
+    matmul(PUBLIC["as_tensor"](other), self)
+    if isinstance(other, (np.ndarray, Tensor))
+    else NotImplemented
 )
 
 # ---- vectors --------------------------------------------------------------------------------------
@@ -246,8 +248,6 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 def _combine(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """beta * input + alpha * product; with beta 0, input's NaN do not count."""
-    if product.dtype.name in ("bfloat16", "float16") and False:
-        pass
     if alpha != 1:
         product = product * alpha
     if beta == 0:
@@ -372,6 +372,12 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     dims_b = [wrap_dim(d, b.ndim) for d in dims_b]
     for i, j in zip(dims_a, dims_b):
         if a.shape[i] != b.shape[j]:
+            if a.shape[i] == 1:  # broadcasts: the other is summed
+                b = b.sum(j, keepdim=True)
+                continue
+            if b.shape[j] == 1:
+                a = a.sum(i, keepdim=True)
+                continue
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} "
                 f"and second has size {b.shape[j]} in dim {j}"
@@ -399,7 +405,7 @@ def einsum(*args: Any) -> Tensor:
 PUBLIC["einsum"] = einsum
 
 
-@public(method=False)
+@public(out=True)
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product."""
     n = max(input.ndim, other.ndim)
@@ -409,6 +415,4 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     right = reshape(b, [v for size in b.shape for v in (1, size)])
     return reshape(left * right, [x * y for x, y in zip(a.shape, b.shape)])
 
-
-Tensor.kron = kron  # type: ignore[attr-defined]
 _ = transpose

@@ -263,8 +263,9 @@ def batch_norm(input: Tensor, running_mean: Any, running_var: Any, weight: Any =
         raise RuntimeError(
             "Expected running_mean and running_var to be defined when training=False"
         )
+    statistics = (None, None) if training else (running_mean, running_var)
     out, mean, _, variance = _batch.call(
-        (input, weight, bias, running_mean, running_var), (bool(training), float(eps))
+        (input, weight, bias, *statistics), (bool(training), float(eps))
     )
     if training and running_mean is not None:
         from tritorch.autograd import no_grad

@@ -82,7 +82,9 @@ def _constant(input: Tensor, amounts: tuple[int, ...], value: Any) -> Tensor:
 
 
 def _run(x: Tensor, amounts: tuple[int, ...], mode: str, value: Any) -> Tensor:
-    """Cuts first, then pads."""
+    """Cuts first, then pads; but an edge that is replicated may have been cut away itself."""
+    if mode == "replicate":
+        return _pad.call((x,), (amounts, mode, value, tuple(x.shape)))
     for i in range(len(amounts) // 2):
         before, after = amounts[2 * i : 2 * i + 2]
         if before < 0 or after < 0:

@@ -8,7 +8,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.checks import not_implemented, require_tensor
 from tritorch.ops.backends import backend
-from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.declare import PUBLIC, Operator, with_out
 from tritorch.ops.shape import reshape
 
 _max_pool = Operator("max_pool", "x", "kernel stride padding dilation ceil_mode", cpu="pooling.max_pool",
@@ -151,7 +151,7 @@ def _make_avg(n: int) -> None:
 
     function.__name__ = name
     function.__doc__ = f"The mean of each window of {n} dims."
-    FUNCTIONAL[name] = function
+    FUNCTIONAL[name] = with_out(function)
     if n == 1:
         PUBLIC[name] = function
 

@@ -137,6 +137,8 @@ def diff(
     x = PUBLIC["cat"](parts, dim) if len(parts) > 1 else input
     for _ in range(min(n, x.shape[dim])):
         size = x.shape[dim]
+        if size == 0:
+            break
         a, b = x.narrow(dim, 1, size - 1), x.narrow(dim, 0, size - 1)
         x = a ^ b if x.dtype is bool_ else a - b
     return x.clone() if x is input else x

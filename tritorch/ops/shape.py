@@ -1106,7 +1106,6 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         for i, v in enumerate(vectors)
     ]
     if swap:
-        grids = [transpose(grid, 0, 1) for grid in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 

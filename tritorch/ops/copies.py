@@ -1,0 +1,137 @@
+"""Views as copies (`expand_copy`), and their opposites: copies with a part replaced (`*_scatter`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritorch.core.tensor import Tensor
+from tritorch.ops import shape
+from tritorch.ops.declare import PUBLIC, public, with_out
+
+
+def _copying(name: str, view: Any) -> None:
+    def function(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        result = view(input, *args, **kwargs)
+        if isinstance(result, tuple):
+            return tuple(part.clone() for part in result)
+        return result.clone()
+
+    function.__name__ = name
+    function.__doc__ = f"{name[:-5]}, as a copy."
+    PUBLIC[name] = with_out(function)
+
+
+for _name, _view in (
+    ("view", shape.view), ("expand", shape.expand), ("diagonal", shape.diagonal),
+    ("as_strided", shape.as_strided), ("permute", shape.permute), ("squeeze", shape.squeeze),
+    ("unsqueeze", shape.unsqueeze), ("t", shape.t), ("transpose", shape.transpose),
+    ("select", shape.select), ("split", shape.split), ("unbind", shape.unbind),
+    ("split_with_sizes", shape.split_with_sizes), ("unfold", shape.unfold), ("alias", shape.alias),
+    ("narrow", shape.narrow), ("detach", shape.detach), ("view_as_real", shape.view_as_real),
+    ("view_as_complex", shape.view_as_complex),
+):  # fmt: skip
+    _copying(f"{_name}_copy", _view)
+Tensor.narrow_copy = PUBLIC["narrow_copy"]  # type: ignore[attr-defined]
+
+
+def _replace(input: Tensor, src: Tensor, view: Any) -> Tensor:
+    out = input.clone()
+    part = view(out)
+    if part.shape != src.shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
+            f"slice size = {list(part.shape)}"
+        )
+    part.copy_(src)
+    return out
+
+
+@public()
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy with a diagonal replaced."""
+    return _replace(input, src, lambda x: x.diagonal(offset, dim1, dim2))
+
+
+@public()
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy with one slice replaced."""
+    return _replace(input, src, lambda x: x.select(dim, index))
+
+
+@public()
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """A copy with a range of slices replaced."""
+    from tritorch.ops.checks import wrap_dim
+
+    key = (*(slice(None),) * wrap_dim(dim, input.ndim), slice(start, end, step), Ellipsis)
+    return _replace(input, src, lambda x: shape.basic_index(x, key))
+
+
+@public()
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
+) -> Tensor:
+    """A copy with a strided part replaced."""
+    return _replace(input, src, lambda x: x.as_strided(size, stride, storage_offset))
+
+
+@public(out=True)
+def trace(input: Tensor) -> Tensor:
+    """The sum of a matrix's diagonal."""
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    return input.diagonal().sum()
+
+
+@public(method=False)
+def broadcast_shapes(*shapes: Any) -> Any:
+    """The shape that all shapes broadcast to."""
+    from tritorch.core.size import Size
+    from tritorch.ops import checks
+
+    return Size(checks.broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
+
+
+@public(method=False)
+def block_diag(*tensors: Tensor) -> Tensor:
+    """A matrix of blocks on the diagonal."""
+    blocks = [PUBLIC["atleast_2d"](tensor) for tensor in tensors]
+    for i, block in enumerate(blocks):
+        if block.ndim > 2:
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has "
+                f"{block.ndim} dimensions"
+            )
+    width = sum(block.shape[1] for block in blocks)
+    rows, start = [], 0
+    for block in blocks:
+        n, m = block.shape
+        rows.append(PUBLIC["cat"]([
+            block.new_zeros((n, start)), block, block.new_zeros((n, width - start - m)),
+        ], 1))  # fmt: skip
+        start += m
+    return PUBLIC["cat"](rows, 0)
+
+
+@public(method=False)
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of elements of vectors."""
+    for tensor in tensors:
+        if tensor.ndim != 1:
+            raise RuntimeError("Expect a 1D vector, but got shape " + str(list(tensor.shape)))
+    if len(tensors) == 1:
+        return tensors[0]
+    grids = PUBLIC["meshgrid"](*tensors, indexing="ij")
+    return PUBLIC["stack"]([grid.reshape(-1) for grid in grids], 1)
+
+
+@public()
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """Flat indices as indices of each dim."""
+    out = []
+    for n in reversed(tuple(shape)):
+        out.append(indices % n)
+        indices = PUBLIC["div"](indices, n, rounding_mode="floor")
+    return tuple(reversed(out))
