@@ -76,11 +76,14 @@ def pad_dim_backward(
     j = (index // inner) % n_in
     o = index // (inner * n_in)
     row = o * n_out
-    total = convert(tl.load(g_ptr + (row + j + before) * inner + r, mask=mask), ACC)
+    own = j + before
+    shown = mask & (own >= 0) & (own < n_out)
+    total = convert(tl.load(g_ptr + (row + own) * inner + r, mask=shown, other=0), ACC)
     if MODE == 0:
-        for k in range(before):
-            total += convert(tl.load(g_ptr + (row + k) * inner + r, mask=mask & (j == 0), other=0), ACC)
-        for k in range(before + n_in, n_out):
+        for k in range(tl.minimum(before, n_out)):
+            first = mask & (j == 0)
+            total += convert(tl.load(g_ptr + (row + k) * inner + r, mask=first, other=0), ACC)
+        for k in range(tl.maximum(before + n_in, 0), n_out):
             last = mask & (j == n_in - 1)
             total += convert(tl.load(g_ptr + (row + k) * inner + r, mask=last, other=0), ACC)
     elif MODE == 1:

@@ -65,7 +65,7 @@ def on_floats(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def sign(x: Array) -> Array:
     """-1, 0 or 1; 0 for NaN."""
     out = np.sign(x) if x.dtype.kind != "b" else x.copy()
-    return np.nan_to_num(out, copy=False) if x.dtype.kind == "f" else out
+    return np.nan_to_num(out) if x.dtype.kind == "f" else out
 
 
 def sgn(x: Array) -> Array:

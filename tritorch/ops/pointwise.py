@@ -113,8 +113,8 @@ def _trigamma(x: Tensor) -> Tensor:
     return polygamma(1, x)
 
 
-_polygamma = Operator("polygamma", "x", "n", cpu=lambda x, n: _in_float32(cpu.polygamma, x, n),
-                      gpu=lambda x, n: through_host("pointwise.polygamma", cpu.polygamma)(x, n),
+_polygamma = Operator("polygamma", "x", "n", cpu=lambda x, n: _in_float32(lambda v, order: cpu.polygamma(order, v), x, n),
+                      gpu=lambda x, n: through_host("pointwise.polygamma", cpu.polygamma)(n, x),
                       grad=lambda g, x, n: g * polygamma(n + 1, x))  # fmt: skip
 
 
