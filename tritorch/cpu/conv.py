@@ -33,13 +33,14 @@ def _output_size(spatial: Ints, kernel: Ints, stride: Ints, padding: Ints, dilat
 
 
 def _padded(x: Array, padding: Ints, reach: Ints) -> Array:
-    """x (n, C, ...) with zeros around, spatial dims at least `reach`; x itself if that is enough."""
+    """x (n, C, ...) with zeros around, spatial dims at least `reach`; x itself if it will do."""
     spatial = x.shape[2:]
     need = tuple(max(n + 2 * p, r) for n, p, r in zip(spatial, padding, reach))
     if need == spatial:
         return x
     out = np.zeros((*x.shape[:2], *need), x.dtype)
-    out[(..., *(slice(p, p + n) for p, n in zip(padding, spatial)))] = x
+    inner: tuple[Any, ...] = tuple(slice(p, p + n) for p, n in zip(padding, spatial))
+    out[(..., *inner)] = x
     return out
 
 
@@ -172,7 +173,7 @@ def _window(tap: Ints, stride: Ints, dilation: Ints, out: Ints) -> tuple[slice, 
 
 
 def _flipped(w: Array, groups: int) -> Array:
-    """The weight of the convolution that is the input's gradient: (C, O / groups, ...), reversed."""
+    """The weight (C, O / groups, ...) of the convolution that is the input's gradient."""
     o, per_in = w.shape[:2]
     split = w.reshape(groups, o // groups, *w.shape[1:])
     swapped = np.swapaxes(split, 1, 2).reshape(groups * per_in, o // groups, *w.shape[2:])
@@ -215,7 +216,8 @@ def _input_gradient(
             target.fill(0)
             for tap in itertools.product(*map(range, kernel)):
                 window = _window(tap, stride, dilation, out)
-                target[(slice(None), *window)] += taps[(slice(low, high), *tap)]
+                key: Any = (slice(low, high), *tap)
+                target[(slice(None), *window)] += taps[key]
             result[image, low:high] = target[inner]
 
         _planes(shape[1], math.prod(reach) * 2, g.itemsize, work)
@@ -261,11 +263,11 @@ def _depthwise_weight(
 
     def work(low: int, high: int) -> None:
         for tap in itertools.product(*map(range, kernel)):
-            seen = source[(slice(low, high), *_window(tap, stride, dilation, out))]
+            within: Any = (slice(low, high), *_window(tap, stride, dilation, out))
+            seen = source[within]
             columns = np.ascontiguousarray(seen).reshape(high - low, -1, 1)
-            partial[(slice(low, high), slice(None), *tap)] = np.matmul(grad[low:high], columns)[
-                ..., 0
-            ]
+            place: Any = (slice(low, high), slice(None), *tap)
+            partial[place] = np.matmul(grad[low:high], columns)[..., 0]
 
     _planes(n * c, math.prod(out), x.itemsize, work)
     return partial.reshape(n, *shape[:1], 1, *kernel).sum(axis=0)
@@ -323,7 +325,8 @@ def convolution_input(
         return like(_input_gradient(a, shape, w, stride, padding, dilation, groups), g)
     out = _forward(a, w, None, stride, padding, dilation, groups)
     # With output_padding, the convolution may give a row more than there was.
-    out = out[(..., *(slice(0, n) for n in shape[2:]))]
+    inside: Any = (..., *(slice(0, n) for n in shape[2:]))
+    out = out[inside]
     return like(np.ascontiguousarray(out), g)
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-_NARROW = {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}
+NARROW = frozenset({"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"})
 
 
 def widen(x: Any) -> Any:
     """The array in the type that it computes in."""
-    return x.astype(np.float32) if x.dtype.name in _NARROW else x
+    return x.astype(np.float32) if x.dtype.name in NARROW else x
 
 
 def like(out: Any, x: Any) -> Any:

@@ -1,133 +1,236 @@
-"""Normalisation and its gradients."""
+"""Normalisation and its gradients, in blocks that stay in the cache, over threads.
+
+Sums over the whole batch (the gradients of weights) are kept for each block and added in order, so
+that threads change nothing.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.narrow import like, widen
+from tritorch.cpu import threads
+from tritorch.cpu.narrow import NARROW, like, widen
 
 Array = np.ndarray[Any, Any]
 
 
-def _wide(v: Array | None) -> Any:
-    return None if v is None else widen(v)
+def _kind(x: Array) -> np.dtype[Any]:
+    return np.dtype(np.float32) if x.dtype.name in NARROW else x.dtype
 
 
-def _statistics(rows: Array, eps: float) -> tuple[Array, Array]:
-    mean = rows.mean(axis=-1, keepdims=True)
-    off = rows - mean
-    variance = (off * off).mean(axis=-1, keepdims=True)
-    return mean, 1 / np.sqrt(variance + rows.dtype.type(eps))
+def _flat(v: Array | None) -> Any:
+    return None if v is None else widen(v).reshape(-1)
 
 
 def _rows(x: Array, n: int) -> Array:
-    lead = x.shape[: x.ndim - n]
-    size = int(np.prod(x.shape[x.ndim - n :], dtype=np.int64))
-    return widen(x).reshape(int(np.prod(lead, dtype=np.int64)), size)
+    """x as a matrix, whose rows are the last n dims."""
+    lead = math.prod(x.shape[: x.ndim - n])
+    return x.reshape(lead, math.prod(x.shape[x.ndim - n :]))
+
+
+def _standardize(x: Array, out: Array, eps: float) -> tuple[Array, Array]:
+    """out = (x - mean) rstd along the last dim."""
+    n = max(x.shape[-1], 1)
+    mean = np.add.reduce(x, axis=-1, keepdims=True) / x.dtype.type(n)
+    np.subtract(x, mean, out=out)
+    variance = np.add.reduce(np.square(out), axis=-1, keepdims=True) / x.dtype.type(n)
+    rstd = 1 / np.sqrt(variance + x.dtype.type(eps))
+    np.multiply(out, rstd, out=out)
+    return mean, rstd
+
+
+class _Blocks:
+    """Blocks of rows; sums over all rows are kept for each block, then added in order."""
+
+    def __init__(self, n: int, width: int, kind: np.dtype[Any]) -> None:
+        self.n, self.bytes = n, width * kind.itemsize
+        self.per = max(1, threads.CACHE // max(self.bytes, 1))
+        self.count = -(-n // self.per)
+
+    def run(self, work: Any) -> None:
+        threads.rows(self.n, self.bytes, work)
+
+    def partial(self, shape: tuple[int, ...], kind: np.dtype[Any]) -> Array:
+        return np.zeros((self.count, *shape), kind)
+
+
+# ---- over the last dims ----
 
 
 def layer_norm(
     x: Array, n: int, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
     """(x - mean) * rstd * weight + bias over the last n dims."""
-    rows = _rows(x, n)
-    mean, rstd = _statistics(rows, eps)
-    out = (rows - mean) * rstd
-    if weight is not None:
-        out *= widen(weight).reshape(-1)
-    if bias is not None:
-        out += widen(bias).reshape(-1)
+    rows, kind, w, b = _rows(x, n), _kind(x), _flat(weight), _flat(bias)
+    out = np.empty(rows.shape, x.dtype)
+    mean, rstd = np.empty(rows.shape[0], kind), np.empty(rows.shape[0], kind)
+
+    def work(low: int, high: int) -> None:
+        block = rows[low:high].astype(kind, copy=False)
+        target = out[low:high] if kind == x.dtype else np.empty_like(block)
+        m, r = _standardize(block, target, eps)
+        if w is not None:
+            np.multiply(target, w, out=target, casting="same_kind")
+        if b is not None:
+            np.add(target, b, out=target, casting="same_kind")
+        mean[low:high], rstd[low:high] = m[:, 0], r[:, 0]
+        if kind != x.dtype:
+            out[low:high] = target
+
+    _Blocks(rows.shape[0], rows.shape[1], kind).run(work)
     lead = x.shape[: x.ndim - n]
-    return like(out.reshape(x.shape), x), mean.reshape(lead), rstd.reshape(lead)
+    return out.reshape(x.shape), mean.reshape(lead), rstd.reshape(lead)
+
+
+def _rows_backward(
+    g: Array, x: Array, n: int, weight: Array | None, mean: Array | None, rstd: Array
+) -> tuple[Array, Array, Array]:
+    rows, grad, kind = _rows(x, n), _rows(g, n), _kind(x)
+    w = _flat(weight)
+    r = rstd.reshape(-1, 1)
+    out = np.empty(rows.shape, x.dtype)
+    blocks = _Blocks(rows.shape[0], rows.shape[1], kind)
+    dw, db = blocks.partial(rows.shape[1:], kind), blocks.partial(rows.shape[1:], kind)
+    size = kind.type(max(rows.shape[1], 1))
+
+    def work(low: int, high: int) -> None:
+        block = rows[low:high].astype(kind, copy=False)
+        dy = grad[low:high].astype(kind, copy=False)
+        if mean is None:
+            normal = block * r[low:high]
+        else:
+            normal = block - mean.reshape(-1, 1)[low:high]
+            normal *= r[low:high]
+        product = dy * normal
+        np.add.reduce(product, axis=0, out=dw[low // blocks.per])
+        np.add.reduce(dy, axis=0, out=db[low // blocks.per])
+        if w is not None:
+            dy = (dy * w).astype(kind, copy=False)
+            np.multiply(dy, normal, out=product)
+        normal *= np.add.reduce(product, axis=1, keepdims=True) / size
+        np.subtract(dy, normal, out=normal)
+        if mean is not None:
+            normal -= np.add.reduce(dy, axis=1, keepdims=True) / size
+        np.multiply(normal, r[low:high], out=out[low:high], casting="unsafe")
+
+    blocks.run(work)
+    ref, shape = x if weight is None else weight, x.shape[x.ndim - n :]
+    dw, db = np.add.reduce(dw, axis=0).reshape(shape), np.add.reduce(db, axis=0).reshape(shape)
+    return out.reshape(x.shape), like(dw, ref), like(db, ref)
 
 
 def layer_norm_backward(
     g: Array, x: Array, n: int, weight: Array | None, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
     """The gradients of x, weight and bias."""
-    rows, grad = _rows(x, n), _rows(g, n)
-    r = rstd.reshape(-1, 1)
-    normal = (rows - mean.reshape(-1, 1)) * r
-    shape = x.shape[x.ndim - n :]
-    dw, db = (grad * normal).sum(0).reshape(shape), grad.sum(0).reshape(shape)
-    if weight is not None:
-        grad = grad * widen(weight).reshape(-1)
-    dx = r * (
-        grad
-        - grad.mean(axis=-1, keepdims=True)
-        - normal * (grad * normal).mean(axis=-1, keepdims=True)
-    )
-    ref = x if weight is None else weight
-    return like(dx.reshape(x.shape), x), like(dw, ref), like(db, ref)
+    return _rows_backward(g, x, n, weight, mean, rstd)
 
 
 def rms_norm(x: Array, n: int, weight: Array | None, eps: float) -> tuple[Array, Array]:
     """x * rstd * weight over the last n dims."""
-    rows = _rows(x, n)
-    rstd = 1 / np.sqrt((rows * rows).mean(axis=-1, keepdims=True) + rows.dtype.type(eps))
-    out = rows * rstd
-    if weight is not None:
-        out *= widen(weight).reshape(-1)
-    return like(out.reshape(x.shape), x), rstd.reshape(x.shape[: x.ndim - n])
+    rows, kind, w = _rows(x, n), _kind(x), _flat(weight)
+    out, rstd = np.empty(rows.shape, x.dtype), np.empty(rows.shape[0], kind)
+    size = kind.type(max(rows.shape[1], 1))
+
+    def work(low: int, high: int) -> None:
+        block = rows[low:high].astype(kind, copy=False)
+        target = out[low:high] if kind == x.dtype else np.empty_like(block)
+        np.square(block, out=target)
+        square = np.add.reduce(target, axis=1, keepdims=True) / size
+        r = 1 / np.sqrt(square + kind.type(eps))
+        np.multiply(block, r, out=target)
+        if w is not None:
+            np.multiply(target, w, out=target, casting="same_kind")
+        rstd[low:high] = r[:, 0]
+        if kind != x.dtype:
+            out[low:high] = target
+
+    _Blocks(rows.shape[0], rows.shape[1], kind).run(work)
+    return out.reshape(x.shape), rstd.reshape(x.shape[: x.ndim - n])
 
 
 def rms_norm_backward(
     g: Array, x: Array, n: int, weight: Array | None, rstd: Array
 ) -> tuple[Array, Array]:
     """The gradients of x and weight."""
-    rows, grad = _rows(x, n), _rows(g, n)
-    r = rstd.reshape(-1, 1)
-    normal = rows * r
-    dw = (grad * normal).sum(0).reshape(x.shape[x.ndim - n :])
-    if weight is not None:
-        grad = grad * widen(weight).reshape(-1)
-    dx = r * (grad - normal * (grad * normal).mean(axis=-1, keepdims=True))
-    return like(dx.reshape(x.shape), x), like(dw, x if weight is None else weight)
+    return _rows_backward(g, x, n, weight, None, rstd)[:2]
 
 
-def _channels(v: Array | None, ndim: int) -> Any:
-    return None if v is None else widen(v).reshape([-1 if i == 1 else 1 for i in range(ndim)])
+# ---- over groups of channels ----
 
 
 def group_norm(
     x: Array, groups: int, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
     """Normalised over groups of channels."""
-    n = x.shape[0]
-    size = int(np.prod(x.shape[1:], dtype=np.int64)) // groups
-    rows = widen(x).reshape(n * groups, size)
-    mean, rstd = _statistics(rows, eps)
-    out = ((rows - mean) * rstd).reshape(x.shape)
-    if weight is not None:
-        out *= _channels(weight, x.ndim)
-    if bias is not None:
-        out += _channels(bias, x.ndim)
-    return like(out, x), mean.reshape(n, groups), rstd.reshape(n, groups)
+    n, per = x.shape[0], x.shape[1] // groups
+    kind, plane = _kind(x), math.prod(x.shape[2:])
+    rows = x.reshape(n * groups, per, plane)
+    w, b = (None if v is None else _flat(v).reshape(groups, per, 1) for v in (weight, bias))
+    out = np.empty(rows.shape, x.dtype)
+    mean, rstd = np.empty(n * groups, kind), np.empty(n * groups, kind)
+
+    def work(low: int, high: int) -> None:
+        block = rows[low:high].astype(kind, copy=False)
+        target = np.empty(block.shape, kind) if kind != x.dtype else out[low:high]
+        flat = (high - low, per * plane)
+        m, r = _standardize(block.reshape(flat), target.reshape(flat), eps)
+        which = np.arange(low, high) % groups
+        if w is not None:
+            np.multiply(target, w[which], out=target, casting="same_kind")
+        if b is not None:
+            np.add(target, b[which], out=target, casting="same_kind")
+        mean[low:high], rstd[low:high] = m[:, 0], r[:, 0]
+        if kind != x.dtype:
+            out[low:high] = target
+
+    _Blocks(n * groups, per * plane, kind).run(work)
+    return out.reshape(x.shape), mean.reshape(n, groups), rstd.reshape(n, groups)
 
 
 def group_norm_backward(
     g: Array, x: Array, groups: int, weight: Array | None, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
     """The gradients of x, weight and bias."""
-    n = x.shape[0]
-    size = int(np.prod(x.shape[1:], dtype=np.int64)) // groups
-    rows, grad = widen(x).reshape(n * groups, size), widen(g)
-    r = rstd.reshape(-1, 1)
-    normal = (rows - mean.reshape(-1, 1)) * r
-    axes = tuple(i for i in range(x.ndim) if i != 1)
-    dw, db = (grad * normal.reshape(x.shape)).sum(axes), grad.sum(axes)
-    if weight is not None:
-        grad = grad * _channels(weight, x.ndim)
-    grad = grad.reshape(n * groups, size)
-    dx = r * (
-        grad
-        - grad.mean(axis=-1, keepdims=True)
-        - normal * (grad * normal).mean(axis=-1, keepdims=True)
-    )
+    n, per = x.shape[0], x.shape[1] // groups
+    kind, plane = _kind(x), math.prod(x.shape[2:])
+    rows, grad = x.reshape(n * groups, per, plane), g.reshape(n * groups, per, plane)
+    w = None if weight is None else _flat(weight).reshape(groups, per)
+    m, r = mean.reshape(-1, 1, 1), rstd.reshape(-1, 1, 1)
+    out = np.empty(rows.shape, x.dtype)
+    dw, db = np.empty((n * groups, per), kind), np.empty((n * groups, per), kind)
+    size = kind.type(max(per * plane, 1))
+
+    def work(low: int, high: int) -> None:
+        block = rows[low:high].astype(kind, copy=False)
+        dy = grad[low:high].astype(kind, copy=False)
+        normal = block - m[low:high]
+        normal *= r[low:high]
+        sums = np.add.reduce(dy, axis=2), np.add.reduce(dy * normal, axis=2)
+        db[low:high], dw[low:high] = sums
+        share = 1 if w is None else w[np.arange(low, high) % groups].astype(kind, copy=False)
+        first, second = (np.add.reduce(s * share, axis=1)[:, None, None] / size for s in sums)
+        normal *= second
+        normal += first
+        scaled = dy if w is None else dy * share[..., None]  # type: ignore[index]
+        np.subtract(scaled, normal, out=normal)
+        np.multiply(normal, r[low:high], out=out[low:high], casting="unsafe")
+
+    _Blocks(n * groups, per * plane, kind).run(work)
     ref = x if weight is None else weight
-    return like(dx.reshape(x.shape), x), like(dw, ref), like(db, ref)
+    dw, db = (np.add.reduce(v.reshape(n, groups * per), axis=0) for v in (dw, db))
+    return out.reshape(x.shape), like(dw, ref), like(db, ref)
+
+
+# ---- over the batch ----
+
+
+def _channel_sum(x: Array) -> Array:
+    """(N, C, S) -> (C,), the sums of planes added in float64."""
+    return np.add.reduce(np.add.reduce(x, axis=2), axis=0, dtype=np.float64)
 
 
 def batch_norm(
@@ -140,34 +243,63 @@ def batch_norm(
     eps: float,
 ) -> tuple[Array, Array, Array, Array]:
     """Normalised over all dims but the channels: out, mean, rstd, variance."""
-    wide = widen(x)
-    axes = tuple(i for i in range(x.ndim) if i != 1)
+    kind, c = _kind(x), x.shape[1]
+    cube = x.reshape(x.shape[0], c, math.prod(x.shape[2:]))
+    w, b = _flat(weight), _flat(bias)
+    out = np.empty(cube.shape, x.dtype)
     if training:
-        average = wide.mean(axis=axes)
-        off = wide - _channels(average, x.ndim)
-        variance = (off * off).mean(axis=axes)
+        average, variance = np.empty(c, kind), np.empty(c, kind)
     else:
-        average, variance = widen(mean), widen(var)  # type: ignore[arg-type]
-        off = wide - _channels(average, x.ndim)
-    rstd = 1 / np.sqrt(variance + wide.dtype.type(eps))
-    scale = rstd if weight is None else rstd * widen(weight)
-    out = off * _channels(scale, x.ndim)
-    if bias is not None:
-        out += _channels(bias, x.ndim)
-    return like(out, x), average, rstd, variance
+        average, variance = _flat(mean), _flat(var)
+    count = max(cube.shape[0] * cube.shape[2], 1)
+
+    def work(low: int, high: int) -> None:
+        block = cube[:, low:high].astype(kind, copy=False)
+        if training:
+            average[low:high] = _channel_sum(block) / count
+        target = block - average[low:high, None]
+        if training:
+            variance[low:high] = _channel_sum(np.square(target)) / count
+        scale = 1 / np.sqrt(variance[low:high] + kind.type(eps))
+        if w is not None:
+            scale = scale * w[low:high]
+        target *= scale[:, None]
+        if b is not None:
+            target += b[low:high, None]
+        out[:, low:high] = target
+
+    # Channels side by side in memory (no spatial dims) are better taken together.
+    threads.rows(c, count * kind.itemsize, work)
+    rstd = 1 / np.sqrt(variance + variance.dtype.type(eps))
+    return out.reshape(x.shape), average, rstd, variance
 
 
 def batch_norm_backward(
     g: Array, x: Array, weight: Array | None, mean: Array, rstd: Array, training: bool
 ) -> tuple[Array, Array, Array]:
     """The gradients of x, weight and bias."""
-    wide, grad = widen(x), widen(g)
-    axes = tuple(i for i in range(x.ndim) if i != 1)
-    normal = (wide - _channels(mean, x.ndim)) * _channels(rstd, x.ndim)
-    dw, db = (grad * normal).sum(axes), grad.sum(axes)
-    scale = rstd if weight is None else rstd * widen(weight)
-    if training:
-        count = x.size // max(x.shape[1], 1)
-        grad = grad - _channels(db / count, x.ndim) - normal * _channels(dw / count, x.ndim)
+    kind, c = _kind(x), x.shape[1]
+    cube = x.reshape(x.shape[0], c, math.prod(x.shape[2:]))
+    grad = g.reshape(cube.shape)
+    scale = rstd if weight is None else rstd * _flat(weight)
+    out = np.empty(cube.shape, x.dtype)
+    dw, db = np.empty(c, kind), np.empty(c, kind)
+    count = max(cube.shape[0] * cube.shape[2], 1)
+
+    def work(low: int, high: int) -> None:
+        dy = grad[:, low:high].astype(kind, copy=False)
+        normal = cube[:, low:high] - mean[low:high, None]
+        normal *= rstd[low:high, None]
+        first, second = _channel_sum(dy), _channel_sum(dy * normal)
+        db[low:high], dw[low:high] = first, second
+        factor = scale[low:high, None]
+        if training:
+            normal *= (second / count).astype(kind)[:, None]
+            normal += (first / count).astype(kind)[:, None]
+            np.subtract(dy, normal, out=normal)
+            dy = normal
+        np.multiply(dy, factor, out=out[:, low:high], casting="unsafe")
+
+    threads.rows(c, count * kind.itemsize, work)
     ref = x if weight is None else weight
-    return like(grad * _channels(scale, x.ndim), x), like(dw, ref), like(db, ref)
+    return out.reshape(x.shape), like(dw, ref), like(db, ref)

@@ -1,48 +1,123 @@
-"""Softmax and its gradients."""
+"""Softmax and its gradients, in blocks that stay in the cache, over threads."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tritorch.core.dtype import dtype
-from tritorch.cpu.narrow import widen
+from tritorch.cpu import threads
+from tritorch.cpu.narrow import NARROW, widen
 
 Array = np.ndarray[Any, Any]
+Kernel = Callable[..., None]
 
 
-def _shifted(x: Array, dim: int) -> Array:
-    wide = widen(x)
-    if x.shape[dim] == 0:
-        return wide.copy()
-    return wide - wide.max(axis=dim, keepdims=True)
+def computing(kind: np.dtype[Any]) -> np.dtype[Any]:
+    """The type that results of a type are computed in."""
+    return np.dtype(np.float32) if kind.name in NARROW else kind
+
+
+def _along(kernel: Kernel, kind: np.dtype[Any], dim: int, *arrays: Array) -> Array:
+    """kernel(out, *blocks, axis) on blocks that hold the dim whole, in the computing type."""
+    shape = arrays[0].shape
+    out = np.empty(shape, kind)
+    if out.size == 0:
+        return out
+    wide = computing(kind)
+    n, inner = shape[dim], math.prod(shape[dim + 1 :])
+    outer = out.size // (n * inner)
+
+    def run(target: Array, parts: list[Array], axis: int) -> None:
+        parts = [p.astype(wide, copy=False) for p in parts]
+        if wide == kind:
+            kernel(target, *parts, axis)
+        else:
+            scratch = np.empty(target.shape, wide)
+            kernel(scratch, *parts, axis)
+            target[...] = scratch
+
+    if inner == 1:
+        flat = [a.reshape(outer, n) for a in arrays]
+        target: Array = out.reshape(outer, n)
+
+        def rows(low: int, high: int) -> None:
+            run(target[low:high], [a[low:high] for a in flat], 1)
+
+        threads.rows(outer, n * wide.itemsize, rows)
+    else:
+        cubes = [a.reshape(outer, n, inner) for a in arrays]
+        target = out.reshape(outer, n, inner)
+        # Pieces of rows long enough to stream, even where the whole does not fit the cache.
+        width = min(inner, max(1024, threads.CACHE // (n * wide.itemsize)))
+        pieces = -(-inner // width)
+        deep = max(1, threads.CACHE // (n * inner * wide.itemsize)) if pieces == 1 else 1
+
+        def columns(low: int, high: int) -> None:
+            if pieces == 1:
+                run(target[low:high], [a[low:high] for a in cubes], 1)
+                return
+            for piece in range(low, high):
+                i, at = divmod(piece, pieces)
+                part = (i, slice(None), slice(at * width, (at + 1) * width))
+                run(target[part], [a[part] for a in cubes], 0)
+
+        threads.blocks(outer * pieces, deep, columns, out.size >= threads.PARALLEL)
+    return out
+
+
+def _softmax(out: Array, x: Array, axis: int) -> None:
+    np.subtract(x, np.max(x, axis=axis, keepdims=True), out=out)
+    np.exp(out, out=out)
+    np.divide(out, np.add.reduce(out, axis=axis, keepdims=True), out=out)
+
+
+def _log_softmax(out: Array, x: Array, axis: int) -> None:
+    np.subtract(x, np.max(x, axis=axis, keepdims=True), out=out)
+    total = np.add.reduce(np.exp(out), axis=axis, keepdims=True)
+    np.subtract(out, np.log(total, out=total), out=out)
+
+
+def _softmax_backward(out: Array, g: Array, y: Array, axis: int) -> None:
+    np.multiply(g, y, out=out)
+    total = np.add.reduce(out, axis=axis, keepdims=True)
+    np.subtract(out, y * total, out=out)
+
+
+def _log_softmax_backward(out: Array, g: Array, y: Array, axis: int) -> None:
+    np.exp(y, out=out)
+    np.multiply(out, np.add.reduce(g, axis=axis, keepdims=True), out=out)
+    np.subtract(g, out, out=out)
 
 
 def softmax(x: Array, dim: int, dtype: dtype) -> Array:
     """exp(x) / sum(exp(x))."""
-    out = _shifted(x, dim)
-    np.exp(out, out=out)
-    out /= out.sum(axis=dim, keepdims=True)
-    return out.astype(dtype.numpy, copy=False)
+    return _along(_softmax, dtype.numpy, dim, x)
 
 
 def log_softmax(x: Array, dim: int, dtype: dtype) -> Array:
     """x - log(sum(exp(x)))."""
-    out = _shifted(x, dim)
-    out -= np.log(np.exp(out).sum(axis=dim, keepdims=True))
-    return out.astype(dtype.numpy, copy=False)
+    return _along(_log_softmax, dtype.numpy, dim, x)
 
 
 def softmax_backward(g: Array, out: Array, dim: int, dtype: dtype) -> Array:
     """out * (g - sum(g * out))."""
-    g, out = widen(g), widen(out)
-    part = g * out
-    part -= out * part.sum(axis=dim, keepdims=True)
-    return part.astype(dtype.numpy, copy=False)
+    if out.dtype.itemsize > dtype.itemsize:  # the gradient of a wider result, rounded at the end
+        return _wide(_softmax_backward, g, out, dim, dtype)
+    return _along(_softmax_backward, dtype.numpy, dim, g, out)
 
 
 def log_softmax_backward(g: Array, out: Array, dim: int, dtype: dtype) -> Array:
     """g - exp(out) * sum(g)."""
-    g, out = widen(g), widen(out)
-    return (g - np.exp(out) * g.sum(axis=dim, keepdims=True)).astype(dtype.numpy, copy=False)
+    if out.dtype.itemsize > dtype.itemsize:
+        return _wide(_log_softmax_backward, g, out, dim, dtype)
+    return _along(_log_softmax_backward, dtype.numpy, dim, g, out)
+
+
+def _wide(kernel: Kernel, g: Array, out: Array, dim: int, dtype: dtype) -> Array:
+    """The gradient in out's type, then converted."""
+    wide = widen(out)
+    return _along(kernel, wide.dtype, dim, widen(g), wide).astype(dtype.numpy)
