@@ -81,7 +81,8 @@ from tritorch.core.storage import TypedStorage, UntypedStorage, is_storage
 from tritorch.core.tensor import Tensor, is_tensor
 from tritorch import autograd, ops
 from tritorch.core import legacy as _legacy
-from tritorch import linalg, nn
+from tritorch import func, linalg, nn
+from tritorch.func import vmap
 from tritorch.autograd import (
     enable_grad,
     inference_mode,

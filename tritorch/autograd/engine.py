@@ -279,7 +279,7 @@ def _ones_like(tensor: Tensor) -> Tensor:
     array = tensor._array
     if type(array) is np.ndarray:
         return _C.wrap(np.ones(array.shape, array.dtype))
-    return _C.wrap(arrays.full(array.shape, 1, array.dtype, arrays.device_of(array)))
+    return _C.wrap(arrays.full(array.shape, 1, arrays.dtype_of(array), arrays.device_of(array)))
 
 
 def _before_node(node: Any, hooks: Any, g: Any) -> Any:

@@ -29,7 +29,9 @@ def cuda_device(index: int) -> Device:
 
 def device_of(array: Any) -> Device:
     """Where an array's memory is."""
-    return CPU if type(array) is ndarray else cuda_device(array.device_index)
+    if type(array) is ndarray:
+        return CPU
+    return cuda_device(array.device_index) if type(array) is _C.Array else array.device
 
 
 def dtype_of(array: Any) -> dtype:

@@ -42,12 +42,15 @@ class Tensor(_C.TensorBase):
     @property
     def is_cuda(self) -> bool:
         """Whether the elements are on a GPU."""
-        return type(self._array) is not np.ndarray
+        array = self._array
+        return type(array) is _C.Array or (
+            type(array) is not np.ndarray and arrays.device_of(array).type == "cuda"
+        )
 
     @property
     def is_cpu(self) -> bool:
         """Whether the elements are in host memory."""
-        return type(self._array) is np.ndarray
+        return not self.is_cuda
 
     is_meta = is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_mps = is_xpu = False
     is_nested = is_vulkan = is_xla = is_mtia = is_ipu = is_maia = False

@@ -7,7 +7,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
-from tritorch.core.dtype import dtype, int32, int64
+from tritorch.core.dtype import int32, int64
 from tritorch.gpu.layout import INT32_MAX, reach
 
 Array = _C.Array
@@ -22,9 +22,9 @@ def _grid(n: int, block: int) -> tuple[int]:
     return (-(-n // block),)
 
 
-def block_of(kind: dtype, n: int) -> int:
+def block_of(n: int) -> int:
     """How many elements one program sorts."""
-    return min(max(_power_of_2(n), 16), 64 if kind.name in _WIDE_KEYS else 1024)
+    return min(max(_power_of_2(n), 16), 1024)
 
 
 def sort_last(x: Array, descending: bool = False, keep: int | None = None) -> tuple[Array, Array]:
@@ -35,10 +35,10 @@ def sort_last(x: Array, descending: bool = False, keep: int | None = None) -> tu
     n = x.shape[-1]
     n_rows = math.prod(x.shape[:-1])
     keep = n if keep is None else keep
-    block = block_of(x.dtype, n)
+    block = block_of(n)
     if n > block and keep * 2 <= block:
         keys, order = _sort_blocks(x, None, descending, keep)
-        while keys.shape[1] > block_of(x.dtype, keys.shape[1]):
+        while keys.shape[1] > block_of(keys.shape[1]):
             keys, order = _sort_blocks(keys, order, False, keep)
         keys, order = _sort_blocks(keys, order, False, keep)
         return keys, order
@@ -65,7 +65,7 @@ def _sort_blocks(
     n = x.shape[-1]
     rows = x.shape[:-1]
     n_rows = math.prod(rows)
-    block = block_of(x.dtype, n)
+    block = block_of(n)
     blocks = -(-n // block)
     # All blocks but the last are full, so that they keep as many.
     n_out = (blocks - 1) * min(keep, block) + min(keep, n - (blocks - 1) * block)
@@ -78,7 +78,7 @@ def _sort_blocks(
         order = _C.empty((n_rows, n_out), order_in.dtype, index)
     if n_rows * n == 0:
         return keys, order
-    block_rows = 1 if wide_keys else max(1, min(512 // block, _power_of_2(n_rows)))
+    block_rows = max(1, min(512 // block, _power_of_2(n_rows)))
     strides = x.strides
     dims, (row_strides,) = _C.collapse(rows, [strides[:-1]])
     if not dims:
@@ -88,6 +88,7 @@ def _sort_blocks(
         (blocks * -(-n_rows // block_rows),), x, order if order_in is None else order_in, keys,
         order, n_rows, n, n_out, keep, dims, row_strides, strides[-1],
         HAS_ORDER=order_in is not None, DESCENDING=descending, NDIM=len(dims), WIDE=wide,
-        BLOCK_ROWS=block_rows, BLOCK=block, num_warps=4 if block_rows * block >= 256 else 1,
+        BLOCK_ROWS=block_rows, BLOCK=block,
+        LOG_BLOCK=block.bit_length() - 1, num_warps=4 if block_rows * block >= 256 else 1,
     )  # fmt: skip
     return keys, order

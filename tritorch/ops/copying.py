@@ -9,6 +9,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
 from tritorch.core import arrays, dtype as dtypes, layout as layouts
+from tritorch.core.batched import BatchedArray
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
 from tritorch.core.tensor import Tensor
@@ -205,7 +206,11 @@ _copy = Operator("copy", "self src", cpu=None, gpu=None, grad=(None, lambda g: g
 
 def write_array(target: Any, value: Any, non_blocking: bool = False) -> None:
     """target[...] = value: any dtypes, any devices, broadcasting."""
-    if type(target) is ndarray:
+    if type(target) is BatchedArray:
+        from tritorch.ops import careful
+
+        careful.write(target, value)
+    elif type(target) is ndarray:
         if type(value) is not ndarray:
             value = value.numpy()
         if target.dtype is not value.dtype:

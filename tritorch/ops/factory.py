@@ -10,6 +10,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import arrays, defaults, dtype as dtypes, layout as layouts
+from tritorch.core.batched import BatchedArray
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import bool_, dtype, float32, float64, from_numpy_dtype, int64
 from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
@@ -194,7 +195,12 @@ def _new(name: str, value: Any) -> None:
         shape = sizes((named["size"],) if "size" in named else size)
         kind = self.dtype if dtype is None else dtype
         where = self.device if device is None else device
-        return _make(shape, value, kind, where, requires_grad, None, layout, pin_memory)
+        made = _make(shape, value, kind, where, requires_grad, None, layout, pin_memory)
+        if type(self._array) is BatchedArray:
+            from tritorch.ops import careful
+
+            return careful.new_like(self, made)
+        return made
 
     method.__name__ = name
     method.__doc__ = f"{name[4:]}, of this tensor's dtype and device."

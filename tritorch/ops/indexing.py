@@ -10,6 +10,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import arrays
+from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import bool_, int64, uint8
 from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.tensor import Tensor
@@ -281,6 +282,11 @@ def index_put_(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
     spread = expand(values, shape)
 
     def write() -> None:
+        if type(self._array) is BatchedArray:
+            from tritorch.ops import careful
+
+            careful.index_put(self, integers, spread, accumulate)
+            return
         functions = backend("cpu" if type(self._array) is ndarray else "gpu", "indexing")
         arrays_ = tuple(None if index is None else index._array for index in integers)
         functions.index_put_(self._array, arrays_, spread._array, accumulate)

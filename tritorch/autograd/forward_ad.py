@@ -1,0 +1,69 @@
+"""Forward mode: dual tensors carry a tangent through operators."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tritorch.core.tensor import Tensor
+
+_levels: list[int] = []
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A primal and its tangent (or None)."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def enter_dual_level() -> int:
+    """Begins a level; there can be one."""
+    if _levels:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    _levels.append(0)
+    return 0
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Ends the level."""
+    if not _levels:
+        raise RuntimeError("Trying to exit a forward AD level but none was entered")
+    _levels.pop()
+
+
+class dual_level:
+    """`with dual_level():` tensors can be made dual."""
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(self, *exception: Any) -> None:
+        exit_dual_level()
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """The tensor with a tangent."""
+    if not _levels:
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to "
+            "enter_dual_level() first."
+        )
+    for x, what in ((tensor, "tensor"), (tangent, "tangent")):
+        if not (x.is_floating_point() or x.is_complex()):
+            raise ValueError(f"Expected {what} to be floating point or complex, but got: {x.dtype}")
+    if tensor.shape != tangent.shape:
+        raise RuntimeError(
+            f"Trying to set a forward gradient that has a different size than that of the original "
+            f"Tensor, this is not supported. Tensor is of size {list(tensor.shape)} while the given "
+            f"forward gradient is of size {list(tangent.shape)}."
+        )
+    from tritorch.ops import careful
+
+    return careful.make_dual(tensor, tangent)
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """The primal and the tangent of a tensor."""
+    from tritorch.ops import careful
+
+    return UnpackedDualTensor(careful.primal_of(tensor), tensor._tangent if _levels else None)

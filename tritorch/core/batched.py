@@ -1,0 +1,71 @@
+"""Arrays with a hidden batch dim: what tensors hold inside `vmap`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tritorch.core import arrays
+
+
+class BatchedArray:
+    """A batch of arrays of one shape that operators see as one array.
+
+    `array` has the batch as its first dim; it may itself be batched (by an outer vmap).
+    """
+
+    __slots__ = ("array", "level")
+
+    def __init__(self, array: Any, level: int) -> None:
+        self.array = array
+        self.level = level
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one."""
+        return tuple(self.array.shape)[1:]
+
+    @property
+    def ndim(self) -> int:
+        """The dims of one."""
+        return len(self.array.shape) - 1
+
+    @property
+    def dtype(self) -> Any:
+        """The element type."""
+        return self.array.dtype
+
+    @property
+    def size(self) -> int:
+        """The elements of one."""
+        return math.prod(self.shape)
+
+    def numel(self) -> int:
+        """The elements of one."""
+        return self.size
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Strides of one, in elements."""
+        return arrays.strides_of(self.array)[1:]
+
+    @property
+    def device(self) -> Any:
+        """Where the elements are."""
+        return arrays.device_of(self.array)
+
+    def is_contiguous(self) -> bool:
+        """Whether each one is dense."""
+        return arrays.is_contiguous(self.array)
+
+    def numpy(self) -> Any:
+        """Refused: a batch has no single value."""
+        raise RuntimeError(
+            "vmap: It looks like you're calling .item() or .numpy() on a Tensor. We don't support "
+            "vmap over calling .item() on a Tensor, please try to rewrite what you're doing with "
+            "other operations."
+        )
+
+    def data_ptr(self) -> int:
+        """Refused: a batch has no single address."""
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")

@@ -1,0 +1,313 @@
+"""grad, vjp, jvp, Jacobians and Hessians of functions; functional calls of modules."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tritorch import _C, autograd
+from tritorch.core.tensor import Tensor
+from tritorch.func.trees import flatten, map_tree, unflatten
+from tritorch.func.vmap import batched_everywhere, vmap
+from tritorch.ops.declare import PUBLIC
+
+
+def _fresh(x: Any) -> Any:
+    """A view that gradients are taken for: linked to x, so that transforms nest."""
+    if not isinstance(x, Tensor):
+        return x
+    if x._tangent is not None:
+        from tritorch.ops import careful
+
+        return careful.make_dual(_fresh(careful.primal_of(x)), x._tangent)
+    x = batched_everywhere(x)
+    if x._requires_grad:
+        return x.view_as(x)
+    return x.detach().requires_grad_(True)
+
+
+class _grad_on:
+    def __enter__(self) -> None:
+        self.before = _C.set_grad_enabled(True)
+
+    def __exit__(self, *exception: Any) -> None:
+        _C.set_grad_enabled(self.before)
+
+
+def _gradients(outs: list[Tensor], ins: list[Tensor], gs: Any, keep: bool) -> list[Tensor]:
+    found = autograd.grad(
+        outs, ins, gs, create_graph=keep, retain_graph=True, allow_unused=True
+    ) if any(o._requires_grad for o in outs) else [None] * len(ins)
+    return [PUBLIC["zeros_like"](x) if g is None else g for g, x in zip(found, ins)]
+
+
+def _pick(args: tuple[Any, ...], argnums: Any) -> tuple[list[Any], Any, Callable[[list[Any]], Any]]:
+    """The chosen arguments' leaves, their nest, and how to call with others in their place."""
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for number in numbers:
+        if not -len(args) <= number < len(args):
+            raise RuntimeError(
+                f"Got argnum={number}, but only {len(args)} positional inputs"
+            )
+    numbers = tuple(number % len(args) for number in numbers)
+    chosen: Any = args[numbers[0]] if isinstance(argnums, int) else tuple(args[i] for i in numbers)
+    leaves, spec = flatten(chosen)
+
+    def put(new: list[Any]) -> tuple[Any, ...]:
+        nest = unflatten(new, spec)
+        parts = [nest] if isinstance(argnums, int) else list(nest)
+        out = list(args)
+        for number, part in zip(numbers, parts):
+            out[number] = part
+        return tuple(out)
+
+    return leaves, spec, put
+
+
+def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The gradient of a scalar function, and its value."""
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        outer = _C.is_grad_enabled()
+        with _grad_on():
+            leaves, spec, put = _pick(args, argnums)
+            inputs = [_fresh(leaf) for leaf in leaves]
+            result = func(*put(inputs), **kwargs)
+            value, aux = result if has_aux else (result, None)
+            if not isinstance(value, Tensor):
+                raise RuntimeError(
+                    f"Expected f(*args) to return a Tensor, got {type(value).__name__}"
+                )
+            if value.ndim:
+                raise RuntimeError(
+                    f"grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got "
+                    f"tensor with {value.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs "
+                    f"instead?"
+                )
+            nested = outer and _inside_transform(leaves)
+            found = _gradients([value], inputs, None, nested)
+        out = unflatten(found, spec)
+        if not nested:
+            value = value.detach() if value._tangent is None else value
+            aux = map_tree(lambda x: x.detach() if isinstance(x, Tensor) else x, aux)
+        return (out, (value, aux)) if has_aux else (out, value)
+
+    return wrapped
+
+
+def _inside_transform(leaves: list[Any]) -> bool:
+    """Whether somebody outside differentiates these too."""
+    return any(
+        isinstance(x, Tensor) and (x._requires_grad or x._tangent is not None) for x in leaves
+    ) or _depth[0] > 0
+
+
+_depth = [0]
+
+
+class _nesting:
+    """Within, inner transforms keep their graphs."""
+
+    def __enter__(self) -> None:
+        _depth[0] += 1
+
+    def __exit__(self, *exception: Any) -> None:
+        _depth[0] -= 1
+
+
+def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The gradient of a scalar function."""
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        def nested(*a: Any, **k: Any) -> Any:
+            with _nesting():
+                return func(*a, **k)
+
+        found, value = grad_and_value(nested, argnums, has_aux)(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return wrapped
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """func(*primals), and the function v -> v^T J."""
+    with _grad_on():
+        leaves, spec = flatten(primals)
+        inputs = [_fresh(leaf) for leaf in leaves]
+        with _nesting():
+            result = func(*unflatten(inputs, spec))
+        value, aux = result if has_aux else (result, None)
+    outs, out_spec = flatten(value)
+    nested = _inside_transform(leaves)
+
+    def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        given, given_spec = flatten(cotangents)
+        if len(given) != len(outs):
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs "
+                "to the function."
+            )
+        pairs = [(o, g) for o, g in zip(outs, given) if o._requires_grad]
+        keep = nested or any(isinstance(g, Tensor) and g._requires_grad for g in given)
+        if not pairs:
+            found = [PUBLIC["zeros_like"](x) for x in leaves]
+        else:
+            found = _gradients([o for o, _ in pairs], inputs, [g for _, g in pairs], keep)
+        out = unflatten(found, spec)
+        return out
+
+    shown = value if nested else map_tree(lambda x: x.detach(), value)
+    _ = out_spec
+    return (shown, pull, aux) if has_aux else (shown, pull)
+
+
+def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """func(*primals), and J t."""
+    from tritorch.ops import careful
+
+    leaves, spec = flatten(primals)
+    moved, _ = flatten(tangents)
+    if len(leaves) != len(moved):
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure."
+        )
+    duals = [careful.make_dual(p, t) for p, t in zip(leaves, moved)]
+    with _nesting():
+        result = func(*unflatten(duals, spec))
+    value, aux = result if has_aux else (result, None)
+    plain = map_tree(careful.primal_of, value)
+    pushed = map_tree(
+        lambda x: PUBLIC["zeros_like"](x) if x._tangent is None else x._tangent, value
+    )
+    return (plain, pushed, aux) if has_aux else (plain, pushed)
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> Any:
+    """func(*primals), and the function t -> J t."""
+    return func(*primals), lambda *tangents: jvp(func, primals, tangents)[1]
+
+
+def _basis(x: Tensor) -> Tensor:
+    """One unit vector for each element, shaped like x."""
+    n = x.numel()
+    return PUBLIC["eye"](n, dtype=x.dtype, device=x.device).reshape(n, *x.shape)
+
+
+def jacrev(func: Callable[..., Any], argnums: Any = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+           _preallocate_and_copy: bool = False) -> Callable[..., Any]:  # fmt: skip
+    """The Jacobian, by reverse mode over the outputs."""
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, spec, put = _pick(args, argnums)
+        call = lambda *new: func(*put(list(new)), **kwargs)
+        results = vjp(call, *leaves, has_aux=has_aux)
+        value, pull = results[0], results[1]
+        outs, out_spec = flatten(value)
+        rows = []
+        for i, out in enumerate(outs):
+            def one(v: Tensor, i: int = i) -> Any:
+                given = [v if k == i else PUBLIC["zeros_like"](o) for k, o in enumerate(outs)]
+                return pull(unflatten(given, out_spec))
+
+            found = vmap(one, chunk_size=chunk_size)(_basis(out))
+            shaped = [
+                g.reshape(*out.shape, *x.shape) for g, x in zip(flatten(found)[0], leaves)
+            ]
+            rows.append(unflatten(shaped, spec))
+        jacobian = unflatten(rows, out_spec)
+        return (jacobian, results[2]) if has_aux else jacobian
+
+    return wrapped
+
+
+def jacfwd(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, chunk_size: int | None = None,
+           randomness: str = "error") -> Callable[..., Any]:  # fmt: skip
+    """The Jacobian, by forward mode over the inputs."""
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, spec, put = _pick(args, argnums)
+        call = lambda *new: func(*put(list(new)), **kwargs)
+        columns, aux, out_spec, outs = [], None, None, []
+        for i, x in enumerate(leaves):
+            def one(t: Tensor, i: int = i) -> Any:
+                moved = [t if k == i else PUBLIC["zeros_like"](y) for k, y in enumerate(leaves)]
+                return jvp(call, tuple(leaves), tuple(moved), has_aux=has_aux)[1]
+
+            found, out_spec = flatten(vmap(one, out_dims=-1, chunk_size=chunk_size)(_basis(x)))
+            columns.append([g.reshape(*g.shape[:-1], *x.shape) for g in found])
+        if has_aux:
+            aux = func(*args, **kwargs)[1]
+        outs = [unflatten([column[k] for column in columns], spec) for k in range(len(columns[0]))]
+        jacobian = unflatten(outs, out_spec)
+        return (jacobian, aux) if has_aux else jacobian
+
+    return wrapped
+
+
+def hessian(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
+    """The Hessian of a scalar function."""
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+def functional_call(
+    module: Any, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: Any = None, *,
+    tie_weights: bool = True, strict: bool = False,
+) -> Any:  # fmt: skip
+    """A module's forward, with other tensors in the place of its parameters and buffers."""
+    dicts = parameter_and_buffer_dicts
+    values: dict[str, Any] = {}
+    for each in (dicts,) if isinstance(dicts, dict) else dicts:
+        repeated = set(values) & set(each)
+        if repeated:
+            raise ValueError(
+                f"{next(iter(repeated))} appears in multiple dictionaries; behavior of functional call "
+                f"is ambiguous"
+            )
+        values.update(each)
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    before: list[tuple[Any, str, Any]] = []
+    try:
+        for path, tensor in values.items():
+            owner: Any = module
+            *parents, name = path.split(".")
+            for part in parents:
+                owner = getattr(owner, part)
+            for table in (getattr(owner, "_parameters", {}), getattr(owner, "_buffers", {})):
+                if name in table:
+                    before.append((table, name, table[name]))
+                    table[name] = tensor
+                    break
+            else:
+                if strict:
+                    raise RuntimeError(f"Unexpected key(s): {path}.")
+                before.append((owner.__dict__, name, owner.__dict__.get(name)))
+                owner.__dict__[name] = tensor
+        return module(*args, **(kwargs or {}))
+    finally:
+        for table, name, value in reversed(before):
+            table[name] = value
+
+
+def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters and buffers of several models of one kind, stacked."""
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    stack = lambda tables: {
+        name: PUBLIC["stack"]([table[name] for table in tables]).detach() for name in tables[0]
+    }
+    params = stack([dict(model.named_parameters()) for model in models])
+    for tensor in params.values():
+        tensor.requires_grad_(True)
+    return params, stack([dict(model.named_buffers()) for model in models]) if dict(
+        models[0].named_buffers()
+    ) else {}
+
+
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+    """The function itself: mutations need not be removed for any transform here."""
+    return func

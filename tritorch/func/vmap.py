@@ -1,0 +1,161 @@
+"""vmap: a function of one example becomes a function of a batch."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tritorch.core.tensor import Tensor
+from tritorch.func.trees import broadcast_to, flatten, unflatten
+
+_levels = itertools.count(1)  # inner vmaps have greater levels
+
+
+class _Active(threading.local):
+    def __init__(self) -> None:
+        self.levels: list[tuple[int, int]] = []  # (level, batch size), innermost last
+
+
+active = _Active()
+
+
+def batched_everywhere(x: Tensor) -> Tensor:
+    """x, batched by each vmap around: a gradient taken for it is one for each example."""
+    from tritorch.ops import careful
+
+    for level, size in active.levels:
+        if level > careful.level_of((x,)):
+            x = careful.to_batched(x.expand(size, *x.shape), level)
+    return x
+
+
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """func, mapped over a dim of its inputs."""
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+        )
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, spec = flatten(args)
+        dims = _in_dims(in_dims, args, len(leaves))
+        named, named_spec = flatten(kwargs)
+        everything = leaves + named
+        all_dims = dims + [0 if isinstance(leaf, Tensor) else None for leaf in named]
+        size = _batch_size(everything, all_dims)
+        if chunk_size is None or chunk_size >= size:
+            return _run(func, everything, all_dims, spec, named_spec, len(leaves), size, out_dims)
+        return _in_chunks(
+            func, everything, all_dims, spec, named_spec, len(leaves), size, out_dims, chunk_size
+        )
+
+    return wrapped
+
+
+def _in_dims(in_dims: Any, args: tuple[Any, ...], count: int) -> list[Any]:
+    if not isinstance(in_dims, (int, tuple, list, dict)) and in_dims is not None:
+        raise ValueError(
+            f"vmap: expected in_dims to be int or a (potentially nested) tuple matching the structure "
+            f"of inputs, got: {type(in_dims)}."
+        )
+    dims = broadcast_to(in_dims, args)
+    leaves, _ = flatten(args)
+    out = []
+    for leaf, dim in zip(leaves, dims):
+        if not isinstance(leaf, Tensor):
+            if dim is not None and isinstance(in_dims, (tuple, list)):
+                raise ValueError(
+                    f"vmap: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We "
+                    f"cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+                )
+            out.append(None)
+            continue
+        if dim is not None and not -leaf.ndim <= dim < leaf.ndim:
+            raise ValueError(
+                f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+                f"{leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
+            )
+        out.append(dim)
+    return out
+
+
+def _batch_size(leaves: list[Any], dims: list[Any]) -> int:
+    found = {leaf.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None}
+    if not found:
+        raise ValueError("vmap: at least one input must be a tensor with an in_dim that is not None")
+    if len(found) > 1:
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sorted(found)} for the mapped dimension"
+        )
+    return found.pop()
+
+
+def _run(
+    func: Any, leaves: list[Any], dims: list[Any], spec: Any, named_spec: Any, n: int, size: int,
+    out_dims: Any,
+) -> Any:  # fmt: skip
+    from tritorch.ops import careful
+
+    level = next(_levels)
+    inside = [
+        leaf if dim is None else careful.to_batched(leaf.movedim(dim, 0) if leaf.ndim > 1 else leaf, level)
+        for leaf, dim in zip(leaves, dims)
+    ]
+    active.levels.append((level, size))
+    try:
+        result = func(*unflatten(inside[:n], spec), **unflatten(inside[n:], named_spec))
+    finally:
+        active.levels.pop()
+    outs, out_spec = flatten(result)
+    wanted = broadcast_to(out_dims, result) if isinstance(result, (list, tuple, dict)) else [out_dims]
+    done = []
+    for out, dim in zip(outs, wanted):
+        if not isinstance(out, Tensor):
+            raise ValueError(
+                f"vmap: `{getattr(func, '__name__', func)}` must only return Tensors, got type "
+                f"{type(out)}."
+            )
+        if isinstance(dim, (tuple, list)) and len(dim) == 1:
+            (dim,) = dim
+        if dim is None:
+            done.append(out)
+            continue
+        whole = careful.from_batched(out, level, size)
+        done.append(whole.movedim(0, dim) if whole.ndim > 1 else whole)
+    return unflatten(done, out_spec)
+
+
+def _in_chunks(
+    func: Any, leaves: list[Any], dims: list[Any], spec: Any, named_spec: Any, n: int, size: int,
+    out_dims: Any, chunk: int,
+) -> Any:  # fmt: skip
+    from tritorch.ops.declare import PUBLIC
+
+    parts = []
+    for start in range(0, size, chunk):
+        length = min(chunk, size - start)
+        some = [
+            leaf if dim is None else leaf.narrow(dim, start, length)
+            for leaf, dim in zip(leaves, dims)
+        ]
+        parts.append(_run(func, some, dims, spec, named_spec, n, length, out_dims))
+    flat = [flatten(part)[0] for part in parts]
+    out_spec = flatten(parts[0])[1]
+    wanted = broadcast_to(out_dims, parts[0]) if out_spec is not None else [out_dims]
+    return unflatten(
+        [PUBLIC["cat"](list(column), dim) for column, dim in zip(zip(*flat), wanted)], out_spec
+    )
