@@ -26,10 +26,15 @@ def gather(x: Array, dim: int, index: Array) -> Array:
     return x[_grid(index, dim)]
 
 
+def _cut(src: Array, index: Array) -> Array:
+    """src may be larger than index: what lies outside is not used."""
+    return src if src.shape == index.shape else src[tuple(slice(0, n) for n in index.shape)]
+
+
 def scatter(x: Array, dim: int, index: Array, src: Array) -> Array:
     """x with src at index; the last write wins."""
     out = x.copy()
-    out[_grid(index, dim)] = src
+    out[_grid(index, dim)] = _cut(src, index)
     return out
 
 
@@ -53,7 +58,8 @@ def _accumulate(ufunc: Any, out: Array, key: Any, src: Any) -> Array:
 
 def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
     """x with src added at index."""
-    return _accumulate(np.logical_or if x.dtype == bool else np.add, x.copy(), _grid(index, dim), src)
+    ufunc = np.logical_or if x.dtype == bool else np.add
+    return _accumulate(ufunc, x.copy(), _grid(index, dim), _cut(src, index))
 
 
 _REDUCE = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum, "mean": np.add}
@@ -84,7 +90,7 @@ def scatter_reduce(
         ufunc = np.logical_and if reduce in ("prod", "amin") else np.logical_or
     kind = x.dtype
     out = widen(out)
-    ufunc.at(out, key, widen(src))
+    ufunc.at(out, key, widen(_cut(src, index)))
     if reduce == "mean":
         count = np.full(x.shape, 1 if include_self else 0, np.int64)
         np.add.at(count, key, 1)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.narrow import like, widen
+from tritorch.cpu import threads
+from tritorch.cpu.narrow import NARROW, like, widen
 
 Array = np.ndarray[Any, Any]
 
@@ -15,17 +16,31 @@ def cross_entropy(
     logits: Array, target: Array, weight: Array | None, ignore_index: int, label_smoothing: float
 ) -> tuple[Array, Array]:
     """One loss a row, and log(sum(exp(logits)))."""
-    x = widen(logits)
-    n, c = x.shape
-    top = x.max(axis=1, keepdims=True) if x.size else np.zeros((n, 1), x.dtype)
-    lse = (top + np.log(np.exp(x - top).sum(axis=1, keepdims=True)))[:, 0]
+    kind = np.dtype(np.float32) if logits.dtype.name in NARROW else logits.dtype
+    n, c = logits.shape
     ignored = target == ignore_index
     safe = np.where(ignored, 0, target)
-    scale = np.ones(c, x.dtype) if weight is None else widen(weight)
-    loss = (lse - x[np.arange(n), safe]) * scale[safe] * (1 - label_smoothing)
-    if label_smoothing:
-        loss = loss + ((lse[:, None] - x) * scale).sum(axis=1) * (label_smoothing / c)
-    return like(np.where(ignored, 0, loss), logits), lse
+    scale = np.ones(c, kind) if weight is None else widen(weight).astype(kind, copy=False)
+    total = kind.type(scale.sum(dtype=np.float64))
+    lse, loss = np.empty(n, kind), np.empty(n, kind)
+
+    def work(low: int, high: int) -> None:
+        x = logits[low:high].astype(kind, copy=False)
+        top = np.max(x, axis=1, keepdims=True)
+        part = np.subtract(x, top)
+        np.exp(part, out=part)
+        log = np.log(np.add.reduce(part, axis=1)) + top[:, 0]
+        lse[low:high] = log
+        label = safe[low:high]
+        row = (log - x[np.arange(high - low), label]) * scale[label] * (1 - label_smoothing)
+        if label_smoothing:
+            row += (log * total - x @ scale) * (label_smoothing / c)
+        loss[low:high] = row
+
+    if c:
+        threads.rows(n, c * kind.itemsize, work)
+    loss[ignored] = 0
+    return like(loss, logits), lse
 
 
 def cross_entropy_backward(
@@ -38,17 +53,27 @@ def cross_entropy_backward(
     lse: Array,
 ) -> Array:
     """The gradient of the logits."""
-    x = widen(logits)
-    n, c = x.shape
+    kind = np.dtype(np.float32) if logits.dtype.name in NARROW else logits.dtype
+    n, c = logits.shape
     ignored = target == ignore_index
     safe = np.where(ignored, 0, target)
-    scale = np.ones(c, x.dtype) if weight is None else widen(weight)
-    row = np.where(ignored, 0, widen(g))
-    hit = row * scale[safe] * (1 - label_smoothing)
-    out = np.exp(x - lse[:, None])
-    share = label_smoothing / c
-    out *= (hit + row * share * scale.sum())[:, None]
-    out[np.arange(n), safe] -= hit
-    if label_smoothing:
-        out -= row[:, None] * share * scale
-    return like(out, logits)
+    scale = np.ones(c, kind) if weight is None else widen(weight).astype(kind, copy=False)
+    total = kind.type(scale.sum(dtype=np.float64))
+    row = np.where(ignored, 0, widen(g)).astype(kind, copy=False)
+    hit = row * scale[safe] * kind.type(1 - label_smoothing)
+    share = kind.type(label_smoothing / max(c, 1))
+    out = np.empty(logits.shape, logits.dtype)
+
+    def work(low: int, high: int) -> None:
+        x = logits[low:high].astype(kind, copy=False)
+        part = np.subtract(x, lse[low:high, None])
+        np.exp(part, out=part)
+        part *= (hit[low:high] + row[low:high] * share * total)[:, None]
+        part[np.arange(high - low), safe[low:high]] -= hit[low:high]
+        if label_smoothing:
+            part -= row[low:high, None] * share * scale
+        out[low:high] = part
+
+    if c:
+        threads.rows(n, c * kind.itemsize, work)
+    return out

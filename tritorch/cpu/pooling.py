@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.narrow import like, widen
+from tritorch.cpu import threads
+from tritorch.cpu.narrow import NARROW, like, widen
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -25,6 +26,30 @@ def _starts(n: int, s: int, p: int) -> Array:
     return np.arange(n) * s - p
 
 
+def _extended(x: Array, before: Ints, sizes: Ints, value: Any) -> Array:
+    """Planes (n, ...) with a border of one value, of given sizes."""
+    out = np.full((x.shape[0], *sizes), value, x.dtype)
+    cut = [min(n, size - b) for n, size, b in zip(x.shape[1:], sizes, before)]
+    inner: Any = (slice(None), *(slice(b, b + n) for b, n in zip(before, cut)))
+    out[inner] = x[(slice(None), *(slice(0, n) for n in cut))]
+    return out
+
+
+def _reach(out: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
+    return tuple((m - 1) * s + d * (k - 1) + 1 for m, k, s, d in zip(out, kernel, stride, dilation))
+
+
+def _seen(tap: Ints, out: Ints, stride: Ints, dilation: Ints) -> Any:
+    """What a tap sees of the extended planes."""
+    return (
+        slice(None),
+        *(
+            slice(t * d, t * d + (m - 1) * s + 1, s)
+            for t, m, s, d in zip(tap, out, stride, dilation)
+        ),
+    )
+
+
 def max_pool(
     x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> tuple[Array, Array]:
@@ -33,29 +58,51 @@ def max_pool(
     out = tuple(
         out_size(n, *v, ceil_mode) for n, *v in zip(spatial, kernel, stride, padding, dilation)
     )
-    wide = widen(x)
-    lowest = -np.inf if wide.dtype.kind == "f" else np.iinfo(wide.dtype).min
-    best = np.full((*x.shape[:2], *out), lowest, wide.dtype)
-    index = np.zeros(best.shape, np.int64)
-    first = np.ones(best.shape, bool)
-    plane = np.arange(math.prod(spatial)).reshape(spatial)
-    for tap in itertools.product(*(range(k) for k in kernel)):
-        places = [
-            _starts(m, s, p) + t * d for m, s, p, t, d in zip(out, stride, padding, tap, dilation)
+    kind = np.dtype(np.float32) if x.dtype.name in NARROW else x.dtype
+    lowest = -np.inf if kind.kind == "f" else np.iinfo(kind).min
+    planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
+    best = np.empty((math.prod(x.shape[:2]), *out), x.dtype)
+    index = np.empty(best.shape, np.int64)
+    # Where each window begins, and its first element that is not padding: the index of a window
+    # in which nothing is above the lowest.
+    corner: Any = np.zeros((), np.int64)
+    first: Any = np.zeros((), np.int64)
+    for dim, (m, n, k, s, p, d) in enumerate(zip(out, spatial, kernel, stride, padding, dilation)):
+        start = _starts(m, s, p)
+        skip = -(np.minimum(start, 0) // d)
+        sides = [-1 if i == dim else 1 for i in range(len(out))]
+        corner = corner * n + start.reshape(sides)
+        first = first * k + skip.reshape(sides)
+    reach = _reach(out, kernel, stride, dilation)
+    steps = [math.prod(spatial[i + 1 :]) for i in range(len(spatial))]
+    offsets = np.array(
+        [
+            sum(t * d * step for t, d, step in zip(tap, dilation, steps))
+            for tap in itertools.product(*map(range, kernel))
         ]
-        inside = [(at >= 0) & (at < n) for at, n in zip(places, spatial)]
-        if not all(i.any() for i in inside):
-            continue
-        grid = np.ix_(*(np.clip(at, 0, n - 1) for at, n in zip(places, spatial)))
-        valid = np.ones(out, bool)
-        for dim, mask in enumerate(inside):
-            valid &= mask.reshape([-1 if i == dim else 1 for i in range(len(out))])
-        seen = wide[(slice(None), slice(None), *grid)]
-        better = valid & ((seen > best) | first | (seen != seen))
-        best = np.where(better, seen, best)
-        index = np.where(better, plane[grid], index)
-        first &= ~valid
-    return like(best, x), index
+    )
+    border = any(padding) or any(r > n for r, n in zip(reach, spatial))
+
+    def work(low: int, high: int) -> None:
+        block = planes[low:high].astype(kind, copy=False)
+        if border:
+            block = _extended(block, padding, tuple(map(max, reach, spatial)), lowest)
+        top = np.full((high - low, *out), lowest, kind)
+        which = np.broadcast_to(first, top.shape).astype(np.int32)
+        for i, tap in enumerate(itertools.product(*map(range, kernel))):
+            seen = block[_seen(tap, out, stride, dilation)]
+            better = seen > top
+            if kind.kind == "f":
+                better |= seen != seen
+            np.copyto(top, seen, where=better)
+            np.copyto(which, i, where=better)
+        best[low:high] = top
+        np.add(offsets[which], corner, out=index[low:high])
+
+    if best.size:
+        threads.rows(len(planes), 2 * math.prod(spatial) * kind.itemsize, work)
+    shape = (*x.shape[:2], *out)
+    return best.reshape(shape), index.reshape(shape)
 
 
 def max_pool_backward(g: Array, indices: Array, shape: Ints) -> Array:
@@ -93,25 +140,36 @@ def avg_pool(
 ) -> Array:
     """The mean of each window."""
     spatial = x.shape[2:]
-    wide = widen(x)
     out = tuple(out_size(n, *v, 1, ceil_mode) for n, *v in zip(spatial, kernel, stride, padding))
-    total = wide
-    for dim, (n, k, s, p) in enumerate(zip(spatial, kernel, stride, padding)):
-        total = _window_sums(total, dim + 2, n, k, s, p, out[dim])
-    scale = divisor or _divisors(out, spatial, kernel, stride, padding, count_include_pad)
-    if x.dtype.kind in "iu":
-        return np.trunc(total / scale).astype(x.dtype)
-    return like((total / scale).astype(wide.dtype), x)
+    scale: Any = divisor or _divisors(out, spatial, kernel, stride, padding, count_include_pad)
+    kind = np.dtype(np.float32) if x.dtype.name in NARROW else x.dtype
+    planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
+    result = np.empty((math.prod(x.shape[:2]), *out), x.dtype)
+    ones = (1,) * len(out)
+    reach = _reach(out, kernel, stride, ones)
+    if kind.kind == "f":
+        scale = np.asarray(scale, kind)
+    border = any(padding) or any(r > n for r, n in zip(reach, spatial))
 
+    def work(low: int, high: int) -> None:
+        total = planes[low:high].astype(kind, copy=False)
+        if border:
+            total = _extended(total, padding, tuple(map(max, reach, spatial)), 0)
+        for dim, (k, s, m) in enumerate(zip(kernel, stride, out), start=1):
+            lead = (slice(None),) * dim
+            part = lambda t: slice(t, t + (m - 1) * s + 1, s)  # noqa: B023
+            sums = total[(*lead, part(0))].copy()
+            for t in range(1, k):
+                sums += total[(*lead, part(t))]
+            total = sums
+        if kind.kind in "iu":
+            result[low:high] = np.trunc(total / scale)
+        else:
+            np.divide(total, scale, out=result[low:high], casting="unsafe")
 
-def _window_sums(x: Array, dim: int, n: int, k: int, s: int, p: int, m: int) -> Array:
-    moved = np.moveaxis(x, dim, -1)
-    total = np.zeros((*moved.shape[:-1], m), x.dtype)
-    for tap in range(k):
-        at = _starts(m, s, p) + tap
-        inside = (at >= 0) & (at < n)
-        total[..., inside] += moved[..., at[inside]]
-    return np.moveaxis(total, -1, dim)
+    if result.size:
+        threads.rows(len(planes), 2 * math.prod(spatial) * kind.itemsize, work)
+    return result.reshape(*x.shape[:2], *out)
 
 
 def avg_pool_backward(
@@ -150,24 +208,27 @@ def adaptive_avg_pool(x: Array, size: Ints) -> Array:
     """Means over windows so chosen that the spatial dims become `size`."""
     wide = widen(x)
     for dim, m in enumerate(size, start=2):
-        weights = _averaging(wide.shape[dim], m, wide.dtype)
-        wide = np.moveaxis(np.moveaxis(wide, dim, -1) @ weights, -1, dim)
-    return like(np.ascontiguousarray(wide), x)
-
-
-def _averaging(n: int, m: int, kind: Any) -> Array:
-    start, end = _bounds(n, m)
-    at = np.arange(n)[:, None]
-    return (((at >= start) & (at < end)) / (end - start)).astype(kind)
+        n, moved = wide.shape[dim], np.moveaxis(wide, dim, -1)
+        out = np.empty((*wide.shape[:dim], m, *wide.shape[dim + 1 :]), wide.dtype)
+        target = np.moveaxis(out, dim, -1)
+        for i, (start, end) in enumerate(zip(*_bounds(n, m))):
+            np.add.reduce(moved[..., start:end], axis=-1, out=target[..., i])
+            target[..., i] /= end - start
+        wide = out
+    return like(wide, x)
 
 
 def adaptive_avg_pool_backward(g: Array, shape: Ints) -> Array:
     """Each output's gradient, spread over its window."""
     wide = widen(g)
     for dim, n in enumerate(shape[2:], start=2):
-        weights = _averaging(n, wide.shape[dim], wide.dtype)
-        wide = np.moveaxis(np.moveaxis(wide, dim, -1) @ weights.T, -1, dim)
-    return like(np.ascontiguousarray(wide), g)
+        m, moved = wide.shape[dim], np.moveaxis(wide, dim, -1)
+        out = np.zeros((*wide.shape[:dim], n, *wide.shape[dim + 1 :]), wide.dtype)
+        target = np.moveaxis(out, dim, -1)
+        for i, (start, end) in enumerate(zip(*_bounds(n, m))):
+            target[..., start:end] += moved[..., i : i + 1] / wide.dtype.type(end - start)
+        wide = out
+    return like(wide, g)
 
 
 def adaptive_max_pool(x: Array, size: Ints) -> tuple[Array, Array]:

@@ -8,20 +8,16 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import dtype
-from tritorch.cpu.narrow import like, widen
+from tritorch.cpu import threads
+from tritorch.cpu.narrow import NARROW, like, widen
 
 Array = np.ndarray[Any, Any]
 Dims = tuple[int, ...]
 
 
-def _cast(x: Array, kind: dtype) -> Array:
-    wide = widen(x)
-    target = kind.numpy
-    if target.name in ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"):
-        return wide if wide.dtype.kind in "fc" else wide.astype(np.float32)
-    if target.kind != "c" and wide.dtype.kind == "c":
-        wide = wide.real
-    return wide if wide.dtype == target else wide.astype(target)
+def _type(kind: np.dtype[Any]) -> np.dtype[Any]:
+    """What a reduction to a type accumulates in."""
+    return np.dtype(np.float32) if kind.name in NARROW else kind
 
 
 def _out(result: Any, kind: np.dtype[Any]) -> Array:
@@ -29,49 +25,147 @@ def _out(result: Any, kind: np.dtype[Any]) -> Array:
     return array if array.dtype == kind else array.astype(kind)
 
 
+def convert(x: Array, kind: np.dtype[Any]) -> Array:
+    """x in a type, of complex numbers the real part if the type is real."""
+    if x.dtype == kind:
+        return x
+    if x.dtype.kind == "c" and kind.kind not in "cb":
+        x = x.real
+    elif x.dtype.name in NARROW and kind.kind in "iu":
+        x = x.astype(np.float32)
+    if x.dtype.kind == "f" and kind.kind in "iu" and kind.itemsize < 8:
+        x = x.astype(np.int64)  # wraps, where a direct cast would saturate
+    return x.astype(kind)
+
+
+_CHUNK = 1 << 16  # elements of a row, and
+_TALL = 512  # rows of a column, that are reduced before the rest: for threads, and for accuracy
+
+
+def _fold(ufunc: Any, x: Array, kind: np.dtype[Any], dims: Dims, keepdim: bool) -> Any:
+    """ufunc.reduce over dims, in a type; large arrays in chunks over threads."""
+    if x.size < threads.PARALLEL or not x.flags.c_contiguous:
+        return ufunc.reduce(convert(x, kind), axis=dims, keepdims=keepdim)
+    shape = tuple(1 if i in dims else n for i, n in enumerate(x.shape))
+    final = shape if keepdim else tuple(n for i, n in enumerate(x.shape) if i not in dims)
+    if dims == tuple(range(x.ndim - len(dims), x.ndim)):  # the last dims: rows
+        n = math.prod(x.shape[i] for i in dims)
+        return _fold_rows(ufunc, x.reshape(x.size // n, n), kind).reshape(final)
+    if dims == tuple(range(len(dims))):  # the first dims: columns
+        n = math.prod(x.shape[i] for i in dims)
+        return _fold_columns(ufunc, x.reshape(n, x.size // n), kind).reshape(final)
+    lead = x.shape[0]
+    if 0 in dims or lead < 2:
+        return ufunc.reduce(convert(x, kind), axis=dims, keepdims=keepdim)
+    out = np.empty(shape, kind)
+
+    def work(low: int, high: int) -> None:
+        ufunc.reduce(convert(x[low:high], kind), axis=dims, keepdims=True, out=out[low:high])
+
+    threads.rows(lead, x.nbytes // lead, work)
+    return out.reshape(final)
+
+
+def _fold_rows(ufunc: Any, x: Array, kind: np.dtype[Any]) -> Array:
+    rows, n = x.shape
+    whole = n // _CHUNK
+    if whole < 2:
+        out = np.empty(rows, kind)
+
+        def work(low: int, high: int) -> None:
+            ufunc.reduce(convert(x[low:high], kind), axis=1, out=out[low:high])
+
+        threads.rows(rows, n * x.itemsize, work)
+        return out
+    pieces = whole + (n % _CHUNK > 0)
+    partial = np.empty((rows, pieces), kind)
+
+    def chunk(low: int, high: int) -> None:
+        for place in range(low, high):
+            row, i = divmod(place, pieces)
+            part = convert(x[row, i * _CHUNK : (i + 1) * _CHUNK], kind)
+            partial[row, i] = ufunc.reduce(part)
+
+    threads.blocks(rows * pieces, 1, chunk, True)
+    return ufunc.reduce(partial, axis=1)
+
+
+def _fold_columns(ufunc: Any, x: Array, kind: np.dtype[Any]) -> Array:
+    n, columns = x.shape
+    pieces = -(-n // _TALL)
+    partial = np.empty((pieces, columns), kind)
+
+    def work(low: int, high: int) -> None:
+        for i in range(low, high):
+            ufunc.reduce(convert(x[i * _TALL : (i + 1) * _TALL], kind), axis=0, out=partial[i])
+
+    if pieces > 1:
+        threads.blocks(pieces, 1, work, True)
+        return ufunc.reduce(partial, axis=0)
+    width = 1 << 12
+
+    def strip(low: int, high: int) -> None:
+        ufunc.reduce(convert(x[:, low:high], kind), axis=0, out=partial[0, low:high])
+
+    threads.blocks(columns, width, strip, True)
+    return partial[0]
+
+
 def sum(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The sum over dims."""
     kind = dtype.numpy
-    wide = _cast(x, dtype)
     if kind.kind == "b":
-        return _out(np.any(wide, axis=dims, keepdims=keepdim), kind)
-    return _out(np.add.reduce(wide, axis=dims, keepdims=keepdim), kind)
+        return any(x, dims, keepdim)
+    return _out(_fold(np.add, x, _type(kind), dims, keepdim), kind)
 
 
 def mean(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The mean over dims."""
-    wide = _cast(x, dtype)
+    kind = _type(dtype.numpy)
     count = math.prod(x.shape[dim] for dim in dims)
-    total = np.add.reduce(wide, axis=dims, keepdims=keepdim)
-    return _out(np.true_divide(total, count), dtype.numpy)
+    total = _fold(np.add, x, kind, dims, keepdim)
+    with np.errstate(all="ignore"):
+        return _out(np.true_divide(total, kind.type(count)), dtype.numpy)
 
 
 def prod(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The product over dims."""
-    wide = _cast(x, dtype)
-    if dtype.numpy.kind == "b":
-        return _out(np.all(wide, axis=dims, keepdims=keepdim), dtype.numpy)
-    return _out(np.multiply.reduce(wide, axis=dims, keepdims=keepdim), dtype.numpy)
+    kind = dtype.numpy
+    if kind.kind == "b":
+        return all(x, dims, keepdim)
+    return _out(_fold(np.multiply, x, _type(kind), dims, keepdim), kind)
+
+
+def _wide(x: Array) -> np.dtype[Any]:
+    return np.dtype(np.float32) if x.dtype.name in NARROW else x.dtype
 
 
 def amax(x: Array, dims: Dims, keepdim: bool) -> Array:
     """The largest element over dims."""
-    return like(np.maximum.reduce(widen(x), axis=dims, keepdims=keepdim), x)
+    return _out(_fold(np.maximum, x, _wide(x), dims, keepdim), x.dtype)
 
 
 def amin(x: Array, dims: Dims, keepdim: bool) -> Array:
     """The smallest element over dims."""
-    return like(np.minimum.reduce(widen(x), axis=dims, keepdims=keepdim), x)
+    return _out(_fold(np.minimum, x, _wide(x), dims, keepdim), x.dtype)
+
+
+_BOOL = np.dtype(bool)
 
 
 def any(x: Array, dims: Dims, keepdim: bool) -> Array:
     """Whether any element is true."""
-    return np.asarray(np.any(x != 0, axis=dims, keepdims=keepdim))
+    return np.asarray(_fold(np.logical_or, x, _BOOL, dims, keepdim))
 
 
 def all(x: Array, dims: Dims, keepdim: bool) -> Array:
     """Whether all elements are true."""
-    return np.asarray(np.all(x != 0, axis=dims, keepdims=keepdim))
+    return np.asarray(_fold(np.logical_and, x, _BOOL, dims, keepdim))
+
+
+def count_nonzero(x: Array, dims: Dims) -> Array:
+    """How many elements are not 0."""
+    return np.asarray(_fold(np.add, x != 0, np.dtype(np.int64), dims, False))
 
 
 def _argmax(x: Array, dim: int) -> Array:
@@ -117,42 +211,51 @@ def var(x: Array, dims: Dims, correction: float, keepdim: bool) -> Array:
 
 def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Array, Array]:
     """The variance and the mean over dims."""
-    wide = widen(x)
+    kind = _wide(x)
     count = math.prod(x.shape[dim] for dim in dims)
-    average = np.true_divide(np.add.reduce(wide, axis=dims, keepdims=True), count)
-    off = wide - average
-    total = np.add.reduce(off * off, axis=dims, keepdims=keepdim)
-    variance = np.true_divide(total, wide.dtype.type(max(count - correction, 0)))
+    real = kind.type(0).real.dtype
+    wide = convert(x, kind)
+    with np.errstate(all="ignore"):
+        average = np.true_divide(_fold(np.add, x, kind, dims, True), kind.type(count))
+        off = wide - average
+        square = (off * off.conj()).real if kind.kind == "c" else np.square(off, out=off)
+        total = _fold(np.add, np.ascontiguousarray(square), real, dims, keepdim)
+        variance = np.true_divide(total, real.type(max(count - correction, 0)))
     if not keepdim:
         average = average.squeeze(dims)
-    return like(variance, x), like(average, x)
+    return _out(variance, x.dtype if kind.kind != "c" else real), _out(average, x.dtype)
 
 
 def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """(sum |x|^ord)^(1/ord) over dims."""
-    size = np.absolute(widen(x))
-    axis = {"axis": dims, "keepdims": keepdim}
-    if ord == math.inf:
-        out = np.maximum.reduce(size, **axis)
-    elif ord == -math.inf:
-        out = np.minimum.reduce(size, **axis)
-    elif ord == 0:
-        out = np.add.reduce((size != 0).astype(size.dtype), **axis)
-    elif ord == 1:
-        out = np.add.reduce(size, **axis)
-    elif ord == 2:
-        out = np.sqrt(np.add.reduce(size * size, **axis))
-    else:
-        out = np.power(np.add.reduce(np.power(size, size.dtype.type(ord)), **axis), 1 / ord)
+    size = np.absolute(convert(x, _type(dtype.numpy)) if x.dtype.kind != "c" else x)
+    kind = size.dtype
+    fold = lambda ufunc, v: _fold(ufunc, v, kind, dims, keepdim)
+    with np.errstate(all="ignore"):
+        if ord == math.inf:
+            out = fold(np.maximum, size)
+        elif ord == -math.inf:
+            out = fold(np.minimum, size)
+        elif ord == 0:
+            out = fold(np.add, size != 0)
+        elif ord == 1:
+            out = fold(np.add, size)
+        elif ord == 2:
+            out = np.sqrt(fold(np.add, np.square(size, out=size)))
+        else:
+            power = kind.type(ord)
+            out = np.power(fold(np.add, np.power(size, power, out=size)), 1 / power)
     return _out(out, dtype.numpy)
 
 
 def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
     """log(sum(exp(x))) over dims, without overflow."""
     wide = widen(x)
-    if math.prod(x.shape[dim] for dim in dims) == 0:
-        return like(np.log(np.add.reduce(np.exp(wide), axis=dims, keepdims=keepdim)), x)
-    top = np.maximum.reduce(wide.real, axis=dims, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0).astype(wide.real.dtype)
-    total = np.log(np.add.reduce(np.exp(wide - top), axis=dims, keepdims=True)) + top
+    with np.errstate(all="ignore"):
+        if math.prod(x.shape[dim] for dim in dims) == 0:
+            return like(np.log(np.add.reduce(np.exp(wide), axis=dims, keepdims=keepdim)), x)
+        top = _fold(np.maximum, wide.real, wide.real.dtype, dims, True)
+        top = np.where(np.isfinite(top), top, 0).astype(wide.real.dtype)
+        off = wide - top
+        total = np.log(_fold(np.add, np.exp(off, out=off), wide.dtype, dims, True)) + top
     return like(total if keepdim else total.squeeze(dims), x)

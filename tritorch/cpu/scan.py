@@ -7,25 +7,30 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import dtype
-from tritorch.cpu.narrow import like, widen
+from tritorch.cpu.narrow import NARROW, like, widen
+from tritorch.cpu.reduction import convert
 
 Array = np.ndarray[Any, Any]
 
 
+def _scan(ufunc: Any, x: Array, dim: int, kind: np.dtype[Any]) -> Array:
+    if kind.kind == "b":
+        return np.logical_or.accumulate(x != 0, axis=dim) if ufunc is np.add else (
+            np.logical_and.accumulate(x != 0, axis=dim)
+        )  # fmt: skip
+    wide = convert(x, np.dtype(np.float32) if kind.name in NARROW else kind)
+    with np.errstate(all="ignore"):
+        return ufunc.accumulate(wide, axis=dim, dtype=wide.dtype).astype(kind, copy=False)
+
+
 def cumsum(x: Array, dim: int, dtype: dtype) -> Array:
     """The running sum."""
-    wide = widen(x)
-    return np.cumsum(wide, axis=dim, dtype=wide.dtype if wide.dtype.kind in "fc" else None).astype(
-        dtype.numpy
-    )
+    return _scan(np.add, x, dim, dtype.numpy)
 
 
 def cumprod(x: Array, dim: int, dtype: dtype) -> Array:
     """The running product."""
-    wide = widen(x)
-    return np.cumprod(wide, axis=dim, dtype=wide.dtype if wide.dtype.kind in "fc" else None).astype(
-        dtype.numpy
-    )
+    return _scan(np.multiply, x, dim, dtype.numpy)
 
 
 def _extreme(ufunc: Any, x: Array, dim: int) -> tuple[Array, Array]:

@@ -44,7 +44,10 @@ def pad(x: Array, padding: tuple[int, ...], mode: str, value: float) -> Array:
     sides = _sides(x.ndim, padding)
     if mode == "constant":
         out = np.full([n + a + b for n, (a, b) in zip(x.shape, sides)], value, x.dtype)
-        out[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, sides))] = x
+        # Negative padding cuts.
+        keep = [slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, sides)]
+        inner = x[tuple(keep)]
+        out[tuple(slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(inner.shape, sides))] = inner
         return out
     for dim, (before, after) in enumerate(sides):
         if before or after:
@@ -58,7 +61,8 @@ def _source(n: int, before: int, after: int, mode: str) -> Array:
     if mode == "replicate":
         return np.clip(at, 0, n - 1)
     if mode == "circular":
-        return at % n
+        cut = max(-before, 0)  # what negative padding cuts is not wrapped to
+        return cut + (at - cut) % (n - cut - max(-after, 0))
     at = np.abs(at)
     return np.where(at >= n, 2 * (n - 1) - at, at)
 
@@ -67,7 +71,11 @@ def pad_backward(g: Array, shape: tuple[int, ...], padding: tuple[int, ...], mod
     """What each element gathers from the positions that show it."""
     sides = _sides(g.ndim, padding)
     if mode == "constant":
-        return g[tuple(slice(a, a + n) for n, (a, _) in zip(shape, sides))].copy()
+        out = np.zeros(shape, g.dtype)
+        keep = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(shape, sides))
+        lengths = [s.stop - s.start for s in keep]
+        out[keep] = g[tuple(slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(lengths, sides))]
+        return out
     kind = g.dtype
     wide = g.astype(np.float32) if kind.itemsize == 2 and kind.kind != "i" else g
     for dim, (before, after) in enumerate(sides):

@@ -30,14 +30,23 @@ def sort(x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
 
 def topk(x: Array, k: int, dim: int, largest: bool) -> tuple[Array, Array]:
     """The k largest or smallest, in order."""
-    index = _order(x, dim, largest)
-    index = np.ascontiguousarray(np.take(index, np.arange(k), axis=dim))
+    n = x.shape[dim]
+    if k == 0 or n <= 64 or k > n // 4:
+        index = np.take(_order(x, dim, largest), np.arange(k), axis=dim)
+    else:  # a selection first, in linear time
+        wide = widen(x)
+        places = np.argpartition(wide, n - k if largest else k - 1, axis=dim)
+        part = np.take(places, np.arange(n - k, n) if largest else np.arange(k), axis=dim)
+        part = np.sort(part, axis=dim)  # so that equals stay in order
+        inner = _order(np.take_along_axis(wide, part, dim), dim, largest)
+        index = np.take_along_axis(part, inner, dim)
+    index = np.ascontiguousarray(index)
     return np.take_along_axis(x, index, dim), index
 
 
 def kthvalue(x: Array, k: int, dim: int) -> tuple[Array, Array]:
     """The k-th smallest."""
-    index = np.take(_order(x, dim, False), [k - 1], axis=dim)
+    index = np.take(np.argpartition(widen(x), k - 1, axis=dim), [k - 1], axis=dim)
     return np.take_along_axis(x, index, dim).squeeze(dim), index.squeeze(dim)
 
 
@@ -66,24 +75,29 @@ def nanmedian(x: Array, dim: int) -> tuple[Array, Array]:
 
 def mode(x: Array, dim: int) -> tuple[Array, Array]:
     """The most frequent value (the smallest of equals), and its last place."""
-    moved = np.moveaxis(x, dim, -1)
-    flat = moved.reshape(-1, x.shape[dim])
-    values = np.empty(flat.shape[0], x.dtype)
-    index = np.empty(flat.shape[0], np.int64)
-    for i, row in enumerate(flat):
-        kinds, counts = np.unique(row, return_counts=True)
-        values[i] = kinds[np.argmax(counts)]
-        index[i] = np.flatnonzero(row == values[i])[-1] if values[i] == values[i] else len(row) - 1
-    shape = moved.shape[:-1]
-    return values.reshape(shape), index.reshape(shape)
+    order = np.moveaxis(_order(x, dim, False), dim, -1)
+    values = np.take_along_axis(np.moveaxis(x, dim, -1), order, -1)
+    place = np.arange(x.shape[dim])
+    starts = np.ones(values.shape, bool)
+    starts[..., 1:] = values[..., 1:] != values[..., :-1]
+    length = place - np.maximum.accumulate(np.where(starts, place, 0), axis=-1)
+    best = np.argmax(length, axis=-1)[..., None]
+    pick = lambda v: np.take_along_axis(v, best, -1)[..., 0]
+    return pick(values), pick(order)
 
 
 def unique(x: Array) -> tuple[Array, Array, Array]:
     """The different elements in order, where each came to, how often."""
-    values, inverse, counts = np.unique(
-        x, return_inverse=True, return_counts=True, equal_nan=False
-    )
-    return values, inverse.reshape(-1).astype(np.int64), counts.astype(np.int64)
+    if x.dtype.kind == "c":
+        values, inverse, counts = np.unique(
+            x, return_inverse=True, return_counts=True, equal_nan=False
+        )
+        return values, inverse.reshape(-1).astype(np.int64), counts.astype(np.int64)
+    order = np.argsort(widen(x), kind="stable")
+    values, run, counts = unique_consecutive(x[order])
+    inverse = np.empty(x.size, np.int64)
+    inverse[order] = run
+    return values, inverse, counts
 
 
 def unique_consecutive(x: Array) -> tuple[Array, Array, Array]:

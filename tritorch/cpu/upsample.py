@@ -14,6 +14,8 @@ Scales = tuple[float | None, ...]
 
 
 def _nearest_source(n: int, m: int, scale: float | None, exact: bool) -> Array:
+    if not exact and m in (n, 2 * n):  # whatever the scale says
+        return np.arange(m) // (m // n)
     ratio = np.float32(1.0 / scale) if scale else np.float32(n / m)
     at = np.arange(m, dtype=np.float32)
     place = np.floor((at + np.float32(0.5)) * ratio) if exact else np.floor(at * ratio)
@@ -38,21 +40,20 @@ def nearest_backward(g: Array, shape: Ints, scales: Scales, exact: bool) -> Arra
     return like(np.ascontiguousarray(wide), g)
 
 
-def _linear_weights(n: int, m: int, scale: float | None, align: bool, kind: Any) -> Array:
-    """(n, m): how much of each input element is in each output element."""
+def _linear_source(
+    n: int, m: int, scale: float | None, align: bool, kind: Any
+) -> tuple[Array, Array, Array]:
+    """For each output element the two input elements that it is between, and how far along."""
     at = np.arange(m, dtype=np.float64)
     if align:
         place = at * ((n - 1) / (m - 1)) if m > 1 else np.zeros(m)
     else:
         ratio = 1.0 / scale if scale else n / m
         place = np.maximum((at + 0.5) * ratio - 0.5, 0)
+    if m == n:
+        place = at  # whatever the scale says
     low = np.minimum(place.astype(np.int64), n - 1)
-    high = np.minimum(low + 1, n - 1)
-    part = np.clip(place - low, 0, 1)
-    weights = np.zeros((n, m))
-    np.add.at(weights, (low, np.arange(m)), 1 - part)
-    np.add.at(weights, (high, np.arange(m)), part)
-    return weights.astype(kind)
+    return low, np.minimum(low + 1, n - 1), np.clip(place - low, 0, 1).astype(kind)
 
 
 def linear(x: Array, size: Ints, scales: Scales, align_corners: bool) -> Array:
@@ -61,17 +62,31 @@ def linear(x: Array, size: Ints, scales: Scales, align_corners: bool) -> Array:
     if wide.dtype.kind in "iu":
         wide = wide.astype(np.float32)
     for dim, (m, scale) in enumerate(zip(size, scales), start=2):
-        weights = _linear_weights(wide.shape[dim], m, scale, align_corners, wide.dtype)
-        wide = np.moveaxis(np.moveaxis(wide, dim, -1) @ weights, -1, dim)
+        if m == wide.shape[dim]:
+            continue
+        low, high, part = _linear_source(wide.shape[dim], m, scale, align_corners, wide.dtype)
+        part = part.reshape([-1 if i == dim else 1 for i in range(x.ndim)])
+        out = np.take(wide, low, axis=dim)
+        out *= 1 - part
+        other = np.take(wide, high, axis=dim)
+        other *= part
+        out += other
+        wide = out
     if x.dtype.kind in "iu":
         wide = np.rint(wide)
-    return like(np.ascontiguousarray(wide), x)
+    return wide.astype(x.dtype) if wide.dtype != x.dtype or wide is x else np.ascontiguousarray(wide)
 
 
 def linear_backward(g: Array, shape: Ints, scales: Scales, align_corners: bool) -> Array:
-    """The transpose of `linear`."""
+    """The transpose of `linear`: a product with the matrix of its weights."""
     wide = widen(g)
     for dim, scale in enumerate(scales, start=2):
-        weights = _linear_weights(shape[dim], wide.shape[dim], scale, align_corners, wide.dtype)
+        n, m = shape[dim], wide.shape[dim]
+        if m == n:
+            continue
+        low, high, part = _linear_source(n, m, scale, align_corners, wide.dtype)
+        weights = np.zeros((n, m), wide.dtype)
+        np.add.at(weights, (low, np.arange(m)), 1 - part)
+        np.add.at(weights, (high, np.arange(m)), part)
         wide = np.moveaxis(np.moveaxis(wide, dim, -1) @ weights.T, -1, dim)
-    return like(np.ascontiguousarray(wide), g)
+    return like(np.ascontiguousarray(wide), g) if wide is not g else g.copy()

@@ -9,7 +9,8 @@ from typing import Any
 from tritorch import _C, autograd
 from tritorch.core.tensor import Tensor
 from tritorch.func.trees import flatten, map_tree, unflatten
-from tritorch.func.vmap import batched_everywhere, vmap
+from tritorch.func.vmap import vmap
+from tritorch.ops.careful import batched_everywhere
 from tritorch.ops.declare import PUBLIC
 
 

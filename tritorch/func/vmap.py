@@ -4,32 +4,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.func.trees import broadcast_to, flatten, unflatten
+from tritorch.ops import careful
 
 _levels = itertools.count(1)  # inner vmaps have greater levels
-
-
-class _Active(threading.local):
-    def __init__(self) -> None:
-        self.levels: list[tuple[int, int]] = []  # (level, batch size), innermost last
-
-
-active = _Active()
-
-
-def batched_everywhere(x: Tensor) -> Tensor:
-    """x, batched by each vmap around: a gradient taken for it is one for each example."""
-    from tritorch.ops import careful
-
-    for level, size in active.levels:
-        if level > careful.level_of((x,)):
-            x = careful.to_batched(x.expand(size, *x.shape), level)
-    return x
 
 
 def vmap(
@@ -108,18 +90,16 @@ def _run(
     func: Any, leaves: list[Any], dims: list[Any], spec: Any, named_spec: Any, n: int, size: int,
     out_dims: Any,
 ) -> Any:  # fmt: skip
-    from tritorch.ops import careful
-
     level = next(_levels)
     inside = [
         leaf if dim is None else careful.to_batched(leaf.movedim(dim, 0) if leaf.ndim > 1 else leaf, level)
         for leaf, dim in zip(leaves, dims)
     ]
-    active.levels.append((level, size))
+    careful.active.levels.append((level, size))
     try:
         result = func(*unflatten(inside[:n], spec), **unflatten(inside[n:], named_spec))
     finally:
-        active.levels.pop()
+        careful.active.levels.pop()
     outs, out_spec = flatten(result)
     wanted = broadcast_to(out_dims, result) if isinstance(result, (list, tuple, dict)) else [out_dims]
     done = []

@@ -6,6 +6,7 @@ off first, then batches: so both nest in any order.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -143,7 +144,9 @@ def _push_forward(
     before = _C.set_grad_enabled(True)
     try:
         inputs = [
-            p.detach().requires_grad_(True) if t is not None else _detached(p)
+            batched_everywhere(p.detach()).detach().requires_grad_(True)
+            if t is not None
+            else _detached(p)
             for p, t in zip(primals, tangents)
         ]
         again = run(*inputs)
@@ -155,7 +158,8 @@ def _push_forward(
             if out is None or not out._requires_grad:
                 moved.append(None)
                 continue
-            u = PUBLIC["zeros_like"](out.detach()).requires_grad_(True)
+            u = batched_everywhere(PUBLIC["zeros_like"](out.detach())).detach()
+            u.requires_grad_(True)
             pulled = grad(out, wanted, u, create_graph=True, retain_graph=True, allow_unused=True)
             pairs = [(v, t) for v, t in zip(pulled, given) if v is not None and v._requires_grad]
             if not pairs:
@@ -180,6 +184,22 @@ def _detached(value: Any) -> Any:
 
 
 # ---- vmap -----------------------------------------------------------------------------------------
+
+
+class _Active(threading.local):
+    def __init__(self) -> None:
+        self.levels: list[tuple[int, int]] = []  # (level, batch size), innermost last
+
+
+active = _Active()
+
+
+def batched_everywhere(x: Tensor) -> Tensor:
+    """x, batched by each vmap around: a gradient taken for it is one for each example."""
+    for level, size in active.levels:
+        if level > level_of((x,)):
+            x = to_batched(x.expand(size, *x.shape), level)
+    return x
 
 
 def level_of(tensors: Sequence[Any]) -> int:
