@@ -391,7 +391,7 @@ PyObject* node_unpack(PyObject* self, PyObject*) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(n->saved); ++i) {
     long long now = version_of(PyTuple_GET_ITEM(n->saved, i));
     long long then =
-        n->versions ? PyLong_AsLongLong(PyTuple_GET_ITEM(n->versions, i)) : 0;
+        is_set(n->versions) ? PyLong_AsLongLong(PyTuple_GET_ITEM(n->versions, i)) : 0;
     if (now != then) return PyObject_CallFunction(raise_modified, "On", self, i);
   }
   return Py_NewRef(n->saved);

@@ -293,18 +293,9 @@ def _attach() -> None:
 
 _attach()
 
-__all__ = [
-    "anomaly",
-    "backward",
-    "detect_anomaly",
-    "enable_grad",
-    "grad",
-    "grad_mode",
-    "graph",
-    "inference_mode",
-    "is_grad_enabled",
-    "no_grad",
-    "set_detect_anomaly",
-    "set_grad_enabled",
-    "set_multithreading_enabled",
-]
+from tritorch.autograd import forward_ad, functional
+from tritorch.autograd.edges import get_gradient_edge
+from tritorch.autograd.function import Function, NestedIOFunction, once_differentiable
+from tritorch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+
+Variable = Tensor

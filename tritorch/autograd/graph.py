@@ -348,7 +348,8 @@ class disable_saved_tensors_hooks:
 
 def _raise_modified(node: Any, position: int) -> None:
     if position < 0:
-        tensor, version, expected = node.output(), node.out_shared.version, 0
+        tensor, version, expected = _C.wrap(node.out), node.out_shared.version, 0
+        tensor._raw_node = node
     else:
         tensor = node.saved[position]
         version = tensor._version
@@ -484,3 +485,57 @@ _C.register_part("raise_modified", _raise_modified)
 _C.register_part("pack_saved", _pack_saved)
 _C.register_part("unpack_saved", _unpack_saved)
 _C.register_part("annotate_node", _annotate)
+
+
+class register_multi_grad_hook:
+    """`fn(grads)` when the gradients of all tensors are known, or `fn(grad)` of the first ("any")."""
+
+    def __init__(self, tensors: Any, fn: Callable[..., Any], *, mode: str = "all") -> None:
+        if mode not in ("all", "any"):
+            raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+        self.fn, self.mode = fn, mode
+        self.grads: list[Any] = [None] * len(tensors)
+        self.count = 0
+        self.wanted = sum(1 for t in tensors if t._requires_grad)
+        self.handles = [
+            t.register_hook(self._hook(i)) for i, t in enumerate(tensors) if t._requires_grad
+        ]
+
+    def _hook(self, i: int) -> Callable[[Any], None]:
+        def hook(grad: Any) -> None:
+            self.grads[i] = grad
+            self.count += 1
+            if self.mode == "any":
+                if self.count == 1:
+                    self.fn(grad)
+            elif self.count == self.wanted:
+                self.fn(list(self.grads))
+            if self.count == self.wanted:
+                self.count = 0
+                self.grads = [None] * len(self.grads)
+
+        return hook
+
+    def remove(self) -> None:
+        """Removes the hooks."""
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self) -> register_multi_grad_hook:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.remove()
+
+
+def get_gradient_edge(tensor: Tensor) -> Any:
+    """The edge that gradients of a tensor arrive by."""
+    from tritorch.autograd.edges import get_gradient_edge as find
+
+    return find(tensor)
+
+
+def increment_version(tensor: Any) -> None:
+    """Counts a change of the tensor's memory that autograd did not see."""
+    for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        _C.bump_version(each)

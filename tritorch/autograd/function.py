@@ -1,0 +1,352 @@
+"""`autograd.Function`: operators of the user's own, with a gradient of their own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tritorch import _C
+from tritorch.autograd.graph import FREED, Node, check_inplace, gradient_edge, rewrite_history
+from tritorch.core.tensor import Tensor
+
+
+class FunctionCtx:
+    """What forward leaves for backward."""
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Tensors that backward needs; `saved_tensors` gives them back."""
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Tensors that jvp needs."""
+        self._to_save = getattr(self, "_to_save", None) or tensors
+
+    def mark_dirty(self, *args: Any) -> None:
+        """Inputs that forward wrote."""
+        self._dirty = args
+
+    def mark_non_differentiable(self, *args: Any) -> None:
+        """Outputs that no gradient flows through."""
+        self._non_differentiable = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether missing gradients reach backward as zeros (the default) or as None."""
+        self.materialize_grads = value
+
+
+class BackwardCFunction(Node, FunctionCtx):
+    """The node of a call of a Function, and its ctx."""
+
+    # A dict besides the node's fields: users set attributes on ctx.
+
+    _function: Any
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What save_for_backward was given."""
+        if self.freed:
+            raise RuntimeError(FREED)
+        saved = self.unpack()
+        return () if saved is None else _with_history(self, saved)
+
+    saved_variables = saved_tensors
+
+    @property
+    def needs_input_grad(self) -> tuple[bool, ...]:
+        """Which of forward's arguments want a gradient."""
+        return self.__dict__["_needs"]
+
+    def name(self) -> str:
+        """The class's name."""
+        return type(self).__name__
+
+
+def _with_history(node: Any, saved: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Outputs were saved without their node (they own it): here they get it back."""
+    own = node.__dict__.get("_own", ())
+    if not own:
+        return saved
+    out = []
+    for i, tensor in enumerate(saved):
+        nr = dict(own).get(i)
+        if nr is not None and tensor is not None:
+            tensor = _C.alias(tensor)
+            tensor._raw_node, tensor.output_nr = node, nr
+        out.append(tensor)
+    return tuple(out)
+
+
+class _FunctionOperator:
+    """What the engine calls on the nodes of one Function."""
+
+    inputs: tuple[str, ...] = ()
+    params: tuple[str, ...] = ()
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.name = function.__name__
+
+    def backward(self, node: Any, g: Any) -> tuple[Any, ...]:
+        grads = list(g) if node.n_outputs else [g]
+        if node.__dict__.get("materialize_grads", True):
+            for i, each in enumerate(grads):
+                if each is None and node.__dict__["_shapes"][i] is not None:
+                    shape, kind, device = node.__dict__["_shapes"][i]
+                    from tritorch.ops.declare import PUBLIC
+
+                    grads[i] = PUBLIC["zeros"](shape, dtype=kind, device=device)
+        results = self.function.backward(node, *grads)
+        results = results if isinstance(results, tuple) else (results,)
+        wanted = node.__dict__["_arguments"]
+        if len(results) > wanted:
+            if any(extra is not None for extra in results[wanted:]):
+                raise RuntimeError(
+                    f"function {self.name}Backward returned an incorrect number of gradients "
+                    f"(expected {wanted}, got {len(results)})"
+                )
+            results = results[:wanted]
+        if len(results) < wanted:
+            raise RuntimeError(
+                f"function {self.name}Backward returned an incorrect number of gradients (expected "
+                f"{wanted}, got {len(results)})"
+            )
+        for result in results:
+            if result is not None and not isinstance(result, Tensor):
+                raise TypeError(
+                    f"expected Variable or None (got {type(result).__name__})"
+                )
+        return tuple(results[i] for i in node.__dict__["_tensor_positions"])
+
+
+class _FunctionMeta(type):
+    """Gives each Function a node type of its own name."""
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
+        super().__init__(name, bases, namespace)
+        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_function": cls})
+        cls._operator = _FunctionOperator(cls)
+
+
+class Function(FunctionCtx, metaclass=_FunctionMeta):
+    """A differentiable function: override forward and backward, call apply."""
+
+    generate_vmap_rule = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so "
+            f"you should invoke them on the class itself. Instantiating an autograd function will raise "
+            f"an error in a future version of PyTorch."
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """forward(ctx, *args), or forward(*args) together with setup_context."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Fills ctx, when forward does not take it."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """The gradients of forward's arguments."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to "
+            "use it with backward mode AD."
+        )
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The tangents of forward's outputs."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward "
+            "mode AD."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Calls forward and records the call."""
+        if kwargs:
+            raise TypeError(f"apply() takes no keyword arguments, got {list(kwargs)}")
+        return _apply(cls, args)
+
+
+def _is_overridden(cls: Any, name: str) -> bool:
+    return getattr(cls, name) is not getattr(Function, name)
+
+
+def _apply(cls: Any, args: tuple[Any, ...]) -> Any:
+    ctx = cls._backward_cls()
+    positions = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
+    needs = tuple(isinstance(arg, Tensor) and arg._requires_grad for arg in args)
+    fields = ctx.__dict__
+    fields["_needs"] = needs
+    fields["_arguments"] = len(args)
+    fields["_tensor_positions"] = positions
+    before = _C.set_grad_enabled(False)
+    try:
+        if _is_overridden(cls, "setup_context"):
+            result = cls.forward(*args)
+            cls.setup_context(ctx, args, result)
+        else:
+            result = cls.forward(ctx, *args)
+    finally:
+        _C.set_grad_enabled(before)
+    single = not isinstance(result, tuple)
+    outputs = [result] if single else list(result)
+    recording = before and any(needs)
+    outputs = _finish(cls, ctx, args, positions, outputs, single, recording)
+    return outputs[0] if single else tuple(outputs)
+
+
+def _finish(
+    cls: Any, ctx: Any, args: tuple[Any, ...], positions: list[int], outputs: list[Any],
+    single: bool, recording: bool,
+) -> list[Any]:  # fmt: skip
+    fields = ctx.__dict__
+    dirty = fields.pop("_dirty", ())
+    frozen = fields.pop("_non_differentiable", ())
+    saved = fields.pop("_to_save", None)
+    inputs = {id(args[i]) for i in positions}
+    for tensor in dirty:
+        if recording:
+            check_inplace(tensor)
+    if recording:
+        ctx.op = cls._operator
+        ctx.edges = tuple(gradient_edge(args[i]) if args[i]._requires_grad else None for i in positions)
+        ctx.outputs = tuple(0 if args[i]._leaf else args[i].output_nr for i in positions)
+        ctx.n_outputs = 0 if single else len(outputs)
+    finished: list[Any] = []
+    history = []
+    for nr, out in enumerate(outputs):
+        if not isinstance(out, Tensor):
+            finished.append(out)
+            history.append(None)
+            continue
+        is_dirty = any(out is tensor for tensor in dirty)
+        flows = (
+            recording
+            and not any(out is tensor for tensor in frozen)
+            and (out.is_floating_point() or out.is_complex())
+        )
+        if id(out) in inputs and not is_dirty:
+            out = _C.alias(out)
+        elif out._raw_node is not None and not is_dirty:
+            out = _C.alias(out)
+        if is_dirty:
+            _C.bump_version(out)
+        finished.append(out)
+        history.append((nr, out, flows, is_dirty))
+    if not recording:
+        return finished
+    fields["_shapes"] = [
+        (tuple(out.shape), out.dtype, out.device) if isinstance(out, Tensor) else None
+        for out in finished
+    ]
+    metas = [
+        (out._array.shape, out._array.dtype) if isinstance(out, Tensor) else (None, None)
+        for out in finished
+    ]
+    ctx.shape = metas[0][0] if single else tuple(m[0] for m in metas)
+    ctx.dtype = metas[0][1] if single else tuple(m[1] for m in metas)
+    _save(ctx, saved, outputs, finished)
+    for item in history:
+        if item is None:
+            continue
+        nr, out, flows, is_dirty = item
+        if not flows:
+            continue
+        if is_dirty:
+            out._leaf = False
+            rewrite_history(out, ctx)
+            out.output_nr = nr
+        else:
+            out._raw_node, out.output_nr, out._leaf = ctx, nr, False
+    return finished
+
+
+def _save(ctx: Any, saved: Any, outputs: list[Any], finished: list[Any]) -> None:
+    if saved is None:
+        return
+    own = []
+    kept = []
+    for i, tensor in enumerate(saved):
+        nr = next((k for k, out in enumerate(outputs) if out is tensor), None)
+        if nr is not None and isinstance(tensor, Tensor):
+            own.append((i, nr))
+            tensor = _C.alias(tensor)  # without the node, which would own itself
+        elif tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument {i} is of type "
+                f"{type(tensor).__name__}"
+            )
+        kept.append(tensor)
+    ctx.__dict__["_own"] = tuple(own)
+    ctx.saved = tuple(kept)
+    versions = tuple(t._version if isinstance(t, Tensor) else 0 for t in kept)
+    ctx.versions = versions if any(versions) else None
+    from tritorch.autograd import graph
+
+    if graph._saved_hooks.hooks:
+        graph._pack_saved(ctx)
+    _ = finished
+
+
+def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A backward whose result cannot be differentiated again: doing so raises."""
+
+    @functools.wraps(function)
+    def wrapper(ctx: Any, *grads: Any) -> Any:
+        before = _C.set_grad_enabled(False)
+        try:
+            results = function(ctx, *grads)
+        finally:
+            _C.set_grad_enabled(before)
+        if not before:
+            return results
+        wanted = any(isinstance(g, Tensor) and g._requires_grad for g in grads)
+        if not wanted:
+            return results
+        many = isinstance(results, tuple)
+        out = tuple(_forbid(r) for r in (results if many else (results,)))
+        return out if many else out[0]
+
+    return wrapper
+
+
+class _DelayedError:
+    name = "DelayedError"
+    inputs: tuple[str, ...] = ()
+    params: tuple[str, ...] = ()
+
+    @staticmethod
+    def backward(node: Any, g: Any) -> Any:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+class DelayedError(Node):
+    """The node of a gradient that must not be differentiated."""
+
+    __slots__ = ()
+
+
+def _forbid(result: Any) -> Any:
+    if not isinstance(result, Tensor):
+        return result
+    out = _C.alias(result)
+    node = DelayedError()
+    node.op, node.edges = _DelayedError, (None,)
+    node.shape, node.dtype = out._array.shape, out._array.dtype
+    out._raw_node = node
+    return out
+
+
+class NestedIOFunction(Function):
+    """Kept for its name; use Function."""

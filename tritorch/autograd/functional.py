@@ -1,0 +1,189 @@
+"""jacobian, hessian, vjp, jvp, hvp, vhp: derivatives of functions, by the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tritorch import _C
+from tritorch.core.tensor import Tensor
+
+
+def _op(name: str) -> Any:
+    # Operators are built on autograd, so they are asked for when they are there.
+    from tritorch.ops.declare import PUBLIC
+
+    return PUBLIC[name]
+
+
+def _tuple(value: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:
+    many = isinstance(value, (tuple, list))
+    items = tuple(value) if many else (value,)
+    for i, item in enumerate(items):
+        if not isinstance(item, Tensor):
+            raise TypeError(
+                f"The {what} given to the function must be either a Tensor or a tuple of Tensors but "
+                f"the value at index {i} has type {type(item)}."
+            )
+    return many, items
+
+
+def _prepare(inputs: Any, create_graph: bool) -> tuple[bool, tuple[Tensor, ...]]:
+    many, items = _tuple(inputs, "inputs")
+    fresh = tuple(
+        x.view_as(x) if create_graph and x._requires_grad else x.detach().requires_grad_(True)
+        for x in items
+    )
+    return many, fresh
+
+
+def _run(func: Callable[..., Any], items: tuple[Tensor, ...]) -> tuple[bool, tuple[Tensor, ...]]:
+    return _tuple(func(*items), "outputs")
+
+
+def _gradients(outs: Any, ins: Any, gs: Any, create_graph: bool, strict: bool = False) -> list[Tensor]:
+    from tritorch.autograd import grad
+
+    pairs = [(o, g) for o, g in zip(outs, gs) if o._requires_grad]
+    if strict and len(pairs) < len(outs):
+        raise RuntimeError(
+            "The output of the user-provided function is independent of the input. This is not allowed "
+            "in strict mode."
+        )
+    if not pairs:
+        return [_op("zeros_like")(x) for x in ins]
+    found = grad([o for o, _ in pairs], ins, [g for _, g in pairs], create_graph=create_graph,
+                 retain_graph=True, allow_unused=True)  # fmt: skip
+    if strict and any(g is None for g in found):
+        raise RuntimeError(
+            "The output of the user-provided function is independent of an input. This is not allowed "
+            "in strict mode."
+        )
+    return [_op("zeros_like")(x) if g is None else g for g, x in zip(found, ins)]
+
+
+def _done(values: Any, many: bool, create_graph: bool) -> Any:
+    items = tuple(v if create_graph else v.detach() for v in values)
+    return items if many else items[0]
+
+
+class _on:
+    def __enter__(self) -> None:
+        self.before = _C.set_grad_enabled(True)
+
+    def __exit__(self, *exception: Any) -> None:
+        _C.set_grad_enabled(self.before)
+
+
+def _check_vector(v: Any, items: tuple[Tensor, ...], what: str) -> tuple[Tensor, ...]:
+    if v is None:
+        if len(items) != 1 or items[0].numel() != 1:
+            raise RuntimeError(
+                f"The vector v can only be None if the {what} is a single Tensor with a single element."
+            )
+        return (_op("ones_like")(items[0]),)
+    _, vs = _tuple(v, "v")
+    if len(vs) != len(items):
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(items)} but got {len(vs)}.")
+    for i, (a, b) in enumerate(zip(vs, items)):
+        if a.shape != b.shape:
+            raise RuntimeError(
+                f"v has invalid size: should be {b.shape} but got {a.shape} (entry {i})."
+            )
+    return vs
+
+
+def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """func(inputs), and v^T J."""
+    with _on():
+        many, items = _prepare(inputs, create_graph)
+        out_many, outs = _run(func, items)
+        vs = _check_vector(v, outs, "function")
+        found = _gradients(outs, items, vs, create_graph, strict)
+    return _done(outs, out_many, create_graph), _done(found, many, create_graph)
+
+
+def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """func(inputs), and J v, by two backward passes."""
+    with _on():
+        _, items = _prepare(inputs, create_graph)
+        vs = _check_vector(v, items, "input")
+        out_many, outs = _run(func, items)
+        us = [_op("zeros_like")(out).requires_grad_(True) for out in outs]
+        pulled = _gradients(outs, items, us, True, strict)
+        found = _gradients(pulled, us, vs, create_graph)
+    return _done(outs, out_many, create_graph), _done(found, out_many, create_graph)
+
+
+def jacobian(
+    func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
+    vectorize: bool = False, strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
+    """d outputs / d inputs."""
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has '
+            'more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to '
+            'use "reverse-mode".'
+        )
+    with _on():
+        many, items = _prepare(inputs, create_graph)
+        out_many, outs = _run(func, items)
+        rows = []
+        for out in outs:
+            parts: list[list[Tensor]] = [[] for _ in items]
+            flat = out.reshape(-1)
+            for j in range(flat.shape[0]):
+                element = flat[j]
+                one = _op("ones_like")(element)
+                for part, g in zip(parts, _gradients([element], items, [one], create_graph, strict)):
+                    part.append(g)
+            rows.append(tuple(
+                _op("stack")(part).reshape(*out.shape, *x.shape) if part
+                else x.new_zeros((*out.shape, *x.shape))
+                for part, x in zip(parts, items)
+            ))  # fmt: skip
+    shaped = tuple(_done(row, many, create_graph) for row in rows)
+    return shaped if out_many else shaped[0]
+
+
+def _scalar(func: Callable[..., Any]) -> Callable[..., Any]:
+    def checked(*args: Any) -> Any:
+        out = func(*args)
+        if not isinstance(out, Tensor) or out.numel() != 1:
+            raise RuntimeError(
+                "The function given to hessian should return a single element Tensor"
+            )
+        return out.reshape(())
+
+    return checked
+
+
+def hessian(
+    func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
+    vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
+    """The second derivatives of a scalar function."""
+    many, _ = _tuple(inputs, "inputs")
+
+    def first(*args: Any) -> Any:
+        found = jacobian(_scalar(func), args, create_graph=True)
+        return found if many else found[0]
+
+    return jacobian(first, inputs, create_graph=create_graph, strict=strict)
+
+
+def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """func(inputs), and v^T H."""
+    with _on():
+        many, items = _prepare(inputs, create_graph)
+        vs = _check_vector(v, items, "input")
+        out = _scalar(func)(*items)
+        first = _gradients([out], items, [_op("ones_like")(out)], True, strict)
+        found = _gradients(first, items, vs, create_graph)
+    return _done([out], False, create_graph), _done(found, many, create_graph)
+
+
+def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """func(inputs), and H v."""
+    return vhp(func, inputs, v, create_graph, strict)
