@@ -171,6 +171,11 @@ def _backward(
     inputs: Any = None,
 ) -> None:
     """Accumulates gradients into the leaves that this tensor depends on."""
+    if gradient is None and inputs is None and self._requires_grad and self.numel() == 1:
+        if self.is_floating_point():
+            keep = create_graph if retain_graph is None else retain_graph
+            engine.backward((self,), (None,), keep, create_graph, None, True)
+            return
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 

@@ -387,7 +387,12 @@ def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
         elif have._raw_node is not None:  # from a pass that created a graph
             leaf._grad = _C.wrap(have._array) + g
         else:
-            have.add_(g)
+            mine, new = have._array, g._array
+            if type(mine) is np.ndarray and type(new) is np.ndarray and mine.dtype is new.dtype:
+                np.add(mine, new, mine)
+                _C.bump_version(have)
+            else:
+                have.add_(g)
 
 
 def _own(g: Tensor, leaf: Tensor) -> Tensor:

@@ -62,7 +62,13 @@ def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
     return _accumulate(ufunc, x.copy(), _grid(index, dim), _cut(src, index))
 
 
-_REDUCE = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum, "mean": np.add}
+_REDUCE = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "amax": np.maximum,
+    "amin": np.minimum,
+    "mean": np.add,
+}
 
 
 def _identity(reduce: str, kind: np.dtype[Any]) -> Any:

@@ -243,6 +243,8 @@ def adaptive_max_pool(x: Array, size: Ints) -> tuple[Array, Array]:
         window = tuple(slice(*bounds[dim][i]) for dim, i in enumerate(at))
         flat = wide[(slice(None), slice(None), *window)].reshape(*x.shape[:2], -1)
         place = flat.argmax(-1)
-        best[(slice(None), slice(None), *at)] = np.take_along_axis(flat, place[..., None], -1)[..., 0]
+        best[(slice(None), slice(None), *at)] = np.take_along_axis(flat, place[..., None], -1)[
+            ..., 0
+        ]
         index[(slice(None), slice(None), *at)] = plane[window].reshape(-1)[place]
     return like(best, x), index

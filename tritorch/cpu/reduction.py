@@ -228,6 +228,15 @@ def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Ar
 
 def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """(sum |x|^ord)^(1/ord) over dims."""
+    if ord == 2 and len(dims) == x.ndim and x.dtype.kind == "f" and x.flags.c_contiguous:
+        if x.dtype.itemsize >= 4 and x.dtype.name not in NARROW:
+            flat, total = x.reshape(-1), 0.0
+            with np.errstate(all="ignore"):
+                for i in range(0, flat.size, 1 << 20):  # BLAS, partial sums in float64
+                    part = flat[i : i + (1 << 20)]
+                    total += float(np.dot(part, part))
+                out = np.sqrt(np.float64(total))
+            return _out(out, dtype.numpy).reshape((1,) * x.ndim if keepdim else ())
     size = np.absolute(convert(x, _type(dtype.numpy)) if x.dtype.kind != "c" else x)
     kind = size.dtype
     fold = lambda ufunc, v: _fold(ufunc, v, kind, dims, keepdim)

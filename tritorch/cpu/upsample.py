@@ -13,8 +13,8 @@ Ints = tuple[int, ...]
 Scales = tuple[float | None, ...]
 
 
-def _nearest_source(n: int, m: int, scale: float | None, exact: bool) -> Array:
-    if not exact and m in (n, 2 * n):  # whatever the scale says
+def _nearest_source(n: int, m: int, scale: float | None, exact: bool, planar: bool) -> Array:
+    if planar and not exact and m in (n, 2 * n):  # PyTorch's way, whatever the scale says
         return np.arange(m) // (m // n)
     ratio = np.float32(1.0 / scale) if scale else np.float32(n / m)
     at = np.arange(m, dtype=np.float32)
@@ -25,7 +25,7 @@ def _nearest_source(n: int, m: int, scale: float | None, exact: bool) -> Array:
 def nearest(x: Array, size: Ints, scales: Scales, exact: bool) -> Array:
     """Each output element is the nearest input element."""
     for dim, (m, scale) in enumerate(zip(size, scales), start=2):
-        x = np.take(x, _nearest_source(x.shape[dim], m, scale, exact), axis=dim)
+        x = np.take(x, _nearest_source(x.shape[dim], m, scale, exact, len(size) == 2), axis=dim)
     return np.ascontiguousarray(x)
 
 
@@ -34,7 +34,7 @@ def nearest_backward(g: Array, shape: Ints, scales: Scales, exact: bool) -> Arra
     wide = widen(g)
     for dim, scale in enumerate(scales, start=2):
         n, m = shape[dim], wide.shape[dim]
-        source = _nearest_source(n, m, scale, exact)
+        source = _nearest_source(n, m, scale, exact, len(scales) == 2)
         weights = (np.arange(n)[:, None] == source).astype(wide.dtype)
         wide = np.moveaxis(np.moveaxis(wide, dim, -1) @ weights.T, -1, dim)
     return like(np.ascontiguousarray(wide), g)
@@ -74,7 +74,9 @@ def linear(x: Array, size: Ints, scales: Scales, align_corners: bool) -> Array:
         wide = out
     if x.dtype.kind in "iu":
         wide = np.rint(wide)
-    return wide.astype(x.dtype) if wide.dtype != x.dtype or wide is x else np.ascontiguousarray(wide)
+    return (
+        wide.astype(x.dtype) if wide.dtype != x.dtype or wide is x else np.ascontiguousarray(wide)
+    )
 
 
 def linear_backward(g: Array, shape: Ints, scales: Scales, align_corners: bool) -> Array:

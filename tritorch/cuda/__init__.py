@@ -190,6 +190,7 @@ def synchronize(device: Any = None) -> None:
     index = cuda_index(device)
     _C.synchronize(index)
     memory.raise_sanitizer_reports(index)
+    errors.check(index)
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:

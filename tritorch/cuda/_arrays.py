@@ -294,6 +294,8 @@ def to_device(self: _C.Array, device: Any, non_blocking: bool = False) -> _C.Arr
     _copy_across(out, self)
     if not non_blocking:
         _C.stream_synchronize(index, _C.current_stream(index))
+        errors.check(index)
+        errors.check(self.device_index)
     return out
 
 
@@ -331,6 +333,8 @@ def numpy(
     dense = contiguous(self)
     stream = _C.current_stream(self.device_index)
     _C.copy_to_host(dense, _bytes(out), stream, non_blocking)
+    if not non_blocking:
+        errors.check(self.device_index)
     return out
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core.device import cuda_index, device
+from tritorch.gpu import errors
 
 _BLOCKING_SYNC, _DISABLE_TIMING, _INTERPROCESS = 1, 2, 4
 
@@ -80,6 +81,7 @@ class Stream:
         from tritorch.cuda.memory import raise_sanitizer_reports
 
         raise_sanitizer_reports(self.device_index)
+        errors.check(self.device_index)
 
     def is_capturing(self) -> bool:
         """Whether the stream's work is being captured into a graph."""
@@ -173,6 +175,7 @@ class Event:
     def synchronize(self) -> None:
         """Waits until all work before the mark is done."""
         self._event.synchronize()
+        errors.check(self._event.device_index)
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds between this event and a later one, both recorded with enable_timing."""

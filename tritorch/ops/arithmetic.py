@@ -22,6 +22,7 @@ from tritorch.ops.kinds import (
     attach_operator,
     binary,
     fast_binary,
+    fast_in_place,
     ternary,
 )
 
@@ -83,12 +84,15 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     return _sub(input, other, out=out)
 
 
+_add_in_place, _sub_in_place = fast_in_place(_add.op), fast_in_place(_sub.op)  # type: ignore[attr-defined]
+
+
 def add_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """In-place version of add."""
     if alpha != 1:
         _check_alpha(alpha, self, other)
         other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
-    return apply_in_place(_add.op, (self, other))  # type: ignore[attr-defined]
+    return _add_in_place(self, other)
 
 
 def sub_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
@@ -96,7 +100,7 @@ def sub_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     if alpha != 1:
         _check_alpha(alpha, self, other)
         other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
-    return apply_in_place(_sub.op, (self, other))  # type: ignore[attr-defined]
+    return _sub_in_place(self, other)
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:

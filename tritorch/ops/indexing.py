@@ -37,8 +37,14 @@ def getitem(self: Tensor, key: Any) -> Tensor:
                     return _select.finish_view(array[full], (full, array.shape), self)
         except (AttributeError, IndexError):
             pass
-    elif kind is builtins.slice and self._array.shape:
-        return basic_index(self, _slices(self, (key,)))
+    elif kind is builtins.slice and key.step is None:
+        try:
+            array = self._a
+            if type(array) is ndarray and array.ndim:
+                full = (key, Ellipsis)
+                return _slice.finish_view(array[full], (full, array.shape), self)
+        except (AttributeError, TypeError):
+            pass
     plain, advanced = _parse(self, key)
     view = basic_index(self, plain) if plain != (Ellipsis,) or not advanced else self
     if not advanced:
@@ -61,7 +67,7 @@ def _slices(self: Tensor, key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 from tritorch.ops.shape import _PARTS  # noqa: E402
 
-_select = _PARTS["select"]
+_select, _slice = _PARTS["select"], _PARTS["slice"]
 
 
 def _is_sequence(item: Any) -> bool:

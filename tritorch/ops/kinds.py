@@ -371,14 +371,35 @@ def binary(
         )
     if inplace and export:
 
-        def method_in_place(self: Tensor, other: Any) -> Tensor:
-            _require_operands(name, self, other)
-            return apply_in_place(op, (self, other))
-
+        method_in_place = fast_in_place(op)
         method_in_place.__doc__ = f"In-place version of {name}."
         for alias in (name, *aliases):
             _export(f"{alias}_", method_in_place, public=False)
     return function
+
+
+def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
+    """a.f_(b) on plain ndarrays of one dtype that nobody records; the general path for all else."""
+    cpu, wants, fits = op.cpu, op.wants, op.direct
+    bump = _C.bump_version
+
+    def method(self: Tensor, other: Any) -> Tensor:
+        if op.is_ufunc and op.rule == SAME:
+            try:
+                a = self._a
+                b = other._a
+                kind = a.dtype
+                if b.dtype is kind and kind in fits and type(a) is ndarray and type(b) is ndarray:
+                    if a.shape == b.shape and a.size < BIG and not wants(self, other):
+                        cpu(a, b, a)
+                        bump(self)
+                        return self
+            except AttributeError:
+                pass
+        _require_operands(op.name, self, other)
+        return apply_in_place(op, (self, other))
+
+    return method
 
 
 def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any]:
@@ -482,6 +503,7 @@ __all__ = [
     "attach_operator",
     "binary",
     "fast_binary",
+    "fast_in_place",
     "promote_types",
     "ternary",
     "unary",

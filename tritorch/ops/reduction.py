@@ -26,6 +26,8 @@ def _as_1d(x: Tensor) -> Tensor:
 
 def spread(g: Tensor, dims: tuple[int, ...], keepdim: bool, shape: Any) -> Tensor:
     """A reduction's gradient, expanded to the shape of its input."""
+    if g.ndim == 0:
+        return expand(g, shape)
     if not keepdim:
         for dim in dims:
             g = unsqueeze(g, dim)
@@ -72,6 +74,9 @@ def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
     return backend("cpu", "reduction").sum(x, dims, keepdim, kind)
 
 
+_ALL_DIMS = [tuple(range(n)) for n in range(65)]
+
+
 def sum(
     input: Tensor,
     dim: Any = None,
@@ -82,6 +87,15 @@ def sum(
     **alias: Any,
 ) -> Tensor:
     """The sum over dims (all by default); integers sum as int64."""
+    if dim is None and dtype is None and out is None and not alias:
+        try:
+            array = input._a
+            if type(array) is ndarray and array.dtype.char in "fd" and 0 < array.size < 4096:
+                if array.ndim:
+                    params = (_ALL_DIMS[array.ndim], False, None, array.shape)
+                    return _sum.finish_with(np.add.reduce(array, None), params, input)
+        except AttributeError:
+            pass
     if alias:
         dim, keepdim = _aliases("sum", alias, dim, keepdim)
     require_tensor(input, "sum", "input", 1)

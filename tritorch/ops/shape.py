@@ -78,7 +78,7 @@ def _view_array(array: Any, shape: tuple[int, ...], old: tuple[int, ...]) -> Any
 
 
 _view = view_operator("view", "shape old", _view_array, lambda g, old: g.reshape(old))
-_view_shape_names = {"reshape": "shape", "view": "shape"}
+_finish_view = _view.finish_view
 
 
 def _infer(shape: tuple[int, ...], numel: int) -> tuple[int, ...]:
@@ -103,6 +103,14 @@ def _infer(shape: tuple[int, ...], numel: int) -> tuple[int, ...]:
 
 def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
     """The same memory in another shape, or (given a dtype) as another dtype."""
+    try:
+        array = self._a
+        if type(array) is ndarray and array.flags.c_contiguous and not named:
+            # Dense: NumPy's reshape is a view, and checks the sizes.
+            out = array.reshape(size)
+            return _finish_view(out, (out.shape, array.shape), self)
+    except (AttributeError, TypeError, ValueError):
+        pass  # sizes in a tuple, a dtype, an error to word
     if "dtype" in named or (size and isinstance(size[0], dtype)):
         return view_dtype(self, named.get("dtype", size[0] if size else None))
     if named:
