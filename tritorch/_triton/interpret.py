@@ -173,6 +173,10 @@ def _checked(
             mask = np.ascontiguousarray(mask, dtype=np.uint8).reshape(-1)
         size = max(handle.get_element_ty().primitive_bitwidth // 8, 1)
         bad = _C.simulator.first_inaccessible(addresses, mask, size)
+        if bad >= 0 and _C.is_pinned(int(addresses[bad])):  # kernels may reach page-locked memory
+            pinned = [_C.is_pinned(int(address)) for address in addresses]
+            mask = mask & ~np.array(pinned)
+            bad = _C.simulator.first_inaccessible(addresses, mask, size)
         if bad >= 0:
             where = f" in kernel {_running[-1]}" if _running else ""
             raise MemoryError(

@@ -64,6 +64,7 @@ from tritorch.cuda.streams import (
     set_stream,
     stream,
 )
+from tritorch.gpu import errors
 
 Array = _C.Array
 

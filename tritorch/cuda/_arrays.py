@@ -27,6 +27,7 @@ from tritorch.core.dtype import (
     int64,
     uint8,
 )
+from tritorch.gpu import errors
 
 _BITS = {1: uint8, 2: int16, 4: int32, 8: int64}
 _INT32_MAX = 2**31 - 1

@@ -6,13 +6,14 @@
 # Note [Error flags]
 Each device has a buffer in page-locked host memory that its kernels write to directly, so that a
 synchronisation only reads one word.  A launch takes the next of 4096 slots in a ring and remembers
-there the line of the user's program.  `where` holds the number of the launch and, in its low 16 bits,
-that of the operator: a slot that has been used again since (as when a graph is replayed) still tells
-the operator, and is never blamed on the wrong line.
+there the line of the user's program.  `where` holds the number of the launch and, in its low 16
+bits, that of the operator: a slot that has been used again since (as when a graph is replayed)
+still tells the operator, and is never blamed on the wrong line.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
@@ -34,7 +35,7 @@ _Site = tuple[int, str, tuple[Any, ...], CodeType | None, int]
 class _Flags:
     """One device's buffer, and who holds its slots."""
 
-    __slots__ = ("array", "host", "number", "sites")
+    __slots__ = ("array", "host", "next_launch", "sites")
 
     def __init__(self, device: int) -> None:
         self.host = _C.pinned_buffer(8 * (2 + 2 * _SLOTS)).view(np.int64)
@@ -42,7 +43,7 @@ class _Flags:
         address = self.host.__array_interface__["data"][0]
         self.array = _C.adopt(self.host, address, self.host.shape, None, int64, device)
         self.sites: list[_Site | None] = [None] * _SLOTS
-        self.number = _FIRST
+        self.next_launch = itertools.count(_FIRST).__next__
 
 
 _flags: dict[int, _Flags] = {}
@@ -68,8 +69,7 @@ def mark(
         number = _operator_ids[operator]
     except KeyError:
         flags, number = _register(device, operator, kind)
-    launch = flags.number
-    flags.number = launch + 1
+    launch = flags.next_launch()
     where = launch << 16 | number
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
