@@ -183,9 +183,8 @@ def _check(shape: tuple[int, ...], indices: tuple[Array | None, ...]) -> None:
         low, high = int(index.min()), int(index.max())
         n = shape[dim]
         if low < -n or high >= n:
-            raise IndexError(
-                f"index {high if high >= n else low} is out of bounds for dimension {dim} with size {n}"
-            )
+            bad = high if high >= n else low
+            raise IndexError(f"index {bad} is out of bounds for dimension {dim} with size {n}")
 
 
 def index(x: Array, indices: tuple[Array | None, ...]) -> Array:

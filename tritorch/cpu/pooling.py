@@ -55,9 +55,7 @@ def max_pool(
 ) -> tuple[Array, Array]:
     """The largest of each window (the first of equals), and where in the plane."""
     spatial = x.shape[2:]
-    out = tuple(
-        out_size(n, *v, ceil_mode) for n, *v in zip(spatial, kernel, stride, padding, dilation)
-    )
+    out = tuple(out_size(*v, ceil_mode) for v in zip(spatial, kernel, stride, padding, dilation))
     kind = np.dtype(np.float32) if x.dtype.name in NARROW else x.dtype
     lowest = -np.inf if kind.kind == "f" else np.iinfo(kind).min
     planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
@@ -140,7 +138,7 @@ def avg_pool(
 ) -> Array:
     """The mean of each window."""
     spatial = x.shape[2:]
-    out = tuple(out_size(n, *v, 1, ceil_mode) for n, *v in zip(spatial, kernel, stride, padding))
+    out = tuple(out_size(*v, 1, ceil_mode) for v in zip(spatial, kernel, stride, padding))
     scale: Any = divisor or _divisors(out, spatial, kernel, stride, padding, count_include_pad)
     kind = np.dtype(np.float32) if x.dtype.name in NARROW else x.dtype
     planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
@@ -234,17 +232,18 @@ def adaptive_avg_pool_backward(g: Array, shape: Ints) -> Array:
 def adaptive_max_pool(x: Array, size: Ints) -> tuple[Array, Array]:
     """Maxima over windows so chosen that the spatial dims become `size`."""
     spatial = x.shape[2:]
-    wide = widen(x)
-    best = np.empty((*x.shape[:2], *size), wide.dtype)
+    planes = widen(x).reshape(-1, *spatial)
+    best = np.empty((len(planes), *size), planes.dtype)
     index = np.empty(best.shape, np.int64)
     plane = np.arange(math.prod(spatial)).reshape(spatial)
     bounds = [list(zip(*_bounds(n, m))) for n, m in zip(spatial, size)]
     for at in itertools.product(*(range(m) for m in size)):
         window = tuple(slice(*bounds[dim][i]) for dim, i in enumerate(at))
-        flat = wide[(slice(None), slice(None), *window)].reshape(*x.shape[:2], -1)
+        everywhere: Any = (slice(None), *window)
+        flat = planes[everywhere].reshape(len(planes), -1)
         place = flat.argmax(-1)
-        best[(slice(None), slice(None), *at)] = np.take_along_axis(flat, place[..., None], -1)[
-            ..., 0
-        ]
-        index[(slice(None), slice(None), *at)] = plane[window].reshape(-1)[place]
-    return like(best, x), index
+        target: Any = (slice(None), *at)
+        best[target] = np.take_along_axis(flat, place[..., None], -1)[..., 0]
+        index[target] = plane[window].reshape(-1)[place]
+    shape = (*x.shape[:2], *size)
+    return like(best.reshape(shape), x), index.reshape(shape)

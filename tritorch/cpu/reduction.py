@@ -228,15 +228,15 @@ def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Ar
 
 def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """(sum |x|^ord)^(1/ord) over dims."""
-    if ord == 2 and len(dims) == x.ndim and x.dtype.kind == "f" and x.flags.c_contiguous:
-        if x.dtype.itemsize >= 4 and x.dtype.name not in NARROW:
-            flat, total = x.reshape(-1), 0.0
+    plain = x.dtype.name in ("float32", "float64") and x.flags.c_contiguous
+    if ord == 2 and len(dims) == x.ndim and plain:
+        flat, total = x.reshape(-1), 0.0
+        for i in range(0, flat.size, 1 << 20):  # BLAS, partial sums in float64
+            part = flat[i : i + (1 << 20)]
             with np.errstate(all="ignore"):
-                for i in range(0, flat.size, 1 << 20):  # BLAS, partial sums in float64
-                    part = flat[i : i + (1 << 20)]
-                    total += float(np.dot(part, part))
-                out = np.sqrt(np.float64(total))
-            return _out(out, dtype.numpy).reshape((1,) * x.ndim if keepdim else ())
+                total += float(np.dot(part, part))
+        out = np.asarray(math.sqrt(total) if total == total else math.nan)
+        return _out(out, dtype.numpy).reshape((1,) * x.ndim if keepdim else ())
     size = np.absolute(convert(x, _type(dtype.numpy)) if x.dtype.kind != "c" else x)
     kind = size.dtype
     fold = lambda ufunc, v: _fold(ufunc, v, kind, dims, keepdim)
@@ -262,7 +262,7 @@ def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
     wide = widen(x)
     with np.errstate(all="ignore"):
         if math.prod(x.shape[dim] for dim in dims) == 0:
-            return like(np.log(np.add.reduce(np.exp(wide), axis=dims, keepdims=keepdim)), x)
+            return like(np.log(_fold(np.add, np.exp(wide), wide.dtype, dims, keepdim)), x)
         top = _fold(np.maximum, wide.real, wide.real.dtype, dims, True)
         top = np.where(np.isfinite(top), top, 0).astype(wide.real.dtype)
         off = wide - top

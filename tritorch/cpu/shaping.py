@@ -24,14 +24,20 @@ def roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
     return np.roll(x, shifts, dims)
 
 
+def _lower(x: Array, diagonal: int) -> Array:
+    """True on and below a diagonal."""
+    rows, columns = x.shape[-2:]
+    return np.arange(columns) <= np.arange(rows)[:, None] + diagonal
+
+
 def tril(x: Array, diagonal: int) -> Array:
     """The lower triangle."""
-    return np.where(np.tri(*x.shape[-2:], k=diagonal, dtype=bool), x, np.zeros((), x.dtype))
+    return np.where(_lower(x, diagonal), x, np.zeros((), x.dtype))
 
 
 def triu(x: Array, diagonal: int) -> Array:
     """The upper triangle."""
-    return np.where(np.tri(*x.shape[-2:], k=diagonal - 1, dtype=bool), np.zeros((), x.dtype), x)
+    return np.where(_lower(x, diagonal - 1), np.zeros((), x.dtype), x)
 
 
 def _sides(x_ndim: int, padding: tuple[int, ...]) -> list[tuple[int, int]]:
