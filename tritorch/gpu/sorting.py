@@ -101,7 +101,7 @@ def _sort_blocks(
     return keys, order
 
 
-# ---- along a dim -----------------------------------------------------------------------------------
+# ---- along a dim --------------------------------------------------------------------------------
 
 
 def _last(x: Array, dim: int) -> Array:
@@ -190,7 +190,7 @@ def mode(x: Array, dim: int) -> tuple[Array, Array]:
     return _one(x, dim, places)
 
 
-# ---- unique values ---------------------------------------------------------------------------------
+# ---- unique values ------------------------------------------------------------------------------
 
 
 def _runs(x: Array, order: Array | None) -> tuple[Array, Array, Array]:
@@ -230,7 +230,7 @@ def _on_host(name: str, x: Array) -> Any:
 def unique(x: Array) -> tuple[Array, Array, Array]:
     """The different elements in order, where each came to, how often."""
     if x.dtype.is_complex:
-        return _on_host("unique", x)  # type: ignore[no-any-return]
+        return _on_host("unique", x)
     _, order = sort_last(x)
     order = order.reshape((x.shape[0],))
     return _runs(indexing.gather(x, 0, order), order)
@@ -239,11 +239,11 @@ def unique(x: Array) -> tuple[Array, Array, Array]:
 def unique_consecutive(x: Array) -> tuple[Array, Array, Array]:
     """Runs of equal elements."""
     if x.dtype.is_complex:
-        return _on_host("unique_consecutive", x)  # type: ignore[no-any-return]
+        return _on_host("unique_consecutive", x)
     return _runs(x, None)
 
 
-# ---- searching and counting ------------------------------------------------------------------------
+# ---- searching and counting ---------------------------------------------------------------------
 
 
 def _common(a: dtype, b: dtype) -> dtype:
