@@ -27,6 +27,12 @@ def read(x, offsets, mask, fill, COMPUTE: tl.constexpr):
 
 
 @triton.jit
+def number(bits, COMPUTE: tl.constexpr):
+    """A float64 that was passed as its bits: arguments that are floats arrive as float32."""
+    return bits.to(tl.int64).to(tl.float64, bitcast=True).to(COMPUTE)
+
+
+@triton.jit
 def softmax_rows(
     x_ptr, y_ptr, n_rows, n_cols, inner, LOG: tl.constexpr, COMPUTE: tl.constexpr,
     WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
