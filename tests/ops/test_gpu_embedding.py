@@ -3,44 +3,20 @@
 import numpy as np
 import pytest
 
-from tests.ops.gpu_reference import FLOATS, compare, numbers, on_device
-from tritorch.gpu import embedding
+from tests.ops.gpu_reference import bfloat16, compare, numbers
 
 pytestmark = pytest.mark.device
 
 
-def places(high, shape):
-    return np.random.default_rng(1).integers(0, high, shape)
-
-
-@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("kind", [np.float32, bfloat16, np.float64])
+@pytest.mark.parametrize("padding_idx", [-1, 3])
 @pytest.mark.parametrize("by_frequency", [False, True])
-def test_backward(kind, by_frequency):
-    index = places(6, (4, 7))
-    for padding in (-1, 2):
-        g = numbers((4, 7, 5), kind)
-        compare("embedding", "embedding_backward", g, index, 8, padding, by_frequency)
-    g = numbers((5, 7, 4), kind).transpose(2, 1, 0)
-    compare("embedding", "embedding_backward", g, index, 8, -1, by_frequency)
-    compare("embedding", "embedding_backward", g, places(6, (7, 4)).T, 8, -1, by_frequency)
+def test_embedding_backward(kind, padding_idx, by_frequency):
+    indices = np.random.default_rng(3).integers(0, 6, (9, 4))
+    for g in (numbers((9, 4, 5), kind), numbers((5, 4, 9), kind).transpose()):
+        compare("embedding", "embedding_backward", g, indices, 8, padding_idx, by_frequency)
 
 
-@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
-def test_no_indices(shape):
-    g = numbers((*shape, 5))
-    compare("embedding", "embedding_backward", g, places(6, shape), 3, 1, False)
-
-
-def test_no_columns():
-    g, index = on_device(numbers((4, 0))), on_device(places(3, (4,)))
-    assert embedding.embedding_backward(g, index, 3, 1, False).shape == (3, 0)
-
-
-def test_one_hot_row():
-    """All gradients go to one row: the run is cut and joined again."""
-    g = numbers((300, 3))
-    compare("embedding", "embedding_backward", g, np.full(300, 1), 2, -1, False)
-
-
-def test_wide_rows():
-    compare("embedding", "embedding_backward", numbers((9, 700)), places(3, (9,)), 4, 0, False)
+def test_no_indices():
+    g, indices = numbers((0, 5)), np.zeros(0, np.int64)
+    compare("embedding", "embedding_backward", g, indices, 4, -1, False)

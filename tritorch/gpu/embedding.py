@@ -1,9 +1,9 @@
-"""The gradient of embeddings on the GPU."""
+"""The gradient of embeddings."""
 
 from __future__ import annotations
 
 from tritorch import _C
-from tritorch.gpu import indexing
+from tritorch.gpu.indexing import _along, reduce_into
 
 Array = _C.Array
 
@@ -11,19 +11,12 @@ Array = _C.Array
 def embedding_backward(
     g: Array, indices: Array, n: int, padding_idx: int, by_frequency: bool
 ) -> Array:
-    """Row i: the sum of the gradients where indices are i; by_frequency: their mean.
-
-    Rows are added in the order of the indices, so that the same inputs give the same bits.
-    """
+    """Row i: the sum of the gradients where indices are i; their mean if by_frequency."""
     width = g.shape[-1]
+    rows = g.reshape((indices.numel(), width))
     out = _C.empty((n, width), g.dtype, g.device_index).zero_()
-    keys = indexing._make_keys(
-        (indices,), indices.shape, (0,) * indices.ndim, (indices.strides,), (n,), (1,), n, False
-    )
-    writes = indexing.Writes(
-        keys, n, (n,), (width,), indices.shape, g.strides[:-1], (width,), g.strides[-1:], (1,)
-    )
-    indexing.reduce_into(out, g, writes, "mean" if by_frequency else "sum", False)
+    writes = _along(out, 0, indices.reshape((indices.numel(),)), rows)
+    reduce_into(out, rows, writes, "mean" if by_frequency else "sum", False)
     if padding_idx >= 0 and out.numel():
         out.select(0, padding_idx).zero_()
     return out
