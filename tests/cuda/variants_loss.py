@@ -14,7 +14,14 @@ def _variants(name):
         ("fp64", tl.float64, "i32", False),
     ):  # fmt: skip
         exact = "*fp64" if kind == "fp64" else "*fp32"
-        known = {"target_ptr": "*i64", "lse_ptr": exact, "w_sum_ptr": exact, "smoothing": "i64"}
+        known = {
+            "target_ptr": "*i64",
+            "lse_ptr": exact,
+            "w_sum_ptr": exact,
+            "smoothing": "i64",
+            "flag_ptr": "*i64",
+            "where": "i64",
+        }
         types = {
             n: known.get(n, f"*{kind}" if n.endswith("_ptr") else size)
             for n in names

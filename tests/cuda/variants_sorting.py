@@ -31,7 +31,7 @@ def variant(name, constants, size="i32", ndim=2, **types):
 def _blocks(kind, ordered, descending, size, wide, rows, block):
     constants = {"HAS_ORDER": ordered, "DESCENDING": descending, "NDIM": 2, "WIDE": wide,
                  "BLOCK_ROWS": rows, "BLOCK": block}  # fmt: skip
-    constants["LOG_BLOCK"] = block.bit_length() - 1
+    constants |= {"LOG_BLOCK": block.bit_length() - 1, "N_BITS": (rows * block).bit_length() - 1}
     keys = "*i64" if kind in WIDE_KEYS else "*i32"
     return variant("sort_blocks", constants, size, x_ptr=f"*{kind}", keys_ptr=keys,
                    order_in_ptr="*i32", order_ptr="*i32")  # fmt: skip

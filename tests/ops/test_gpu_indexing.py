@@ -145,3 +145,34 @@ def test_empty():
     compare("indexing", "nonzero", numbers((0, 2)))
     compare("indexing", "nonzero", np.array(3.0))
     compare("indexing", "masked_select", x, np.zeros((3, 4), bool))
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("gather", (0, np.full((1, 1), 9))),
+        ("gather", (0, np.full((1, 1), -1))),
+        ("index_select", (1, np.array([0, 4]))),
+        ("index", ((np.array([-4]),),)),
+        ("take", (np.array([12]),)),
+        ("scatter_add", (0, np.full((1, 1), 3), np.ones((1, 1), np.float32))),
+        ("index_copy", (1, np.array([-1]), np.ones((3, 1), np.float32))),
+    ],
+)
+def test_bad_indices_are_reported_and_nothing_else_changes(name, args):
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    on_gpu = on_device(x)
+    out = getattr(indexing, name)(on_gpu, *map(on_device, args))
+    with pytest.raises(IndexError, match=r"index -?\d+ is out of bounds for dimension"):
+        out.numpy()
+    np.testing.assert_array_equal(on_gpu.numpy(), x)
+    if out.shape == x.shape:
+        np.testing.assert_array_equal(out.numpy(), x)
+
+
+def test_a_source_that_is_too_short_is_reported():
+    out = indexing.masked_scatter(
+        on_device(np.zeros(3, np.float32)), on_device(np.ones(3, bool)), on_device(numbers(2))
+    )
+    with pytest.raises(RuntimeError, match="element 2 of a source with 2"):
+        out.numpy()

@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 def mm(a: Array, b: Array) -> Array:
     """The product of two matrices."""
-    if a.dtype.kind in "iu":
+    if a.dtype.kind in "biu":
         return _integers(a, b)
     return like(np.matmul(widen(a), widen(b)), a)
 
@@ -22,9 +22,14 @@ bmm = mm
 
 
 def _integers(a: Array, b: Array) -> Array:
-    """Through float64's BLAS where that is exact, else NumPy's loops."""
-    if a.size and b.size:
-        top = float(np.abs(a.astype(np.float64)).max()) * float(np.abs(b.astype(np.float64)).max())
-        if top * a.shape[-1] < 2**53:
-            return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64).astype(a.dtype)
+    """Through float64's BLAS where that is exact, else NumPy's loops, which wrap."""
+    if a.size and b.size and a.dtype.kind != "b":
+        top = _largest(a) * _largest(b) * a.shape[-1]
+        if top < 2**53:
+            product = np.matmul(a.astype(np.float64), b.astype(np.float64))
+            return product.astype(np.int64).astype(a.dtype)
     return np.matmul(a, b)
+
+
+def _largest(x: Array) -> int:
+    return max(abs(int(x.min())), abs(int(x.max())))

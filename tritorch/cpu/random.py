@@ -9,6 +9,7 @@ import numpy as np
 
 from tritorch.core import arrays
 from tritorch.core.dtype import dtype
+from tritorch.cpu.narrow import NARROW
 
 Array = np.ndarray[Any, Any]
 Generator = np.random.Generator
@@ -20,13 +21,19 @@ def _unit(rng: Generator, shape: Ints, kind: dtype) -> Array:
     return rng.random(shape, np.float64 if kind.itemsize == 8 else np.float32)
 
 
+def _tiny(kind: dtype) -> Any:
+    """The smallest normal number."""
+    import ml_dtypes
+
+    return ml_dtypes.finfo(kind.numpy).tiny
+
+
 def uniform(rng: Generator, shape: Ints, dtype: dtype, low: float, high: float) -> Array:
     """Uniform in [low, high)."""
     if dtype.is_complex:
         real = dtype.to_real()
-        return (uniform(rng, shape, real, low, high) + 1j * uniform(rng, shape, real, low, high)).astype(
-            dtype.numpy
-        )
+        parts = uniform(rng, shape, real, low, high), uniform(rng, shape, real, low, high)
+        return np.asarray(parts[0] + 1j * parts[1]).astype(dtype.numpy)
     if dtype.itemsize == 2:  # as many values as the type has between 0 and 1
         bits = 11 if dtype.name == "float16" else 8
         unit = rng.integers(0, 1 << bits, shape) / (1 << bits)
@@ -43,9 +50,10 @@ def normal(rng: Generator, shape: Ints, dtype: dtype, mean: float, std: float) -
         real, share = dtype.to_real(), std / math.sqrt(2)
         parts = normal(rng, shape, real, 0.0, share) + 1j * normal(rng, shape, real, 0.0, share)
         return (parts + mean).astype(dtype.numpy)
-    out = rng.standard_normal(shape, np.float64 if dtype.itemsize == 8 else np.float32)
+    out = np.asarray(rng.standard_normal(shape, np.float64 if dtype.itemsize == 8 else np.float32))
     if (mean, std) != (0.0, 1.0):
-        out = out * np.float64(std) + np.float64(mean)
+        out *= std
+        out += mean
     return np.asarray(out).astype(dtype.numpy, copy=False)
 
 
@@ -58,7 +66,8 @@ def randint(rng: Generator, shape: Ints, dtype: dtype, low: int, high: int) -> A
 
 def exponential(rng: Generator, shape: Ints, dtype: dtype, rate: float) -> Array:
     """Exponentially distributed."""
-    return np.asarray(rng.standard_exponential(shape) / rate).astype(dtype.numpy)
+    out = np.asarray(rng.standard_exponential(shape) / rate).astype(dtype.numpy)
+    return np.maximum(out, _tiny(dtype))  # never 0: people take its logarithm
 
 
 def cauchy(rng: Generator, shape: Ints, dtype: dtype, median: float, sigma: float) -> Array:
@@ -93,8 +102,10 @@ def multinomial(rng: Generator, probabilities: Array, n: int, replacement: bool)
     if replacement:
         edges = np.cumsum(rows, axis=1)
         draws = rng.random((rows.shape[0], n)) * edges[:, -1:]
-        out = np.stack([np.searchsorted(e, d, "right") for e, d in zip(edges, draws)])
-        out = np.minimum(out, rows.shape[1] - 1)
+        out = np.empty(draws.shape, np.int64)
+        for target, edge, draw, row in zip(out, edges, draws, rows):
+            last = np.flatnonzero(row)[-1]  # a draw may round up to the total
+            np.minimum(np.searchsorted(edge, draw, "right"), last, out=target)
     else:  # the largest of weight / exponential noise
         keys = rows / rng.standard_exponential(rows.shape)
         out = np.argsort(-keys, axis=1, kind="stable")[:, :n]
@@ -103,7 +114,9 @@ def multinomial(rng: Generator, probabilities: Array, n: int, replacement: bool)
 
 def dropout(rng: Generator, x: Array, p: float) -> tuple[Array, Array]:
     """x with elements dropped, the rest scaled; and which were kept."""
-    kept = rng.random(x.shape, np.float32) >= np.float32(p)
-    kind = np.float32 if x.dtype.itemsize == 2 else x.dtype
-    out = x.astype(kind) * (kept * (1 / (1 - p) if p < 1 else 0.0)).astype(x.real.dtype if x.dtype.kind == "c" else kind)
-    return out.astype(x.dtype), kept
+    kept = np.asarray(rng.random(x.shape, np.float32) >= np.float32(p))
+    kind = np.dtype(np.float32) if x.dtype.name in NARROW else x.dtype
+    factor = kind.type(1 / (1 - p) if p < 1 else 0)
+    wide = x.astype(kind, copy=False)
+    out = np.where(kept, wide * factor, wide * kind.type(0))  # NaN * 0 is NaN, as in PyTorch
+    return out.astype(x.dtype, copy=False), kept

@@ -15,7 +15,7 @@ def embedding_backward(
     width = g.shape[-1]
     rows = g.reshape((indices.numel(), width))
     out = _C.empty((n, width), g.dtype, g.device_index).zero_()
-    writes = _along(out, 0, indices.reshape((indices.numel(),)), rows)
+    writes = _along("embedding_backward", out, 0, indices.reshape((indices.numel(),)), rows)
     reduce_into(out, rows, writes, "mean" if by_frequency else "sum", False)
     if padding_idx >= 0 and out.numel():
         out.select(0, padding_idx).zero_()

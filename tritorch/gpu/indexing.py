@@ -25,7 +25,7 @@ from tritorch.core.dtype import (
     uint64,
 )
 from tritorch.cuda._arrays import _as_bits
-from tritorch.gpu import pointwise
+from tritorch.gpu import errors, pointwise
 from tritorch.gpu.layout import INT32_MAX, block_size, broadcast_strides, reach
 from tritorch.gpu.matmul import parts, triton_name
 
@@ -55,7 +55,19 @@ def _insert(strides: Sequence[int], dim: int, value: int = 0) -> Ints:
 # ---- gathering -----------------------------------------------------------------------------------
 
 
+_BOUNDS = "index {value} is out of bounds for dimension {0} with size {1}"
+_BOUNDS_OF_SEVERAL = "index {value} is out of bounds for dimensions {0} with sizes {1}"
+
+
+def _mark(operator: str, index: int, dims: Sequence[int], sizes: Ints) -> tuple[Array, int]:
+    if len(dims) == 1:
+        return errors.mark(index, operator, _BOUNDS, (dims[0], sizes[0]))
+    return errors.mark(index, operator, _BOUNDS_OF_SEVERAL, (tuple(dims), sizes))
+
+
 def _gather(
+    operator: str,
+    dims_named: Sequence[int],
     x: Array,
     indices: Sequence[Array],
     shape: Ints,
@@ -82,6 +94,7 @@ def _gather(
     block, warps = block_size(n)
     kernel("indexing", "gather")(
         (-(-n // block),), bits, tuple(indices), y, n, dims, x_joined, tuple(joined), sizes, steps,
+        *_mark(operator, x.device_index, dims_named, sizes),
         NDIM=len(dims), N_INDEX=len(indices), WRAP=wrap, WIDE=wide, BLOCK=block, num_warps=warps,
     )  # fmt: skip
     return out
@@ -90,7 +103,7 @@ def _gather(
 def gather(x: Array, dim: int, index: Array) -> Array:
     """x[index[i, j], j]."""
     return _gather(
-        x, (index,), index.shape, _insert(x.strides, dim), (index.strides,), (x.shape[dim],),
+        "gather", (dim,), x, (index,), index.shape, _insert(x.strides, dim), (index.strides,), (x.shape[dim],),
         (x.strides[dim],), False,
     )  # fmt: skip
 
@@ -100,7 +113,7 @@ def index_select(x: Array, dim: int, index: Array) -> Array:
     shape = _insert(x.shape, dim, index.numel())
     along = _insert((0,) * x.ndim, dim, index.strides[0] if index.ndim else 0)
     return _gather(
-        x, (index,), shape, _insert(x.strides, dim), (along,), (x.shape[dim],), (x.strides[dim],),
+        "index_select", (dim,), x, (index,), shape, _insert(x.strides, dim), (along,), (x.shape[dim],), (x.strides[dim],),
         False,
     )  # fmt: skip
 
@@ -109,8 +122,9 @@ def take(x: Array, index: Array) -> Array:
     """Elements of the flattened array."""
     flat = x.contiguous()  # one index counts through all dims
     return _gather(
-        flat, (index,), index.shape, (0,) * index.ndim, (index.strides,), (x.numel(),), (1,), True
-    )
+        "take", (0,), flat, (index,), index.shape, (0,) * index.ndim, (index.strides,),
+        (x.numel(),), (1,), True,
+    )  # fmt: skip
 
 
 @dataclass
@@ -144,6 +158,8 @@ def index(x: Array, indices: tuple[Array | None, ...]) -> Array:
     key = _Advanced(x, indices)
     none = (0,) * len(key.others)
     return _gather(
+        "index",
+        key.dims,
         x,
         key.arrays,
         key.arrange([x.shape[dim] for dim in key.others], key.shape),
@@ -191,6 +207,8 @@ class Writes:
 
 
 def _make_keys(
+    operator: str,
+    dims_named: Sequence[int],
     arrays: Sequence[Array],
     shape: Ints,
     key_strides: Sequence[int],
@@ -207,7 +225,7 @@ def _make_keys(
         block, warps = block_size(n)
         kernel("indexing", "index_keys")(
             (-(-n // block),), tuple(arrays), keys, n, dims, joined, tuple(others), sizes, steps,
-            n_keys, NDIM=len(dims), N_INDEX=len(arrays), WRAP=wrap, BLOCK=block, num_warps=warps,
+            n_keys, *_mark(operator, keys.device_index, dims_named, sizes), NDIM=len(dims), N_INDEX=len(arrays), WRAP=wrap, BLOCK=block, num_warps=warps,
         )  # fmt: skip
     return keys
 
@@ -216,16 +234,16 @@ def _elementwise(x: Array, dim: int, index: Array, source: Array) -> Writes:
     """Writes of single elements at index[i, j], j into a dense array like x."""
     n, strides = x.numel(), _strides(x.shape)
     keys = _make_keys(
-        (index,), index.shape, _insert(strides, dim), (index.strides,), (x.shape[dim],),
+        "scatter", (dim,), (index,), index.shape, _insert(strides, dim), (index.strides,), (x.shape[dim],),
         (strides[dim],), n, False,
     )  # fmt: skip
     return Writes(keys, n, (n,), (1,), index.shape, source.strides, (), (), ())
 
 
-def _along(y: Array, dim: int, index: Array, source: Array) -> Writes:
+def _along(operator: str, y: Array, dim: int, index: Array, source: Array) -> Writes:
     """Writes of slices of a dim of y."""
     keys = _make_keys(
-        (index,), (index.numel(),), (0,), (index.strides or (0,),), (y.shape[dim],), (1,),
+        operator, (dim,), (index,), (index.numel(),), (0,), (index.strides or (0,),), (y.shape[dim],), (1,),
         y.shape[dim], False,
     )  # fmt: skip
     without = lambda values: (*values[:dim], *values[dim + 1 :])
@@ -369,20 +387,20 @@ def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any) -> Ar
     if alpha != 1:
         wide = x.dtype if x.dtype.is_complex else compute_type(x.dtype)
         source = pointwise.call("mul", (source, alpha), wide, wide)
-    return reduce_into(out, source, _along(out, dim, index, source), "sum")
+    return reduce_into(out, source, _along("index_add", out, dim, index, source), "sum")
 
 
 def index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
     """x with source at indices of a dim."""
     out = x.clone()
-    return _write(out, source, _along(out, dim, index, source))
+    return _write(out, source, _along("index_copy", out, dim, index, source))
 
 
 def index_fill(x: Array, dim: int, index: Array, value: Any) -> Array:
     """x with a number at indices of a dim."""
     out = x.clone()
     source = _number(value, x.dtype, x.device_index).expand(_insert(x.shape, dim, index.numel()))
-    return _write(out, source, _along(out, dim, index, source), same=True)
+    return _write(out, source, _along("index_fill", out, dim, index, source), same=True)
 
 
 def put(x: Array, index: Array, source: Array, accumulate: bool) -> Array:
@@ -390,7 +408,9 @@ def put(x: Array, index: Array, source: Array, accumulate: bool) -> Array:
     out, n = x.clone(), x.numel()
     source = source.reshape((source.numel(),))
     index = index.reshape((index.numel(),))
-    keys = _make_keys((index,), index.shape, (0,), (index.strides,), (n,), (1,), n, True)
+    keys = _make_keys(
+        "put", (0,), (index,), index.shape, (0,), (index.strides,), (n,), (1,), n, True
+    )
     writes = Writes(keys, n, (n,), (1,), index.shape, source.strides, (), (), ())
     return reduce_into(out, source, writes, "sum") if accumulate else _write(out, source, writes)
 
@@ -412,7 +432,7 @@ def index_put_(
     sizes = tuple(x.shape[dim] for dim in key.dims)
     n_keys = math.prod(sizes)
     keys = _make_keys(
-        key.arrays, key.shape, (0,) * len(key.shape), key.array_strides(), sizes, _strides(sizes),
+        "index_put", key.dims, key.arrays, key.shape, (0,) * len(key.shape), key.array_strides(), sizes, _strides(sizes),
         n_keys, True,
     )  # fmt: skip
     own = slice(key.lead, key.lead + len(key.shape))
@@ -498,6 +518,11 @@ def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
     bits = _as_bits(out)
     kernel("indexing", "masked_scatter")(
         (n_blocks,), view, starts, dense, bits, out.numel(), source.numel(), dims, joined,
-        1 + bits.ndim - out.ndim, NDIM=len(dims), WIDE=wide, BLOCK=1024, num_warps=4,
+        1 + bits.ndim - out.ndim,
+        *errors.mark(
+            x.device_index, "masked_scatter",
+            "the mask asks for element {value} of a source with {0}", (source.numel(),),
+            RuntimeError,
+        ), NDIM=len(dims), WIDE=wide, BLOCK=1024, num_warps=4,
     )  # fmt: skip
     return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import float32, float64
+from tritorch.gpu import errors
 from tritorch.gpu.layout import INT32_MAX, reach
 from tritorch.gpu.matmul import triton_name
 from tritorch.gpu.norm import _bits, _compute, _dense
@@ -33,6 +34,7 @@ def cross_entropy(
     kernel("loss", "cross_entropy")(
         (-(-n // rows),), logits, target, _dense(weight, logits), losses, lse, n, c,
         *logits.strides, *target.strides, ignore_index, _bits(label_smoothing),
+        *errors.mark(logits.device_index, "cross_entropy", "Target {value} is out of bounds."),
         HAS_WEIGHT=weight is not None, SMOOTH=label_smoothing != 0,
         COMPUTE=triton_name(compute), WIDE=reach(logits.shape, logits.strides) > INT32_MAX,
         BLOCK_ROWS=rows, BLOCK_COLS=cols, num_warps=warps,

@@ -96,7 +96,8 @@ def _sort_blocks(
         order, n_rows, n, n_out, keep, dims, row_strides, strides[-1],
         HAS_ORDER=order_in is not None, DESCENDING=descending, NDIM=len(dims), WIDE=wide,
         BLOCK_ROWS=block_rows, BLOCK=block,
-        LOG_BLOCK=block.bit_length() - 1, num_warps=4 if block_rows * block >= 256 else 1,
+        LOG_BLOCK=block.bit_length() - 1, N_BITS=(block_rows * block).bit_length() - 1,
+        num_warps=4 if block_rows * block >= 256 else 1,
     )  # fmt: skip
     return keys, order
 

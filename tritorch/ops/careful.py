@@ -96,12 +96,46 @@ def with_tangents(run: Run, tensors: Sequence[Any], op: Any) -> Any:
     if not op.differentiable:
         return result
     if op.is_view:
-        return make_dual(result, run(tangents[0]))
+        return make_dual(result, run(_laid_out_like(tangents[0], primals[0])))
     results = result if isinstance(result, tuple) else (result,)
     moved = _push_forward(run, primals, tangents, results)
     duals = tuple(r if t is None else make_dual(r, t) for r, t in zip(results, moved))
     _save_duals(results, moved, primals, tensors)
     return duals if isinstance(result, tuple) else duals[0]
+
+
+def _laid_out_like(tangent: Tensor, primal: Tensor) -> Tensor:
+    """A tangent with its primal's strides: a view of one must be possible of the other."""
+    if tangent.stride() == primal.stride() or type(tangent._array) is BatchedArray:
+        return tangent
+    out = tangent.new_empty_strided(primal.shape, primal.stride())
+    return out.copy_(tangent)
+
+
+def write_dual(op: Any, self: Tensor, inputs: Sequence[Any], params: Any, plain: Run) -> Tensor:
+    """An in-place operator that only moves data: the tangent moves alike."""
+    tangent = self._tangent
+    if tangent is None:
+        tangent = _zeros_like(primal_of(self))
+    given = inputs[1]._tangent if len(inputs) > 1 and isinstance(inputs[1], Tensor) else None
+    primal = primal_of(self) if self._tangent is not None else self
+    plain(primal, [primal, *(primal_of(x) for x in inputs[1:])])
+    tangent = tangent.clone()
+    source = _zeros_like(primal_of(inputs[1])) if given is None and len(inputs) > 1 and isinstance(
+        inputs[1], Tensor
+    ) else given
+    if op.name == "index_put":
+        tangent.index_put_(tuple(inputs[2:]), source, *params)
+    elif source is None or op.name == "random_overwrite":
+        tangent.zero_()
+    else:
+        tangent.copy_(source)
+    out = make_dual(primal, tangent)
+    return replace(self, out)
+
+
+def _zeros_like(x: Tensor) -> Tensor:
+    return x.detach().new_zeros(x.shape)
 
 
 class _Kept:

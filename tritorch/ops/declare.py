@@ -365,6 +365,8 @@ def in_place(
 
     inputs: the record's inputs, self first.
     """
+    if any(isinstance(x, Tensor) and x._tangent is not None for x in inputs):
+        return _write_dual(op, self, params, inputs, write)
     check_inplace(self)
     first = inputs[0]
     if op.wants(*inputs) and _saves_self(op, inputs):
@@ -375,6 +377,17 @@ def in_place(
     _C.bump_version(self)
     rewrite_history(self, op.record(self, params, first, *inputs[1:]))
     return self
+
+
+def _write_dual(
+    op: Operator, self: Tensor, params: tuple[Any, ...], inputs: Sequence[Any], write: Any
+) -> Tensor:
+    from tritorch.ops import careful
+
+    def plain(primal: Tensor, primals: Sequence[Any]) -> None:
+        in_place(op, primal, params, primals, write)
+
+    return careful.write_dual(op, self, inputs, params, plain)
 
 
 def _saves_self(op: Operator, inputs: Sequence[Any]) -> bool:

@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from tritorch import _C
 from tritorch.core.dtype import int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
@@ -122,26 +123,21 @@ def _bce_forward(p: Tensor, t: Tensor) -> Tensor:
     return (t - 1) * (-p).log1p().clamp(min=-100) - t * p.log().clamp(min=-100)
 
 
-class _Composed(Operator):
-    """A record whose forward is composed of public operators, with a gradient of its own."""
+def _composed(forward: Any) -> Any:
+    """A backend composed of public operators, for a record with a gradient of its own."""
 
-    def __init__(self, name: str, inputs: str, forward: Any, **options: Any) -> None:
-        super().__init__(name, inputs, **options)
-        self.forward = forward
-
-    def call(self, tensors: Any, params: tuple[Any, ...] = ()) -> Any:
-        from tritorch import _C
-
+    def run(*arrays: Any) -> Any:
         before = _C.set_grad_enabled(False)
         try:
-            result = self.forward(*tensors, *params)
+            return forward(*map(_C.wrap, arrays))._array
         finally:
             _C.set_grad_enabled(before)
-        return self.finish_with(result._array, params, *tensors)
+
+    return run
 
 
-_bce = _Composed(
-    "binary_cross_entropy", "p t", _bce_forward,
+_bce = Operator(
+    "binary_cross_entropy", "p t", cpu=_composed(_bce_forward), gpu=_composed(_bce_forward),
     grad=(lambda g, p, t: g * (p - t) / ((1 - p) * p).clamp(min=1e-12),
           lambda g, p: g * ((-p).log1p().clamp(min=-100) - p.log().clamp(min=-100))),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
 from tritorch.ops.declare import PUBLIC, Operator, in_place_of, public
 from tritorch.ops.reduction import named_results
 from tritorch.ops.shape import reshape
+from tritorch.ops.softmax import differentiating
 
 
 def scan(name: str, params: str, grad: Any, **options: Any) -> Operator:
@@ -50,6 +51,8 @@ def _cumextreme_grad(g: Any, out: Any, x: Tensor, dim: int) -> Tensor:
 def _logcumsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     if x.is_complex():
         return (_reverse_cumsum(g * (-out).exp().conj(), dim)) * x.exp().conj()
+    if differentiating():
+        return _reverse_cumsum(g * (-out).exp(), dim) * x.exp()
     # In logs, positive and negative gradients apart.
     log_abs = g.abs().log()
     lowest = float("-inf")

@@ -1,0 +1,243 @@
+"""The table of operator cases that drives the tests: what is called, on which inputs.
+
+A pointwise record brings its own case (its domain); everything else is listed here.  `test_table.py`
+checks that every differentiable record is reached by some case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import tritorch as torch
+import tritorch.nn.functional as F
+from tritorch.ops.declare import OPERATORS, PUBLIC
+from tritorch.ops.kinds import Pointwise
+
+
+@dataclass
+class Case:
+    """A function of float tensors and how to make them."""
+
+    name: str
+    function: Callable[..., Any]
+    shapes: list[Any]
+    low: float = -2.0
+    high: float = 2.0
+    reference: Callable[..., Any] | None = None  # the same in NumPy
+    second: bool = True  # differentiates twice
+    tolerance: float = 1e-4
+    constants: tuple[Any, ...] = field(default=())  # index tensors and the like, as ndarrays
+
+    def inputs(self, seed: int = 0, dtype: Any = np.float64) -> list[np.ndarray]:
+        rng = np.random.default_rng(seed)
+        return [rng.uniform(self.low, self.high, shape).astype(dtype) for shape in self.shapes]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def index(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def pointwise_cases() -> list[Case]:
+    """One case for each pointwise record that has a public function."""
+    cases = []
+    for op in OPERATORS.values():
+        if not isinstance(op, Pointwise) or op.masks or op.params:
+            continue
+        public = PUBLIC.get(op.name) or getattr(F, op.name, None)
+        if public is None or not any(op.gradients) or len(op.inputs) > 2:
+            continue
+        low, high = op.domain
+        kinked = {"round", "floor", "ceil", "trunc", "frac", "sign", "floor_divide", "remainder", "fmod"}
+        if op.name in kinked:
+            low, high = 0.55, 0.95
+        if len(op.inputs) == 2 and op.name not in kinked:
+            low, high = 0.5, 2.0
+        cases.append(Case(op.name, public, [(2, 3)] * len(op.inputs), low, high))
+    return cases
+
+
+C = Case
+CASES = [
+    *pointwise_cases(),
+    C("pow scalar", lambda x: x**3, [(2, 3)], reference=lambda x: x**3),
+    C("rpow", lambda x: 2.0**x, [(2, 3)], reference=lambda x: 2.0**x),
+    C("gelu tanh", lambda x: F.gelu(x, approximate="tanh"), [(2, 3)]),
+    C("gelu", F.gelu, [(2, 3)]),
+    C("silu", F.silu, [(2, 3)]),
+    C("polygamma", lambda x: torch.polygamma(1, x), [(3,)], 0.5, 2.0),
+    C("pow tensors", torch.pow, [(2, 3), (3,)], 0.5, 2.0, reference=np.power),
+    C("lerp", torch.lerp, [(2, 3), (2, 3), (3,)], reference=lambda a, b, w: a + w * (b - a)),
+    C("addcmul", lambda x, a, b: torch.addcmul(x, a, b, value=0.5), [(3,)] * 3,
+      reference=lambda x, a, b: x + 0.5 * a * b),
+    C("addcdiv", lambda x, a, b: torch.addcdiv(x, a, b, value=0.5), [(3,)] * 3, 0.5, 2.0,
+      reference=lambda x, a, b: x + 0.5 * a / b),
+    C("clamp", lambda x: x.clamp(-1, 1), [(7,)], reference=lambda x: np.clip(x, -1, 1)),
+    C("clamp tensors", lambda x, a, b: torch.clamp(x, a, b), [(7,)] * 3),
+    C("clamp_min", lambda x: x.clamp_min(0.1), [(7,)], reference=lambda x: np.maximum(x, 0.1)),
+    C("clamp_max", lambda x: x.clamp_max(0.1), [(7,)], reference=lambda x: np.minimum(x, 0.1)),
+    C("where", lambda a, b: torch.where(a.detach() > 0, a * a, b), [(2, 3), (3,)],
+      reference=lambda a, b: np.where(a > 0, a * a, b)),
+    C("masked_fill", lambda x: x.masked_fill(x.detach() > 0, 3.0), [(2, 3)],
+      reference=lambda x: np.where(x > 0, 3.0, x)),
+    # reductions
+    C("sum", lambda x: x.sum(), [(2, 3)], reference=lambda x: x.sum()),
+    C("sum dims", lambda x: x.sum((0, 2), keepdim=True), [(2, 3, 2)],
+      reference=lambda x: x.sum((0, 2), keepdims=True)),
+    C("mean", lambda x: x.mean(1), [(2, 3)], reference=lambda x: x.mean(1)),
+    C("prod", lambda x: x.prod(1), [(2, 3)], reference=lambda x: x.prod(1)),
+    C("amax", lambda x: x.amax(1), [(2, 3)], reference=lambda x: x.max(1)),
+    C("amin", lambda x: x.amin((0, 1)), [(2, 3)], reference=lambda x: x.min()),
+    C("max dim", lambda x: x.max(1)[0], [(2, 3)], reference=lambda x: x.max(1)),
+    C("min dim", lambda x: x.min(0)[0], [(2, 3)], reference=lambda x: x.min(0)),
+    C("var", lambda x: x.var(1), [(2, 4)], reference=lambda x: x.var(1, ddof=1)),
+    C("std", lambda x: x.std(0, correction=0), [(4, 2)], reference=lambda x: x.std(0)),
+    C("var_mean", lambda x: torch.var_mean(x, 1), [(2, 4)]),
+    C("logsumexp", lambda x: x.logsumexp(1), [(2, 3)],
+      reference=lambda x: np.log(np.exp(x).sum(1))),
+    C("norm 2", lambda x: x.norm(dim=1), [(2, 3)], reference=lambda x: np.sqrt((x * x).sum(1))),
+    C("norm 3", lambda x: torch.linalg.vector_norm(x, 3), [(2, 3)],
+      reference=lambda x: (np.abs(x) ** 3).sum() ** (1 / 3)),
+    C("norm inf", lambda x: torch.linalg.vector_norm(x, float("inf")), [(2, 3)],
+      reference=lambda x: np.abs(x).max()),
+    # scans and sorting
+    C("cumsum", lambda x: x.cumsum(1), [(2, 3)], reference=lambda x: x.cumsum(1)),
+    C("cumprod", lambda x: x.cumprod(0), [(3, 2)], reference=lambda x: x.cumprod(0)),
+    C("cummax", lambda x: x.cummax(1)[0], [(2, 4)],
+      reference=lambda x: np.maximum.accumulate(x, 1)),
+    C("cummin", lambda x: x.cummin(1)[0], [(2, 4)],
+      reference=lambda x: np.minimum.accumulate(x, 1)),
+    C("logcumsumexp", lambda x: x.logcumsumexp(1), [(2, 3)],
+      reference=lambda x: np.log(np.exp(x).cumsum(1)), tolerance=1e-3),
+    C("sort", lambda x: x.sort(1)[0], [(2, 5)], reference=lambda x: np.sort(x, 1)),
+    C("topk", lambda x: x.topk(2)[0], [(2, 5)], reference=lambda x: -np.sort(-x, 1)[:, :2]),
+    C("kthvalue", lambda x: x.kthvalue(2, 1)[0], [(2, 5)],
+      reference=lambda x: np.sort(x, 1)[:, 1]),
+    C("median", lambda x: x.median(1)[0], [(2, 5)], reference=lambda x: np.median(x, 1)),
+    C("nanmedian", lambda x: x.nanmedian(1)[0], [(2, 5)], reference=lambda x: np.nanmedian(x, 1)),
+    C("mode", lambda x: x.mode(1)[0], [(2, 3)], reference=lambda x: x.min(1)),
+    # views
+    C("view", lambda x: x.view(3, 2) * 2, [(2, 3)], reference=lambda x: x.reshape(3, 2) * 2),
+    C("expand", lambda x: x.expand(4, 3) * 2, [(1, 3)]),
+    C("permute", lambda x: x.permute(2, 0, 1) * 2, [(2, 3, 2)],
+      reference=lambda x: x.transpose(2, 0, 1) * 2),
+    C("transpose", lambda x: x.transpose(0, 1).exp(), [(2, 3)], reference=lambda x: np.exp(x.T)),
+    C("squeeze", lambda x: x.squeeze(1) * 2, [(2, 1, 3)]),
+    C("unsqueeze", lambda x: x.unsqueeze(1) * 2, [(2, 3)]),
+    C("slice", lambda x: x[1:, ::2] * 2, [(3, 5)], reference=lambda x: x[1:, ::2] * 2),
+    C("select", lambda x: x[:, 1] * 2, [(3, 5)], reference=lambda x: x[:, 1] * 2),
+    C("select method", lambda x: x.select(1, 1) * 2, [(3, 5)], reference=lambda x: x[:, 1] * 2),
+    C("diagonal", lambda x: x.diagonal(1) * 2, [(3, 4)],
+      reference=lambda x: np.diagonal(x, 1) * 2),
+    C("unfold", lambda x: x.unfold(0, 3, 2) * 2, [(7,)]),
+    C("as_strided", lambda x: x.as_strided((2, 2), (1, 2), 1) * 2, [(6,)]),
+    C("alias", lambda x: x.view_as(x)[...] * 2, [(3,)]),
+    C("0-d t", lambda x: torch.t(x) * 2, [(3,)]),
+    C("complex parts", lambda a, b: torch.view_as_real(torch.complex(a, b)) * 2, [(3,), (3,)]),
+    C("complex pair", lambda x: torch.view_as_complex(x).abs(), [(3, 2)]),
+    C("real imag", lambda a, b: torch.complex(a, b).exp().real + torch.complex(a, b).imag,
+      [(3,), (3,)]),
+    C("conj", lambda a, b: torch.conj_physical(torch.complex(a, b)).sin().real, [(3,), (3,)]),
+    C("view dtype", lambda x: x.view(torch.float64) * 2, [(3,)]),
+    # joining and moving
+    C("cat", lambda a, b: torch.cat([a, b], 1), [(2, 3), (2, 1)],
+      reference=lambda a, b: np.concatenate([a, b], 1)),
+    C("stack", lambda a, b: torch.stack([a, b], 1), [(2, 3), (2, 3)],
+      reference=lambda a, b: np.stack([a, b], 1)),
+    C("flip", lambda x: x.flip(1), [(2, 3)], reference=lambda x: np.flip(x, 1)),
+    C("roll", lambda x: x.roll((1, -1), (0, 1)), [(2, 3)],
+      reference=lambda x: np.roll(x, (1, -1), (0, 1))),
+    C("tril", lambda x: x.tril(-1), [(3, 3)], reference=lambda x: np.tril(x, -1)),
+    C("triu", lambda x: x.triu(1), [(3, 3)], reference=lambda x: np.triu(x, 1)),
+    C("repeat", lambda x: x.repeat(2, 2), [(2, 3)], reference=lambda x: np.tile(x, (2, 2))),
+    C("clone", lambda x: x.clone() * 2, [(3,)]),
+    C("to", lambda x: x.to(torch.complex128).real.to(x.dtype), [(3,)]),
+    C("div trunc", lambda a, b: torch.div(a, b, rounding_mode="trunc") + a, [(3,), (3,)], 0.6, 0.9),
+    # indexing
+    C("index", lambda x, i: x[i, i] * 2, [(4, 4)], constants=(index(0, 2, 2),),
+      reference=lambda x, i: x[i, i] * 2),
+    C("index_put", lambda x, v, i: x.index_put((i,), v, accumulate=True), [(4,), (3,)],
+      constants=(index(1, 1, 3),)),
+    C("gather", lambda x, i: x.gather(1, i), [(2, 4)],
+      constants=(index(0, 0, 3, 1).reshape(2, 2),),
+      reference=lambda x, i: np.take_along_axis(x, i, 1)),
+    C("scatter", lambda x, s, i: x.scatter(1, i, s), [(2, 4), (2, 2)],
+      constants=(index(0, 3, 1, 2).reshape(2, 2),)),
+    C("scatter value", lambda x, i: x.scatter(1, i, 2.0), [(2, 4)],
+      constants=(index(0, 3, 1, 2).reshape(2, 2),)),
+    C("scatter_add", lambda x, s, i: x.scatter_add(1, i, s), [(2, 4), (2, 2)],
+      constants=(index(0, 0, 1, 2).reshape(2, 2),)),
+    *(
+        C(f"scatter_reduce {how}", lambda x, s, i, how=how: x.scatter_reduce(1, i, s, how),
+          [(2, 4), (2, 3)], 0.5, 2.0, constants=(index(0, 0, 1, 2, 2, 3).reshape(2, 3),),
+          second=how != "prod")
+        for how in ("sum", "mean", "prod", "amax", "amin")
+    ),
+    C("index_select", lambda x, i: x.index_select(1, i), [(2, 4)], constants=(index(3, 3, 0),),
+      reference=lambda x, i: x[:, i]),
+    C("index_add", lambda x, s, i: x.index_add(0, i, s, alpha=2), [(3, 2), (2, 2)],
+      constants=(index(1, 1),)),
+    C("index_copy", lambda x, s, i: x.index_copy(0, i, s), [(3, 2), (2, 2)],
+      constants=(index(2, 0),)),
+    C("index_fill", lambda x, i: x.index_fill(0, i, 2.0), [(3, 2)], constants=(index(2, 0),)),
+    C("take", lambda x, i: x.take(i), [(2, 3)], constants=(index(0, 5, 5),),
+      reference=lambda x, i: x.reshape(-1)[i]),
+    C("put", lambda x, s, i: x.put(i, s, accumulate=True), [(2, 3), (3,)],
+      constants=(index(0, 5, 5),)),
+    C("masked_select", lambda x, m: x.masked_select(m), [(4,)],
+      constants=(np.array([True, False, True, True]),), reference=lambda x, m: x[m]),
+    C("masked_scatter", lambda x, s, m: x.masked_scatter(m, s), [(4,), (5,)],
+      constants=(np.array([True, False, True, True]),)),
+    # products
+    C("mm", torch.mm, [(2, 3), (3, 4)], reference=np.matmul),
+    C("bmm", torch.bmm, [(2, 2, 3), (2, 3, 2)], reference=np.matmul),
+    C("matmul broadcast", torch.matmul, [(2, 1, 2, 3), (2, 3, 2)], reference=np.matmul),
+    C("addmm", lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2), [(2,), (3, 4), (4, 2)],
+      reference=lambda c, a, b: 0.5 * c + 2 * a @ b),
+    C("einsum", lambda a, b, c: torch.einsum("ij,jk,kl->il", a, b, c), [(2, 3), (3, 4), (4, 2)],
+      reference=lambda a, b, c: a @ b @ c),
+    C("dot", torch.dot, [(4,), (4,)], reference=np.dot),
+    C("linear", F.linear, [(2, 3), (4, 3), (4,)], reference=lambda x, w, b: x @ w.T + b),
+    # softmax and losses
+    C("softmax", lambda x: torch.softmax(x, 1), [(2, 4)]),
+    C("log_softmax", lambda x: torch.log_softmax(x, 0), [(3, 2)]),
+    C("cross_entropy", lambda x, t, w: F.cross_entropy(x, t, w.to(x.dtype), label_smoothing=0.1),
+      [(4, 3)], constants=(index(0, 2, 1, -100), np.array([0.5, 1.0, 2.0]))),
+    C("nll_loss", lambda x, t: F.nll_loss(x, t), [(4, 3)], constants=(index(0, 2, 1, 1),)),
+    C("bce", lambda p, t: F.binary_cross_entropy(p, t), [(5,), (5,)], 0.1, 0.9),
+    C("bce logits", F.binary_cross_entropy_with_logits, [(5,), (5,)], 0.1, 0.9),
+    C("mse", F.mse_loss, [(5,), (5,)], reference=lambda a, b: ((a - b) ** 2).mean()),
+    C("huber", F.huber_loss, [(5,), (5,)]),
+    C("smooth l1", F.smooth_l1_loss, [(5,), (5,)]),
+    # convolution, pooling, padding
+    C("conv1d", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1), [(2, 2, 6), (3, 2, 3), (3,)]),
+    C("conv2d groups", lambda x, w: F.conv2d(x, w, groups=2, dilation=2), [(1, 4, 6, 5), (4, 2, 2, 2)]),
+    C("conv3d", F.conv3d, [(1, 1, 3, 3, 3), (2, 1, 2, 2, 2)]),
+    C("conv_transpose2d", lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1),
+      [(1, 2, 3, 3), (2, 2, 3, 3)]),
+    C("max_pool2d", lambda x: F.max_pool2d(x, 2, 1), [(1, 2, 4, 3)]),
+    C("avg_pool2d", lambda x: F.avg_pool2d(x, 3, 2, 1), [(1, 2, 5, 4)]),
+    C("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (2, 3)), [(1, 2, 5, 4)]),
+    C("adaptive_max_pool1d", lambda x: F.adaptive_max_pool1d(x, 3), [(1, 2, 7)]),
+    *(
+        C(f"pad {mode}", lambda x, mode=mode: F.pad(x, (2, 1), mode=mode), [(1, 2, 4)])
+        for mode in ("constant", "reflect", "replicate", "circular")
+    ),
+    C("nearest", lambda x: F.interpolate(x, scale_factor=2), [(1, 1, 2, 3)]),
+    C("bilinear", lambda x: F.interpolate(x, (5, 4), mode="bilinear"), [(1, 1, 3, 3)]),
+    # norms, embedding, attention
+    C("layer_norm", lambda x, w, b: F.layer_norm(x, (4,), w, b), [(3, 4), (4,), (4,)]),
+    C("rms_norm", lambda x, w: F.rms_norm(x, (4,), w, 1e-6), [(3, 4), (4,)]),
+    C("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), [(2, 4, 3), (4,), (4,)]),
+    C("batch_norm", lambda x, w, b: F.batch_norm(x, None, None, w, b, True), [(4, 2, 3), (2,), (2,)]),
+    C("embedding", lambda w, i: F.embedding(i, w), [(4, 3)],
+      constants=(index(0, 1, 3, 3),)),
+    C("attention", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+      [(1, 2, 3, 4)] * 3, -1, 1),
+]  # fmt: skip
