@@ -35,27 +35,34 @@ def ordered(x, DESCENDING: tl.constexpr):
 
 
 @triton.jit
-def sort_pairs(
-    key, place, lane, BLOCK_ROWS: tl.constexpr, BLOCK: tl.constexpr, LOG_BLOCK: tl.constexpr
-):  # fmt: skip
-    """Rows of (key, place) in order: a bitonic network.  Places differ, which makes it stable.
+def bit(j: tl.constexpr, N_BITS: tl.constexpr):
+    """Bit j of an element's number, for a tensor of shape [2] * N_BITS."""
+    return tl.reshape(tl.arange(0, 2), [1] * (N_BITS - j - 1) + [2] + [1] * j)
 
-    (tl.sort takes no pairs, and two 64-bit numbers do not fit into one.)
+
+@triton.jit
+def sort_pairs(key, place, N_BITS: tl.constexpr, LOG_BLOCK: tl.constexpr):
+    """Groups of 2 ** LOG_BLOCK of the 2 ** N_BITS pairs (key, place) in order: a bitonic network.
+
+    Places differ, which makes it stable.  (tl.sort takes no pairs, and two 64-bit numbers do not
+    fit into one.)  In a cube of bits, partners are neighbours along one axis: the other of two is
+    their sum minus the one.
     """
-    for stage in range(LOG_BLOCK):
-        for i in range(stage + 1):
-            stride = 1 << (stage - i)
-            partner = tl.broadcast_to((lane ^ stride)[None, :], [BLOCK_ROWS, BLOCK])
-            other_key = tl.gather(key, partner, 1)
-            other_place = tl.gather(place, partner, 1)
-            smaller = (other_key < key) | ((other_key == key) & (other_place < place))
-            # The lower lane of a pair takes the smaller one, in every other run the greater one.
-            lower = (lane & stride) == 0
-            ascending = (lane & (2 << stage)) == 0
-            take = smaller == (lower == ascending)[None, :]
-            key = tl.where(take, other_key, key)
-            place = tl.where(take, other_place, place)
-    return key, place
+    keys = tl.reshape(key, [2] * N_BITS)
+    places = tl.reshape(place, [2] * N_BITS)
+    for stage in tl.static_range(LOG_BLOCK):
+        for i in tl.static_range(stage + 1):
+            other_keys = tl.sum(keys, N_BITS - 1 - (stage - i), keep_dims=True) - keys
+            other_places = tl.sum(places, N_BITS - 1 - (stage - i), keep_dims=True) - places
+            smaller = (other_keys < keys) | ((other_keys == keys) & (other_places < places))
+            # The lower one of two takes the smaller pair, in every other run the greater one.
+            wants_smaller = bit(stage - i, N_BITS) == 0
+            if stage + 1 < LOG_BLOCK:
+                wants_smaller = wants_smaller == (bit(stage + 1, N_BITS) == 0)
+            take = smaller == wants_smaller
+            keys = tl.where(take, other_keys, keys)
+            places = tl.where(take, other_places, places)
+    return tl.reshape(keys, key.shape), tl.reshape(places, place.shape)
 
 
 @triton.jit
@@ -63,6 +70,7 @@ def sort_blocks(
     x_ptr, order_in_ptr, keys_ptr, order_ptr, n_rows, n_cols, n_out, keep, shape, x_row_strides,
     x_col_stride, HAS_ORDER: tl.constexpr, DESCENDING: tl.constexpr, NDIM: tl.constexpr,
     WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK: tl.constexpr, LOG_BLOCK: tl.constexpr,
+    N_BITS: tl.constexpr,
 ):  # fmt: skip
     """keys[r, b * keep + i], order[...] = the i-th smallest key of block b of row r, and its place.
 
@@ -86,7 +94,7 @@ def sort_blocks(
     place = tl.broadcast_to(lane[None, :], [BLOCK_ROWS, BLOCK])
     # Padding is as great as a key can be; its places come after those of equal keys.
     key = tl.where(mask, key, (1 << (key.dtype.primitive_bitwidth - 1)) - 1)
-    key, place = sort_pairs(key, place, lane, BLOCK_ROWS, BLOCK, LOG_BLOCK)
+    key, place = sort_pairs(key, place, N_BITS, LOG_BLOCK)
     rank = lane[None, :]
     out_ptrs = row[:, None] * n_out + (pid % blocks) * keep
     mask = exists[:, None] & (rank < keep) & (first + place < n_cols)
