@@ -79,12 +79,11 @@ def sort_blocks(
     """
     blocks = tl.cdiv(n_cols, BLOCK)
     pid = tl.program_id(0)
+    if WIDE:
+        pid = pid.to(tl.int64)
     row = (pid // blocks) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     first = (pid % blocks) * BLOCK
     lane = tl.arange(0, BLOCK)
-    if WIDE:
-        row = row.to(tl.int64)
-        first = first.to(tl.int64)
     exists = row < n_rows
     rows = strided(tl.where(exists, row, 0), shape, x_row_strides, NDIM)
     col = first + lane

@@ -75,6 +75,14 @@ def test_topk_of_long_rows():
     np.testing.assert_array_equal(got[0], want[0][:, :300])
 
 
+def test_topk_with_a_short_last_block():
+    x = np.round(numbers((2, 1030)) * 9)
+    x[:, -3:] = 99
+    for largest in (False, True):
+        got = sorting.topk(on_device(x), 10, 1, largest)[1].numpy()
+        np.testing.assert_array_equal(got, cpu.sort(x, 1, largest)[1][:, :10])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_of_each_row(kind):
     x = rounded((5, 12, 3), kind)
