@@ -4,29 +4,34 @@ import triton
 import triton.language as tl
 
 from .copy import convert
+from .errors import report
 from .pointwise import block_offsets, strided
 
 
 @triton.jit
 def position(linear, mask, start, indices, shape, strides, sizes, steps, NDIM: tl.constexpr,
-             N_INDEX: tl.constexpr, WRAP: tl.constexpr):  # fmt: skip
+             flag, where, N_INDEX: tl.constexpr, WRAP: tl.constexpr):  # fmt: skip
     """start + sum of steps[i] * indices[i][linear], and which of them are inside their dims.
 
-    WRAP: negative indices count from the end.
+    WRAP: negative indices count from the end.  Bad ones are reported.
     """
     inside = mask
     for i in tl.static_range(N_INDEX):
         at = tl.load(indices[i] + strided(linear, shape, strides[i], NDIM), mask=mask, other=0)
+        given = at
         if WRAP:
             at = tl.where(at < 0, at + sizes[i], at)
-        inside = inside & (at >= 0) & (at < sizes[i])
+        bad = mask & ((at < 0) | (at >= sizes[i]))
+        report(flag, where, given, bad)
+        inside = inside & (bad == 0)
         start += at.to(start.dtype) * steps[i]
     return start, inside
 
 
 @triton.jit
 def gather(
-    x_ptr, index_ptrs, y_ptr, n_elements, shape, x_strides, index_strides, sizes, steps,
+    x_ptr, index_ptrs, y_ptr, n_elements, shape, x_strides, index_strides, sizes, steps, flag_ptr,
+    where,
     NDIM: tl.constexpr, N_INDEX: tl.constexpr, WRAP: tl.constexpr, WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -38,7 +43,7 @@ def gather(
     linear, mask = block_offsets(n_elements, WIDE, BLOCK)
     offsets, inside = position(
         linear, mask, strided(linear, shape, x_strides, NDIM), index_ptrs, shape, index_strides,
-        sizes, steps, NDIM, N_INDEX, WRAP,
+        sizes, steps, NDIM, flag_ptr, where, N_INDEX, WRAP,
     )  # fmt: skip
     tl.store(y_ptr + linear, tl.load(x_ptr + offsets, mask=inside, other=0), mask=mask)
 
@@ -46,6 +51,7 @@ def gather(
 @triton.jit
 def index_keys(
     index_ptrs, key_ptr, n_elements, shape, key_strides, index_strides, sizes, steps, n_keys,
+    flag_ptr, where,
     NDIM: tl.constexpr, N_INDEX: tl.constexpr, WRAP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """key[i] = key_strides . i + sum over k of steps[k] * index_k[i]; n_keys for a bad index.
@@ -55,7 +61,7 @@ def index_keys(
     linear, mask = block_offsets(n_elements, True, BLOCK)
     keys, inside = position(
         linear, mask, strided(linear, shape, key_strides, NDIM), index_ptrs, shape, index_strides,
-        sizes, steps, NDIM, N_INDEX, WRAP,
+        sizes, steps, NDIM, flag_ptr, where, N_INDEX, WRAP,
     )  # fmt: skip
     tl.store(key_ptr + linear, tl.where(inside, keys, n_keys), mask=mask)
 
@@ -356,6 +362,7 @@ def masked_select(
 @triton.jit
 def masked_scatter(
     mask_ptr, start_ptr, x_ptr, y_ptr, n_elements, n_source, shape, mask_strides, n_parts,
+    flag_ptr, where,
     NDIM: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """y[i] = x[rank] for each i where the mask holds; x and y are dense."""
@@ -363,6 +370,7 @@ def masked_scatter(
     is_set = truth(mask_ptr, linear, mask, shape, mask_strides, NDIM, False)
     count = is_set.to(tl.int64)
     rank = tl.load(start_ptr + tl.program_id(0)) + tl.cumsum(count, axis=0) - count
+    report(flag_ptr, where, rank, is_set & (rank >= n_source))
     is_set = is_set & (rank < n_source)
     for part in range(n_parts):
         x = tl.load(x_ptr + rank * n_parts + part, mask=is_set)

@@ -4,14 +4,16 @@ import triton
 import triton.language as tl
 
 from .copy import convert
+from .errors import report
 from .softmax import number, read
 
 
 @triton.jit
 def cross_entropy(
     x_ptr, target_ptr, w_ptr, loss_ptr, lse_ptr, n_rows, n_cols, x_row_stride, x_col_stride,
-    target_stride, ignore, smoothing, HAS_WEIGHT: tl.constexpr, SMOOTH: tl.constexpr,
-    COMPUTE: tl.constexpr, WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
+    target_stride, ignore, smoothing, flag_ptr, where, HAS_WEIGHT: tl.constexpr,
+    SMOOTH: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
     """loss = (lse - x[t]) w[t] (1 - s) + s / n_cols sum((lse - x) w), lse = log(sum(exp(x))).
 
@@ -49,7 +51,9 @@ def cross_entropy(
     shift = tl.where(row_top == float("-inf"), 0.0, row_top)
     lse = shift + tl.log(tl.sum(total * tl.exp(top - shift[:, None]), axis=1))
     target = tl.load(target_ptr + rows * target_stride, mask=row_mask, other=0)
-    hit = row_mask & (target != ignore) & (target >= 0) & (target < n_cols)
+    seen = row_mask & (target != ignore)
+    hit = seen & (target >= 0) & (target < n_cols)
+    report(flag_ptr, where, target, seen & (hit == 0))
     x_hit = read(x_ptr, begin + target.to(begin.dtype) * x_col_stride, hit, 0.0, COMPUTE)
     loss = lse - x_hit
     if HAS_WEIGHT:

@@ -7,7 +7,8 @@ import triton.language as tl
 from tritorch.kernels import indexing
 
 KEYS = {"key_ptr": "*i64", "order_ptr": "*i64", "count_ptr": "*i64", "start_ptr": "*i64",
-        "winner_ptr": "*i32", "key_out_ptr": "*i64", "order_out_ptr": "*i64", "flag_ptr": "*i64", "where": "i64"}  # fmt: skip
+        "winner_ptr": "*i32", "key_out_ptr": "*i64", "order_out_ptr": "*i64",
+        "flag_ptr": "*i64", "where": "i64"}  # fmt: skip
 
 
 def variant(name, constants, size="i32", ndim=2, **types):

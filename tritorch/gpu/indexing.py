@@ -103,9 +103,17 @@ def _gather(
 def gather(x: Array, dim: int, index: Array) -> Array:
     """x[index[i, j], j]."""
     return _gather(
-        "gather", (dim,), x, (index,), index.shape, _insert(x.strides, dim), (index.strides,), (x.shape[dim],),
-        (x.strides[dim],), False,
-    )  # fmt: skip
+        "gather",
+        (dim,),
+        x,
+        (index,),
+        index.shape,
+        _insert(x.strides, dim),
+        (index.strides,),
+        (x.shape[dim],),
+        (x.strides[dim],),
+        False,
+    )
 
 
 def index_select(x: Array, dim: int, index: Array) -> Array:
@@ -113,9 +121,17 @@ def index_select(x: Array, dim: int, index: Array) -> Array:
     shape = _insert(x.shape, dim, index.numel())
     along = _insert((0,) * x.ndim, dim, index.strides[0] if index.ndim else 0)
     return _gather(
-        "index_select", (dim,), x, (index,), shape, _insert(x.strides, dim), (along,), (x.shape[dim],), (x.strides[dim],),
+        "index_select",
+        (dim,),
+        x,
+        (index,),
+        shape,
+        _insert(x.strides, dim),
+        (along,),
+        (x.shape[dim],),
+        (x.strides[dim],),
         False,
-    )  # fmt: skip
+    )
 
 
 def take(x: Array, index: Array) -> Array:
@@ -224,9 +240,23 @@ def _make_keys(
         dims, (joined, *others) = _collapse(shape, [key_strides, *array_strides])
         block, warps = block_size(n)
         kernel("indexing", "index_keys")(
-            (-(-n // block),), tuple(arrays), keys, n, dims, joined, tuple(others), sizes, steps,
-            n_keys, *_mark(operator, keys.device_index, dims_named, sizes), NDIM=len(dims), N_INDEX=len(arrays), WRAP=wrap, BLOCK=block, num_warps=warps,
-        )  # fmt: skip
+            (-(-n // block),),
+            tuple(arrays),
+            keys,
+            n,
+            dims,
+            joined,
+            tuple(others),
+            sizes,
+            steps,
+            n_keys,
+            *_mark(operator, keys.device_index, dims_named, sizes),
+            NDIM=len(dims),
+            N_INDEX=len(arrays),
+            WRAP=wrap,
+            BLOCK=block,
+            num_warps=warps,
+        )
     return keys
 
 
@@ -234,18 +264,34 @@ def _elementwise(x: Array, dim: int, index: Array, source: Array) -> Writes:
     """Writes of single elements at index[i, j], j into a dense array like x."""
     n, strides = x.numel(), _strides(x.shape)
     keys = _make_keys(
-        "scatter", (dim,), (index,), index.shape, _insert(strides, dim), (index.strides,), (x.shape[dim],),
-        (strides[dim],), n, False,
-    )  # fmt: skip
+        "scatter",
+        (dim,),
+        (index,),
+        index.shape,
+        _insert(strides, dim),
+        (index.strides,),
+        (x.shape[dim],),
+        (strides[dim],),
+        n,
+        False,
+    )
     return Writes(keys, n, (n,), (1,), index.shape, source.strides, (), (), ())
 
 
 def _along(operator: str, y: Array, dim: int, index: Array, source: Array) -> Writes:
     """Writes of slices of a dim of y."""
     keys = _make_keys(
-        operator, (dim,), (index,), (index.numel(),), (0,), (index.strides or (0,),), (y.shape[dim],), (1,),
-        y.shape[dim], False,
-    )  # fmt: skip
+        operator,
+        (dim,),
+        (index,),
+        (index.numel(),),
+        (0,),
+        (index.strides or (0,),),
+        (y.shape[dim],),
+        (1,),
+        y.shape[dim],
+        False,
+    )
     without = lambda values: (*values[:dim], *values[dim + 1 :])
     return Writes(
         keys, y.shape[dim], (y.shape[dim],), (y.strides[dim],), (index.numel(),),
@@ -432,9 +478,17 @@ def index_put_(
     sizes = tuple(x.shape[dim] for dim in key.dims)
     n_keys = math.prod(sizes)
     keys = _make_keys(
-        "index_put", key.dims, key.arrays, key.shape, (0,) * len(key.shape), key.array_strides(), sizes, _strides(sizes),
-        n_keys, True,
-    )  # fmt: skip
+        "index_put",
+        key.dims,
+        key.arrays,
+        key.shape,
+        (0,) * len(key.shape),
+        key.array_strides(),
+        sizes,
+        _strides(sizes),
+        n_keys,
+        True,
+    )
     own = slice(key.lead, key.lead + len(key.shape))
     writes = Writes(
         keys, n_keys, sizes, tuple(x.strides[dim] for dim in key.dims), key.shape, strides[own],
