@@ -274,7 +274,12 @@ def _pack_saved(node: Any) -> None:
         node.saved = tuple(
             _Packed(item, hooks) if isinstance(item, Tensor) else item for item in node.saved
         )
-    if node.out is not None and not isinstance(node.out, tuple):
+    if isinstance(node.out, tuple):
+        node._hooks().metadata["tritorch.packed_output"] = tuple(
+            None if array is None else _Packed(_C.wrap(array), hooks) for array in node.out
+        )
+        node.out = None
+    elif node.out is not None:
         packed = _Packed(_C.wrap(node.out), hooks)
         node._hooks().metadata["tritorch.packed_output"] = packed
         node.out = None
@@ -292,6 +297,12 @@ def packed_output(node: Any) -> Any:
     packed = node.hooks.metadata.get("tritorch.packed_output") if node.hooks else None
     if packed is None:
         return node.output()
+    if isinstance(packed, tuple):
+        outs = tuple(None if each is None else each.get() for each in packed)
+        for i, out in enumerate(outs):
+            if out is not None and (node.op.outputs >> i) & 1:
+                out._raw_node, out.output_nr = node, i
+        return outs
     out = packed.get()
     out._raw_node = node
     return out

@@ -231,7 +231,7 @@ def _compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
 
 
 def _fetch_output(node: Any) -> Any:
-    if node.packed:
+    if node.packed and (not node.n_outputs or node.out is None):
         from tritorch.autograd.graph import packed_output
 
         return packed_output(node)

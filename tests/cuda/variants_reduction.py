@@ -1,0 +1,56 @@
+"""What test_compile.py compiles of kernels/reduction.py and kernels/scan.py."""
+
+import triton.language as tl
+
+from tritorch.kernels import reduction as r, scan as s
+
+ROWS = {"row_shape": ("i32",), "row_strides": ("i32",), "col_shape": ("i32",),
+        "col_strides": ("i32",)}  # fmt: skip
+
+
+def reduce(x, y, acc, pre, combine, identity, rows, cols, has_row=False):
+    types = {"x_ptr": x, "r_ptr": "*fp32", "y_ptr": y, "n_rows": "i32", "n_cols": "i32",
+             "segment": "i32", "power": "i64"} | ROWS  # fmt: skip
+    constants = {
+        "PRE": pre, "COMBINE": combine, "IDENTITY": identity, "ACC": acc, "HAS_ROW": has_row,
+        "ROW_DIMS": 1, "COL_DIMS": 1, "WIDE": False, "BLOCK_ROWS": rows, "BLOCK_COLS": cols,
+    }  # fmt: skip
+    return types, constants
+
+
+def scan(x, y, acc, combine, identity, extra=()):
+    types = {"x_ptr": x, "y_ptr": y, "n_cols": "i32", "x_stride": "i32", "y_stride": "i32",
+             "row_shape": ("i32",), "x_row_strides": ("i32",), "y_row_strides": ("i32",)}  # fmt: skip
+    constants = {"COMBINE": combine, "IDENTITY": identity, "ACC": acc, "ROW_DIMS": 1, "BLOCK": 1024}
+    return types | dict(extra), constants
+
+
+VARIANTS = {
+    ("reduction", "reduce_columns"): [
+        reduce("*fp32", "*fp32", tl.float32, r.same, r.plus, 0, 2, 1024),
+        reduce("*bf16", "*bf16", tl.float32, r.same, r.plus, 0, 128, 32),
+        reduce("*fp64", "*fp64", tl.float64, r.squared, r.plus, 0, 2, 1024),
+        reduce("*i64", "*i64", tl.int64, r.same, r.times, 1, 2, 1024),
+        reduce("*fp32", "*i1", tl.float32, r.truth, r.larger, 0, 2, 1024),
+        reduce("*fp32", "*fp32", tl.float32, r.same, r.larger, float("-inf"), 2, 1024),
+        reduce("*fp32", "*fp32", tl.float32, r.size, r.smaller, float("inf"), 2, 1024),
+        reduce("*fp32", "*fp32", tl.float32, r.size_to_power, r.plus, 0, 2, 1024),
+        reduce("*fp32", "*fp32", tl.float32, r.squared_distance, r.plus, 0, 2, 1024, True),
+        reduce("*fp16", "*fp32", tl.float32, r.exp_above, r.plus, 0, 2, 1024, True),
+    ],
+    ("reduction", "first_equal"): [
+        ({"x_ptr": "*bf16", "best_ptr": "*bf16", "y_ptr": "*i64", "n_rows": "i32", "n_cols": "i32"}
+         | ROWS,
+         {"ACC": tl.float32, "ROW_DIMS": 1, "COL_DIMS": 1, "WIDE": False, "BLOCK_ROWS": 2,
+          "BLOCK_COLS": 1024}),
+    ],
+    ("scan", "scan_columns"): [
+        scan("*fp32", "*fp32", tl.float32, s.plus, 0),
+        scan("*i64", "*i64", tl.int64, s.times, 1),
+        scan("*bf16", "*bf16", tl.float32, s.log_plus, float("-inf")),
+    ],
+    ("scan", "scan_extreme"): [
+        scan("*fp32", "*fp32", tl.float32, s.later_larger, float("-inf"), [("i_ptr", "*i64")]),
+        scan("*fp32", "*fp32", tl.float32, s.later_smaller, float("inf"), [("i_ptr", "*i64")]),
+    ],
+}  # fmt: skip

@@ -1,0 +1,69 @@
+"""What test_compile.py compiles of kernels/shaping.py, kernels/random.py and kernels/complex.py."""
+
+import inspect
+
+import triton
+import triton.language as tl
+
+from tritorch.kernels import complex as c, random as r
+
+PADS = {"n_elements": "i32", "n_in": "i32", "n_out": "i32", "before": "i32", "inner": "i32"}
+TEMPLATES = {"part", "store", "map1", "map2", "map3"}
+
+
+def complex_cases(n):
+    for name, value in vars(c).items():
+        if not isinstance(value, triton.JITFunction) or value.__module__ != c.__name__:
+            continue
+        if name in TEMPLATES or len(inspect.signature(value.fn).parameters) != 2 * n:
+            continue
+        letters = "abc"[:n]
+        types = {f"{x}_ptr": "*fp32" for x in letters} | {"y_ptr": "*fp32", "n_elements": "i32"}
+        types |= {"shape": ("i32",), "y_strides": ("i32",)}
+        types |= {f"{x}_strides": ("i32",) for x in letters}
+        constants = {"OP": value, "COMPUTE": tl.float32, "Y_PAIR": True, "NDIM": 1, "WIDE": False,
+                     "BLOCK": 1024} | {f"{x.upper()}_PAIR": True for x in letters}  # fmt: skip
+        yield types, constants
+
+
+VARIANTS = {
+    ("shaping", "reorder"): [
+        ({"x_ptr": f"*{kind}", "y_ptr": f"*{kind}", "n_elements": "i32", "shape": ("i32",) * 3,
+          "x_strides": ("i32",) * 3, "flips": ("i32",) * 3, "shifts": ("i32",) * 3},
+         {"NDIM": 3, "WIDE": False, "BLOCK": 1024})
+        for kind in ("u8", "i16", "i32", "i64")
+    ],
+    ("shaping", "triangle"): [
+        ({"x_ptr": "*i32", "y_ptr": "*i32", "n_elements": "i32", "n_rows": "i32", "n_cols": "i32",
+          "diagonal": "i32", "shape": ("i32",) * 3, "x_strides": ("i32",) * 3},
+         {"UPPER": upper, "NDIM": 3, "WIDE": False, "BLOCK": 1024})
+        for upper in (True, False)
+    ],
+    ("shaping", "pad_dim"): [
+        ({"x_ptr": "*i32", "y_ptr": "*i32"} | PADS, {"MODE": mode, "WIDE": False, "BLOCK": 1024})
+        for mode in (0, 1, 2)
+    ],
+    ("shaping", "pad_dim_backward"): [
+        ({"g_ptr": "*bf16", "y_ptr": "*bf16"} | PADS,
+         {"MODE": mode, "ACC": tl.float32, "WIDE": False, "BLOCK": 1024})
+        for mode in (0, 1, 2)
+    ],
+    ("shaping", "arange"): [
+        ({"y_ptr": f"*{kind}", "n_elements": "i32", "start": "i64", "step": "i64"},
+         {"COMPUTE": compute, "WIDE": False, "BLOCK": 1024})
+        for kind, compute in (("fp32", tl.float32), ("i64", tl.int64), ("bf16", tl.float32))
+    ],
+    ("random", "draw"): [
+        ({"y_ptr": y, "n_elements": "i32", "seed": "i64", "offset": "i64", "p": "fp32",
+          "q": "fp32"}, {"OP": op, "BLOCK": 256})
+        for y, op in (("*fp32", r.uniform), ("*bf16", r.normal), ("*fp32", r.exponential),
+                      ("*fp32", r.cauchy), ("*fp64", r.log_normal), ("*fp32", r.geometric))
+    ],
+    ("random", "integers"): [
+        ({"y_ptr": "*i64", "n_elements": "i32", "seed": "i64", "offset": "i64", "low": "i64",
+          "span": "i64"}, {"BLOCK": 256}),
+    ],
+    ("complex", "map1"): list(complex_cases(1)),
+    ("complex", "map2"): list(complex_cases(2)),
+    ("complex", "map3"): list(complex_cases(3)),
+}  # fmt: skip
