@@ -13,21 +13,21 @@ from .pointwise import atan2, block_offsets, hypot, strided
 
 
 @triton.jit
-def part(x_ptr, offsets, mask, COMPUTE: tl.constexpr, PAIR: tl.constexpr, SECOND: tl.constexpr):
+def part(x, offsets, mask, COMPUTE: tl.constexpr, PAIR: tl.constexpr, SECOND: tl.constexpr):
     """The real or imaginary parts of an operand (0 for the imaginary parts of a real one)."""
     if SECOND and not PAIR:
         return tl.zeros(offsets.shape, COMPUTE)
     if SECOND:
-        return convert(tl.load(x_ptr + offsets + 1, mask=mask), COMPUTE)
-    return convert(tl.load(x_ptr + offsets, mask=mask), COMPUTE)
+        return convert(tl.load(x + offsets + 1, mask=mask), COMPUTE)
+    return convert(tl.load(x + offsets, mask=mask), COMPUTE)
 
 
 @triton.jit
-def store(y_ptr, offsets, mask, re, im, PAIR: tl.constexpr):
+def store(y, offsets, mask, re, im, PAIR: tl.constexpr):
     """Both parts of the result, or the first."""
-    tl.store(y_ptr + offsets, convert(re, y_ptr.dtype.element_ty), mask=mask)
+    tl.store(y + offsets, convert(re, y.dtype.element_ty), mask=mask)
     if PAIR:
-        tl.store(y_ptr + offsets + 1, convert(im, y_ptr.dtype.element_ty), mask=mask)
+        tl.store(y + offsets + 1, convert(im, y.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -39,7 +39,9 @@ def map1(
     """y = OP(a)."""
     index, mask = block_offsets(n_elements, WIDE, BLOCK)
     a = strided(index, shape, a_strides, NDIM)
-    re, im = OP(part(a_ptr, a, mask, COMPUTE, A_PAIR, False), part(a_ptr, a, mask, COMPUTE, A_PAIR, True))
+    re, im = OP(
+        part(a_ptr, a, mask, COMPUTE, A_PAIR, False), part(a_ptr, a, mask, COMPUTE, A_PAIR, True)
+    )
     store(y_ptr, strided(index, shape, y_strides, NDIM), mask, re, im, Y_PAIR)
 
 
@@ -80,7 +82,7 @@ def map3(
     store(y_ptr, strided(index, shape, y_strides, NDIM), mask, re, im, Y_PAIR)
 
 
-# ---- functions ------------------------------------------------------------------------------------
+# ---- functions ----------------------------------------------------------------------------------
 
 
 @triton.jit
@@ -113,12 +115,12 @@ def div(a, b, c, d):
     """Smith's: scaled by the larger part of the divisor."""
     swap = tl.abs(c) < tl.abs(d)
     big = tl.where(swap, d, c)
-    small = tl.where(swap, c, d)
-    ratio = small / big
-    scale = 1 / (big + small * ratio)
-    re = tl.where(swap, a * ratio + b, a + b * ratio) * scale
-    im = tl.where(swap, b * ratio - a, b - a * ratio) * scale
-    return re, im
+    ratio = tl.where(swap, c, d) / big
+    scale = big + tl.where(swap, c, d) * ratio
+    re = tl.where(swap, a * ratio + b, a + b * ratio) / scale
+    im = tl.where(swap, b * ratio - a, b - a * ratio) / scale
+    zero = big == 0
+    return tl.where(zero, a / c, re), tl.where(zero, b / c, im)
 
 
 @triton.jit
@@ -150,7 +152,7 @@ def sgn(a, b):
 
 @triton.jit
 def exp(a, b):
-    r = tl.exp(a)
+    r = real.exp(a)
     return r * tl.cos(b), tl.where(b == 0, b, r * tl.sin(b))
 
 
@@ -162,7 +164,7 @@ def exp2(a, b):
 @triton.jit
 def expm1(a, b):
     s = tl.sin(b * 0.5)
-    return real.expm1(a) * tl.cos(b) - 2 * s * s, tl.exp(a) * tl.sin(b)
+    return real.expm1(a) * tl.cos(b) - 2 * s * s, real.exp(a) * tl.sin(b)
 
 
 @triton.jit

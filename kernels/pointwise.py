@@ -1,4 +1,6 @@
-"""Pointwise kernels: templates that take a scalar function, and the scalar functions.
+"""Pointwise kernels: templates that take a scalar function, and functions of two and more numbers.
+
+Those of one number are in elementary.py, special.py and activations.py, and found here too.
 
 A template loads each operand (an array, or a number given as the bits of a float64 or an int64),
 converts it to COMPUTE, calls OP, converts to the output's type and stores.
@@ -7,9 +9,13 @@ converts it to COMPUTE, calls OP, converts to the output's type and stores.
 import triton
 import triton.language as tl
 
+from .activations import *  # noqa: F403
 from .copy import convert
+from .elementary import *  # noqa: F403
+from .elementary import exp, log1p, signbit, sqrt, trunc
+from .special import *  # noqa: F403
 
-# ---- templates ------------------------------------------------------------------------------------
+# ---- templates -----------------------------------------------------------------------------------
 
 
 @triton.jit
@@ -138,531 +144,7 @@ def map4_strided(
     tl.store(y_ptr + y_offsets, convert(OP(a, b, c, d), y_ptr.dtype.element_ty), mask=mask)
 
 
-# ---- sign and magnitude ---------------------------------------------------------------------------
-
-
-@triton.jit
-def neg(x):
-    return -x
-
-
-@triton.jit
-def abs(x):
-    return tl.abs(x)
-
-
-@triton.jit
-def sign(x):
-    if x.dtype.is_floating():
-        return tl.where(x > 0, 1.0, tl.where(x < 0, -1.0, tl.where(x == 0, 0.0, x))).to(x.dtype)
-    return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
-
-
-@triton.jit
-def sgn(x):
-    return sign(x)
-
-
-@triton.jit
-def square(x):
-    return x * x
-
-
-@triton.jit
-def sqrt(x):
-    return tl.sqrt_rn(x) if x.dtype == tl.float32 else tl.sqrt(x)
-
-
-@triton.jit
-def rsqrt(x):
-    return 1.0 / sqrt(x)
-
-
-@triton.jit
-def reciprocal(x):
-    return 1.0 / x
-
-
-@triton.jit
-def signbit(x):
-    if x.dtype == tl.float32:
-        return x.to(tl.int32, bitcast=True) < 0
-    elif x.dtype == tl.float64:
-        return x.to(tl.int64, bitcast=True) < 0
-    return x < 0
-
-
-# ---- exponentials and logarithms ------------------------------------------------------------------
-
-
-@triton.jit
-def exp(x):
-    return tl.exp(x)
-
-
-@triton.jit
-def exp2(x):
-    return tl.exp2(x)
-
-
-@triton.jit
-def expm1(x):
-    """Kahan's: (e^x - 1) * x / log(e^x) cancels the rounding of e^x."""
-    u = tl.exp(x)
-    small = tl.abs(x) < 0.5
-    safe = tl.where(small & (u != 1), u, 2.0)
-    corrected = (safe - 1) * x / tl.log(safe)
-    return tl.where(small, tl.where(u == 1, x, corrected), u - 1)
-
-
-@triton.jit
-def log(x):
-    return tl.log(x)
-
-
-@triton.jit
-def log2(x):
-    return tl.log2(x)
-
-
-@triton.jit
-def log10(x):
-    return tl.log2(x) * 0.30102999566398119521
-
-
-@triton.jit
-def log1p(x):
-    """Kahan's: log(1 + x) * x / ((1 + x) - 1)."""
-    u = 1 + x
-    small = tl.abs(x) < 0.5
-    safe = tl.where(small & (u != 1), u, 2.0)
-    corrected = tl.log(safe) * (x / (safe - 1))
-    return tl.where(small, tl.where(u == 1, x, corrected), tl.log(u))
-
-
-# ---- trigonometry ---------------------------------------------------------------------------------
-
-
-@triton.jit
-def sin(x):
-    return tl.sin(x)
-
-
-@triton.jit
-def cos(x):
-    return tl.cos(x)
-
-
-@triton.jit
-def tan(x):
-    return tl.sin(x) / tl.cos(x)
-
-
-@triton.jit
-def _atan_core(x):
-    """atan on [-0.66, 0.66] (Cephes' rational approximation)."""
-    z = x * x
-    p = -8.750608600031904122785e-1
-    p = p * z - 1.615753718733365076637e1
-    p = p * z - 7.500855792314704667340e1
-    p = p * z - 1.228866684490136173410e2
-    p = p * z - 6.485021904942025371773e1
-    q = z + 2.485846490142306297962e1
-    q = q * z + 1.650270098316988542046e2
-    q = q * z + 4.328810604912902668951e2
-    q = q * z + 4.853903996359136964868e2
-    q = q * z + 1.945506571482613964425e2
-    return x * (z * p / q) + x
-
-
-@triton.jit
-def atan(x):
-    a = tl.abs(x)
-    big = a > 2.41421356237309504880
-    middle = (a > 0.66) & (a <= 2.41421356237309504880)
-    safe = tl.where(a == 0, 1.0, a)
-    reduced = tl.where(big, -1.0 / safe, tl.where(middle, (a - 1.0) / (a + 1.0), a))
-    base = tl.where(big, 1.57079632679489661923, tl.where(middle, 0.78539816339744830962, 0.0))
-    y = base + _atan_core(reduced)
-    return tl.where(x < 0, -y, tl.where(x == x, y, x)).to(x.dtype)
-
-
-@triton.jit
-def atan2(y, x):
-    pi = 3.14159265358979323846
-    both_inf = (tl.abs(y) == float("inf")) & (tl.abs(x) == float("inf"))
-    ratio = tl.where(both_inf, 1.0, tl.abs(y) / tl.where(x == 0, 1.0, tl.abs(x)))
-    base = tl.where(x == 0, tl.where(y == 0, 0.0, pi / 2), atan(ratio))
-    negative = signbit(x)
-    out = tl.where(negative, pi - base, base)
-    out = tl.where((x != x) | (y != y), x + y, out)
-    return tl.where(signbit(y), -out, out).to(x.dtype)
-
-
-@triton.jit
-def asin(x):
-    return atan2(x, sqrt((1 - x) * (1 + x)))
-
-
-@triton.jit
-def acos(x):
-    return 2 * atan2(sqrt(1 - x), sqrt(1 + x))
-
-
-@triton.jit
-def sinh(x):
-    t = expm1(tl.abs(x))
-    y = tl.where(tl.abs(x) > 30, tl.exp(tl.abs(x) - 0.69314718055994530942), 0.5 * (t + t / (t + 1)))
-    return tl.where(x < 0, -y, y)
-
-
-@triton.jit
-def cosh(x):
-    t = tl.exp(tl.abs(x) - 0.69314718055994530942)
-    return t + 0.25 / t
-
-
-@triton.jit
-def tanh(x):
-    t = expm1(2 * tl.minimum(tl.abs(x), 30.0))
-    y = t / (t + 2)
-    return tl.where(x < 0, -y, tl.where(x == x, y, x))
-
-
-@triton.jit
-def asinh(x):
-    a = tl.abs(x)
-    safe = tl.minimum(a, 1e15)
-    y = log1p(safe + safe * safe / (1 + sqrt(1 + safe * safe)))
-    y = tl.where(a > 1e15, tl.log(a) + 0.69314718055994530942, y)
-    return tl.where(x < 0, -y, tl.where(x == x, y, x))
-
-
-@triton.jit
-def acosh(x):
-    t = x - 1
-    return tl.where(x > 1e15, tl.log(x) + 0.69314718055994530942, log1p(t + sqrt(2 * t + t * t)))
-
-
-@triton.jit
-def atanh(x):
-    return 0.5 * log1p(2 * x / (1 - x))
-
-
-@triton.jit
-def sinc(x):
-    y = x * 3.14159265358979323846
-    return tl.where(x == 0, 1.0, tl.sin(y) / tl.where(x == 0, 1.0, y))
-
-
-@triton.jit
-def deg2rad(x):
-    return x * 0.01745329251994329577
-
-
-@triton.jit
-def rad2deg(x):
-    return x * 57.29577951308232087680
-
-
-# ---- special --------------------------------------------------------------------------------------
-
-
-@triton.jit
-def sigmoid(x):
-    return 1 / (1 + tl.exp(-x))
-
-
-@triton.jit
-def erf(x):
-    return tl.math.erf(x)
-
-
-@triton.jit
-def erfc(x):
-    """1 - erf(x), by a continued fraction where that would cancel."""
-    a = tl.abs(x)
-    t = tl.maximum(a, 1.5)
-    f = tl.zeros_like(t)
-    for i in tl.static_range(50):
-        f = (50 - i) * 0.5 / (t + f)
-    tail = tl.exp(-a * a) / ((t + f) * 1.77245385090551602730)
-    y = tl.where(a < 1.5, 1 - tl.math.erf(a), tail)
-    return tl.where(x < 0, 2 - y, tl.where(x == x, y, x))
-
-
-@triton.jit
-def erfinv(x):
-    """Giles' approximation, then two steps of Newton's method."""
-    w = -tl.log((1 - x) * (1 + x))
-    u = w - 2.5
-    p = 2.81022636e-08
-    p = 3.43273939e-07 + p * u
-    p = -3.5233877e-06 + p * u
-    p = -4.39150654e-06 + p * u
-    p = 0.00021858087 + p * u
-    p = -0.00125372503 + p * u
-    p = -0.00417768164 + p * u
-    p = 0.246640727 + p * u
-    p = 1.50140941 + p * u
-    v = sqrt(tl.maximum(w, 5.0)) - 3
-    q = -0.000200214257
-    q = 0.000100950558 + q * v
-    q = 0.00134934322 + q * v
-    q = -0.00367342844 + q * v
-    q = 0.00573950773 + q * v
-    q = -0.0076224613 + q * v
-    q = 0.00943887047 + q * v
-    q = 1.00167406 + q * v
-    q = 2.83297682 + q * v
-    y = tl.where(w < 5, p, q) * x
-    for _ in tl.static_range(2):
-        error = tl.where(tl.abs(x) < 0.9, tl.math.erf(y) - x, tl.where(x > 0, 1.0, -1.0) * ((1 - tl.abs(x)) - erfc(tl.abs(y))))
-        y = y - error * 0.88622692545275801365 * tl.exp(y * y)
-    y = tl.where(tl.abs(x) == 1, x * float("inf"), y)
-    return tl.where(tl.abs(x) > 1, float("nan"), y).to(x.dtype)
-
-
-@triton.jit
-def _lgamma_positive(x):
-    """log(gamma(x)) for x > 0: Stirling's series after shifting x above 8."""
-    shift = tl.zeros_like(x) + 1.0
-    y = x
-    for _ in tl.static_range(8):
-        low = y < 8
-        shift = tl.where(low, shift * y, shift)
-        y = tl.where(low, y + 1, y)
-    r = 1 / (y * y)
-    s = 1.0 / 156.0
-    s = s * -r + 691.0 / 360360.0
-    s = s * -r + 1.0 / 1188.0
-    s = s * -r + 1.0 / 1680.0
-    s = s * -r + 1.0 / 1260.0
-    s = s * -r + 1.0 / 360.0
-    s = s * -r + 1.0 / 12.0
-    return (y - 0.5) * tl.log(y) - y + 0.91893853320467274178 + s / y - tl.log(shift)
-
-
-@triton.jit
-def lgamma(x):
-    reflected = x < 0.5
-    y = _lgamma_positive(tl.where(reflected, 1 - x, x))
-    part = x - tl.floor(x)
-    sine = tl.abs(tl.sin(3.14159265358979323846 * part))
-    out = tl.where(reflected, 1.14472988584940017414 - tl.log(sine) - y, y)
-    return tl.where((x <= 0) & (part == 0), float("inf"), out).to(x.dtype)
-
-
-@triton.jit
-def digamma(x):
-    reflected = x < 0.5
-    y = tl.where(reflected, 1 - x, x)
-    total = tl.zeros_like(y)
-    for _ in tl.static_range(10):
-        low = y < 10
-        total = tl.where(low, total - 1 / y, total)
-        y = tl.where(low, y + 1, y)
-    r = 1 / (y * y)
-    s = 1.0 / 12.0
-    s = s * -r + 691.0 / 32760.0
-    s = s * -r + 1.0 / 132.0
-    s = s * -r + 1.0 / 240.0
-    s = s * -r + 1.0 / 252.0
-    s = s * -r + 1.0 / 120.0
-    s = s * -r + 1.0 / 12.0
-    total = total + tl.log(y) - 0.5 / y - s * r
-    part = x - tl.floor(x)
-    angle = 3.14159265358979323846 * part
-    pole = (x <= 0) & (part == 0)
-    cot = tl.cos(angle) / tl.where(pole | (part == 0), 1.0, tl.sin(angle))
-    out = tl.where(reflected, total - 3.14159265358979323846 * cot, total)
-    return tl.where(pole, tl.where(x == 0, -float("inf"), float("nan")), out).to(x.dtype)
-
-
-@triton.jit
-def i0(x):
-    """Modified Bessel function of order 0: its power series, asymptotic beyond 15."""
-    a = tl.abs(x)
-    q = tl.minimum(a, 15.0)
-    q = q * q * 0.25
-    term = tl.zeros_like(a) + 1.0
-    total = term
-    for k in tl.static_range(1, 40):
-        term = term * q / (k * k)
-        total = total + term
-    big = tl.maximum(a, 15.0)
-    tail_term = tl.zeros_like(a) + 1.0
-    tail = tail_term
-    for k in tl.static_range(1, 12):
-        tail_term = tail_term * ((2 * k - 1) * (2 * k - 1)) / (8.0 * k * big)
-        tail = tail + tail_term
-    half = tl.exp(0.5 * big)  # squared last, so that it overflows no earlier than the result
-    large = half * (tail / sqrt(6.28318530717958647693 * big)) * half
-    return tl.where(a < 15, total, large).to(x.dtype)
-
-
-@triton.jit
-def i1(x):
-    """Modified Bessel function of order 1: its power series, asymptotic beyond 15."""
-    a = tl.abs(x)
-    half = tl.minimum(a, 15.0) * 0.5
-    term = half
-    total = term
-    for k in tl.static_range(1, 40):
-        term = term * (half * half) / (k * (k + 1))
-        total = total + term
-    big = tl.maximum(a, 15.0)
-    tail_term = tl.zeros_like(a) + 1.0
-    tail = tail_term
-    for k in tl.static_range(1, 12):
-        tail_term = tail_term * ((2 * k - 1) * (2 * k - 1) - 4.0) / (8.0 * k * big)
-        tail = tail + tail_term
-    root = tl.exp(0.5 * big)
-    large = root * (tail / sqrt(6.28318530717958647693 * big)) * root
-    y = tl.where(a < 15, total, large)
-    return tl.where(x < 0, -y, y).to(x.dtype)
-
-
-# ---- rounding -------------------------------------------------------------------------------------
-
-
-@triton.jit
-def floor(x):
-    return tl.floor(x) if x.dtype.is_floating() else x
-
-
-@triton.jit
-def ceil(x):
-    return tl.ceil(x) if x.dtype.is_floating() else x
-
-
-@triton.jit
-def trunc(x):
-    if x.dtype.is_floating():
-        y = tl.floor(tl.abs(x))
-        return tl.where(signbit(x), -y, y)
-    return x
-
-
-@triton.jit
-def frac(x):
-    return x - trunc(x)
-
-
-@triton.jit
-def round(x):
-    """Half to even."""
-    if x.dtype.is_floating():
-        y = tl.floor(x)
-        part = x - y
-        odd = y - 2 * tl.floor(y * 0.5) == 1
-        up = (part > 0.5) | ((part == 0.5) & odd)
-        out = tl.where(up, y + 1, y)
-        return tl.where((out == 0) & signbit(x), -0.0, out).to(x.dtype)
-    return x
-
-
-# ---- predicates -----------------------------------------------------------------------------------
-
-
-@triton.jit
-def isnan(x):
-    return x != x
-
-
-@triton.jit
-def isinf(x):
-    if x.dtype.is_floating():
-        return tl.abs(x) == float("inf")
-    return x != x
-
-
-@triton.jit
-def isfinite(x):
-    if x.dtype.is_floating():
-        return tl.abs(x) < float("inf")
-    return x == x
-
-
-@triton.jit
-def isposinf(x):
-    if x.dtype.is_floating():
-        return x == float("inf")
-    return x != x
-
-
-@triton.jit
-def isneginf(x):
-    if x.dtype.is_floating():
-        return x == -float("inf")
-    return x != x
-
-
-@triton.jit
-def logical_not(x):
-    return x == 0
-
-
-@triton.jit
-def bitwise_not(x):
-    if x.dtype == tl.int1:
-        return x == 0
-    return ~x
-
-
-@triton.jit
-def conj_physical(x):
-    return x
-
-
-@triton.jit
-def angle(x):
-    return tl.where(x != x, x, tl.where(x < 0, 3.14159265358979323846, 0.0))
-
-
-# ---- activations ----------------------------------------------------------------------------------
-
-
-@triton.jit
-def relu(x):
-    return tl.where(x > 0, x, tl.where(x == x, 0, x)).to(x.dtype)
-
-
-@triton.jit
-def gelu(x):
-    return 0.5 * x * (1 + tl.math.erf(x * 0.70710678118654752440))
-
-
-@triton.jit
-def gelu_backward(g, x):
-    cdf = 0.5 * (1 + tl.math.erf(x * 0.70710678118654752440))
-    return g * (cdf + x * tl.exp(-0.5 * x * x) * 0.39894228040143267794)
-
-
-@triton.jit
-def gelu_tanh(x):
-    return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)))
-
-
-@triton.jit
-def gelu_tanh_backward(g, x):
-    t = tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))
-    slope = 0.79788456080286535588 * (1 + 0.134145 * x * x)
-    return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope)
-
-
-@triton.jit
-def silu(x):
-    return x / (1 + tl.exp(-x))
-
-
-@triton.jit
-def silu_backward(g, x):
-    s = sigmoid(x)
-    return g * s * (1 + x * (1 - s))
-
-
-# ---- arithmetic -----------------------------------------------------------------------------------
+# ---- arithmetic ----------------------------------------------------------------------------------
 
 
 @triton.jit
@@ -698,8 +180,19 @@ def trunc_divide(a, b):
 
 @triton.jit
 def fmod(a, b):
+    """What a division that rounds towards 0 leaves: exactly, as each step subtracts a multiple of b
+    without rounding."""
     if a.dtype.is_floating():
-        return tl.where(tl.abs(b) == float("inf"), tl.where(tl.abs(a) == float("inf"), float("nan"), a), a - b * trunc(div(a, b)))
+        rest = tl.abs(a).to(tl.float64)
+        by = tl.abs(b).to(tl.float64)
+        for _ in tl.static_range(3):
+            # Rounded up, the quotient is one too large, and the rest negative.
+            rest = tl.fma(-tl.floor(rest / by), by, rest)
+            rest = tl.where(rest < 0, rest + by, rest)
+        rest = tl.where(rest >= by, rest - by, rest)
+        out = tl.where(tl.abs(b) == float("inf"), tl.abs(a), rest.to(a.dtype))
+        out = tl.where((tl.abs(a) == float("inf")) | (b != b), float("nan"), out)
+        return tl.where(signbit(a), -out, out).to(a.dtype)
     return a - b * (a // b)
 
 
@@ -713,11 +206,12 @@ def remainder(a, b):
 def floor_divide(a, b):
     if a.dtype.is_floating():
         r = fmod(a, b)
-        q = (a - r) / b
+        q = div(a - r, b)
         q = tl.where((r != 0) & ((r < 0) != (b < 0)), q - 1, q)
         near = tl.floor(q)
-        q = tl.where(q - near > 0.5, near + 1, near)
-        return tl.where(b == 0, a / b, q)
+        zero = copysign(tl.zeros_like(q), div(a, b))
+        whole = tl.where(q == 0, zero, tl.where(q - near > 0.5, near + 1, near))
+        return tl.where(b == 0, div(a, b), whole)
     q = a // b
     return tl.where((a - q * b != 0) & ((a < 0) != (b < 0)), q - 1, q)
 
@@ -729,19 +223,28 @@ def pow(a, b):
         y = b.to(tl.float64)
         magnitude = tl.exp2(y * tl.log2(x))
         whole = tl.floor(b) == b
-        odd = whole & (tl.abs(b - 2 * tl.floor(b * 0.5)) == 1)
-        out = tl.where((a < 0) & odd, -magnitude, magnitude)
-        out = tl.where((a < 0) & (whole == 0) & (tl.abs(b) != float("inf")) & (tl.abs(a) != float("inf")), float("nan"), out)
+        odd_power = whole & (tl.abs(b - 2 * tl.floor(b * 0.5)) == 1)
+        finite = (tl.abs(b) != float("inf")) & (tl.abs(a) != float("inf"))
+        out = tl.where(signbit(a) & odd_power, -magnitude, magnitude)
+        out = tl.where((a < 0) & (whole == 0) & finite, float("nan"), out)
         out = tl.where((tl.abs(a) == 1) & (tl.abs(b) == float("inf")), 1.0, out)
         out = tl.where((b == 0) | (a == 1), 1.0, out)
         return out.to(a.dtype)
     out = tl.full(a.shape, 1, a.dtype)
     base = a
     n = b
-    for _ in range(63):
+    if b.dtype.is_int_signed():
+        n = tl.where(b < 0, 0, b).to(b.dtype)
+    for _ in range(b.dtype.primitive_bitwidth):
         out = tl.where((n & 1) != 0, out * base, out)
         base = base * base
         n = n >> 1
+    if b.dtype.is_int_signed():
+        # 1 / a^-b: what an integer division leaves.
+        odd_power = (b & 1) != 0
+        inverse = tl.where((a == 1) | ((a == -1) & ~odd_power), 1, 0)
+        inverse = tl.where((a == -1) & odd_power, -1, inverse).to(a.dtype)
+        out = tl.where(b < 0, inverse, out)
     return out
 
 
@@ -750,9 +253,9 @@ def hypot(a, b):
     x = tl.maximum(tl.abs(a), tl.abs(b))
     y = tl.minimum(tl.abs(a), tl.abs(b))
     r = y / tl.where(x == 0, 1.0, x)
-    out = x * sqrt(1 + r * r)
-    out = tl.where((x == float("inf")), x, out)
-    return tl.where((a != a) | (b != b), a + b, out)
+    out = tl.where((a != a) | (b != b), a + b, x * sqrt(1 + r * r))
+    infinite = (tl.abs(a) == float("inf")) | (tl.abs(b) == float("inf"))
+    return tl.where(infinite, float("inf"), out).to(a.dtype)
 
 
 @triton.jit
@@ -806,7 +309,7 @@ def nextafter(a, b):
 def logaddexp(a, b):
     top = maximum(a, b)
     low = minimum(a, b)
-    return tl.where(tl.abs(top) == float("inf"), top, top + log1p(tl.exp(low - top)))
+    return tl.where(tl.abs(top) == float("inf"), top, top + log1p(exp(low - top)))
 
 
 @triton.jit
@@ -819,7 +322,7 @@ def logaddexp2(a, b):
 
 @triton.jit
 def heaviside(a, b):
-    return tl.where(a == 0, b, tl.where(a > 0, 1, tl.where(a == a, 0, a)).to(a.dtype)).to(a.dtype)
+    return tl.where(a == 0, b, (a > 0).to(b.dtype))
 
 
 @triton.jit
@@ -837,15 +340,35 @@ def gcd(a, b):
 @triton.jit
 def lcm(a, b):
     g = gcd(a, b)
-    return tl.abs(tl.where(g == 0, 0, a // tl.where(g == 0, 1, g) * b))
+    return tl.where(g == 0, 0, tl.abs(a) // tl.where(g == 0, 1, g) * tl.abs(b)).to(a.dtype)
 
 
 @triton.jit
 def xlogy(a, b):
-    return tl.where((a == 0) & (b == b), 0.0, a * tl.log(b))
+    return tl.where((a == 0) & (b == b), 0.0, a * tl.log(b)).to(a.dtype)
 
 
-# ---- comparisons and bits -------------------------------------------------------------------------
+@triton.jit
+def xlog1py(a, b):
+    return tl.where((a == 0) & (b == b), 0.0, a * log1p(b)).to(a.dtype)
+
+
+@triton.jit
+def ldexp(a, b):
+    return a * tl.exp2(b)
+
+
+@triton.jit
+def add_scaled(a, b, alpha):
+    return a + alpha * b
+
+
+@triton.jit
+def sub_scaled(a, b, alpha):
+    return a - alpha * b
+
+
+# ---- comparisons and bits ------------------------------------------------------------------------
 
 
 @triton.jit
@@ -918,12 +441,17 @@ def bitwise_right_shift(a, b):
     return a >> b
 
 
-# ---- three and four -------------------------------------------------------------------------------
+# ---- three and four ------------------------------------------------------------------------------
 
 
 @triton.jit
 def where(condition, a, b):
     return tl.where(condition != 0, a, b)
+
+
+@triton.jit
+def masked_fill(x, mask, value):
+    return tl.where(mask != 0, value, x)
 
 
 @triton.jit

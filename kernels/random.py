@@ -49,24 +49,26 @@ def geometric(u, v, p, q):
 
 
 @triton.jit
-def store_lane(y_ptr, elements, lane, value, n_elements):
+def store_lane(y, elements, lane, value, n_elements):
     at = elements + lane
-    tl.store(y_ptr + at, convert(value, y_ptr.dtype.element_ty), mask=at < n_elements)
+    tl.store(y + at, convert(value, y.dtype.element_ty), mask=at < n_elements)
 
 
 @triton.jit(do_not_specialize=["seed", "offset", "p", "q"])
-def draw(
-    y_ptr, n_elements, seed, offset, p, q, OP: tl.constexpr, BLOCK: tl.constexpr
-):
+def draw(y_ptr, n_elements, seed, offset, p, q, OP: tl.constexpr, BLOCK: tl.constexpr):
     """y[e] = OP(uniform numbers of e, p, q).  One program draws 4 * BLOCK elements."""
     group = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     a, b, c, d = tl.randint4x(seed.to(tl.uint64), (group + offset // 4).to(tl.uint32))
     u0, u1, u2, u3 = to_unit(a), to_unit(b), to_unit(c), to_unit(d)
     at = group * 4
     store_lane(y_ptr, at, 0, OP(u0, u1, p, q), n_elements)
-    store_lane(y_ptr, at, 1, OP(u0, u1 + 0.25, p, q) if OP is normal else OP(u1, u0, p, q), n_elements)
+    store_lane(
+        y_ptr, at, 1, OP(u0, u1 + 0.25, p, q) if OP is normal else OP(u1, u0, p, q), n_elements
+    )
     store_lane(y_ptr, at, 2, OP(u2, u3, p, q), n_elements)
-    store_lane(y_ptr, at, 3, OP(u2, u3 + 0.25, p, q) if OP is normal else OP(u3, u2, p, q), n_elements)
+    store_lane(
+        y_ptr, at, 3, OP(u2, u3 + 0.25, p, q) if OP is normal else OP(u3, u2, p, q), n_elements
+    )
 
 
 @triton.jit

@@ -18,9 +18,10 @@ MODULES = {module.__name__ for module in (p, elementary, special, activations)}
 
 def functions():
     for name, value in vars(p).items():
-        if isinstance(value, triton.JITFunction) and value.__module__ in MODULES:
-            if not name.startswith(("map", "_")) and name not in TEMPLATES:
-                yield name, value, len(inspect.signature(value.fn).parameters)
+        if not isinstance(value, triton.JITFunction) or value.__module__ not in MODULES:
+            continue
+        if not name.startswith(("map", "_")) and name not in TEMPLATES:
+            yield name, value, len(inspect.signature(value.fn).parameters)
 
 
 def kinds(name):
@@ -86,7 +87,8 @@ VARIANTS = {
         (strided(2, types, 3), {"OP": p.add, "COMPUTE": compute, "NDIM": 3, "WIDE": False,
                                 "BLOCK": 1024} | flags(2, number))
         for types, compute, number in (
-            (["*fp32", "*bf16", "*fp32"], tl.float32, None), (["*i64", "i64", "*i64"], tl.int64, "b"),
+            (["*fp32", "*bf16", "*fp32"], tl.float32, None),
+            (["*i64", "i64", "*i64"], tl.int64, "b"),
         )
     ],
     ("pointwise", "map3_strided"): MAP3,

@@ -1,0 +1,372 @@
+"""Scalar functions of one real number: sign, exponentials, trigonometry, rounding, predicates.
+
+Constants are written into expressions with x, whose type they take; where `tl.where` would choose
+between two constants, `like` gives them that type (they would be float32).
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def like(x, value):
+    """A constant with x's shape and type."""
+    return tl.full(x.shape, value, x.dtype)
+
+
+@triton.jit
+def odd(x, y):
+    """y with the sign of x, x itself where that is a zero or NaN: y is an odd function of x."""
+    return tl.where(x < 0, -y, tl.where(x > 0, y, x))
+
+
+# ---- sign and magnitude --------------------------------------------------------------------------
+
+
+@triton.jit
+def neg(x):
+    return -x
+
+
+@triton.jit
+def abs(x):
+    return tl.abs(x)
+
+
+@triton.jit
+def sign(x):
+    """-1, 0 or 1; 0 for NaN."""
+    if x.dtype == tl.int1:
+        return x
+    return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
+
+
+@triton.jit
+def sgn(x):
+    return sign(x)
+
+
+@triton.jit
+def square(x):
+    return x * x
+
+
+@triton.jit
+def sqrt(x):
+    return tl.sqrt_rn(x) if x.dtype == tl.float32 else tl.sqrt(x)
+
+
+@triton.jit
+def reciprocal(x):
+    return tl.div_rn(like(x, 1.0), x) if x.dtype == tl.float32 else 1.0 / x
+
+
+@triton.jit
+def rsqrt(x):
+    return reciprocal(sqrt(x))
+
+
+@triton.jit
+def signbit(x):
+    if x.dtype == tl.float32:
+        return x.to(tl.int32, bitcast=True) < 0
+    elif x.dtype == tl.float64:
+        return x.to(tl.int64, bitcast=True) < 0
+    return x < 0
+
+
+# ---- exponentials and logarithms -----------------------------------------------------------------
+
+
+@triton.jit
+def exp(x):
+    """2^n e^r, r = x - n log(2): the hardware's e^x loses what rounding x * log2(e) loses."""
+    if x.dtype == tl.float32:
+        n = tl.floor(x * 1.44269504088896340736 + 0.5)
+        n = tl.minimum(tl.maximum(n, -152.0), 130.0)
+        r = (x - n * 0.693359375) + n * 2.12194440054690583e-4
+        half = tl.floor(n * 0.5)  # 2^n itself may pass the range
+        return tl.exp2(r * 1.44269504088896340736) * tl.exp2(half) * tl.exp2(n - half)
+    return tl.exp(x)
+
+
+@triton.jit
+def exp2(x):
+    return tl.exp2(x)
+
+
+@triton.jit
+def expm1(x):
+    """Kahan's: (e^x - 1) * x / log(e^x) cancels the rounding of e^x."""
+    u = exp(x)
+    small = tl.abs(x) < 0.5
+    safe = tl.where(small & (u != 1), u, 2.0)
+    corrected = (safe - 1) * x / tl.log(safe)
+    return tl.where(small, tl.where(u == 1, x, corrected), u - 1)
+
+
+@triton.jit
+def log(x):
+    return tl.log(x)
+
+
+@triton.jit
+def log2(x):
+    return tl.log2(x)
+
+
+@triton.jit
+def log10(x):
+    return (
+        tl.log(x) * 0.43429448190325182765
+        if x.dtype == tl.float64
+        else tl.log2(x) * 0.30102999566398119521
+    )
+
+
+@triton.jit
+def log1p(x):
+    """Kahan's: log(1 + x) * x / ((1 + x) - 1)."""
+    u = 1 + x
+    small = tl.abs(x) < 0.5
+    safe = tl.where(small & (u != 1), u, 2.0)
+    corrected = tl.log(safe) * (x / (safe - 1))
+    return tl.where(small, tl.where(u == 1, x, corrected), tl.log(u))
+
+
+# ---- trigonometry --------------------------------------------------------------------------------
+
+
+@triton.jit
+def sin(x):
+    return tl.sin(x)
+
+
+@triton.jit
+def cos(x):
+    return tl.cos(x)
+
+
+@triton.jit
+def tan(x):
+    return tl.sin(x) / tl.cos(x)
+
+
+@triton.jit
+def _atan_core(x):
+    """atan on [-0.66, 0.66] (Cephes' rational approximation)."""
+    z = x * x
+    p = -8.750608600031904122785e-1
+    p = p * z - 1.615753718733365076637e1
+    p = p * z - 7.500855792314704667340e1
+    p = p * z - 1.228866684490136173410e2
+    p = p * z - 6.485021904942025371773e1
+    q = z + 2.485846490142306297962e1
+    q = q * z + 1.650270098316988542046e2
+    q = q * z + 4.328810604912902668951e2
+    q = q * z + 4.853903996359136964868e2
+    q = q * z + 1.945506571482613964425e2
+    return x * (z * p / q) + x
+
+
+@triton.jit
+def atan(x):
+    a = tl.abs(x)
+    big = a > 2.41421356237309504880
+    middle = (a > 0.66) & (a <= 2.41421356237309504880)
+    safe = tl.where(a == 0, 1.0, a)
+    reduced = tl.where(big, -1.0 / safe, tl.where(middle, (a - 1.0) / (a + 1.0), a))
+    base = tl.where(middle, like(x, 0.78539816339744830962), 0.0)
+    base = tl.where(big, like(x, 1.57079632679489661923), base)
+    y = base + _atan_core(reduced)
+    return odd(x, y)
+
+
+@triton.jit
+def atan2(y, x):
+    pi = like(x, 3.14159265358979323846)
+    both_inf = (tl.abs(y) == float("inf")) & (tl.abs(x) == float("inf"))
+    ratio = tl.where(both_inf, 1.0, tl.abs(y) / tl.where(x == 0, 1.0, tl.abs(x)))
+    base = tl.where(x == 0, tl.where(y == 0, 0.0, pi / 2), atan(ratio))
+    out = tl.where(signbit(x), pi - base, base)
+    out = tl.where((x != x) | (y != y), x + y, out)
+    return tl.where(signbit(y), -out, out)
+
+
+@triton.jit
+def asin(x):
+    return atan2(x, sqrt((1 - x) * (1 + x)))
+
+
+@triton.jit
+def acos(x):
+    return 2 * atan2(sqrt(1 - x), sqrt(1 + x))
+
+
+@triton.jit
+def sinh(x):
+    a = tl.abs(x)
+    t = expm1(tl.minimum(a, 31.0))
+    # Half of e^a as a product, which passes the range no earlier than the result.
+    half = exp(a * 0.5)
+    return odd(x, tl.where(a > 30, half * (0.5 * half), 0.5 * (t + t / (t + 1))))
+
+
+@triton.jit
+def cosh(x):
+    half = exp(tl.abs(x) * 0.5)
+    t = half * (0.5 * half)
+    return t + 0.25 / t
+
+
+@triton.jit
+def tanh(x):
+    t = expm1(2 * tl.minimum(tl.abs(x), 30.0))
+    return odd(x, t / (t + 2))
+
+
+@triton.jit
+def asinh(x):
+    a = tl.abs(x)
+    safe = tl.minimum(a, 1e15)
+    y = log1p(safe + safe * safe / (1 + sqrt(1 + safe * safe)))
+    return odd(x, tl.where(a > 1e15, tl.log(a) + 0.69314718055994530942, y))
+
+
+@triton.jit
+def acosh(x):
+    t = x - 1
+    return tl.where(x > 1e15, tl.log(x) + 0.69314718055994530942, log1p(t + sqrt(2 * t + t * t)))
+
+
+@triton.jit
+def atanh(x):
+    return 0.5 * log1p(2 * x / (1 - x))
+
+
+@triton.jit
+def sinc(x):
+    y = x * 3.14159265358979323846
+    return tl.where(x == 0, 1.0, tl.sin(y) / tl.where(x == 0, 1.0, y))
+
+
+@triton.jit
+def deg2rad(x):
+    return x * 0.01745329251994329577
+
+
+@triton.jit
+def rad2deg(x):
+    return x * 57.29577951308232087680
+
+
+# ---- rounding ------------------------------------------------------------------------------------
+
+
+@triton.jit
+def floor(x):
+    return tl.floor(x) if x.dtype.is_floating() else x
+
+
+@triton.jit
+def ceil(x):
+    return tl.ceil(x) if x.dtype.is_floating() else x
+
+
+@triton.jit
+def trunc(x):
+    if x.dtype.is_floating():
+        return odd(x, tl.floor(tl.abs(x)))
+    return x
+
+
+@triton.jit
+def frac(x):
+    return x - trunc(x)
+
+
+@triton.jit
+def round(x):
+    """Half to even."""
+    if x.dtype.is_floating():
+        a = tl.abs(x)
+        y = tl.floor(a)
+        part = a - y
+        up = (part > 0.5) | ((part == 0.5) & (y - 2 * tl.floor(y * 0.5) == 1))
+        return odd(x, tl.where(up, y + 1, y))
+    return x
+
+
+@triton.jit
+def round_decimals(x, scale, inverse):
+    """round(x * 10^d) / 10^d: scale is 10^d for d > 0, else inverse is 10^-d; the other is 1."""
+    y = round(x * scale / inverse)
+    return y / scale * inverse
+
+
+# ---- predicates ----------------------------------------------------------------------------------
+
+
+@triton.jit
+def isnan(x):
+    return x != x
+
+
+@triton.jit
+def isinf(x):
+    if x.dtype.is_floating():
+        return tl.abs(x) == float("inf")
+    return x != x
+
+
+@triton.jit
+def isfinite(x):
+    if x.dtype.is_floating():
+        return tl.abs(x) < float("inf")
+    return x == x
+
+
+@triton.jit
+def isposinf(x):
+    if x.dtype.is_floating():
+        return x == float("inf")
+    return x != x
+
+
+@triton.jit
+def isneginf(x):
+    if x.dtype.is_floating():
+        return x == -float("inf")
+    return x != x
+
+
+@triton.jit
+def logical_not(x):
+    return x == 0
+
+
+@triton.jit
+def bitwise_not(x):
+    if x.dtype == tl.int1:
+        return x == 0
+    return ~x
+
+
+@triton.jit
+def real(x):
+    return x
+
+
+@triton.jit
+def imag(x):
+    return tl.zeros_like(x)
+
+
+@triton.jit
+def conj_physical(x):
+    return x
+
+
+@triton.jit
+def angle(x):
+    return tl.where(x != x, x, tl.where(x < 0, like(x, 3.14159265358979323846), 0.0))
