@@ -50,17 +50,24 @@ def _scatter(kind, claimed, size, wide):
     return variant("scatter", constants, size, x_ptr=f"*{kind}", y_ptr=f"*{kind}")
 
 
-def _segments(name, kind, compute, op, size, wide, block=(1, 128)):
+def _segments(name, kind, compute, op, size, wide, block=(1, 128), order="*i64"):
     constants = {"OP": op, "SELF": True, "N_KEY": 2, "N_INNER": 2, "WIDE": wide,
                  "BLOCK_ROWS": block[0], "BLOCK_COLS": block[1]}  # fmt: skip
     if name == "segment_reduce":
         constants |= {"COMPUTE": compute, "N_OUTER": 2}
     partial = {tl.float32: "*fp32", tl.float64: "*fp64", tl.int32: "*i32", tl.int64: "*i64"}
     return variant(
-        name, constants, size, x_ptr=f"*{kind}", y_ptr=f"*{kind}", partial_ptr=partial[compute]
+        name,
+        constants,
+        size,
+        order_ptr=order,
+        x_ptr=f"*{kind}",
+        y_ptr=f"*{kind}",
+        partial_ptr=partial[compute],
     )
 
 
+ORDERS = ("*i32", "*i64")  # of few sources, of many
 REDUCTIONS = [
     ("fp32", tl.float32, "sum", "i32", False, (128, 1)),
     ("bf16", tl.float32, "mean", "i64", True),
@@ -88,7 +95,9 @@ VARIANTS = {
         variant("radix_move", {"FIRST": first, "BLOCK": 1024}) for first in (False, True)
     ],
     ("indexing", "exclusive_scan"): [variant("exclusive_scan", {"BLOCK": 8192}, x_ptr="*i64")],
-    ("indexing", "segment_reduce"): [_segments("segment_reduce", *r) for r in REDUCTIONS],
+    ("indexing", "segment_reduce"): [
+        _segments("segment_reduce", *r, order=order) for r in REDUCTIONS for order in ORDERS
+    ],
     ("indexing", "segment_finish"): [_segments("segment_finish", *r) for r in REDUCTIONS],
     ("indexing", "mask_count"): [
         variant("mask_count", MASKED | {"COMPLEX": pair}, x_ptr=f"*{kind}")

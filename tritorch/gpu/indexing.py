@@ -324,8 +324,13 @@ def _write(y: Array, x: Array, writes: Writes, same: bool = False) -> Array:
 
 
 def sort_keys(keys: Array, n_keys: int) -> tuple[Array, Array]:
-    """Keys in 0 .. n_keys in order, and where each was: a stable radix sort."""
+    """Keys in 0 .. n_keys in order, and where each was: a stable radix sort, if they are many."""
     n, index = keys.numel(), keys.device_index
+    if n <= 1024:  # one program sorts them
+        from tritorch.gpu.sorting import sort_last  # which imports this module
+
+        ordered, order = sort_last(keys)
+        return ordered.reshape((n,)), order.reshape((n,))
     block = 1024
     n_blocks = -(-n // block)
     counts = _C.empty((16 * n_blocks + 1,), int64, index)
