@@ -25,8 +25,10 @@ def operand(x, offsets, mask, COMPUTE: tl.constexpr, NUMBER: tl.constexpr):
         bits = tl.zeros(offsets.shape, tl.int64) + x.to(tl.int64)
         if COMPUTE.is_floating():
             return bits.to(tl.float64, bitcast=True).to(COMPUTE)
-        return convert(bits, COMPUTE)
-    return convert(tl.load(x + offsets, mask=mask), COMPUTE)
+        else:
+            return convert(bits, COMPUTE)
+    else:
+        return convert(tl.load(x + offsets, mask=mask), COMPUTE)
 
 
 @triton.jit
@@ -175,7 +177,8 @@ def div(a, b):
 def trunc_divide(a, b):
     if a.dtype.is_floating():
         return trunc(div(a, b))
-    return a // b
+    else:
+        return a // b
 
 
 @triton.jit
@@ -193,7 +196,8 @@ def fmod(a, b):
         out = tl.where(tl.abs(b) == float("inf"), tl.abs(a), rest.to(a.dtype))
         out = tl.where((tl.abs(a) == float("inf")) | (b != b), float("nan"), out)
         return tl.where(signbit(a), -out, out).to(a.dtype)
-    return a - b * (a // b)
+    else:
+        return a - b * (a // b)
 
 
 @triton.jit
@@ -212,24 +216,13 @@ def floor_divide(a, b):
         zero = copysign(tl.zeros_like(q), div(a, b))
         whole = tl.where(q == 0, zero, tl.where(q - near > 0.5, near + 1, near))
         return tl.where(b == 0, div(a, b), whole)
-    q = a // b
-    return tl.where((a - q * b != 0) & ((a < 0) != (b < 0)), q - 1, q)
+    else:
+        q = a // b
+        return tl.where((a - q * b != 0) & ((a < 0) != (b < 0)), q - 1, q)
 
 
 @triton.jit
-def pow(a, b):
-    if a.dtype.is_floating():
-        x = tl.abs(a).to(tl.float64)
-        y = b.to(tl.float64)
-        magnitude = tl.exp2(y * tl.log2(x))
-        whole = tl.floor(b) == b
-        odd_power = whole & (tl.abs(b - 2 * tl.floor(b * 0.5)) == 1)
-        finite = (tl.abs(b) != float("inf")) & (tl.abs(a) != float("inf"))
-        out = tl.where(signbit(a) & odd_power, -magnitude, magnitude)
-        out = tl.where((a < 0) & (whole == 0) & finite, float("nan"), out)
-        out = tl.where((tl.abs(a) == 1) & (tl.abs(b) == float("inf")), 1.0, out)
-        out = tl.where((b == 0) | (a == 1), 1.0, out)
-        return out.to(a.dtype)
+def _integer_pow(a, b):
     out = tl.full(a.shape, 1, a.dtype)
     base = a
     n = b
@@ -246,6 +239,24 @@ def pow(a, b):
         inverse = tl.where((a == -1) & odd_power, -1, inverse).to(a.dtype)
         out = tl.where(b < 0, inverse, out)
     return out
+
+
+@triton.jit
+def pow(a, b):
+    if a.dtype.is_floating():
+        x = tl.abs(a).to(tl.float64)
+        y = b.to(tl.float64)
+        magnitude = tl.exp2(y * tl.log2(x))
+        whole = tl.floor(b) == b
+        odd_power = whole & (tl.abs(b - 2 * tl.floor(b * 0.5)) == 1)
+        finite = (tl.abs(b) != float("inf")) & (tl.abs(a) != float("inf"))
+        out = tl.where(signbit(a) & odd_power, -magnitude, magnitude)
+        out = tl.where((a < 0) & (whole == 0) & finite, float("nan"), out)
+        out = tl.where((tl.abs(a) == 1) & (tl.abs(b) == float("inf")), 1.0, out)
+        out = tl.where((b == 0) | (a == 1), 1.0, out)
+        return out.to(a.dtype)
+    else:
+        return _integer_pow(a, b)
 
 
 @triton.jit

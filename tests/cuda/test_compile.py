@@ -92,7 +92,9 @@ def test_every_kernel_has_variants():
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("family", "name"), sorted(VARIANTS))
 def test_compiles(target, family, name):
-    for types, constants in VARIANTS[family, name]:
+    for i, (types, constants) in enumerate(VARIANTS[family, name]):
+        if i >= 8 and i % len(TARGETS) != TARGETS.index(target):
+            continue  # of many, as of all scalar functions, each is compiled for one target
         if target < 89 and "*fp8e4nv" in types.values():
             continue  # sm_80 has no conversions of this type, and Triton no emulation
         compiled = compile_for(target, family, name, types, constants)
