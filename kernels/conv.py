@@ -1,4 +1,4 @@
-"""Convolution as matrix products whose operands are gathered from images as they are (implicit GEMM).
+"""Convolution as matrix products whose operands are gathered from images (implicit GEMM).
 
 # Note [Phases]
 One kernel computes both the convolution and its transpose (which is also the input's gradient).
@@ -100,13 +100,9 @@ def conv(
     from_z = grid_z * pos_step[0] + base_z
     from_y = grid_y * pos_step[1] + base_y
     from_x = grid_x * pos_step[2] + base_x
-    w_out_ptr = (
-        w_ptr + offsets_of(group, w_strides[0], WIDE) + offsets_of(outs, w_strides[1], WIDE)
-    )
+    w_out_ptr = w_ptr + offsets_of(group, w_strides[0], WIDE) + offsets_of(outs, w_strides[1], WIDE)
     x_image_ptr = (
-        x_ptr
-        + offsets_of(group * n_in, x_strides[1], WIDE)
-        + offsets_of(image, x_strides[0], WIDE)
+        x_ptr + offsets_of(group * n_in, x_strides[1], WIDE) + offsets_of(image, x_strides[0], WIDE)
     )
 
     if BY_TAP:
@@ -163,8 +159,8 @@ def conv(
 
     out_channels = group * n_out + outs
     if HAS_BIAS:
-        bias = tl.load(bias_ptr + out_channels, mask=out_mask & (split == 0), other=0.0)
-        acc += bias.to(ACCUMULATE)[:, None]
+        bias = tl.load(bias_ptr + out_channels, mask=out_mask, other=0.0).to(ACCUMULATE)
+        acc += tl.where(split == 0, bias, 0.0)[:, None]
     place, inside = locate(
         grid_z * phases[0] + phase_z, grid_y * phases[1] + phase_y, grid_x * phases[2] + phase_x,
         y_sizes, y_strides, WIDE,
@@ -213,9 +209,7 @@ def conv_direct(
     from_y = grid_y * pos_step[1] + base_y
     from_x = grid_x * pos_step[2] + base_x
     x_group_ptr = (
-        x_ptr
-        + offsets_of(group * n_in, x_strides[1], WIDE)
-        + offsets_of(image, x_strides[0], WIDE)
+        x_ptr + offsets_of(group * n_in, x_strides[1], WIDE) + offsets_of(image, x_strides[0], WIDE)
     )
     w_group_ptr = (
         w_ptr
@@ -267,8 +261,9 @@ def conv_weight(
 ):  # fmt: skip
     """dw[o, c, t] = sum over n, p of g[n, o, p] x[n, c, p stride + t dilation - padding].
 
-    n_out, n_in: channels of a group; dw_strides: (group, o, c, t...).  One program computes one tile
-    of a group's (o) x (c, t) from one part of the pixels (axis 1).  BY_TAP: the tile has one tap.
+    n_out, n_in: channels of a group; dw_strides: (group, o, c, t...).  One program computes one
+    tile of a group's (o) x (c, t) from one part of the pixels (axis 1).
+    BY_TAP: the tile has one tap.
     """
     taps = kernel[0] * kernel[1] * kernel[2]
     n_tiles_out = tl.cdiv(n_out, BLOCK_OUT)

@@ -8,6 +8,19 @@ from .pointwise import maximum, minimum, strided
 
 
 @triton.jit
+def across(acc, COMBINE: tl.constexpr):
+    """The columns of a tile combined (Triton wants the function by name here)."""
+    if COMBINE is plus:
+        return tl.reduce(acc, 1, plus)
+    elif COMBINE is times:
+        return tl.reduce(acc, 1, times)
+    elif COMBINE is larger:
+        return tl.reduce(acc, 1, larger)
+    else:
+        return tl.reduce(acc, 1, smaller)
+
+
+@triton.jit
 def reduce_columns(
     x_ptr, r_ptr, y_ptr, n_rows, n_cols, segment, row_shape, row_strides, col_shape, col_strides,
     power, PRE: tl.constexpr, COMBINE: tl.constexpr, IDENTITY: tl.constexpr, ACC: tl.constexpr,
@@ -41,7 +54,7 @@ def reduce_columns(
         x = convert(tl.load(x_ptr + offsets, mask=mask), ACC)
         value = PRE(x, r, cols[None, :]).to(ACC)
         acc = COMBINE(acc, tl.where(mask, value, tl.full(value.shape, IDENTITY, ACC)))
-    y = tl.reduce(acc, 1, COMBINE)
+    y = across(acc, COMBINE)
     n_parts = tl.num_programs(1)
     tl.store(y_ptr + rows * n_parts + part, convert(y, y_ptr.dtype.element_ty), mask=row_mask)
 
@@ -72,7 +85,7 @@ def first_equal(
     tl.store(y_ptr + rows, tl.min(found, 1), mask=row_mask)
 
 
-# ---- what is reduced ------------------------------------------------------------------------------
+# ---- what is reduced -----------------------------------------------------------------------------
 
 
 @triton.jit
@@ -102,7 +115,11 @@ def squared_distance(x, r, cols):
 
 @triton.jit
 def size_to_power(x, r, cols):
-    return tl.where(x == 0, tl.where(r > 0, 0.0, tl.where(r == 0, 1.0, float("inf"))), tl.exp2(r * tl.log2(tl.abs(x))))
+    return tl.where(
+        x == 0,
+        tl.where(r > 0, 0.0, tl.where(r == 0, 1.0, float("inf"))),
+        tl.exp2(r * tl.log2(tl.abs(x))),
+    )
 
 
 @triton.jit
@@ -110,7 +127,7 @@ def exp_above(x, r, cols):
     return tl.where(x == r, 1.0, tl.exp(x - r))
 
 
-# ---- how ------------------------------------------------------------------------------------------
+# ---- how -----------------------------------------------------------------------------------------
 
 
 @triton.jit

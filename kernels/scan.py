@@ -37,6 +37,17 @@ def later_smaller(a, i, b, j):
 
 
 @triton.jit
+def along(x, COMBINE: tl.constexpr):
+    """A block scanned (Triton wants the function by name here)."""
+    if COMBINE is plus:
+        return tl.associative_scan(x, 0, plus)
+    elif COMBINE is times:
+        return tl.associative_scan(x, 0, times)
+    else:
+        return tl.associative_scan(x, 0, log_plus)
+
+
+@triton.jit
 def scan_columns(
     x_ptr, y_ptr, n_cols, x_stride, y_stride, row_shape, x_row_strides, y_row_strides,
     COMBINE: tl.constexpr, IDENTITY: tl.constexpr, ACC: tl.constexpr, ROW_DIMS: tl.constexpr,
@@ -52,7 +63,7 @@ def scan_columns(
         mask = cols < n_cols
         x = convert(tl.load(x_ptr + x_base + cols * x_stride, mask=mask), ACC)
         x = tl.where(mask, x, tl.full([BLOCK], IDENTITY, ACC))
-        y = COMBINE(tl.associative_scan(x, 0, COMBINE), tl.zeros([BLOCK], ACC) + carry)
+        y = COMBINE(along(x, COMBINE), tl.zeros([BLOCK], ACC) + carry)
         tl.store(y_ptr + y_base + cols * y_stride, convert(y, y_ptr.dtype.element_ty), mask=mask)
         last = tl.arange(0, BLOCK) == BLOCK - 1
         carry = tl.sum(tl.where(last, y, tl.zeros_like(y)), 0, keep_dims=True)
@@ -75,8 +86,13 @@ def scan_extreme(
         mask = cols < n_cols
         x = convert(tl.load(x_ptr + x_base + cols * x_stride, mask=mask), ACC)
         x = tl.where(mask, x, tl.full([BLOCK], IDENTITY, ACC))
-        y, at = tl.associative_scan((x, cols), 0, COMBINE)
-        y, at = COMBINE(tl.zeros([BLOCK], ACC) + carry, tl.zeros([BLOCK], tl.int64) + carry_at, y, at)
+        if COMBINE is later_larger:
+            y, at = tl.associative_scan((x, cols), 0, later_larger)
+        else:
+            y, at = tl.associative_scan((x, cols), 0, later_smaller)
+        y, at = COMBINE(
+            tl.zeros([BLOCK], ACC) + carry, tl.zeros([BLOCK], tl.int64) + carry_at, y, at
+        )
         tl.store(y_ptr + y_base + cols * y_stride, convert(y, y_ptr.dtype.element_ty), mask=mask)
         tl.store(i_ptr + y_base + cols * y_stride, at, mask=mask)
         last = tl.arange(0, BLOCK) == BLOCK - 1

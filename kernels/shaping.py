@@ -96,8 +96,12 @@ def pad_dim_backward(
     else:
         left = j + before - n_in
         right = j + before + n_in
-        total += convert(tl.load(g_ptr + (row + left) * inner + r, mask=mask & (left >= 0), other=0), ACC)
-        total += convert(tl.load(g_ptr + (row + right) * inner + r, mask=mask & (right < n_out), other=0), ACC)
+        total += convert(
+            tl.load(g_ptr + (row + left) * inner + r, mask=mask & (left >= 0), other=0), ACC
+        )
+        total += convert(
+            tl.load(g_ptr + (row + right) * inner + r, mask=mask & (right < n_out), other=0), ACC
+        )
     tl.store(y_ptr + index, convert(total, y_ptr.dtype.element_ty), mask=mask)
 
 
@@ -110,7 +114,9 @@ def arange(
     first = tl.zeros([BLOCK], tl.int64) + start.to(tl.int64)
     by = tl.zeros([BLOCK], tl.int64) + step.to(tl.int64)
     if COMPUTE.is_floating():
-        y = first.to(tl.float64, bitcast=True) + index.to(tl.float64) * by.to(tl.float64, bitcast=True)
+        y = first.to(tl.float64, bitcast=True) + index.to(tl.float64) * by.to(
+            tl.float64, bitcast=True
+        )
     else:
         y = first + index.to(tl.int64) * by
     tl.store(y_ptr + index, convert(y, y_ptr.dtype.element_ty), mask=mask)

@@ -1,10 +1,26 @@
 """tritorch: PyTorch's Python API on Triton kernels and NumPy."""
 
+import warnings as _warnings
+
 from tritorch._extension import require as _require
 
 _require()
 
-from tritorch import _triton
+# Infinities and NaNs are results here, as in PyTorch, not events.
+_warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tritorch\.")
+
+from math import e, inf, nan, pi
+
+from tritorch import _triton, autograd, cuda, func, linalg, nn, ops
+from tritorch.autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from tritorch.autograd.grad_mode import is_inference_mode_enabled
+from tritorch.core import legacy as _legacy
 from tritorch.core.defaults import (
     are_deterministic_algorithms_enabled,
     get_default_device,
@@ -79,21 +95,8 @@ from tritorch.core.promotion import can_cast, promote_types
 from tritorch.core.size import Size
 from tritorch.core.storage import TypedStorage, UntypedStorage, is_storage
 from tritorch.core.tensor import Tensor, is_tensor
-from tritorch import autograd, ops
-from tritorch.core import legacy as _legacy
-from tritorch import func, linalg, nn
 from tritorch.func import vmap
-from tritorch.autograd import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    no_grad,
-    set_grad_enabled,
-)
-from tritorch.autograd.grad_mode import is_inference_mode_enabled
-from tritorch import cuda
 from tritorch.version import __version__
-from math import e, inf, nan, pi
 
 newaxis = None
 globals().update(_legacy.CPU_TYPES)

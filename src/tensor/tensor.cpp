@@ -13,7 +13,7 @@ namespace {
 
 thread_local bool grad_enabled = true;
 thread_local bool inference_mode = false;
-thread_local bool saving_hooks = false;  // saved-tensor hooks are installed
+thread_local bool saving_hooks = false;   // saved-tensor hooks are installed
 thread_local bool tracing_calls = false;  // anomaly mode: nodes keep the stack of their call
 std::uint64_t next_sequence = 0;          // under the GIL
 
@@ -65,11 +65,10 @@ void shared_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyMemberDef shared_members[] = {
-    {"array", T_OBJECT, offsetof(Shared, array), 0, nullptr},
-    {"storage", T_OBJECT, offsetof(Shared, storage), 0, nullptr},
-    {"version", T_LONGLONG, offsetof(Shared, version), 0, nullptr},
-    {nullptr, 0, 0, 0, nullptr}};
+PyMemberDef shared_members[] = {{"array", T_OBJECT, offsetof(Shared, array), 0, nullptr},
+                                {"storage", T_OBJECT, offsetof(Shared, storage), 0, nullptr},
+                                {"version", T_LONGLONG, offsetof(Shared, version), 0, nullptr},
+                                {nullptr, 0, 0, 0, nullptr}};
 PyType_Slot shared_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
     {Py_tp_dealloc, reinterpret_cast<void*>(shared_dealloc)},
@@ -282,25 +281,23 @@ PyMemberDef tensor_members[] = {
     {"_inference", T_BOOL, offsetof(Tensor, inference), 0, nullptr},
     {"_retains_grad", T_BOOL, offsetof(Tensor, retains_grad), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
-PyGetSetDef tensor_properties[] = {
-    {"shape", get_shape, nullptr, nullptr, nullptr},
-    {"ndim", get_ndim, nullptr, nullptr, nullptr},
-    {"dtype", get_dtype, nullptr, nullptr, nullptr},
-    {"_requires_grad", get_requires_grad, nullptr, nullptr, nullptr},
-    {"_node", get_node, nullptr, nullptr, nullptr},
-    {"_version", get_version, nullptr, nullptr, nullptr},
-    {"_shared", get_shared, set_shared, nullptr, nullptr},
-    {"_array", get_array, nullptr, nullptr, nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyType_Slot tensor_slots[] = {
-    {Py_tp_new, reinterpret_cast<void*>(tensor_new)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(tensor_traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(tensor_clear)},
-    {Py_tp_members, tensor_members},
-    {Py_tp_getset, tensor_properties},
-    {Py_tp_doc, const_cast<char*>("The fields of a tensor.")},
-    {0, nullptr}};
+PyGetSetDef tensor_properties[] = {{"shape", get_shape, nullptr, nullptr, nullptr},
+                                   {"ndim", get_ndim, nullptr, nullptr, nullptr},
+                                   {"dtype", get_dtype, nullptr, nullptr, nullptr},
+                                   {"_requires_grad", get_requires_grad, nullptr, nullptr, nullptr},
+                                   {"_node", get_node, nullptr, nullptr, nullptr},
+                                   {"_version", get_version, nullptr, nullptr, nullptr},
+                                   {"_shared", get_shared, set_shared, nullptr, nullptr},
+                                   {"_array", get_array, nullptr, nullptr, nullptr},
+                                   {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot tensor_slots[] = {{Py_tp_new, reinterpret_cast<void*>(tensor_new)},
+                              {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
+                              {Py_tp_traverse, reinterpret_cast<void*>(tensor_traverse)},
+                              {Py_tp_clear, reinterpret_cast<void*>(tensor_clear)},
+                              {Py_tp_members, tensor_members},
+                              {Py_tp_getset, tensor_properties},
+                              {Py_tp_doc, const_cast<char*>("The fields of a tensor.")},
+                              {0, nullptr}};
 PyType_Spec tensor_spec = {"tritorch._C.TensorBase", sizeof(Tensor), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                            tensor_slots};
@@ -390,8 +387,7 @@ PyObject* node_unpack(PyObject* self, PyObject*) {
   if (!is_set(n->saved)) return Py_NewRef(Py_None);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(n->saved); ++i) {
     long long now = version_of(PyTuple_GET_ITEM(n->saved, i));
-    long long then =
-        is_set(n->versions) ? PyLong_AsLongLong(PyTuple_GET_ITEM(n->versions, i)) : 0;
+    long long then = is_set(n->versions) ? PyLong_AsLongLong(PyTuple_GET_ITEM(n->versions, i)) : 0;
     if (now != then) return PyObject_CallFunction(raise_modified, "On", self, i);
   }
   return Py_NewRef(n->saved);
@@ -443,15 +439,14 @@ PyMethodDef node_methods[] = {{"unpack", node_unpack, METH_NOARGS, nullptr},
                               {"output", node_output, METH_NOARGS, nullptr},
                               {"free", node_free, METH_NOARGS, nullptr},
                               {nullptr, nullptr, 0, nullptr}};
-PyType_Slot node_slots[] = {
-    {Py_tp_new, reinterpret_cast<void*>(node_new)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
-    {Py_tp_members, node_members},
-    {Py_tp_methods, node_methods},
-    {Py_tp_doc, const_cast<char*>("One recorded call of an operator.")},
-    {0, nullptr}};
+PyType_Slot node_slots[] = {{Py_tp_new, reinterpret_cast<void*>(node_new)},
+                            {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+                            {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
+                            {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
+                            {Py_tp_members, node_members},
+                            {Py_tp_methods, node_methods},
+                            {Py_tp_doc, const_cast<char*>("One recorded call of an operator.")},
+                            {0, nullptr}};
 PyType_Spec node_spec = {"tritorch._C.NodeBase", sizeof(Node), 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, node_slots};
 PyTypeObject* node_base_type = nullptr;
@@ -586,8 +581,9 @@ bool complete_node(Node* node, PyObject* array) {
     if (!stream) return false;
     Py_XSETREF(node->stream, stream);
   }
-  for (PyObject* callback : {saving_hooks && (is_set(node->saved) || is_set(node->out)) ? pack_saved : nullptr,
-                             tracing_calls ? annotate_node : nullptr}) {
+  for (PyObject* callback :
+       {saving_hooks && (is_set(node->saved) || is_set(node->out)) ? pack_saved : nullptr,
+        tracing_calls ? annotate_node : nullptr}) {
     if (!callback) continue;
     PyObject* done = PyObject_CallOneArg(callback, self);
     if (!done) return false;
@@ -611,8 +607,8 @@ bool save_output(Tensor* out, Node* node) {
     if (!fresh) return false;
     Py_XSETREF(node->out_shared, fresh);
   } else {
-    Py_XSETREF(node->out_shared, reinterpret_cast<Shared*>(
-                                     Py_NewRef(reinterpret_cast<PyObject*>(out->shared))));
+    Py_XSETREF(node->out_shared,
+               reinterpret_cast<Shared*>(Py_NewRef(reinterpret_cast<PyObject*>(out->shared))));
   }
   node->out = Py_NewRef(out->array);
   return true;
@@ -898,8 +894,8 @@ bool add_tensor_types(PyObject* module) {
   PyObject* operator_type = PyType_FromSpec(&operator_spec);
   if (!operator_type || PyModule_AddObjectRef(module, "OperatorBase", operator_type) < 0)
     return false;
-  tensor_type = reinterpret_cast<PyTypeObject*>(
-      Py_NewRef(reinterpret_cast<PyObject*>(tensor_base_type)));
+  tensor_type =
+      reinterpret_cast<PyTypeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(tensor_base_type)));
   dtype_map = PyDict_New();
   str_shape = PyUnicode_InternFromString("shape");
   str_dtype = PyUnicode_InternFromString("dtype");

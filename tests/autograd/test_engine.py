@@ -93,7 +93,9 @@ def test_in_place_needs_self_as_it_was():
     assert (w.grad.tolist(), x.grad.tolist()) == ([1, 1, 1], [2, 2, 2])
 
 
-@pytest.mark.parametrize("write", [lambda x: x.add_(1), lambda x: x[0].mul_(2), lambda x: x.zero_()])
+@pytest.mark.parametrize(
+    "write", [lambda x: x.add_(1), lambda x: x[0].mul_(2), lambda x: x.zero_()]
+)
 def test_leaves_must_not_be_written(write):
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
         write(ones(3, 3))
@@ -195,7 +197,9 @@ def test_grad_modes_nest_and_decorate():
 def test_saved_tensor_hooks():
     x = ones(3)
     packed = []
-    with graph.saved_tensors_hooks(lambda t: packed.append(t) or len(packed) - 1, lambda i: packed[i]):
+    with graph.saved_tensors_hooks(
+        lambda t: packed.append(t) or len(packed) - 1, lambda i: packed[i]
+    ):
         y = (x.exp() * x).sum()
     assert len(packed) >= 2
     y.backward()
@@ -206,8 +210,9 @@ def test_anomaly_names_the_forward_call():
     x = torch.zeros(1, requires_grad=True)
     with torch.autograd.set_detect_anomaly(True):
         y = (x / x).sum()  # the line to be found
-        with pytest.warns(UserWarning, match="the line to be found"), pytest.raises(
-            RuntimeError, match="returned nan values"
+        with (
+            pytest.warns(UserWarning, match="the line to be found"),
+            pytest.raises(RuntimeError, match="returned nan values"),
         ):
             y.backward()
 

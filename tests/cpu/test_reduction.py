@@ -36,7 +36,9 @@ def test_floats(shape, dims):
     )
     np.testing.assert_array_equal(R.amax(*args), expect(max))
     np.testing.assert_array_equal(R.amin(*args), expect(min))
-    np.testing.assert_array_equal(R.any(x > 1, dims, False), expect(lambda r: any(v > 1 for v in r)))
+    np.testing.assert_array_equal(
+        R.any(x > 1, dims, False), expect(lambda r: any(v > 1 for v in r))
+    )
     np.testing.assert_array_equal(
         R.count_nonzero(x > 1, dims), expect(lambda r: sum(v > 1 for v in r))
     )

@@ -59,7 +59,9 @@ def test_selection_in_long_rows():
     x = RNG.integers(0, 50, (3, 1000)).astype(np.float32)
     for largest in (True, False):
         values, index = S.topk(x, 10, 1, largest)
-        np.testing.assert_array_equal(values, np.sort(x if not largest else -x, axis=1)[:, :10] * (1 - 2 * largest))
+        np.testing.assert_array_equal(
+            values, np.sort(x if not largest else -x, axis=1)[:, :10] * (1 - 2 * largest)
+        )
         np.testing.assert_array_equal(np.take_along_axis(x, index, 1), values)
         assert all(len(set(row)) == 10 for row in index.tolist())
 

@@ -19,8 +19,16 @@ def reduce(x, y, acc, pre, combine, identity, rows, cols, has_row=False):
 
 
 def scan(x, y, acc, combine, identity, extra=()):
-    types = {"x_ptr": x, "y_ptr": y, "n_cols": "i32", "x_stride": "i32", "y_stride": "i32",
-             "row_shape": ("i32",), "x_row_strides": ("i32",), "y_row_strides": ("i32",)}  # fmt: skip
+    types = {
+        "x_ptr": x,
+        "y_ptr": y,
+        "n_cols": "i32",
+        "x_stride": "i32",
+        "y_stride": "i32",
+        "row_shape": ("i32",),
+        "x_row_strides": ("i32",),
+        "y_row_strides": ("i32",),
+    }
     constants = {"COMBINE": combine, "IDENTITY": identity, "ACC": acc, "ROW_DIMS": 1, "BLOCK": 1024}
     return types | dict(extra), constants
 

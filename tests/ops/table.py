@@ -1,7 +1,7 @@
 """The table of operator cases that drives the tests: what is called, on which inputs.
 
-A pointwise record brings its own case (its domain); everything else is listed here.  `test_table.py`
-checks that every differentiable record is reached by some case.
+A pointwise record brings its own case (its domain); everything else is listed here.
+`test_table.py` checks that every differentiable record is reached by some case.
 """
 
 from __future__ import annotations
@@ -54,7 +54,17 @@ def pointwise_cases() -> list[Case]:
         if public is None or not any(op.gradients) or len(op.inputs) > 2:
             continue
         low, high = op.domain
-        kinked = {"round", "floor", "ceil", "trunc", "frac", "sign", "floor_divide", "remainder", "fmod"}
+        kinked = {
+            "round",
+            "floor",
+            "ceil",
+            "trunc",
+            "frac",
+            "sign",
+            "floor_divide",
+            "remainder",
+            "fmod",
+        }
         if op.name in kinked:
             low, high = 0.55, 0.95
         if len(op.inputs) == 2 and op.name not in kinked:
@@ -216,10 +226,13 @@ CASES = [
     C("huber", F.huber_loss, [(5,), (5,)]),
     C("smooth l1", F.smooth_l1_loss, [(5,), (5,)]),
     # convolution, pooling, padding
-    C("conv1d", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1), [(2, 2, 6), (3, 2, 3), (3,)]),
-    C("conv2d groups", lambda x, w: F.conv2d(x, w, groups=2, dilation=2), [(1, 4, 6, 5), (4, 2, 2, 2)]),
+    C("conv1d", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1),
+      [(2, 2, 6), (3, 2, 3), (3,)]),
+    C("conv2d groups", lambda x, w: F.conv2d(x, w, groups=2, dilation=2),
+      [(1, 4, 6, 5), (4, 2, 2, 2)]),
     C("conv3d", F.conv3d, [(1, 1, 3, 3, 3), (2, 1, 2, 2, 2)]),
-    C("conv_transpose2d", lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1),
+    C("conv_transpose2d",
+      lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1),
       [(1, 2, 3, 3), (2, 2, 3, 3)]),
     C("max_pool2d", lambda x: F.max_pool2d(x, 2, 1), [(1, 2, 4, 3)]),
     C("avg_pool2d", lambda x: F.avg_pool2d(x, 3, 2, 1), [(1, 2, 5, 4)]),
@@ -235,7 +248,8 @@ CASES = [
     C("layer_norm", lambda x, w, b: F.layer_norm(x, (4,), w, b), [(3, 4), (4,), (4,)]),
     C("rms_norm", lambda x, w: F.rms_norm(x, (4,), w, 1e-6), [(3, 4), (4,)]),
     C("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), [(2, 4, 3), (4,), (4,)]),
-    C("batch_norm", lambda x, w, b: F.batch_norm(x, None, None, w, b, True), [(4, 2, 3), (2,), (2,)]),
+    C("batch_norm", lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
+      [(4, 2, 3), (2,), (2,)]),
     C("embedding", lambda w, i: F.embedding(i, w), [(4, 3)],
       constants=(index(0, 1, 3, 3),)),
     C("attention", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from table import CASES, Case
 
 import tritorch as torch
-from table import CASES, Case
 from tritorch.autograd import gradcheck, gradgradcheck
 from tritorch.ops.declare import OPERATORS
 
@@ -24,8 +24,7 @@ def call(case: Case, tensors: list, device: str = "cpu"):
 
 def leaves(case: Case, dtype=np.float64, device: str = "cpu", seed: int = 0):
     return [
-        torch.tensor(value, device=device, requires_grad=True)
-        for value in case.inputs(seed, dtype)
+        torch.tensor(value, device=device, requires_grad=True) for value in case.inputs(seed, dtype)
     ]
 
 
@@ -87,7 +86,9 @@ def test_both_devices_agree(case):
         if total is None:
             return
         grads = torch.autograd.grad(total, xs, allow_unused=True)
-        results.append([t.detach().cpu().numpy() for t in (*outs, *(g for g in grads if g is not None))])
+        results.append(
+            [t.detach().cpu().numpy() for t in (*outs, *(g for g in grads if g is not None))]
+        )
     for cpu, gpu in zip(*results):
         np.testing.assert_allclose(gpu, cpu, rtol=2e-3, atol=case.tolerance)
 

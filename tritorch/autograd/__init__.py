@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.autograd import anomaly, engine, grad_mode, graph
+from tritorch.autograd import anomaly, engine, forward_ad, functional, grad_mode, graph
 from tritorch.autograd.anomaly import detect_anomaly, set_detect_anomaly
+from tritorch.autograd.edges import get_gradient_edge
+from tritorch.autograd.function import Function, NestedIOFunction, once_differentiable
 from tritorch.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -15,6 +17,7 @@ from tritorch.autograd.grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from tritorch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from tritorch.core.tensor import Tensor
 
 is_grad_enabled = grad_mode.is_grad_enabled
@@ -23,7 +26,7 @@ is_grad_enabled = grad_mode.is_grad_enabled
 def _as_tuple(value: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
-    if isinstance(value, Tensor) or isinstance(value, graph_edge()):
+    if isinstance(value, (Tensor, graph_edge())):
         return (value,)
     return tuple(value)
 
@@ -57,9 +60,7 @@ def _initial_grads(
             checked.append(None)
             continue
         if not isinstance(g, Tensor):
-            raise TypeError(
-                f"gradients can be either Tensors or None, but got {type(g).__name__}"
-            )
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
         if isinstance(out, Tensor) and tuple(g.shape) != tuple(out.shape) and not is_batched:
             raise RuntimeError(
                 f"Mismatch in shape: grad_output[{len(checked)}] has a shape of {g.shape} and "
@@ -68,8 +69,8 @@ def _initial_grads(
         if isinstance(out, Tensor) and out.is_complex() != g.is_complex():
             raise RuntimeError(
                 "For complex Tensors, both grad_output and output are required to have the same "
-                f"dtype. Mismatch in dtype: grad_output[{len(checked)}] has a dtype of {g.dtype} and "
-                f"output[{len(checked)}] has a dtype of {out.dtype}."
+                f"dtype. Mismatch in dtype: grad_output[{len(checked)}] has a dtype of {g.dtype} "
+                f"and output[{len(checked)}] has a dtype of {out.dtype}."
             )
         checked.append(g)
     return checked
@@ -160,7 +161,7 @@ def grad(
     return tuple(results)
 
 
-# ---- Tensor's side --------------------------------------------------------------------------------
+# ---- Tensor's side -------------------------------------------------------------------------------
 
 
 def _backward(
@@ -188,7 +189,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             )
         if self._inference and not _C.is_inference_mode():
             raise RuntimeError(
-                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                "allowed."
             )
         if self._node is None:
             self._leaf = True
@@ -232,11 +234,11 @@ def _get_grad(self: Tensor) -> Any:
         import warnings
 
         warnings.warn(
-            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
-            "attribute won't be populated during autograd.backward(). If you indeed want the .grad "
-            "field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
-            "If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor "
-            "instead.",
+            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
+            ".grad attribute won't be populated during autograd.backward(). If you indeed want "
+            "the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
+            "non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access "
+            "the leaf Tensor instead.",
             stacklevel=2,
         )
     return self._grad
@@ -257,9 +259,7 @@ def retain_grad(self: Tensor) -> None:
 def register_hook(self: Tensor, hook: Any) -> graph.RemovableHandle:
     """`hook(grad)` when the gradient of this tensor is known; may return another."""
     if not self._requires_grad:
-        raise RuntimeError(
-            "cannot register a hook on a tensor that doesn't require gradient"
-        )
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._leaf:
         return graph.leaf_hooks(self).tensor.add(hook)
     hooks = self._node._hooks().tensor
@@ -269,13 +269,9 @@ def register_hook(self: Tensor, hook: Any) -> graph.RemovableHandle:
 def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> graph.RemovableHandle:
     """`hook(tensor)` after the gradient was added to `tensor.grad`."""
     if not self._requires_grad:
-        raise RuntimeError(
-            "cannot register a hook on a tensor that doesn't require gradient"
-        )
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not self._leaf:
-        raise RuntimeError(
-            "post accumulate grad hooks cannot be registered on non-leaf tensors"
-        )
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     return graph.leaf_hooks(self).accumulated.add(hook)
 
 
@@ -285,7 +281,7 @@ def _attach() -> None:
     cls.requires_grad_ = requires_grad_
     cls.requires_grad = property(
         lambda self: self._requires_grad,
-        lambda self, value: None if requires_grad_(self, bool(value)) is None else None,
+        lambda self, value: (requires_grad_(self, bool(value)), None)[1],
     )
     cls.grad = property(_get_grad, _set_grad, lambda self: _set_grad(self, None))
     cls.grad_fn = property(lambda self: self._node)
@@ -297,10 +293,5 @@ def _attach() -> None:
 
 
 _attach()
-
-from tritorch.autograd import forward_ad, functional
-from tritorch.autograd.edges import get_gradient_edge
-from tritorch.autograd.function import Function, NestedIOFunction, once_differentiable
-from tritorch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 
 Variable = Tensor

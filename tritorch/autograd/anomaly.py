@@ -68,9 +68,7 @@ def run(node: Any, g: Any) -> Any:
         raise
     if _check_nan:
         for i, result in enumerate(results):
-            if result is not None and result.dtype.is_floating_point and bool(
-                result.isnan().any()
-            ):
+            if result is not None and result.dtype.is_floating_point and bool(result.isnan().any()):
                 _explain(node)
                 raise RuntimeError(
                     f"Function '{node.name()}' returned nan values in its {i}th output."

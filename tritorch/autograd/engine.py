@@ -2,8 +2,8 @@
 
 # Note [Order of the backward pass]
 Nodes are numbered as they are made, and an edge always leads to an older node: so taking the
-youngest node whose gradient is pending visits every node once, after all its users, without counting
-dependencies first.
+youngest node whose gradient is pending visits every node once, after all its users, without
+counting dependencies first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.autograd import graph
+from tritorch.autograd import graph, streams as node_streams
 from tritorch.autograd.graph import FREED, Node
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
@@ -46,7 +46,12 @@ def backward(
         _after_backward.callbacks = []
     before = _C.set_grad_enabled(create_graph)
     try:
-        _run(tensors, grads, retain_graph or create_graph, create_graph, captures)
+        streams = node_streams.of_pass()
+        try:
+            _run(tensors, grads, retain_graph or create_graph, create_graph, captures, streams)
+        finally:
+            if streams is not None:
+                streams.leave()
         if outermost:
             for callback in _after_backward.callbacks:
                 callback()
@@ -140,6 +145,7 @@ def _run(
     retain: bool,
     create_graph: bool,
     captures: _Captures | None,
+    streams: node_streams.Streams | None,
 ) -> None:
     heap: list[tuple[int, Any]] = []
     pending: dict[Any, Any] = {}
@@ -154,7 +160,15 @@ def _run(
             else:
                 _capture_leaf(captures, tensor, g)
             continue
-        _push(heap, pending, owned, node, tensor.output_nr, g if g is not None else _ones_like(tensor), create_graph)
+        _push(
+            heap,
+            pending,
+            owned,
+            node,
+            tensor.output_nr,
+            g if g is not None else _ones_like(tensor),
+            create_graph,
+        )
     if captures is not None:
         captures.find_needed([node for _, node in heap])
         needed, captured = captures.needed, captures.nodes
@@ -163,6 +177,8 @@ def _run(
         g = pending.pop(node)
         if owned:
             owned.discard(node)
+        if streams is not None:
+            streams.enter(node, g)
         hooks = node.hooks
         if hooks is not None:
             g = _before_node(node, hooks, g)
@@ -173,10 +189,7 @@ def _run(
                 continue
         if node.freed:
             raise RuntimeError(FREED)
-        if node.stream is None and hooks is None:
-            results = node.op.backward(node, g)
-        else:
-            results = _run_carefully(node, g)
+        results = node.op.backward(node, g) if hooks is None else _run_carefully(node, g)
         g = None
         edges = node.edges
         outputs = node.outputs
@@ -191,6 +204,8 @@ def _run(
             if grad is None:
                 i += 1
                 continue
+            if streams is not None:
+                streams.deliver(edge)
             if isinstance(edge, Node):
                 if captures is not None and edge not in needed and edge not in captured:
                     i += 1
@@ -305,9 +320,7 @@ def run_tensor_hooks(hooks: Any, g: Tensor) -> Tensor:
         replaced = hook(g)
         if replaced is not None:
             if not isinstance(replaced, Tensor):
-                raise TypeError(
-                    f"expected Variable, but hook returned '{type(replaced).__name__}'"
-                )
+                raise TypeError(f"expected Variable, but hook returned '{type(replaced).__name__}'")
             if replaced.shape != g.shape:
                 raise RuntimeError(
                     f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value"
@@ -317,15 +330,10 @@ def run_tensor_hooks(hooks: Any, g: Tensor) -> Tensor:
 
 
 def _run_carefully(node: Any, g: Any) -> Any:
-    """A node with hooks, a stream of its own, or under anomaly detection."""
+    """A node with hooks, or under anomaly detection."""
     from tritorch.autograd import anomaly
 
-    if node.stream is not None:
-        from tritorch.cuda.streams import run_on_stream
-
-        results = run_on_stream(node.stream, lambda: anomaly.run(node, g))
-    else:
-        results = anomaly.run(node, g)
+    results = anomaly.run(node, g)
     hooks = node.hooks
     if hooks is not None and hooks.post:
         results = tuple(results)
@@ -404,7 +412,12 @@ def _own(g: Tensor, leaf: Tensor) -> Tensor:
         if alone and array.flags.c_contiguous:
             return g if g._raw_node is None else _C.alias(g)
         return _C.wrap(array.copy(order="K"))
-    if array.is_contiguous() and sys.getrefcount(array) <= 3 and sys.getrefcount(g) <= 6 and g._base is None:
+    if (
+        array.is_contiguous()
+        and sys.getrefcount(array) <= 3
+        and sys.getrefcount(g) <= 6
+        and g._base is None
+    ):
         return g if g._raw_node is None else _C.alias(g)
     return _C.wrap(arrays.copy(array))
 

@@ -53,9 +53,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {x.dtype}")
     if tensor.shape != tangent.shape:
         raise RuntimeError(
-            f"Trying to set a forward gradient that has a different size than that of the original "
-            f"Tensor, this is not supported. Tensor is of size {list(tensor.shape)} while the given "
-            f"forward gradient is of size {list(tangent.shape)}."
+            "Trying to set a forward gradient that has a different size than that of the "
+            f"original Tensor, this is not supported. Tensor is of size {list(tensor.shape)} "
+            f"while the given forward gradient is of size {list(tangent.shape)}."
         )
     from tritorch.ops import careful
 

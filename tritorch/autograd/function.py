@@ -113,9 +113,7 @@ class _FunctionOperator:
             )
         for result in results:
             if result is not None and not isinstance(result, Tensor):
-                raise TypeError(
-                    f"expected Variable or None (got {type(result).__name__})"
-                )
+                raise TypeError(f"expected Variable or None (got {type(result).__name__})")
         return tuple(results[i] for i in node.__dict__["_tensor_positions"])
 
 
@@ -135,9 +133,9 @@ class Function(FunctionCtx, metaclass=_FunctionMeta):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
-            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so "
-            f"you should invoke them on the class itself. Instantiating an autograd function will raise "
-            f"an error in a future version of PyTorch."
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all "
+            "static, so you should invoke them on the class itself. Instantiating an autograd "
+            "function will raise an error in a future version of PyTorch."
         )
 
     @staticmethod
@@ -156,8 +154,8 @@ class Function(FunctionCtx, metaclass=_FunctionMeta):
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of forward's arguments."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to "
-            "use it with backward mode AD."
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
         )
 
     vjp = backward
@@ -166,8 +164,8 @@ class Function(FunctionCtx, metaclass=_FunctionMeta):
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """The tangents of forward's outputs."""
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with forward "
-            "mode AD."
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward mode AD."
         )
 
     @classmethod
@@ -220,11 +218,13 @@ def _finish(
             check_inplace(tensor)
     if recording:
         ctx.op = cls._operator
-        ctx.edges = tuple(gradient_edge(args[i]) if args[i]._requires_grad else None for i in positions)
+        ctx.edges = tuple(
+            gradient_edge(args[i]) if args[i]._requires_grad else None for i in positions
+        )
         ctx.outputs = tuple(0 if args[i]._leaf else args[i].output_nr for i in positions)
         ctx.n_outputs = 0 if single else len(outputs)
     finished: list[Any] = []
-    history = []
+    history: list[Any] = []
     for nr, out in enumerate(outputs):
         if not isinstance(out, Tensor):
             finished.append(out)
@@ -236,9 +236,7 @@ def _finish(
             and not any(out is tensor for tensor in frozen)
             and (out.is_floating_point() or out.is_complex())
         )
-        if id(out) in inputs and not is_dirty:
-            out = _C.alias(out)
-        elif out._raw_node is not None and not is_dirty:
+        if (id(out) in inputs and not is_dirty) or (out._raw_node is not None and not is_dirty):
             out = _C.alias(out)
         if is_dirty:
             _C.bump_version(out)
@@ -328,7 +326,9 @@ class _DelayedError:
 
     @staticmethod
     def backward(node: Any, g: Any) -> Any:
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
 
 
 class DelayedError(Node):

@@ -22,8 +22,8 @@ def _tuple(value: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:
     for i, item in enumerate(items):
         if not isinstance(item, Tensor):
             raise TypeError(
-                f"The {what} given to the function must be either a Tensor or a tuple of Tensors but "
-                f"the value at index {i} has type {type(item)}."
+                f"The {what} given to the function must be either a Tensor or a tuple of Tensors "
+                f"but the value at index {i} has type {type(item)}."
             )
     return many, items
 
@@ -41,14 +41,16 @@ def _run(func: Callable[..., Any], items: tuple[Tensor, ...]) -> tuple[bool, tup
     return _tuple(func(*items), "outputs")
 
 
-def _gradients(outs: Any, ins: Any, gs: Any, create_graph: bool, strict: bool = False) -> list[Tensor]:
+def _gradients(
+    outs: Any, ins: Any, gs: Any, create_graph: bool, strict: bool = False
+) -> list[Tensor]:
     from tritorch.autograd import grad
 
     pairs = [(o, g) for o, g in zip(outs, gs) if o._requires_grad]
     if strict and len(pairs) < len(outs):
         raise RuntimeError(
-            "The output of the user-provided function is independent of the input. This is not allowed "
-            "in strict mode."
+            "The output of the user-provided function is independent of the input. This is not "
+            "allowed in strict mode."
         )
     if not pairs:
         return [_op("zeros_like")(x) for x in ins]
@@ -56,8 +58,8 @@ def _gradients(outs: Any, ins: Any, gs: Any, create_graph: bool, strict: bool = 
                  retain_graph=True, allow_unused=True)  # fmt: skip
     if strict and any(g is None for g in found):
         raise RuntimeError(
-            "The output of the user-provided function is independent of an input. This is not allowed "
-            "in strict mode."
+            "The output of the user-provided function is independent of an input. This is not "
+            "allowed in strict mode."
         )
     return [_op("zeros_like")(x) if g is None else g for g, x in zip(found, ins)]
 
@@ -79,12 +81,15 @@ def _check_vector(v: Any, items: tuple[Tensor, ...], what: str) -> tuple[Tensor,
     if v is None:
         if len(items) != 1 or items[0].numel() != 1:
             raise RuntimeError(
-                f"The vector v can only be None if the {what} is a single Tensor with a single element."
+                f"The vector v can only be None if the {what} is a single Tensor with a single "
+                f"element."
             )
         return (_op("ones_like")(items[0]),)
     _, vs = _tuple(v, "v")
     if len(vs) != len(items):
-        raise RuntimeError(f"v is a tuple of invalid length: should be {len(items)} but got {len(vs)}.")
+        raise RuntimeError(
+            f"v is a tuple of invalid length: should be {len(items)} but got {len(vs)}."
+        )
     for i, (a, b) in enumerate(zip(vs, items)):
         if a.shape != b.shape:
             raise RuntimeError(
@@ -93,7 +98,13 @@ def _check_vector(v: Any, items: tuple[Tensor, ...], what: str) -> tuple[Tensor,
     return vs
 
 
-def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+def vjp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> Any:
     """func(inputs), and v^T J."""
     with _on():
         many, items = _prepare(inputs, create_graph)
@@ -103,7 +114,13 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _done(outs, out_many, create_graph), _done(found, many, create_graph)
 
 
-def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+def jvp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> Any:
     """func(inputs), and J v, by two backward passes."""
     with _on():
         _, items = _prepare(inputs, create_graph)
@@ -122,9 +139,9 @@ def jacobian(
     """d outputs / d inputs."""
     if strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError(
-            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has '
-            'more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to '
-            'use "reverse-mode".'
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your '
+            'function has more outputs than inputs, "forward-mode" tends to be more performant. '
+            'Otherwise, prefer to use "reverse-mode".'
         )
     with _on():
         many, items = _prepare(inputs, create_graph)
@@ -136,7 +153,9 @@ def jacobian(
             for j in range(flat.shape[0]):
                 element = flat[j]
                 one = _op("ones_like")(element)
-                for part, g in zip(parts, _gradients([element], items, [one], create_graph, strict)):
+                for part, g in zip(
+                    parts, _gradients([element], items, [one], create_graph, strict)
+                ):
                     part.append(g)
             rows.append(tuple(
                 _op("stack")(part).reshape(*out.shape, *x.shape) if part
@@ -173,7 +192,13 @@ def hessian(
     return jacobian(first, inputs, create_graph=create_graph, strict=strict)
 
 
-def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+def vhp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> Any:
     """func(inputs), and v^T H."""
     with _on():
         many, items = _prepare(inputs, create_graph)
@@ -184,6 +209,12 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _done([out], False, create_graph), _done(found, many, create_graph)
 
 
-def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+def hvp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> Any:
     """func(inputs), and H v."""
     return vhp(func, inputs, v, create_graph, strict)

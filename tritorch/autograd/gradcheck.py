@@ -63,7 +63,9 @@ def _numerical(
         original = values[index] if values is not None else x.detach()[index].item()
         original = original.item() if hasattr(original, "item") else original
 
-        def difference(step: Any) -> list[np.ndarray[Any, Any]]:
+        def difference(
+            step: Any, index: Any = index, original: Any = original
+        ) -> list[np.ndarray[Any, Any]]:
             write(index, original + step)
             above = evaluate()
             write(index, original - step)
@@ -109,14 +111,16 @@ def gradcheck(
     return True
 
 
-def _check(func: Any, inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, forward: bool) -> None:
+def _check(
+    func: Any, inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, forward: bool
+) -> None:
     from tritorch.autograd import grad
 
     wanted = [x for x in inputs if isinstance(x, Tensor) and x._requires_grad]
     if not wanted:
         raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of the them have "
-            "requires_grad=True."
+            "gradcheck expects at least one input tensor to require gradient, but none of the "
+            "them have requires_grad=True."
         )
     outs = _call(func, inputs)
     for k, out in enumerate(outs):
@@ -127,7 +131,9 @@ def _check(func: Any, inputs: tuple[Any, ...], eps: float, atol: float, rtol: fl
             expected = _numerical(func, inputs, x, eps)[k] if x.numel() else None
             for j in range(numel):
                 for unit in (1.0, 1.0j) if out.is_complex() else (1.0,):
-                    seed = np.zeros(numel, np.dtype(out._array.dtype) if not out.is_cuda else out.dtype.numpy)
+                    seed = np.zeros(
+                        numel, np.dtype(out._array.dtype) if not out.is_cuda else out.dtype.numpy
+                    )
                     seed[j] = unit
                     g = out.new_tensor(seed).reshape(out.shape)
                     (found,) = grad(out, x, g, retain_graph=True, allow_unused=True)
@@ -159,7 +165,9 @@ def _pulled(expected: Any, j: int, unit: Any, is_complex: bool) -> Any:
     return np.real(np.conj(unit) * expected[:, j])
 
 
-def _check_forward(func: Any, inputs: tuple[Any, ...], wanted: list[Tensor], eps: float, atol: float, rtol: float) -> None:
+def _check_forward(
+    func: Any, inputs: tuple[Any, ...], wanted: list[Tensor], eps: float, atol: float, rtol: float
+) -> None:
     from tritorch.autograd import forward_ad
 
     for x in wanted:
@@ -171,9 +179,7 @@ def _check_forward(func: Any, inputs: tuple[Any, ...], wanted: list[Tensor], eps
             seed[i] = 1
             tangent = x.detach().new_tensor(seed).reshape(x.shape)
             with forward_ad.dual_level():
-                dual = [
-                    forward_ad.make_dual(y.detach(), tangent) if y is x else y for y in inputs
-                ]
+                dual = [forward_ad.make_dual(y.detach(), tangent) if y is x else y for y in inputs]
                 outs = _call(func, tuple(dual))
                 moved = [forward_ad.unpack_dual(out).tangent for out in outs]
             for k, t in enumerate(moved):
@@ -184,8 +190,8 @@ def _check_forward(func: Any, inputs: tuple[Any, ...], wanted: list[Tensor], eps
                 )
                 if not np.allclose(have, columns[k][i], rtol=rtol, atol=atol, equal_nan=True):
                     raise GradcheckError(
-                        f"Forward mode Jacobian mismatch for output {k},\nnumerical:{columns[k][i]}\n"
-                        f"analytical:{have}\n"
+                        "Forward mode Jacobian mismatch for output "
+                        f"{k},\nnumerical:{columns[k][i]}\nanalytical:{have}\n"
                     )
 
 
@@ -229,7 +235,8 @@ def gradgradcheck(
         before = _C.set_grad_enabled(True)
         try:
             values = [
-                a if not isinstance(a, Tensor) or a._requires_grad or i not in wanted
+                a
+                if not isinstance(a, Tensor) or a._requires_grad or i not in wanted
                 else a.detach().requires_grad_(True)
                 for i, a in enumerate(args[:count])
             ]

@@ -210,7 +210,7 @@ def gradient_edge(tensor: Tensor) -> Any:
     return tensor if tensor._leaf else None
 
 
-# ---- saved tensors --------------------------------------------------------------------------------
+# ---- saved tensors -------------------------------------------------------------------------------
 
 
 class _HookStack(threading.local):
@@ -369,11 +369,10 @@ def _raise_modified(node: Any, position: int) -> None:
     whose = f", which is output {tensor.output_nr} of {maker.name()}," if maker else ""
     kind = tensor.type().replace("tritorch.", "torch.")
     raise RuntimeError(
-        f"one of the variables needed for gradient computation has been modified by an inplace "
+        "one of the variables needed for gradient computation has been modified by an inplace "
         f"operation: [{kind} {list(tensor.shape)}]{whose} is at version {version}; expected "
         f"version {expected} instead. Hint: enable anomaly detection to find the operation that "
-        f"failed to compute its gradient, with "
-        f"tritorch.autograd.set_detect_anomaly(True)."
+        "failed to compute its gradient, with tritorch.autograd.set_detect_anomaly(True)."
     )
 
 
@@ -381,7 +380,7 @@ def _annotate(node: Any) -> None:
     node._hooks().trace = traceback.format_stack()[:-1]
 
 
-# ---- in place -------------------------------------------------------------------------------------
+# ---- in place ------------------------------------------------------------------------------------
 
 
 class CopySlices(Node):
@@ -441,18 +440,18 @@ def check_inplace(tensor: Tensor) -> None:
                 "operation."
             )
         node = tensor._node
-        if node is not None and tensor.output_nr == 0 and node.n_outputs:
-            _forbid_multi_view(node)
-        elif node is not None and tensor.output_nr:
+        if (node is not None and tensor.output_nr == 0 and node.n_outputs) or (
+            node is not None and tensor.output_nr
+        ):
             _forbid_multi_view(node)
 
 
 def _forbid_multi_view(node: Any) -> None:
     raise RuntimeError(
         f"Output 0 of {node.name()} is a view and is being modified inplace. This view is the "
-        f"output of a function that returns multiple views. Such functions do not allow the output "
-        f"views to be modified inplace. You should replace the inplace operation by an out-of-place "
-        f"one."
+        "output of a function that returns multiple views. Such functions do not allow the "
+        "output views to be modified inplace. You should replace the inplace operation by an "
+        "out-of-place one."
     )
 
 
@@ -499,7 +498,7 @@ _C.register_part("annotate_node", _annotate)
 
 
 class register_multi_grad_hook:
-    """`fn(grads)` when the gradients of all tensors are known, or `fn(grad)` of the first ("any")."""
+    """`fn(grads)` when the gradients of all tensors are known, or `fn(grad)` of the first."""
 
     def __init__(self, tensors: Any, fn: Callable[..., Any], *, mode: str = "all") -> None:
         if mode not in ("all", "any"):

@@ -71,9 +71,7 @@ def empty(shape: Sequence[int], kind: dtype, device: Device) -> Any:
     raise NotImplementedError(f"tensors on {device} are not supported")
 
 
-def empty_strided(
-    shape: Sequence[int], strides: Sequence[int], kind: dtype, device: Device
-) -> Any:
+def empty_strided(shape: Sequence[int], strides: Sequence[int], kind: dtype, device: Device) -> Any:
     """An uninitialised array with given strides."""
     if device.type != "cpu":
         return _C.empty_strided(shape, strides, kind, device.index)

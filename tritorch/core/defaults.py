@@ -75,7 +75,7 @@ def pop_device() -> None:
     _scopes.devices.pop()
 
 
-# ---- determinism and precision --------------------------------------------------------------------
+# ---- determinism and precision -------------------------------------------------------------------
 
 _deterministic = False
 _deterministic_warn_only = False

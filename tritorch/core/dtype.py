@@ -92,7 +92,7 @@ half, float_, double = float16, float32, float64
 short, int_, long = int16, int32, int64
 cfloat, cdouble = complex64, complex128
 
-# What the native half makes of an ndarray's dtype.  The types of ml_dtypes are added with its import.
+# What the native half makes of an ndarray's dtype.  Those of ml_dtypes are added with its import.
 _from_numpy: dict[Any, dtype] = {}
 _C.register_part("dtype_map", _from_numpy)
 

@@ -83,10 +83,17 @@ class Generator:
             words = np.array([self._seed, self._offset], np.uint64)
             return _C.wrap(words.view(np.uint8).copy())
         state: Any = self.numpy.bit_generator.state
-        words = np.concatenate([
-            np.array([self._seed, state["buffer_pos"], state["has_uint32"], state["uinteger"]], np.uint64),
-            state["state"]["counter"], state["state"]["key"], state["buffer"],
-        ])  # fmt: skip
+        words = np.concatenate(
+            [
+                np.array(
+                    [self._seed, state["buffer_pos"], state["has_uint32"], state["uinteger"]],
+                    np.uint64,
+                ),
+                state["state"]["counter"],
+                state["state"]["key"],
+                state["buffer"],
+            ]
+        )
         return _C.wrap(words.astype(np.uint64).view(np.uint8).copy())
 
     def set_state(self, new_state: Any) -> Generator:

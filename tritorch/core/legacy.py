@@ -39,9 +39,7 @@ class _TypeMeta(type):
 
 def _make(name: str, kind: dtypes.dtype, is_cuda: bool) -> Any:
     module = "tritorch.cuda" if is_cuda else "tritorch"
-    return _TypeMeta(
-        f"{name}Tensor", (), {"dtype": kind, "is_cuda": is_cuda, "__module__": module}
-    )
+    return _TypeMeta(f"{name}Tensor", (), {"dtype": kind, "is_cuda": is_cuda, "__module__": module})
 
 
 CPU_TYPES = {f"{name}Tensor": _make(name, kind, False) for name, kind in _KINDS.items()}

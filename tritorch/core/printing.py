@@ -37,7 +37,9 @@ def set_printoptions(
 ) -> None:
     """How tensors are printed."""
     if profile is not None:
-        (OPTIONS.precision, OPTIONS.threshold, OPTIONS.edgeitems, OPTIONS.linewidth) = _PROFILES[profile]
+        (OPTIONS.precision, OPTIONS.threshold, OPTIONS.edgeitems, OPTIONS.linewidth) = _PROFILES[
+            profile
+        ]
     for name, value in (
         ("precision", precision), ("threshold", threshold), ("edgeitems", edgeitems),
         ("linewidth", linewidth),
@@ -74,9 +76,9 @@ class _Formatter:
         ratio = np.float64(largest) / np.float64(smallest)
         p = OPTIONS.precision
         if self.int_mode:
-            self.sci_mode = ratio > 1000 or largest > 1.0e8
+            self.sci_mode = bool(ratio > 1000 or largest > 1.0e8)
         else:
-            self.sci_mode = ratio > 1000 or largest > 1.0e8 or smallest < 1.0e-4
+            self.sci_mode = bool(ratio > 1000 or largest > 1.0e8 or smallest < 1.0e-4)
         if OPTIONS.sci_mode is not None:
             self.sci_mode = OPTIONS.sci_mode
         if self.int_mode and not self.sci_mode:
@@ -112,8 +114,7 @@ class _ComplexFormatter:
     def __call__(self, value: complex) -> str:
         imag = self.imag.format(value.imag).lstrip()
         sign = "" if imag.startswith("-") else "+"
-        width = self.imag.width + (0 if imag.startswith("-") else 0)
-        return f"{self.real(value.real)}{sign}{imag.rjust(width - (1 if sign else 0)).strip()}j"
+        return f"{self.real(value.real)}{sign}{imag.strip()}j"
 
 
 def _summarised(values: np.ndarray[Any, Any], summarise: bool) -> np.ndarray[Any, Any]:
@@ -129,7 +130,7 @@ def _summarised(values: np.ndarray[Any, Any], summarise: bool) -> np.ndarray[Any
 
 
 def _vector(values: Any, indent: int, summarise: bool, formatter: Any) -> str:
-    per_line = max(1, int(math.floor((OPTIONS.linewidth - indent) / (formatter.width + 2))))
+    per_line = max(1, (OPTIONS.linewidth - indent) // (formatter.width + 2))
     edge = OPTIONS.edgeitems
     if summarise and len(values) > 2 * edge:
         data = [*map(formatter, values[:edge].tolist()), " ...",

@@ -19,8 +19,7 @@ class Size(tuple[int, ...]):
         for value in values:
             if not hasattr(value, "__index__"):
                 raise TypeError(
-                    f"tritorch.Size() takes an iterable of 'int' (item is "
-                    f"'{type(value).__name__}')"
+                    f"tritorch.Size() takes an iterable of 'int' (item is '{type(value).__name__}')"
                 )
         return super().__new__(cls, (value.__index__() for value in values))
 

@@ -121,7 +121,9 @@ class UntypedStorage:
 
     def __repr__(self) -> str:
         rows = "\n".join(f" {value}" for value in self.tolist()[:20])
-        return f"{rows}\n[tritorch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
+        return (
+            f"{rows}\n[tritorch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
+        )
 
     def fill_(self, value: int) -> UntypedStorage:
         """Sets every byte."""
@@ -208,7 +210,7 @@ class TypedStorage:
         self,
         *args: Any,
         wrap_storage: UntypedStorage | None = None,
-        dtype: dtype | None = None,
+        dtype: Any = None,
         device: Any = None,
         _internal: bool = False,
     ) -> None:
@@ -218,7 +220,7 @@ class TypedStorage:
                 "will be the only storage class.",
                 stacklevel=2,
             )
-        self.dtype = dtype or getattr(type(self), "_dtype", float32)
+        self.dtype: Any = dtype or getattr(type(self), "_dtype", float32)
         if wrap_storage is not None:
             self._untyped_storage = wrap_storage
         elif args and not hasattr(args[0], "__index__"):
@@ -226,7 +228,9 @@ class TypedStorage:
             self._untyped_storage = UntypedStorage(values.view(np.uint8))
         else:
             count = int(args[0]) if args else 0
-            self._untyped_storage = UntypedStorage(count * self.dtype.itemsize, device=device or "cpu")
+            self._untyped_storage = UntypedStorage(
+                count * self.dtype.itemsize, device=device or "cpu"
+            )
 
     def untyped(self) -> UntypedStorage:
         """The bytes."""
@@ -282,7 +286,9 @@ class TypedStorage:
 
     def __deepcopy__(self, memo: Any) -> TypedStorage:
         return TypedStorage(
-            wrap_storage=copy.deepcopy(self._untyped_storage, memo), dtype=self.dtype, _internal=True
+            wrap_storage=copy.deepcopy(self._untyped_storage, memo),
+            dtype=self.dtype,
+            _internal=True,
         )
 
     def __repr__(self) -> str:

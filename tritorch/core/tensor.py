@@ -19,7 +19,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.device import device as Device
-from tritorch.core.dtype import dtype as Dtype, float32, from_numpy_dtype
+from tritorch.core.dtype import float32, from_numpy_dtype
 from tritorch.core.promotion import scalar_name
 from tritorch.core.size import Size
 
@@ -138,8 +138,11 @@ class Tensor(_C.TensorBase):
     def is_pinned(self, device: Any = None) -> bool:
         """Whether the memory is page-locked."""
         array = self._array
-        return type(array) is np.ndarray and array.size > 0 and _C.driver_loaded() and _C.is_pinned(
-            arrays.address_of(array)
+        return (
+            type(array) is np.ndarray
+            and array.size > 0
+            and _C.driver_loaded()
+            and _C.is_pinned(arrays.address_of(array))
         )
 
     def is_contiguous(self, memory_format: Any = layouts.contiguous_format) -> bool:
@@ -250,7 +253,11 @@ class Tensor(_C.TensorBase):
         """Nested lists of Python numbers; a number for 0 dims."""
         array = self._array
         host = array if type(array) is np.ndarray else array.numpy()
-        if host.dtype.kind == "V" or host.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        if host.dtype.kind == "V" or host.dtype.name in (
+            "bfloat16",
+            "float8_e4m3fn",
+            "float8_e5m2",
+        ):
             host = host.astype(np.float32)
         return host.tolist()
 
@@ -280,9 +287,7 @@ class Tensor(_C.TensorBase):
         value = self.item()
         if isinstance(value, complex) and what != "complex":
             if value.imag:
-                raise RuntimeError(
-                    f"value cannot be converted to type {what} without overflow"
-                )
+                raise RuntimeError(f"value cannot be converted to type {what} without overflow")
             return value.real
         return value
 
@@ -320,7 +325,9 @@ class Tensor(_C.TensorBase):
         attributes = dict(self.__dict__) if type(self) is not Tensor or self.__dict__ else None
         kind = self.dtype if self.dtype.name.startswith(("bfloat", "float8")) else None
         array = np.ascontiguousarray(state[0]).reshape(self.shape)
-        payload = array.view(np.uint8 if kind and kind.itemsize == 1 else np.uint16) if kind else array
+        payload = (
+            array.view(np.uint8 if kind and kind.itemsize == 1 else np.uint16) if kind else array
+        )
         return (
             _rebuild,
             (type(self), payload, kind, state[1], self._requires_grad, self.stride(), attributes),

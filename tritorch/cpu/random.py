@@ -50,7 +50,9 @@ def normal(rng: Generator, shape: Ints, dtype: dtype, mean: float, std: float) -
         real, share = dtype.to_real(), std / math.sqrt(2)
         parts = normal(rng, shape, real, 0.0, share) + 1j * normal(rng, shape, real, 0.0, share)
         return (parts + mean).astype(dtype.numpy)
-    out = np.asarray(rng.standard_normal(shape, np.float64 if dtype.itemsize == 8 else np.float32))
+    out: Any = np.asarray(
+        rng.standard_normal(shape, np.float64 if dtype.itemsize == 8 else np.float32)
+    )
     if (mean, std) != (0.0, 1.0):
         out *= std
         out += mean

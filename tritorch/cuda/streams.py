@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any
 
 from tritorch import _C
+from tritorch.autograd.streams import notice
 from tritorch.core.device import cuda_index, device
 from tritorch.gpu import errors
 
@@ -208,6 +209,7 @@ def set_stream(stream: Stream | None) -> None:
     if stream is not None:
         _C.set_device(stream.device_index)
         _C.set_stream(stream.device_index, stream.cuda_stream)
+        notice(stream.cuda_stream)
 
 
 def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:

@@ -37,9 +37,11 @@ class _grad_on:
 
 
 def _gradients(outs: list[Tensor], ins: list[Tensor], gs: Any, keep: bool) -> list[Tensor]:
-    found = autograd.grad(
-        outs, ins, gs, create_graph=keep, retain_graph=True, allow_unused=True
-    ) if any(o._requires_grad for o in outs) else [None] * len(ins)
+    found = (
+        autograd.grad(outs, ins, gs, create_graph=keep, retain_graph=True, allow_unused=True)
+        if any(o._requires_grad for o in outs)
+        else [None] * len(ins)
+    )
     return [PUBLIC["zeros_like"](x) if g is None else g for g, x in zip(found, ins)]
 
 
@@ -48,9 +50,7 @@ def _pick(args: tuple[Any, ...], argnums: Any) -> tuple[list[Any], Any, Callable
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for number in numbers:
         if not -len(args) <= number < len(args):
-            raise RuntimeError(
-                f"Got argnum={number}, but only {len(args)} positional inputs"
-            )
+            raise RuntimeError(f"Got argnum={number}, but only {len(args)} positional inputs")
     numbers = tuple(number % len(args) for number in numbers)
     chosen: Any = args[numbers[0]] if isinstance(argnums, int) else tuple(args[i] for i in numbers)
     leaves, spec = flatten(chosen)
@@ -66,7 +66,9 @@ def _pick(args: tuple[Any, ...], argnums: Any) -> tuple[list[Any], Any, Callable
     return leaves, spec, put
 
 
-def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad_and_value(
+    func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """The gradient of a scalar function, and its value."""
 
     @functools.wraps(func)
@@ -83,9 +85,9 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
                 )
             if value.ndim:
                 raise RuntimeError(
-                    f"grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got "
-                    f"tensor with {value.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs "
-                    f"instead?"
+                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got "
+                    f"tensor with {value.ndim} dims. Maybe you wanted to use the vjp or jacrev "
+                    "APIs instead?"
                 )
             nested = outer and _inside_transform(leaves)
             found = _gradients([value], inputs, None, nested)
@@ -100,9 +102,10 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
 
 def _inside_transform(leaves: list[Any]) -> bool:
     """Whether somebody outside differentiates these too."""
-    return any(
-        isinstance(x, Tensor) and (x._requires_grad or x._tangent is not None) for x in leaves
-    ) or _depth[0] > 0
+    return (
+        any(isinstance(x, Tensor) and (x._requires_grad or x._tangent is not None) for x in leaves)
+        or _depth[0] > 0
+    )
 
 
 _depth = [0]
@@ -145,11 +148,11 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     nested = _inside_transform(leaves)
 
     def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        given, given_spec = flatten(cotangents)
+        given, _ = flatten(cotangents)
         if len(given) != len(outs):
             raise RuntimeError(
-                "Expected pytree structure of cotangents to be the same as pytree structure of outputs "
-                "to the function."
+                "Expected pytree structure of cotangents to be the same as pytree structure of "
+                "outputs to the function."
             )
         pairs = [(o, g) for o, g in zip(outs, given) if o._requires_grad]
         keep = nested or any(isinstance(g, Tensor) and g._requires_grad for g in given)
@@ -165,7 +168,14 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (shown, pull, aux) if has_aux else (shown, pull)
 
 
-def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+def jvp(
+    func: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> Any:
     """func(*primals), and J t."""
     from tritorch.ops import careful
 
@@ -173,7 +183,8 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     moved, _ = flatten(tangents)
     if len(leaves) != len(moved):
         raise RuntimeError(
-            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure."
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python "
+            "structure."
         )
     duals = [careful.make_dual(p, t) for p, t in zip(leaves, moved)]
     with _nesting():
@@ -197,8 +208,14 @@ def _basis(x: Tensor) -> Tensor:
     return PUBLIC["eye"](n, dtype=x.dtype, device=x.device).reshape(n, *x.shape)
 
 
-def jacrev(func: Callable[..., Any], argnums: Any = 0, *, has_aux: bool = False, chunk_size: int | None = None,
-           _preallocate_and_copy: bool = False) -> Callable[..., Any]:  # fmt: skip
+def jacrev(
+    func: Callable[..., Any],
+    argnums: Any = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
     """The Jacobian, by reverse mode over the outputs."""
 
     @functools.wraps(func)
@@ -210,14 +227,13 @@ def jacrev(func: Callable[..., Any], argnums: Any = 0, *, has_aux: bool = False,
         outs, out_spec = flatten(value)
         rows = []
         for i, out in enumerate(outs):
+
             def one(v: Tensor, i: int = i) -> Any:
                 given = [v if k == i else PUBLIC["zeros_like"](o) for k, o in enumerate(outs)]
                 return pull(unflatten(given, out_spec))
 
             found = vmap(one, chunk_size=chunk_size)(_basis(out))
-            shaped = [
-                g.reshape(*out.shape, *x.shape) for g, x in zip(flatten(found)[0], leaves)
-            ]
+            shaped = [g.reshape(*out.shape, *x.shape) for g, x in zip(flatten(found)[0], leaves)]
             rows.append(unflatten(shaped, spec))
         jacobian = unflatten(rows, out_spec)
         return (jacobian, results[2]) if has_aux else jacobian
@@ -225,8 +241,14 @@ def jacrev(func: Callable[..., Any], argnums: Any = 0, *, has_aux: bool = False,
     return wrapped
 
 
-def jacfwd(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, chunk_size: int | None = None,
-           randomness: str = "error") -> Callable[..., Any]:  # fmt: skip
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: Any = 0,
+    has_aux: bool = False,
+    *,
+    chunk_size: int | None = None,
+    randomness: str = "error",
+) -> Callable[..., Any]:
     """The Jacobian, by forward mode over the inputs."""
 
     @functools.wraps(func)
@@ -235,6 +257,7 @@ def jacfwd(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *,
         call = lambda *new: func(*put(list(new)), **kwargs)
         columns, aux, out_spec, outs = [], None, None, []
         for i, x in enumerate(leaves):
+
             def one(t: Tensor, i: int = i) -> Any:
                 moved = [t if k == i else PUBLIC["zeros_like"](y) for k, y in enumerate(leaves)]
                 return jvp(call, tuple(leaves), tuple(moved), has_aux=has_aux)[1]
@@ -266,8 +289,8 @@ def functional_call(
         repeated = set(values) & set(each)
         if repeated:
             raise ValueError(
-                f"{next(iter(repeated))} appears in multiple dictionaries; behavior of functional call "
-                f"is ambiguous"
+                f"{next(iter(repeated))} appears in multiple dictionaries; behavior of functional "
+                "call is ambiguous"
             )
         values.update(each)
     args = () if args is None else args if isinstance(args, tuple) else (args,)

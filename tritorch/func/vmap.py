@@ -25,7 +25,8 @@ def vmap(
     """func, mapped over a dim of its inputs."""
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(
-            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
         )
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
@@ -50,24 +51,26 @@ def vmap(
 def _in_dims(in_dims: Any, args: tuple[Any, ...], count: int) -> list[Any]:
     if not isinstance(in_dims, (int, tuple, list, dict)) and in_dims is not None:
         raise ValueError(
-            f"vmap: expected in_dims to be int or a (potentially nested) tuple matching the structure "
-            f"of inputs, got: {type(in_dims)}."
+            "vmap: expected in_dims to be int or a (potentially nested) tuple matching the "
+            f"structure of inputs, got: {type(in_dims)}."
         )
     dims = broadcast_to(in_dims, args)
     leaves, _ = flatten(args)
-    out = []
+    out: list[Any] = []
     for leaf, dim in zip(leaves, dims):
         if not isinstance(leaf, Tensor):
             if dim is not None and isinstance(in_dims, (tuple, list)):
                 raise ValueError(
-                    f"vmap: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We "
-                    f"cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+                    f"vmap: Got in_dim={dim} for an input but the input is of type {type(leaf)}. "
+                    "We cannot vmap over non-Tensor arguments, please use None as the respective "
+                    "in_dim"
                 )
             out.append(None)
             continue
         if dim is not None and not -leaf.ndim <= dim < leaf.ndim:
             raise ValueError(
-                f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+                f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of "
+                f"dimensionality "
                 f"{leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
             )
         out.append(dim)
@@ -77,7 +80,9 @@ def _in_dims(in_dims: Any, args: tuple[Any, ...], count: int) -> list[Any]:
 def _batch_size(leaves: list[Any], dims: list[Any]) -> int:
     found = {leaf.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None}
     if not found:
-        raise ValueError("vmap: at least one input must be a tensor with an in_dim that is not None")
+        raise ValueError(
+            "vmap: at least one input must be a tensor with an in_dim that is not None"
+        )
     if len(found) > 1:
         raise ValueError(
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
@@ -92,7 +97,9 @@ def _run(
 ) -> Any:  # fmt: skip
     level = next(_levels)
     inside = [
-        leaf if dim is None else careful.to_batched(leaf.movedim(dim, 0) if leaf.ndim > 1 else leaf, level)
+        leaf
+        if dim is None
+        else careful.to_batched(leaf.movedim(dim, 0) if leaf.ndim > 1 else leaf, level)
         for leaf, dim in zip(leaves, dims)
     ]
     careful.active.levels.append((level, size))
@@ -101,7 +108,9 @@ def _run(
     finally:
         careful.active.levels.pop()
     outs, out_spec = flatten(result)
-    wanted = broadcast_to(out_dims, result) if isinstance(result, (list, tuple, dict)) else [out_dims]
+    wanted = (
+        broadcast_to(out_dims, result) if isinstance(result, (list, tuple, dict)) else [out_dims]
+    )
     done = []
     for out, dim in zip(outs, wanted):
         if not isinstance(out, Tensor):

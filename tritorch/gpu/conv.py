@@ -1,4 +1,5 @@
-"""Convolution, its transpose and their gradients: implicit products that read images as they are."""
+"""Convolution, its transpose and their gradients: implicit products that read images as they
+are."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def broadcast_shape(arguments: Sequence[Any]) -> tuple[int, ...]:
 
 
 def output_like(arguments: Sequence[Any], shape: tuple[int, ...], kind: dtype) -> Array:
-    """A new output: in the memory order of the operands if they are dense in one, else row-major."""
+    """A new output, in the memory order of the operands if they are dense, else row-major."""
     whole = [a for a in arguments if type(a) is Array and a.shape == shape]
     index = next(a.device_index for a in arguments if type(a) is Array)
     if whole and not whole[0].is_contiguous() and is_dense(shape, whole[0].strides):
@@ -168,5 +168,3 @@ def launch_layout(
     if not dims:
         return (1,), tuple((0,) for _ in strides)
     return dims, joined
-
-

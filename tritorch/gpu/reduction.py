@@ -1,7 +1,7 @@
 """Reductions on the GPU: rows are what is kept, columns what is reduced.
 
-Few long rows are reduced in two passes, segments first: always the same segments, so always the same
-bits.
+Few long rows are reduced in two passes, segments first: always the same segments, so always the
+same bits.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ def _limit(kind: dtype, lowest: bool) -> Any:
 def _split(x: Array, dims: Dims) -> Any:
     """(shape, strides) of the kept and of the reduced dims, joined where memory allows."""
     kept = [i for i in range(x.ndim) if i not in dims]
-    pick = lambda which: _C.collapse(
-        [x.shape[i] for i in which], [[x.strides[i] for i in which]]
-    )
+    pick = lambda which: _C.collapse([x.shape[i] for i in which], [[x.strides[i] for i in which]])
     (row_shape, (row_strides,)), (col_shape, (col_strides,)) = pick(kept), pick(dims)
     return (row_shape or (1,), row_strides or (0,)), (col_shape or (1,), col_strides or (0,))
 

@@ -89,8 +89,21 @@ def _triangle(x: Array, diagonal: int, upper: bool) -> Array:
         return out
     source, target = _bits(x), _bits(out)
     wide = max(n, reach(x.shape, x.strides)) > INT32_MAX
-    _launch("triangle", n, wide, source, target, n, x.shape[-2], x.shape[-1], diagonal, source.shape,
-            source.strides, UPPER=upper, NDIM=x.ndim)  # fmt: skip
+    _launch(
+        "triangle",
+        n,
+        wide,
+        source,
+        target,
+        n,
+        x.shape[-2],
+        x.shape[-1],
+        diagonal,
+        source.shape,
+        source.strides,
+        UPPER=upper,
+        NDIM=x.ndim,
+    )
     return out
 
 
@@ -139,8 +152,19 @@ def pad(x: Array, padding: tuple[int, ...], mode: str, value: float) -> Array:
         n = target.numel()
         if n:
             inner = math.prod(x.shape[dim + 1 :]) * each
-            _launch("pad_dim", n, n > INT32_MAX, source, target, n, x.shape[dim], shape[dim], before,
-                    inner, MODE=_MODES[mode])  # fmt: skip
+            _launch(
+                "pad_dim",
+                n,
+                n > INT32_MAX,
+                source,
+                target,
+                n,
+                x.shape[dim],
+                shape[dim],
+                before,
+                inner,
+                MODE=_MODES[mode],
+            )
         x = out
     return x
 
@@ -168,8 +192,20 @@ def pad_backward(g: Array, shape: tuple[int, ...], padding: tuple[int, ...], mod
         out = _C.empty(size, g.dtype, g.device_index)
         n = out.numel()
         if n:
-            _launch("pad_dim_backward", n, x.numel() > INT32_MAX, x, out, n, shape[dim], x.shape[dim],
-                    before, math.prod(x.shape[dim + 1 :]), MODE=_MODES[mode], ACC=acc)  # fmt: skip
+            _launch(
+                "pad_dim_backward",
+                n,
+                x.numel() > INT32_MAX,
+                x,
+                out,
+                n,
+                shape[dim],
+                x.shape[dim],
+                before,
+                math.prod(x.shape[dim + 1 :]),
+                MODE=_MODES[mode],
+                ACC=acc,
+            )
         x = out
     return x
 

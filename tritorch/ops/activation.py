@@ -57,7 +57,7 @@ def with_inplace(function: Any) -> Any:
     return wrapper
 
 
-# ---- fused ----------------------------------------------------------------------------------------
+# ---- fused ---------------------------------------------------------------------------------------
 
 relu = unary("relu", lambda x: np.maximum(x, 0), without="bool complex",
              grad=lambda g, out: g.masked_fill(out <= 0, 0))  # fmt: skip
@@ -65,13 +65,24 @@ relu = unary("relu", lambda x: np.maximum(x, 0), without="bool complex",
 
 def _fused(name: str, forward: Any, composed: Any, backward: Any, gpu: str) -> Any:
     """An activation with a fused gradient, composed where it is differentiated again."""
-    back = ternary(f"{name}_backward", "g x", backward, gpu=f"{gpu}_backward", without="bool int complex")
+    back = ternary(
+        f"{name}_backward", "g x", backward, gpu=f"{gpu}_backward", without="bool int complex"
+    )
 
     def gradient(g: Tensor, x: Tensor) -> Tensor:
         return composed(g, x) if differentiating() else apply(back, (g, x))
 
-    return unary(name, forward, rule=INT_TO_FLOAT, without="bool int complex", gpu=gpu, grad=gradient,
-                 method=False, public=False, inplace=False)  # fmt: skip
+    return unary(
+        name,
+        forward,
+        rule=INT_TO_FLOAT,
+        without="bool int complex",
+        gpu=gpu,
+        grad=gradient,
+        method=False,
+        public=False,
+        inplace=False,
+    )
 
 
 INV_SQRT2 = 1 / math.sqrt(2)
@@ -97,7 +108,9 @@ def _gelu_tanh_grad(g: Tensor, x: Tensor) -> Tensor:
 
 def _gelu_tanh_grad_cpu(g: Any, x: Any) -> Any:
     t = np.tanh(KAPPA * (x + 0.044715 * x * x * x))
-    return (g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (KAPPA * (1 + 3 * 0.044715 * x * x)))).astype(x.dtype)
+    return (
+        g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (KAPPA * (1 + 3 * 0.044715 * x * x)))
+    ).astype(x.dtype)
 
 
 def _silu_grad(g: Tensor, x: Tensor) -> Tensor:
@@ -110,10 +123,20 @@ def _silu_grad_cpu(g: Any, x: Any) -> Any:
     return g * s * (1 + x * (1 - s))
 
 
-_gelu_none = _fused("gelu", lambda x: (0.5 * x * (1 + cpu.erf(x * x.dtype.type(INV_SQRT2)))).astype(x.dtype),
-                    _gelu_grad, _gelu_grad_cpu, "gelu")  # fmt: skip
-_gelu_tanh = _fused("gelu_tanh", lambda x: (0.5 * x * (1 + np.tanh(KAPPA * (x + 0.044715 * x * x * x)))).astype(x.dtype),
-                    _gelu_tanh_grad, _gelu_tanh_grad_cpu, "gelu_tanh")  # fmt: skip
+_gelu_none = _fused(
+    "gelu",
+    lambda x: (0.5 * x * (1 + cpu.erf(x * x.dtype.type(INV_SQRT2)))).astype(x.dtype),
+    _gelu_grad,
+    _gelu_grad_cpu,
+    "gelu",
+)
+_gelu_tanh = _fused(
+    "gelu_tanh",
+    lambda x: (0.5 * x * (1 + np.tanh(KAPPA * (x + 0.044715 * x * x * x)))).astype(x.dtype),
+    _gelu_tanh_grad,
+    _gelu_tanh_grad_cpu,
+    "gelu_tanh",
+)
 _silu = _fused("silu", lambda x: x * cpu.sigmoid(x), _silu_grad, _silu_grad_cpu, "silu")
 
 
@@ -144,9 +167,7 @@ def _relu(input: Tensor, inplace: bool = False) -> Tensor:
 FUNCTIONAL["relu"] = _relu
 FUNCTIONAL["relu_"] = Tensor.relu_  # type: ignore[attr-defined]
 
-# ---- compositions ---------------------------------------------------------------------------------
-
-
+# ---- compositions --------------------------------------------------------------------------------
 
 
 def _floats_only(name: str, x: Tensor) -> None:
@@ -167,7 +188,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    return where((input <= min_val) | (input >= max_val), input.detach().clamp(min_val, max_val), input)
+    return where(
+        (input <= min_val) | (input >= max_val), input.detach().clamp(min_val, max_val), input
+    )
 
 
 @with_inplace
@@ -194,7 +217,9 @@ def elu(input: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: floa
 @with_inplace
 def selu(input: Tensor) -> Tensor:
     """The self-normalising elu."""
-    return FUNCTIONAL["elu"](input, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
+    return FUNCTIONAL["elu"](
+        input, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+    )
 
 
 @with_inplace
@@ -272,7 +297,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @functional
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where positive, else weight * x, a weight for each channel."""
-    if weight.ndim > 1 or weight.ndim == 1 and weight.numel() > 1 and input.ndim == 0:
+    if weight.ndim > 1 or (weight.ndim == 1 and weight.numel() > 1 and input.ndim == 0):
         if input.ndim == 0:
             raise RuntimeError("Not allow zero-dim input tensor.")
         raise RuntimeError(
@@ -303,14 +328,17 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     wrapped = wrap_dim(dim, input.ndim)
     if input.shape[wrapped] % 2:
         raise RuntimeError(
-            f"Halving dimension must be even, but dimension {wrapped} is size {input.shape[wrapped]}"
+            f"Halving dimension must be even, but dimension {wrapped} is size "
+            f"{input.shape[wrapped]}"
         )
     a, b = input.chunk(2, wrapped)
     return a * b.sigmoid()
 
 
 @functional
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
     """softmax of -x."""
     return _softmax(-input, dim, _stacklevel, dtype)
 
@@ -319,12 +347,16 @@ def _implicit_dim(ndim: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
-def _softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def _softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
     """exp(x) / sum(exp(x)) along a dim."""
     return softmax(input, _implicit_dim(input.ndim) if dim is None else dim, dtype=dtype)
 
 
-def _log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def _log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
     """log(softmax(x)) along a dim."""
     return log_softmax(input, _implicit_dim(input.ndim) if dim is None else dim, dtype=dtype)
 
@@ -336,7 +368,9 @@ FUNCTIONAL["tanh"] = tanh
 
 
 @functional
-def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
     """A sample of the Gumbel-softmax distribution; hard: as one-hot, with soft gradients."""
     noise = -PUBLIC["empty_like"](logits).exponential_().log()
     soft = softmax((logits + noise) / tau, dim)
@@ -347,7 +381,9 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 
 
 @functional
-def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Tensor:
+def normalize(
+    input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None
+) -> Tensor:
     """x divided by its p-norm along a dim."""
     from tritorch.ops.reduction import vector_norm
 

@@ -32,7 +32,7 @@ def conj(value: Any) -> Any:
     return value.conj() if isinstance(value, Tensor) else value.conjugate()
 
 
-# ---- add, sub, mul, div ---------------------------------------------------------------------------
+# ---- add, sub, mul, div --------------------------------------------------------------------------
 
 _add = binary("add", np.add, grad=(lambda g: g, lambda g: g), operator="add", inplace=False)
 _sub = binary("sub", np.subtract, without="bool", grad=(lambda g: g, lambda g: -g),
@@ -55,7 +55,9 @@ def _check_alpha(alpha: Any, *operands: Any) -> None:
             "For integral input tensors, argument alpha must not be a floating point number."
         )
     if rank == 3 and category(common) < 3:
-        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+        raise RuntimeError(
+            "For non-complex input tensors, argument alpha must not be a complex number."
+        )
 
 
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
@@ -143,18 +145,23 @@ for _name, _function in (
 ):  # fmt: skip
     PUBLIC[_name] = _function
     setattr(Tensor, _name, _function)
-for _name, _function in (("add_", add_), ("sub_", sub_), ("subtract_", sub_), ("div_", div_),
-                         ("divide_", div_)):  # fmt: skip
-    setattr(Tensor, _name, _function)
+for _name, _method in (
+    ("add_", add_), ("sub_", sub_), ("subtract_", sub_), ("div_", div_), ("divide_", div_),
+):  # fmt: skip
+    setattr(Tensor, _name, _method)
 PUBLIC["true_divide"] = true_divide
 Tensor.true_divide = true_divide  # type: ignore[attr-defined]
 Tensor.true_divide_ = lambda self, other: div_(self, other)  # type: ignore[attr-defined]
-attach_operator("add", Tensor.__add__, add_)  # type: ignore[attr-defined]
-attach_operator("truediv", Tensor.__truediv__, div_)  # type: ignore[attr-defined]
+attach_operator("add", Tensor.__add__, add_)
+attach_operator("truediv", Tensor.__truediv__, div_)
 
 
 def _subtract(input: Any, other: Any, out: Any = None) -> Any:
-    return sub(input, other) if isinstance(other, (Tensor, int, float, complex, np.generic)) else NotImplemented
+    return (
+        sub(input, other)
+        if isinstance(other, (Tensor, int, float, complex, np.generic))
+        else NotImplemented
+    )
 
 
 attach_operator("sub", fast_binary(_sub.op, _subtract), sub_)  # type: ignore[attr-defined]
@@ -172,7 +179,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     return _sub(other, input if alpha == 1 else mul(input, alpha))
 
 
-# ---- powers ---------------------------------------------------------------------------------------
+# ---- powers --------------------------------------------------------------------------------------
 
 
 def _pow_base_grad(g: Tensor, a: Any, b: Any) -> Tensor:
@@ -207,7 +214,7 @@ _pow = binary("pow", cpu.pow, inplace=False, operator=None, direct=False, export
 
 def _integer_power_error(input: Any, exponent: Any) -> bool:
     if isinstance(exponent, (int, np.integer)) and not isinstance(exponent, bool):
-        return exponent < 0 and isinstance(input, Tensor) and category(input.dtype) < 2
+        return bool(exponent < 0) and isinstance(input, Tensor) and category(input.dtype) < 2
     return False
 
 
@@ -263,7 +270,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     return pow(base, power)
 
 
-# ---- the rest of two ------------------------------------------------------------------------------
+# ---- the rest of two -----------------------------------------------------------------------------
 
 atan2 = binary("atan2", np.arctan2, rule=INT_TO_FLOAT, without="complex", aliases=("arctan2",),
                grad=(lambda g, a, b: g * b / (a * a + b * b),
@@ -300,21 +307,38 @@ copysign = binary("copysign", np.copysign, rule=INT_TO_FLOAT, without="complex",
                   grad=(lambda g, a, out: g * PUBLIC["where"](a == 0, 0.0, out / a),
                         lambda g: g.new_zeros(g.shape)))  # fmt: skip
 nextafter = binary("nextafter", np.nextafter, without="bool int complex")
-logaddexp = binary("logaddexp", cpu.logaddexp, rule=SAME, without="bool int", direct=False, inplace=False,
-                   grad=(lambda g, a, out: g * conj((a - out).exp()),
-                         lambda g, b, out: g * conj((b - out).exp())))  # fmt: skip
+logaddexp = binary(
+    "logaddexp",
+    cpu.logaddexp,
+    rule=SAME,
+    without="bool int",
+    direct=False,
+    inplace=False,
+    grad=(lambda g, a, out: g * conj((a - out).exp()), lambda g, b, out: g * conj((b - out).exp())),
+)
 logaddexp2 = binary("logaddexp2", cpu.logaddexp2, without="bool int complex", inplace=False,
                     grad=(lambda g, a, out: g * (a - out).exp2(),
                           lambda g, b, out: g * (b - out).exp2()))  # fmt: skip
 heaviside = binary("heaviside", cpu.heaviside, without="complex", direct=False)
 gcd = binary("gcd", np.gcd, without="bool float complex")
 lcm = binary("lcm", np.lcm, without="bool float complex")
-xlogy = binary("xlogy", cpu.xlogy, rule=INT_TO_FLOAT, without="complex",
-               grad=(lambda g, a, b: g * _log_where_used(a, b), lambda g, a, b: g * a / b))  # fmt: skip
+xlogy = binary(
+    "xlogy",
+    cpu.xlogy,
+    rule=INT_TO_FLOAT,
+    without="complex",
+    grad=(lambda g, a, b: g * _log_where_used(a, b), lambda g, a, b: g * a / b),
+)
 
 
 def _log_where_used(a: Any, b: Any) -> Any:
-    log = b.log() if isinstance(b, Tensor) else math.log(b) if b > 0 else (-math.inf if b == 0 else math.nan)
+    log = (
+        b.log()
+        if isinstance(b, Tensor)
+        else math.log(b)
+        if b > 0
+        else (-math.inf if b == 0 else math.nan)
+    )
     keep = (a == 0) & ~(b.isnan() if isinstance(b, Tensor) else PUBLIC["tensor"](b != b))
     if not isinstance(log, Tensor):
         log = a.new_full(a.shape, log)
@@ -328,7 +352,7 @@ def ldexp(input: Tensor, other: Any) -> Tensor:
     return mul(input, pow(two, other))
 
 
-# ---- three and more -------------------------------------------------------------------------------
+# ---- three and more ------------------------------------------------------------------------------
 
 _lerp = ternary("lerp", "a b weight", cpu.lerp,
                 grad=(lambda g, weight: g * conj(1 - weight), lambda g, weight: g * conj(weight),
@@ -342,14 +366,16 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     for other in (end, weight):
         if isinstance(other, Tensor) and other.dtype is not input.dtype:
             raise RuntimeError(
-                f"expected dtype {_name(input.dtype)} for `{'end' if other is end else 'weight'}` "
-                f"but got dtype {_name(other.dtype)}"
+                f"expected dtype {_dtype_name(input.dtype)} for "
+                f"`{'end' if other is end else 'weight'}` but got dtype {_dtype_name(other.dtype)}"
             )
     return apply(_lerp, (input, end, weight))
 
 
-def _name(kind: dtype) -> str:
-    return {"float32": "float", "float64": "double", "float16": "c10::Half"}.get(kind.name, kind.name)
+def _dtype_name(kind: dtype) -> str:
+    return {"float32": "float", "float64": "double", "float16": "c10::Half"}.get(
+        kind.name, kind.name
+    )
 
 
 _addcmul = ternary("addcmul", "x a b value", cpu.addcmul,
@@ -377,12 +403,19 @@ def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Ten
     return apply(_addcdiv, (input, tensor1, tensor2, value))
 
 
-# ---- clamp ----------------------------------------------------------------------------------------
+# ---- clamp ---------------------------------------------------------------------------------------
 
-_clamp = ternary("clamp", "x low high", cpu.clamp, without="complex",
-                 grad=(lambda g, x, low, high: g.masked_fill(~((x >= low) & (x <= high)), 0),
-                       lambda g, x, low, high: g.masked_fill(~((x < low) & (low < high)), 0),
-                       lambda g, x, low, high: g.masked_fill(~((x > high) | (low > high)), 0)))  # fmt: skip
+_clamp = ternary(
+    "clamp",
+    "x low high",
+    cpu.clamp,
+    without="complex",
+    grad=(
+        lambda g, x, low, high: g.masked_fill(~((x >= low) & (x <= high)), 0),
+        lambda g, x, low, high: g.masked_fill(~((x < low) & (low < high)), 0),
+        lambda g, x, low, high: g.masked_fill(~((x > high) | (low > high)), 0),
+    ),
+)
 _clamp_min = ternary("clamp_min", "x low", np.maximum, without="complex",
                      grad=(lambda g, x, low: g.masked_fill(~(x >= low), 0),
                            lambda g, x, low: g.masked_fill(~(x < low), 0)))  # fmt: skip
@@ -436,7 +469,7 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
     return clamp(input, max=max)
 
 
-# ---- where and masks ------------------------------------------------------------------------------
+# ---- where and masks -----------------------------------------------------------------------------
 
 _where = ternary("where", "condition a b", np.where, masks=1,
                  grad=(None, lambda g, condition: g.masked_fill(~condition, 0),
@@ -460,7 +493,6 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
 
 PUBLIC["where"] = where
 Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
-
 
 
 @public(inplace=True)

@@ -9,7 +9,7 @@ from tritorch.core.dtype import bool_
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import broadcast_shapes
-from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.declare import PUBLIC, Operator, through_composed
 from tritorch.ops.shape import expand, reshape
 from tritorch.ops.softmax import differentiating, softmax
 
@@ -26,7 +26,9 @@ _attention_back = Operator(
 )  # fmt: skip
 
 
-def _composed(q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float, dropout: float = 0.0) -> Tensor:
+def _composed(
+    q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float, dropout: float = 0.0
+) -> Tensor:
     groups = q.shape[-3] // k.shape[-3] if q.ndim > 2 and k.ndim > 2 else 1
     if groups > 1:
         k, v = (x.repeat_interleave(groups, -3) for x in (k, v))
@@ -44,25 +46,34 @@ def _composed(q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: f
     return weights @ v
 
 
-def _attention_grad(g: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, out: Any, causal: bool, scale: float) -> tuple[Any, ...]:
+def _attention_grad(
+    g: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, out: Any, causal: bool, scale: float
+) -> tuple[Any, ...]:
     if differentiating() or (mask is not None and mask._requires_grad):
-        from tritorch.ops.norm import _through
-
         from tritorch import _C
 
         before = _C.set_grad_enabled(True)
         try:
-            return _through(lambda *x: _composed(*x, causal, scale), g, (q, k, v, mask))
+            return through_composed(_composed, g, (q, k, v, mask), causal, scale)
         finally:
             _C.set_grad_enabled(before)
-    return (*_attention_back.call((g, q, k, v, mask, out[0].detach(), out[1]), (causal, scale)), None)
+    return (
+        *_attention_back.call((g, q, k, v, mask, out[0].detach(), out[1]), (causal, scale)),
+        None,
+    )
 
 
 @functional
 def scaled_dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
     """softmax(q k^T * scale + mask) v."""
     for x in (key, value):
         if x.dtype is not query.dtype:
@@ -72,17 +83,22 @@ def scaled_dot_product_attention(
             )
         if x.device != query.device:
             raise RuntimeError(
-                f"Expected query, key, and value to have the same device type, but got query.device: "
+                f"Expected query, key, and value to have the same device type, but got "
+                f"query.device: "
                 f"{query.device} key.device: {key.device} and value.device: {value.device} instead."
             )
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise RuntimeError(
-            f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): "
+            f"Expected query, key, and value to all be  at least 2 dimensional, but got "
+            f"query.dim(): "
             f"{query.ndim}, key.dim(): {key.ndim} and value.dim(): {value.ndim} instead."
         )
     if attn_mask is not None:
         if is_causal:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+            raise RuntimeError(
+                "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
+                "is_causal=True"
+            )
         if attn_mask.dtype is not bool_ and attn_mask.dtype is not query.dtype:
             raise RuntimeError(
                 f"Expected attn_mask dtype to be bool or float or to match query dtype, but got "
@@ -95,7 +111,9 @@ def scaled_dot_product_attention(
     return _run_fused(query, key, value, attn_mask, is_causal, factor, enable_gqa)
 
 
-def _run_fused(q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float, gqa: bool) -> Tensor:
+def _run_fused(
+    q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float, gqa: bool
+) -> Tensor:
     lead = lambda x: tuple(x.shape[:-3])
     heads = lambda x: x.shape[-3] if x.ndim > 2 else 1
     batch = broadcast_shapes(lead(q), lead(k), lead(v))
@@ -107,9 +125,16 @@ def _run_fused(q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: 
 
     kv_heads = heads(k) if gqa else q_heads
     if gqa and q_heads % kv_heads:
-        raise RuntimeError("Number of heads in key and value must divide the number of heads in query")
+        raise RuntimeError(
+            "Number of heads in key and value must divide the number of heads in query"
+        )
     out_shape = (*batch, *((q_heads,) if max(q.ndim, k.ndim) > 2 else ()), q.shape[-2], v.shape[-1])
     if mask is not None:
-        mask = reshape(expand(mask, (*batch, q_heads, q.shape[-2], k.shape[-2])), (n, q_heads, q.shape[-2], k.shape[-2]))
-    out, _ = _attention.call((four(q, q_heads), four(k, kv_heads), four(v, kv_heads), mask), (causal, float(scale)))
+        mask = reshape(
+            expand(mask, (*batch, q_heads, q.shape[-2], k.shape[-2])),
+            (n, q_heads, q.shape[-2], k.shape[-2]),
+        )
+    out, _ = _attention.call(
+        (four(q, q_heads), four(k, kv_heads), four(v, kv_heads), mask), (causal, float(scale))
+    )
     return reshape(out, out_shape)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tritorch import _C
 from tritorch.core.batched import BatchedArray
@@ -60,7 +60,7 @@ def replace(self: Tensor, result: Tensor) -> Tensor:
     return self
 
 
-# ---- forward mode ---------------------------------------------------------------------------------
+# ---- forward mode --------------------------------------------------------------------------------
 
 
 def _has_tangent(tensors: Sequence[Any]) -> bool:
@@ -96,7 +96,7 @@ def with_tangents(run: Run, tensors: Sequence[Any], op: Any) -> Any:
     if not op.differentiable:
         return result
     if op.is_view:
-        return make_dual(result, run(_laid_out_like(tangents[0], primals[0])))
+        return make_dual(result, run(_laid_out_like(cast(Tensor, tangents[0]), primals[0])))
     results = result if isinstance(result, tuple) else (result,)
     moved = _push_forward(run, primals, tangents, results)
     duals = tuple(r if t is None else make_dual(r, t) for r, t in zip(results, moved))
@@ -121,9 +121,11 @@ def write_dual(op: Any, self: Tensor, inputs: Sequence[Any], params: Any, plain:
     primal = primal_of(self) if self._tangent is not None else self
     plain(primal, [primal, *(primal_of(x) for x in inputs[1:])])
     tangent = tangent.clone()
-    source = _zeros_like(primal_of(inputs[1])) if given is None and len(inputs) > 1 and isinstance(
-        inputs[1], Tensor
-    ) else given
+    source = (
+        _zeros_like(primal_of(inputs[1]))
+        if given is None and len(inputs) > 1 and isinstance(inputs[1], Tensor)
+        else given
+    )
     if op.name == "index_put":
         tangent.index_put_(tuple(inputs[2:]), source, *params)
     elif source is None or op.name == "random_overwrite":
@@ -217,7 +219,7 @@ def _detached(value: Any) -> Any:
     return value.detach() if isinstance(value, Tensor) else value
 
 
-# ---- vmap -----------------------------------------------------------------------------------------
+# ---- vmap ----------------------------------------------------------------------------------------
 
 
 class _Active(threading.local):
@@ -239,7 +241,11 @@ def batched_everywhere(x: Tensor) -> Tensor:
 def level_of(tensors: Sequence[Any]) -> int:
     """The innermost batch among tensors."""
     return max(
-        (t._array.level for t in tensors if isinstance(t, Tensor) and type(t._array) is BatchedArray),
+        (
+            t._array.level
+            for t in tensors
+            if isinstance(t, Tensor) and type(t._array) is BatchedArray
+        ),
         default=-1,
     )
 
@@ -331,9 +337,7 @@ def _batched_pointwise(op: Any, inputs: Sequence[Any]) -> Any:
     # Promotion goes by the dims that the function sees.
     common = result_type(*inputs[op.masks :])
     aligned = [
-        t.to(common)
-        if isinstance(t, Tensor) and i >= op.masks and t.dtype is not common
-        else t
+        t.to(common) if isinstance(t, Tensor) and i >= op.masks and t.dtype is not common else t
         for i, t in enumerate(_aligned(t, level, ndim) for t in inputs)
     ]
     before = _C.set_grad_enabled(False)
@@ -438,7 +442,7 @@ def index_put(self: Tensor, indices: Any, values: Tensor, accumulate: bool) -> N
     level = self._array.level
     whole = _whole(self)
     for i in range(whole.shape[0]):
-        pick = lambda t: t if t is None or not is_batched(t, level) else _whole(t).select(0, i)
-        whole.select(0, i).index_put_(tuple(map(pick, indices)), pick(values), accumulate)
-
-
+        example, *index = (
+            _whole(t).select(0, i) if is_batched(t, level) else t for t in (values, *indices)
+        )
+        whole.select(0, i).index_put_(tuple(index), example, accumulate)

@@ -20,9 +20,7 @@ def wrap_dim(dim: Any, ndim: int, *, allow_scalar: bool = True) -> int:
     if -span <= dim < span and (ndim or allow_scalar):
         return dim + span if dim < 0 else dim
     if not ndim and not allow_scalar:
-        raise IndexError(
-            f"Dimension specified as {dim} but tensor has no dimensions"
-        )
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     raise IndexError(
         f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
     )
@@ -75,7 +73,7 @@ def require_castable(result: Dtype, target: Dtype) -> None:
 
 def not_implemented(name: str, kind: Dtype) -> RuntimeError:
     """PyTorch's complaint about a dtype that an operator does not take."""
-    return NotImplementedError(f'"{name}" not implemented for \'{scalar_name(kind)}\'')
+    return NotImplementedError(f"\"{name}\" not implemented for '{scalar_name(kind)}'")
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -113,9 +111,9 @@ def int_list(value: Any, n: int, name: str, argument: str) -> tuple[int, ...]:
 
 def sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes given as ints or as one sequence."""
-    if len(args) == 1 and not hasattr(args[0], "__index__"):
-        args = tuple(args[0])
-    elif len(args) == 1 and isinstance(args[0], Tensor) and args[0].ndim:
+    if (len(args) == 1 and not hasattr(args[0], "__index__")) or (
+        len(args) == 1 and isinstance(args[0], Tensor) and args[0].ndim
+    ):
         args = tuple(args[0])
     return tuple(_size(arg) for arg in args)
 
@@ -139,7 +137,8 @@ def convert_number(value: Any, kind: Dtype) -> Any:
             loses = False  # wraps
     if loses:
         raise RuntimeError(
-            f"value cannot be converted to type {_C_TYPES.get(kind.name, kind.name)} without overflow"
+            f"value cannot be converted to type {_C_TYPES.get(kind.name, kind.name)} without "
+            f"overflow"
         )
     return value.real if given.is_complex and not kind.is_complex else value
 

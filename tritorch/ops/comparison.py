@@ -85,7 +85,9 @@ def allclose(
 
 
 @public(out=True)
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
     """Whether each element is among the test elements."""
     if not isinstance(elements, Tensor):
         elements = PUBLIC["tensor"](elements, device=test_elements.device)

@@ -7,8 +7,8 @@ from typing import Any
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
-from tritorch.ops.checks import require_tensor
 from tritorch.ops.backends import backend
+from tritorch.ops.checks import require_tensor
 from tritorch.ops.declare import PUBLIC, Operator
 
 _PARAMS = "stride padding dilation transposed output_padding groups"
@@ -16,38 +16,56 @@ _PARAMS = "stride padding dilation transposed output_padding groups"
 # The three kernels of convolution: forward, input's gradient, weight's gradient.  Each is linear in
 # both operands, and the gradients of one are the other two.
 _convolution = Operator(
-    "convolution", "x w b", _PARAMS, cpu="conv.convolution",
+    "convolution",
+    "x w b",
+    _PARAMS,
+    cpu="conv.convolution",
     grad=(
         lambda g, x, w, stride, padding, dilation, transposed, output_padding, groups: _input.call(
-            (g, w), (tuple(x.shape), stride, padding, dilation, transposed, output_padding, groups)),
+            (g, w), (tuple(x.shape), stride, padding, dilation, transposed, output_padding, groups)
+        ),
         lambda g, x, w, stride, padding, dilation, transposed, output_padding, groups: _weight.call(
-            (g, x), (tuple(w.shape), stride, padding, dilation, transposed, output_padding, groups)),
+            (g, x), (tuple(w.shape), stride, padding, dilation, transposed, output_padding, groups)
+        ),
         lambda g: g.sum([i for i in range(g.ndim) if i != 1]),
     ),
-)  # fmt: skip
-_input = Operator(
-    "convolution_input", "y w", "shape " + _PARAMS, kind="internal",
+)
+_input: Operator = Operator(
+    "convolution_input",
+    "y w",
+    "shape " + _PARAMS,
+    kind="internal",
     cpu=lambda y, w, shape, *rest: backend("cpu", "conv").convolution_input(y, shape, w, *rest),
     gpu=lambda y, w, shape, *rest: backend("gpu", "conv").convolution_input(y, shape, w, *rest),
     grad=(
-        lambda g, w, stride, padding, dilation, transposed, output_padding, groups: _convolution.call(
-            (g, w, None), (stride, padding, dilation, transposed, output_padding, groups)),
+        lambda g, w, stride, padding, dilation, transposed, output_padding, groups: (
+            _convolution.call(
+                (g, w, None), (stride, padding, dilation, transposed, output_padding, groups)
+            )
+        ),
         lambda g, y, w, stride, padding, dilation, transposed, output_padding, groups: _weight.call(
-            (y, g), (tuple(w.shape), stride, padding, dilation, transposed, output_padding, groups)),
+            (y, g), (tuple(w.shape), stride, padding, dilation, transposed, output_padding, groups)
+        ),
     ),
-)  # fmt: skip
-_weight = Operator(
-    "convolution_weight", "y x", "shape " + _PARAMS, kind="internal",
+)
+_weight: Operator = Operator(
+    "convolution_weight",
+    "y x",
+    "shape " + _PARAMS,
+    kind="internal",
     cpu=lambda y, x, shape, *rest: backend("cpu", "conv").convolution_weight(y, x, shape, *rest),
     gpu=lambda y, x, shape, *rest: backend("gpu", "conv").convolution_weight(y, x, shape, *rest),
     grad=(
-        lambda g, x, stride, padding, dilation, transposed, output_padding, groups: _convolution.call(
-            (x, g, None), (stride, padding, dilation, transposed, output_padding, groups)),
+        lambda g, x, stride, padding, dilation, transposed, output_padding, groups: (
+            _convolution.call(
+                (x, g, None), (stride, padding, dilation, transposed, output_padding, groups)
+            )
+        ),
         lambda g, y, x, stride, padding, dilation, transposed, output_padding, groups: _input.call(
-            (y, g), (tuple(x.shape), stride, padding, dilation, transposed, output_padding, groups)),
+            (y, g), (tuple(x.shape), stride, padding, dilation, transposed, output_padding, groups)
+        ),
     ),
-)  # fmt: skip
-
+)
 
 
 def _tuple(value: Any, n: int, name: str) -> tuple[int, ...]:
@@ -97,19 +115,19 @@ def _check(x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, dilation: An
     if not transposed:
         if w.shape[0] < groups:
             raise RuntimeError(
-                f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but "
-                f"got weight of size {list(w.shape)} instead"
+                f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
+                f"but got weight of size {list(w.shape)} instead"
             )
         if w.shape[0] % groups:
             raise RuntimeError(
-                f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
-                f"but got weight of size [{list(w.shape)}] instead"
+                f"Given groups={groups}, expected weight to be divisible by {groups} at dimension "
+                f"0, but got weight of size [{list(w.shape)}] instead"
             )
         if w.shape[1] * groups != channels:
             raise RuntimeError(
-                f"Given groups={groups}, weight of size {list(w.shape)}, expected input"
-                f"{list(x.shape)} to have {w.shape[1] * groups} channels, but got {channels} channels "
-                f"instead"
+                f"Given groups={groups}, weight of size {list(w.shape)}, expected "
+                f"input{list(x.shape)} to have {w.shape[1] * groups} channels, but got {channels} "
+                "channels instead"
             )
         if b is not None and (b.ndim != 1 or b.shape[0] != w.shape[0]):
             raise RuntimeError(
@@ -120,15 +138,16 @@ def _check(x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, dilation: An
         kernel = [d * (k - 1) + 1 for k, d in zip(w.shape[2:], dilation)]
         if any(k > s for k, s in zip(kernel, padded)):
             raise RuntimeError(
-                f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel "
-                f"size: ({' x '.join(map(str, kernel))}). Kernel size can't be greater than actual "
-                f"input size"
+                f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). "
+                f"Kernel size: ({' x '.join(map(str, kernel))}). Kernel size can't be greater "
+                "than actual input size"
             )
     else:
         if w.shape[0] != channels:
             raise RuntimeError(
                 f"Given transposed=1, weight of size {list(w.shape)}, expected input"
-                f"{list(x.shape)} to have {w.shape[0]} channels, but got {channels} channels instead"
+                f"{list(x.shape)} to have {w.shape[0]} channels, but got {channels} channels "
+                f"instead"
             )
         if b is not None and (b.ndim != 1 or b.shape[0] != w.shape[1] * groups):
             raise RuntimeError(
@@ -148,8 +167,8 @@ def _run(n: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding:
     require_tensor(weight, name, "weight", 2)
     if input.ndim not in (n + 1, n + 2):
         raise RuntimeError(
-            f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of "
-            f"size: {list(input.shape)}"
+            f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input "
+            f"of size: {list(input.shape)}"
         )
     x = input if input.ndim == n + 2 else input.unsqueeze(0)
     stride = _tuple(stride, n, "stride") if stride != () else (1,) * n
@@ -169,9 +188,7 @@ def _named_padding(x: Tensor, w: Tensor, padding: str, stride: Any, dilation: An
     if padding == "valid":
         return x, (0,) * n
     if padding != "same":
-        raise RuntimeError(
-            f"Invalid padding string: '{padding}'. Expected one of: 'valid', 'same'"
-        )
+        raise RuntimeError(f"Invalid padding string: '{padding}'. Expected one of: 'valid', 'same'")
     if any(s != 1 for s in stride):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     total = [d * (k - 1) for k, d in zip(w.shape[2:], dilation)]
@@ -185,7 +202,9 @@ def _named_padding(x: Tensor, w: Tensor, padding: str, stride: Any, dilation: An
 def _forward(n: int) -> Any:
     def function(input: Tensor, weight: Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0,
                  dilation: Any = 1, groups: int = 1) -> Tensor:  # fmt: skip
-        return _run(n, input, weight, bias, stride, padding, dilation, False, 0, groups, f"conv{n}d")
+        return _run(
+            n, input, weight, bias, stride, padding, dilation, False, 0, groups, f"conv{n}d"
+        )
 
     function.__name__ = f"conv{n}d"
     function.__doc__ = f"Convolution over {n} dims."
@@ -193,10 +212,29 @@ def _forward(n: int) -> Any:
 
 
 def _transposed(n: int) -> Any:
-    def function(input: Tensor, weight: Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0,
-                 output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:  # fmt: skip
-        return _run(n, input, weight, bias, stride, padding, dilation, True, output_padding, groups,
-                    f"conv_transpose{n}d")  # fmt: skip
+    def function(
+        input: Tensor,
+        weight: Tensor,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> Tensor:
+        return _run(
+            n,
+            input,
+            weight,
+            bias,
+            stride,
+            padding,
+            dilation,
+            True,
+            output_padding,
+            groups,
+            f"conv_transpose{n}d",
+        )
 
     function.__name__ = f"conv_transpose{n}d"
     function.__doc__ = f"Transposed convolution over {n} dims."
@@ -217,4 +255,3 @@ def convolution(input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: 
 
 
 PUBLIC["convolution"] = convolution
-

@@ -1,4 +1,5 @@
-"""Views as copies (`expand_copy`), and their opposites: copies with a part replaced (`*_scatter`)."""
+"""Views as copies (`expand_copy`), and their opposites: copies with a part replaced
+(`*_scatter`)."""
 
 from __future__ import annotations
 
@@ -39,15 +40,17 @@ def _replace(input: Tensor, src: Tensor, view: Any) -> Tensor:
     part = view(out)
     if part.shape != src.shape:
         raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
-            f"slice size = {list(part.shape)}"
+            "expected src to have a size equal to the slice of self. src size = "
+            f"{list(src.shape)}, slice size = {list(part.shape)}"
         )
     part.copy_(src)
     return out
 
 
 @public()
-def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+def diagonal_scatter(
+    input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
     """A copy with a diagonal replaced."""
     return _replace(input, src, lambda x: x.diagonal(offset, dim1, dim2))
 
@@ -60,7 +63,12 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 @public()
 def slice_scatter(
-    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+    input: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
 ) -> Tensor:
     """A copy with a range of slices replaced."""
     from tritorch.ops.checks import wrap_dim
@@ -91,7 +99,9 @@ def broadcast_shapes(*shapes: Any) -> Any:
     from tritorch.core.size import Size
     from tritorch.ops import checks
 
-    return Size(checks.broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
+    return Size(
+        checks.broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes))
+    )
 
 
 @public(method=False)

@@ -16,13 +16,15 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, convert_number, require_tensor
 from tritorch.ops.declare import PUBLIC, Array, Operator, in_place, ndarray, public
 
-# ---- copies ---------------------------------------------------------------------------------------
+# ---- copies --------------------------------------------------------------------------------------
 
 
 def _in_format(array: Any, format: Any) -> Any:
     if format is layouts.preserve_format:
         strides = arrays.strides_of(array)
-        if layouts.dense_strides_like(array.shape, strides) == layouts.contiguous_strides(array.shape):
+        if layouts.dense_strides_like(array.shape, strides) == layouts.contiguous_strides(
+            array.shape
+        ):
             return arrays.contiguous_copy(array)
         return arrays.copy(array)
     if format is layouts.contiguous_format:
@@ -198,7 +200,7 @@ Tensor.cpu = cpu  # type: ignore[attr-defined]
 Tensor.cuda = cuda  # type: ignore[attr-defined]
 Tensor.pin_memory = pin_memory  # type: ignore[attr-defined]
 
-# ---- writing --------------------------------------------------------------------------------------
+# ---- writing -------------------------------------------------------------------------------------
 
 _copy = Operator("copy", "self src", cpu=None, gpu=None, grad=(None, lambda g: g), kind="in_place",
                  node="Copy")  # fmt: skip
@@ -305,8 +307,10 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
         root = storage._elements(self.dtype)
         from tritorch.ops.shape import strided
 
-        self._a = strided(root, shape, strides, self.storage_offset()) if count else arrays.empty(
-            shape, self.dtype, self.device
+        self._a = (
+            strided(root, shape, strides, self.storage_offset())
+            if count
+            else arrays.empty(shape, self.dtype, self.device)
         )
     return self
 

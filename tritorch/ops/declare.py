@@ -2,14 +2,14 @@
 
     exp = unary("exp", np.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj())
 
-A record (`Operator`) names the backends and the gradients.  Kinds (`ops/kinds.py`) derive from it the
-function, the method, the in-place and `out=` forms; structured operators are a checked function
+A record (`Operator`) names the backends and the gradients.  Kinds (`ops/kinds.py`) derive from it
+the function, the method, the in-place and `out=` forms; structured operators are a checked function
 around `record.call(tensors, params)`.
 
 # Note [Gradients name what they need]
-A gradient is a function whose *argument names* say what it needs: `g` (the output's gradient), `out`
-(the output), the operator's inputs and params by their declared names.  What no wanted gradient names
-is not saved.  It uses public operators only, so it differentiates again.
+A gradient is a function whose *argument names* say what it needs: `g` (the output's gradient),
+`out` (the output), the operator's inputs and params by their declared names.  What no wanted
+gradient names is not saved.  It uses public operators only, so it differentiates again.
 
     grad=(lambda g, b: g * b.conj(), lambda g, a: g * a.conj())        one for each input
     joint=lambda g, x, weight, needs: (dx, dweight)                    or one for all of them
@@ -114,7 +114,7 @@ class Operator(_C.OperatorBase):
 
     def call(self, tensors: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
         """Runs on checked and promoted inputs, and records the call."""
-        values = []
+        values: list[Any] = []
         on_gpu = False
         for tensor in tensors:
             if tensor is None:
@@ -166,7 +166,7 @@ class Operator(_C.OperatorBase):
 
     def backward(self, node: Any, g: Any) -> Any:
         """The gradients of a recorded call, one for each input or None; compiled at first use."""
-        self.backward = _compile_backward(self)  # type: ignore[method-assign]
+        self.backward = _compile_backward(self)  # type: ignore[method-assign, assignment]
         return self.backward(node, g)
 
 
@@ -244,7 +244,21 @@ def _fetch_output(node: Any) -> Any:
     return node.output()
 
 
-# ---- public names ---------------------------------------------------------------------------------
+def through_composed(
+    composed: Callable[..., Tensor], g: Tensor, inputs: Sequence[Any], *params: Any
+) -> tuple[Any, ...]:
+    """The gradients of a fused operator by those of its composed definition."""
+    from tritorch.autograd import grad
+
+    wanted = [x for x in inputs if isinstance(x, Tensor) and x._requires_grad]
+    out = composed(*inputs, *params)
+    found = iter(grad(out, wanted, g, create_graph=True, allow_unused=True))
+    return tuple(
+        next(found) if isinstance(x, Tensor) and x._requires_grad else None for x in inputs
+    )
+
+
+# ---- public names --------------------------------------------------------------------------------
 
 
 def public(

@@ -28,15 +28,19 @@ def contract(*args: Any) -> Tensor:
 
 def _read(args: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
     if not args:
-        raise ValueError("einsum(): must specify the equation string and at least one operand, or "
-                         "at least one operand and its subscripts list")
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or "
+            "at least one operand and its subscripts list"
+        )
     if isinstance(args[0], str):
         operands = args[1:]
         if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
             operands = tuple(operands[0])
         if not operands:
-            raise ValueError("einsum(): must specify the equation string and at least one operand, or "
-                             "at least one operand and its subscripts list")
+            raise ValueError(
+                "einsum(): must specify the equation string and at least one operand, or "
+                "at least one operand and its subscripts list"
+            )
         return args[0], list(operands)
     letter = lambda s: "..." if s is Ellipsis else _letter(s)
     pairs = len(args) // 2
@@ -57,9 +61,7 @@ def _labels(term: str, what: str) -> list[str]:
     before, dots, after = term.partition("...")
     for char in before + after:
         if char == ".":
-            raise RuntimeError(
-                f"einsum(): found '.' {what} that is not part of any ellipsis"
-            )
+            raise RuntimeError(f"einsum(): found '.' {what} that is not part of any ellipsis")
         if not char.isalpha():
             raise RuntimeError(
                 f"einsum(): invalid subscript given {what}, subscripts must be in [a-zA-Z]"
@@ -105,7 +107,9 @@ def _parse(equation: str, operands: list[Tensor]) -> tuple[list[list[str]], list
                 )
         if len(set(output)) != len(output):
             twice = next(label for label in output if output.count(label) > 1)
-            raise RuntimeError(f"einsum(): output subscript {twice} appears more than once in the output")
+            raise RuntimeError(
+                f"einsum(): output subscript {twice} appears more than once in the output"
+            )
     else:
         everything = [label for labels in full for label in labels]
         once = sorted({v for v in everything if everything.count(v) == 1 and not v.startswith(".")})
@@ -119,8 +123,8 @@ def _ordinal(i: int) -> str:
 
 def _wrong_rank(i: int, x: Tensor, plain: int) -> None:
     raise RuntimeError(
-        f"einsum(): the number of subscripts in the equation ({plain}) does not match the number of "
-        f"dimensions ({x.ndim}) for operand {i} and no ellipsis was given"
+        f"einsum(): the number of subscripts in the equation ({plain}) does not match the number "
+        f"of dimensions ({x.ndim}) for operand {i} and no ellipsis was given"
     )
 
 
@@ -131,7 +135,8 @@ def _sizes(inputs: list[list[str]], operands: list[Tensor]) -> dict[str, int]:
             have = sizes.get(label, 1)
             if have != n and have != 1 and n != 1:
                 raise RuntimeError(
-                    f"einsum(): operands do not broadcast with remapped shapes [original->remapped]: "
+                    f"einsum(): operands do not broadcast with remapped shapes "
+                    f"[original->remapped]: "
                     f"operand {i} has size {n} for subscript {label}, others {have}"
                 )
             sizes[label] = max(have, n) if have != 0 and n != 0 else 0
@@ -147,8 +152,8 @@ def _diagonals(x: Tensor, labels: list[str]) -> tuple[Tensor, list[str]]:
             j = labels.index(label, i + 1)
             if x.shape[i] != x.shape[j]:
                 raise RuntimeError(
-                    f"einsum(): subscript {label} is repeated for operand but the sizes don't match, "
-                    f"{x.shape[j]} != {x.shape[i]}"
+                    f"einsum(): subscript {label} is repeated for operand but the sizes don't "
+                    f"match, {x.shape[j]} != {x.shape[i]}"
                 )
             x = x.diagonal(0, i, j)
             labels.pop(j)
@@ -197,7 +202,10 @@ def _pair(first: Any, second: Any, keep: set[str]) -> tuple[Tensor, list[str]]:
             summed.remove(v)
     free_a = [v for v in la if v not in batch and v not in summed]
     free_b = [v for v in lb if v not in batch and v not in summed]
-    sizes = [max(size(a, la, v), size(b, lb, v)) if 0 not in (size(a, la, v), size(b, lb, v)) else 0 for v in batch]
+    sizes = [
+        max(size(a, la, v), size(b, lb, v)) if 0 not in (size(a, la, v), size(b, lb, v)) else 0
+        for v in batch
+    ]
     x = a.permute([la.index(v) for v in (*batch, *free_a, *summed)]) if la else a
     y = b.permute([lb.index(v) for v in (*batch, *summed, *free_b)]) if lb else b
     x = x.expand(*sizes, *x.shape[len(batch) :]) if batch else x

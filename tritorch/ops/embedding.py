@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tritorch.core.dtype import int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
@@ -19,7 +17,7 @@ _embedding = Operator(
     grad=(lambda g, weight, indices, padding, by_frequency: _back.call(
         (g, indices), (weight.shape[0], padding, by_frequency)), None),
 )  # fmt: skip
-_back = Operator(
+_back: Operator = Operator(
     "embedding_backward", "y indices", "n padding by_frequency", kind="internal",
     cpu="embedding.embedding_backward",
     grad=(lambda g, indices, padding: _gather_rows(g, indices, padding), None),
@@ -31,7 +29,6 @@ def _gather_rows(g: Tensor, indices: Tensor, padding: int) -> Tensor:
     return rows.masked_fill((indices == padding).unsqueeze(-1), 0) if padding >= 0 else rows
 
 
-
 def _check_indices(indices: Tensor, rows: int) -> None:
     array = indices._array
     if type(array) is ndarray and array.size and (array.min() < 0 or array.max() >= rows):
@@ -41,16 +38,23 @@ def _check_indices(indices: Tensor, rows: int) -> None:
 def _integers(name: str, indices: Tensor) -> Tensor:
     if indices.dtype.name not in ("int32", "int64"):
         raise RuntimeError(
-            f"Expected tensor for argument #1 'indices' to have one of the following scalar types: "
-            f"Long, Int; but got {scalar_name(indices.dtype)} instead (while checking arguments for "
-            f"{name})"
+            "Expected tensor for argument #1 'indices' to have one of the following scalar "
+            f"types: Long, Int; but got {scalar_name(indices.dtype)} instead (while checking "
+            f"arguments for {name})"
         )
     return indices.to(int64)
 
 
 @functional
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
-              norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:  # fmt: skip
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Rows of weight at indices."""
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
@@ -79,15 +83,26 @@ def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: fl
         rows = indices.reshape(-1).unique()
         used = weight.index_select(0, rows)
         norms = vector_norm(used, norm_type, 1, keepdim=True)
-        scale = PUBLIC["where"](norms > max_norm, max_norm / (norms + 1e-7), PUBLIC["ones_like"](norms))
+        scale = PUBLIC["where"](
+            norms > max_norm, max_norm / (norms + 1e-7), PUBLIC["ones_like"](norms)
+        )
         weight.index_copy_(0, rows, used * scale)
 
 
-def _public_embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
-                      sparse: bool = False) -> Tensor:  # fmt: skip
+def _public_embedding(
+    weight: Tensor,
+    indices: Tensor,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """embedding, in the order of torch.embedding."""
-    return embedding(indices, weight, padding_idx if padding_idx >= 0 else None,
-                     scale_grad_by_freq=scale_grad_by_freq)  # fmt: skip
+    return embedding(
+        indices,
+        weight,
+        padding_idx if padding_idx >= 0 else None,
+        scale_grad_by_freq=scale_grad_by_freq,
+    )
 
 
 PUBLIC["embedding"] = _public_embedding
@@ -96,30 +111,44 @@ _MODES = {"sum": 0, "mean": 1, "max": 2}
 
 
 @functional
-def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
-                  norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean",
-                  sparse: bool = False, per_sample_weights: Tensor | None = None,
-                  include_last_offset: bool = False, padding_idx: int | None = None) -> Tensor:  # fmt: skip
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
     """Sums, means or maxima of bags of rows."""
     if weight.dtype.name == "int64" and input.is_floating_point():
-        raise ValueError("Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag"
-                         "(weight, input, ...)` is deprecated, and should now be `embedding_bag(input, weight, ...)`.")
+        raise ValueError(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag"
+            "(weight, input, ...)` is deprecated, and should now be `embedding_bag(input, weight, "
+            "...)`."
+        )
     if mode not in _MODES:
         raise ValueError("mode has to be one of sum, mean or max")
     if per_sample_weights is not None and per_sample_weights.shape != input.shape:
         raise ValueError(
-            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it "
-            f"must have the same shape as the input ({input.shape})"
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then "
+            f"it must have the same shape as the input ({input.shape})"
         )
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(
-            f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
+            f"embedding_bag: per_sample_weights was not None. per_sample_weights is only "
+            f"supported for "
             f"mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
         )
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError(
-                f"if input is 2D, then offsets has to be None, as input is treated is a mini-batch of "
+                f"if input is 2D, then offsets has to be None, as input is treated is a "
+                f"mini-batch of "
                 f"fixed length sequences. However, found offsets of type {type(offsets)}"
             )
         bags, length = input.shape
@@ -134,7 +163,9 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         if offsets.ndim != 1:
             raise ValueError("offsets has to be a 1D Tensor")
     else:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}"
+        )
     indices, starts = _integers("embedding_bag", input), _integers("embedding_bag", offsets)
     _check_indices(indices, weight.shape[0])
     if max_norm is not None:
@@ -150,11 +181,15 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     keep = None
     if padding_idx is not None:
         keep = indices != _padding(padding_idx, weight)
-    rows = _embedding.call((weight, indices), (_padding(padding_idx, weight), bool(scale_grad_by_freq)))
+    rows = _embedding.call(
+        (weight, indices), (_padding(padding_idx, weight), bool(scale_grad_by_freq))
+    )
     return _pool_bags(rows, bag, keep, count, mode, per_sample_weights)
 
 
-def _pool_bags(rows: Tensor, bag: Tensor, keep: Tensor | None, count: int, mode: str, weights: Tensor | None) -> Tensor:
+def _pool_bags(
+    rows: Tensor, bag: Tensor, keep: Tensor | None, count: int, mode: str, weights: Tensor | None
+) -> Tensor:
     if weights is not None:
         rows = rows * weights.unsqueeze(1)
     if keep is not None:

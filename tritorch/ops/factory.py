@@ -21,7 +21,7 @@ from tritorch.ops.declare import PUBLIC, Operator, public, write_out
 
 PUBLIC["from_numpy"] = from_numpy
 
-# ---- where and what -------------------------------------------------------------------------------
+# ---- where and what ------------------------------------------------------------------------------
 
 
 def place(device: Any) -> Device:
@@ -43,9 +43,7 @@ def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _finish(
-    array: Any, requires_grad: bool, out: Any = None, pin_memory: bool = False
-) -> Tensor:
+def _finish(array: Any, requires_grad: bool, out: Any = None, pin_memory: bool = False) -> Tensor:
     tensor = _C.wrap(array)
     if pin_memory:
         tensor = tensor.pin_memory()
@@ -285,8 +283,11 @@ def empty_permuted(
     """An uninitialised tensor, dense in a given order of dims."""
     shape, order = sizes((size,)), tuple(int(dim) for dim in physical_layout)
     if sorted(wrap_dim(dim, len(shape)) for dim in order) != list(range(len(shape))):
-        raise RuntimeError("Number of dimensions in size does not match the length of the physical_layout"
-                           if len(order) != len(shape) else "Duplicate dim not allowed")
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout"
+            if len(order) != len(shape)
+            else "Duplicate dim not allowed"
+        )
     strides, step = [0] * len(shape), 1
     for dim in reversed(order):
         strides[dim] = step
@@ -294,7 +295,7 @@ def empty_permuted(
     return empty_strided(shape, strides, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-# ---- from data ------------------------------------------------------------------------------------
+# ---- from data -----------------------------------------------------------------------------------
 
 
 def _has_tensors(data: Any) -> bool:
@@ -328,7 +329,7 @@ def _check_ragged(data: Any, dim: int = 0) -> None:
 
 def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
     """Nested sequences, numbers, ndarrays as a new ndarray of a dtype (inferred for None)."""
-    if isinstance(data, np.ndarray) or isinstance(data, np.generic):
+    if isinstance(data, (np.ndarray, np.generic)):
         array = np.array(data)
         found = from_numpy_dtype(array.dtype)
         return arrays.cast(array, kind or found)
@@ -470,9 +471,7 @@ def frombuffer(
     raw = memoryview(buffer)
     nbytes = raw.nbytes
     if nbytes == 0 or count == 0:
-        raise ValueError(
-            f"both buffer length ({nbytes}) and count ({count}) must not be 0"
-        )
+        raise ValueError(f"both buffer length ({nbytes}) and count ({count}) must not be 0")
     if not 0 <= offset < nbytes:
         raise ValueError(
             f"offset ({offset} bytes) must be non-negative and no greater than buffer length "
@@ -519,7 +518,7 @@ def scalar_tensor(
     return full((), s, dtype=dtype or defaults.dtype(), device=device, requires_grad=requires_grad)
 
 
-# ---- ranges ---------------------------------------------------------------------------------------
+# ---- ranges --------------------------------------------------------------------------------------
 
 
 def _on(array: np.ndarray[Any, Any], device: Any, requires_grad: bool, out: Any) -> Tensor:
@@ -558,9 +557,7 @@ def arange(
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
-        raise RuntimeError(
-            "upper bound and lower bound inconsistent with step sign"
-        )
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if category(kind) < 2:
         start, end, step = int(start), int(end), int(step)
         if step == 0:
@@ -572,9 +569,11 @@ def arange(
     if where.type == "cuda":
         from tritorch.gpu import shaping
 
-        return _finish(shaping.arange(start, step, count, kind, where.index), requires_grad, out)
+        return _finish(
+            shaping.arange(start, step, count, kind, where.index or 0), requires_grad, out
+        )
     if category(kind) < 2:
-        array = np.arange(start, start + count * step, step, np.int64)[:count]
+        array = np.arange(count, dtype=np.int64) * step + start
     else:
         array = start + np.arange(count, dtype=np.float64) * step
     return _on(arrays.cast(array, kind), device, requires_grad, out)
@@ -599,13 +598,14 @@ PUBLIC["range"] = inclusive_range
 
 def _check_steps(name: str, start: Any, end: Any, steps: Any, kind: dtype | None) -> None:
     if isinstance(steps, float):
-        raise TypeError(f"{name}() received an invalid combination of arguments - got (int, int, float)")
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got (int, int, float)"
+        )
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    for value, what in ((start, "start"), (end, "end")):
+    for value in (start, end):
         if isinstance(value, Tensor) and value.ndim:
             raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors")
-    _ = what
 
 
 def _linear_kind(start: Any, end: Any, kind: dtype | None) -> dtype:
@@ -629,8 +629,8 @@ def linspace(
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
     if category(kind) < 3 and (isinstance(start, complex) or isinstance(end, complex)):
         raise RuntimeError(
-            f"torch.linspace(): inferred dtype {defaults.dtype().to_complex()} can't be safely cast "
-            f"to passed dtype {kind}"
+            f"torch.linspace(): inferred dtype {defaults.dtype().to_complex()} can't be safely "
+            f"cast to passed dtype {kind}"
         )
     return _on(_line(start, end, int(steps), kind), device, requires_grad, out)
 
@@ -664,7 +664,9 @@ def logspace(
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
     wide = dtypes.complex128 if kind.is_complex else float64
     with np.errstate(all="ignore"):
-        values = np.power(complex(base) if kind.is_complex else float(base), _line(start, end, int(steps), wide))
+        values = np.power(
+            complex(base) if kind.is_complex else float(base), _line(start, end, int(steps), wide)
+        )
     return _on(arrays.cast(values, kind), device, requires_grad, out)
 
 
@@ -697,7 +699,7 @@ def _tri_indices(name: str, rows: Any) -> None:
 _tri_indices("tril_indices", lambda n, k, m: np.tril_indices(n, k, m))
 _tri_indices("triu_indices", lambda n, k, m: np.triu_indices(n, k, m))
 
-# ---- complex --------------------------------------------------------------------------------------
+# ---- complex -------------------------------------------------------------------------------------
 
 
 def _complex_array(real: Any, imag: Any) -> Any:
@@ -757,7 +759,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     return make_complex(abs * angle.cos(), abs * angle.sin())
 
 
-# ---- promotion as functions -----------------------------------------------------------------------
+# ---- promotion as functions ----------------------------------------------------------------------
 
 
 def _public_result_type(tensor1: Any, tensor2: Any) -> dtype:
@@ -768,7 +770,7 @@ def _public_result_type(tensor1: Any, tensor2: Any) -> dtype:
 PUBLIC["result_type"] = _public_result_type
 
 
-# ---- legacy constructors --------------------------------------------------------------------------
+# ---- legacy constructors -------------------------------------------------------------------------
 
 
 def legacy_new(cls: Any, kind: dtype, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -781,9 +783,7 @@ def legacy_new(cls: Any, kind: dtype, args: tuple[Any, ...], kwargs: dict[str, A
         array = arrays.empty((0,), kind, device)
     elif len(args) == 1 and isinstance(args[0], Tensor):
         if args[0].dtype is not kind and cls is Tensor:
-            raise TypeError(
-                f"expected {scalar_name(kind)} (got {scalar_name(args[0].dtype)})"
-            )
+            raise TypeError(f"expected {scalar_name(kind)} (got {scalar_name(args[0].dtype)})")
         base = args[0]
         out = _C.TensorBase.__new__(cls)
         out._a, out._shared = base._array, base._shared

@@ -14,12 +14,12 @@ from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import bool_, int64, uint8
 from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes, convert_number, require_tensor, wrap_dim
 from tritorch.ops.backends import backend
+from tritorch.ops.checks import broadcast_shapes, convert_number, require_tensor, wrap_dim
 from tritorch.ops.declare import PUBLIC, Operator, in_place, ndarray, public
 from tritorch.ops.shape import alias, basic_index, expand, reshape
 
-# ---- x[...] ---------------------------------------------------------------------------------------
+# ---- x[...] --------------------------------------------------------------------------------------
 
 _SLICE_ALL = builtins.slice(None)
 
@@ -89,10 +89,19 @@ def _index_tensor(item: Any, device: Any) -> Tensor:
 def _treat_as_tuple(key: Any) -> tuple[Any, ...]:
     if isinstance(key, tuple):
         return key
-    if isinstance(key, list) and any(
-        isinstance(item, (builtins.slice, Tensor, list, tuple)) or item is None or item is Ellipsis
-        for item in key
-    ) and len(key) < 32 and any(isinstance(item, builtins.slice) or item is None or item is Ellipsis for item in key):
+    if (
+        isinstance(key, list)
+        and any(
+            isinstance(item, (builtins.slice, Tensor, list, tuple))
+            or item is None
+            or item is Ellipsis
+            for item in key
+        )
+        and len(key) < 32
+        and any(
+            isinstance(item, builtins.slice) or item is None or item is Ellipsis for item in key
+        )
+    ):
         return tuple(key)
     return (key,)
 
@@ -113,7 +122,12 @@ def _parse(self: Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Ten
             pass
         elif isinstance(item, builtins.slice):
             used += 1
-        elif isinstance(item, Tensor) and item.ndim == 0 and item.dtype is not bool_ and category(item.dtype) == 1:
+        elif (
+            isinstance(item, Tensor)
+            and item.ndim == 0
+            and item.dtype is not bool_
+            and category(item.dtype) == 1
+        ):
             if item.dtype is uint8:
                 pass
             item = item if item._requires_grad else int(item.item())
@@ -149,7 +163,9 @@ def _parse(self: Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Ten
             out += 1
         elif item is True or item is False:
             basic.append(None)
-            advanced.append((out, PUBLIC["tensor"]([0] if item else [], dtype=int64, device=device)))
+            advanced.append(
+                (out, PUBLIC["tensor"]([0] if item else [], dtype=int64, device=device))
+            )
             out += 1
         elif isinstance(item, builtins.slice):
             basic.append(_slices(self, (item,))[0])
@@ -216,7 +232,6 @@ _index = Operator(
 _index.inputs = ("x",)
 
 
-
 def _index_grad(g: Tensor, saved: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
     indices = tuple(saved[1:])
     grad = index_put_(g.new_zeros(shape), indices, g, accumulate=True)
@@ -258,20 +273,20 @@ def _indices_to_integers(self: Tensor, indices: Sequence[Any]) -> tuple[Tensor |
         else:
             out.append(index if index.dtype is int64 else index.to(int64))
     if len(out) > self.ndim:
-        raise IndexError(
-            f"too many indices for tensor of dimension {self.ndim} (got {len(out)})"
-        )
+        raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {len(out)})")
     return tuple(out)
 
 
-def index_put_(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
+def index_put_(
+    self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False
+) -> Tensor:
     """self[indices] = values (or += values)."""
     integers = _indices_to_integers(self, indices)
     if values.dtype is not self.dtype:
         raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got "
-            f"{scalar_name(self.dtype)} for the destination and {scalar_name(values.dtype)} for the "
-            f"source."
+            "Index put requires the source and destination dtypes match, got "
+            f"{scalar_name(self.dtype)} for the destination and {scalar_name(values.dtype)} for "
+            "the source."
         )
     if values.device != self.device:
         values = values.to(self.device)
@@ -316,9 +331,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     plain, advanced = _parse(self, key)
     target = self if plain == (Ellipsis,) else basic_index(self, plain)
     if not isinstance(value, Tensor):
-        if isinstance(value, np.ndarray):
-            value = PUBLIC["tensor"](value)
-        elif isinstance(value, (list, tuple)):
+        if isinstance(value, (np.ndarray, list, tuple)):
             value = PUBLIC["tensor"](value)
         elif not advanced:
             target.fill_(value)
@@ -340,19 +353,22 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     index_put_(target, indices, value)
 
 
-Tensor.__getitem__ = getitem  # type: ignore[attr-defined]
-Tensor.__setitem__ = setitem  # type: ignore[attr-defined]
+tensor_type: Any = Tensor
+tensor_type.__getitem__ = getitem
+tensor_type.__setitem__ = setitem
 Tensor.index_put_ = index_put_  # type: ignore[attr-defined]
 PUBLIC["index_put_"] = index_put_
 
 
 @public()
-def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
+def index_put(
+    input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False
+) -> Tensor:
     """A copy of input with values at indices."""
     return index_put_(input.clone(), indices, values, accumulate)
 
 
-# ---- where ----------------------------------------------------------------------------------------
+# ---- where ---------------------------------------------------------------------------------------
 
 _nonzero = Operator("nonzero", "x", cpu="indexing.nonzero")
 
@@ -385,7 +401,7 @@ def argwhere(input: Tensor) -> Tensor:
     return nonzero(input)
 
 
-# ---- gather and scatter ---------------------------------------------------------------------------
+# ---- gather and scatter --------------------------------------------------------------------------
 
 
 def _check_index(name: str, index: Tensor, *, kinds: tuple[Any, ...] = (int64,)) -> Tensor:
@@ -406,9 +422,7 @@ def _check_bounds_on_cpu(name: str, index: Tensor, size: int, dim: int) -> None:
         low, high = array.min(), array.max()
         if low < 0 or high >= size:
             bad = int(low if low < 0 else high)
-            raise RuntimeError(
-                f"index {bad} is out of bounds for dimension {dim} with size {size}"
-            )
+            raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {size}")
 
 
 def _at_least_1d(x: Tensor) -> Tensor:
@@ -418,7 +432,8 @@ def _at_least_1d(x: Tensor) -> Tensor:
 def _check_sizes(name: str, x: Tensor, index: Tensor, dim: int, src: Tensor | None = None) -> None:
     if max(x.ndim, 1) != max(index.ndim, 1):
         raise RuntimeError(
-            f"Index tensor must have the same number of dimensions as {'self' if src is not None or name != 'gather' else 'input'} tensor"
+            f"Index tensor must have the same number of dimensions as "
+            f"{'self' if src is not None or name != 'gather' else 'input'} tensor"
         )
     if src is not None and max(src.ndim, 1) != max(index.ndim, 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
@@ -430,14 +445,19 @@ def _check_sizes(name: str, x: Tensor, index: Tensor, dim: int, src: Tensor | No
             )
         if src is not None and src.ndim and n > src.shape[i]:
             raise RuntimeError(
-                f"Expected index {list(index.shape)} to be no larger than self {list(x.shape)} apart "
-                f"from dimension {dim} and to be no larger size than src {list(src.shape)}"
+                f"Expected index {list(index.shape)} to be no larger than self {list(x.shape)} "
+                f"apart from dimension {dim} and to be no larger size than src {list(src.shape)}"
             )
 
 
-_gather = Operator("gather", "x index", "dim shape", cpu=lambda x, i, dim, shape: backend("cpu", "indexing").gather(x, dim, i),
-                   gpu=lambda x, i, dim, shape: backend("gpu", "indexing").gather(x, dim, i),
-                   grad=(lambda g, index, dim, shape: g.new_zeros(shape).scatter_add(dim, index, g), None))  # fmt: skip
+_gather = Operator(
+    "gather",
+    "x index",
+    "dim shape",
+    cpu=lambda x, i, dim, shape: backend("cpu", "indexing").gather(x, dim, i),
+    gpu=lambda x, i, dim, shape: backend("gpu", "indexing").gather(x, dim, i),
+    grad=(lambda g, index, dim, shape: g.new_zeros(shape).scatter_add(dim, index, g), None),
+)
 
 
 @public(out=True)
@@ -460,25 +480,49 @@ def _slice_to(src: Tensor, index: Tensor) -> Tensor:
     return basic_index(src, (*(builtins.slice(0, n) for n in index.shape), Ellipsis))
 
 
-_scatter = Operator("scatter", "x index src", "dim", cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter(x, dim, i, s),
-                    gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter(x, dim, i, s),
-                    grad=(lambda g, index, dim: g.scatter(dim, index, 0), None,
-                          lambda g, index, dim: g.gather(dim, index)))  # fmt: skip
-_scatter_value = Operator("scatter_value", "x index", "dim value", node="Scatter",
-                          cpu=lambda x, i, dim, v: backend("cpu", "indexing").scatter_value(x, dim, i, v),
-                          gpu=lambda x, i, dim, v: backend("gpu", "indexing").scatter_value(x, dim, i, v),
-                          grad=(lambda g, index, dim: g.scatter(dim, index, 0), None))  # fmt: skip
-_scatter_add = Operator("scatter_add", "x index src", "dim", cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter_add(x, dim, i, s),
-                        gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter_add(x, dim, i, s),
-                        grad=(lambda g: g, None, lambda g, index, dim: g.gather(dim, index)))  # fmt: skip
+_scatter = Operator(
+    "scatter",
+    "x index src",
+    "dim",
+    cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter(x, dim, i, s),
+    gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter(x, dim, i, s),
+    grad=(
+        lambda g, index, dim: g.scatter(dim, index, 0),
+        None,
+        lambda g, index, dim: g.gather(dim, index),
+    ),
+)
+_scatter_value = Operator(
+    "scatter_value",
+    "x index",
+    "dim value",
+    node="Scatter",
+    cpu=lambda x, i, dim, v: backend("cpu", "indexing").scatter_value(x, dim, i, v),
+    gpu=lambda x, i, dim, v: backend("gpu", "indexing").scatter_value(x, dim, i, v),
+    grad=(lambda g, index, dim: g.scatter(dim, index, 0), None),
+)
+_scatter_add = Operator(
+    "scatter_add",
+    "x index src",
+    "dim",
+    cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter_add(x, dim, i, s),
+    gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter_add(x, dim, i, s),
+    grad=(lambda g: g, None, lambda g, index, dim: g.gather(dim, index)),
+)
 _scatter_reduce = Operator(
-    "scatter_reduce", "x index src", "dim reduce include_self",
-    cpu=lambda x, i, s, dim, r, inc: backend("cpu", "indexing").scatter_reduce(x, dim, i, s, r, inc),
-    gpu=lambda x, i, s, dim, r, inc: backend("gpu", "indexing").scatter_reduce(x, dim, i, s, r, inc),
+    "scatter_reduce",
+    "x index src",
+    "dim reduce include_self",
+    cpu=lambda x, i, s, dim, r, inc: backend("cpu", "indexing").scatter_reduce(
+        x, dim, i, s, r, inc
+    ),
+    gpu=lambda x, i, s, dim, r, inc: backend("gpu", "indexing").scatter_reduce(
+        x, dim, i, s, r, inc
+    ),
     joint=lambda g, x, index, src, out, dim, reduce, include_self: _scatter_reduce_grad(
         g, x, index, src, out, dim, reduce, include_self
     ),
-)  # fmt: skip
+)
 
 
 def _scatter_reduce_grad(
@@ -504,19 +548,25 @@ def _scatter_reduce_grad(
     masked_x = x.masked_fill(mask_x, 1)
     grad_x = g * _reduce(masked_x, dim, index, src, "prod", inc) / masked_x
     src_zero = src == 0
-    zeros_at = src.new_zeros(x.shape).scatter_add(dim, index, src_zero.to(src.dtype)).gather(dim, index)
+    zeros_at = (
+        src.new_zeros(x.shape).scatter_add(dim, index, src_zero.to(src.dtype)).gather(dim, index)
+    )
     single = src_zero & (zeros_at == 1)
     masked_src = src.masked_fill(single, 1)
     exclusive = _reduce(x, dim, index, masked_src, "prod", inc).gather(dim, index)
     grad_src = PUBLIC["where"](
-        single, (g.gather(dim, index) * exclusive), (g * out).gather(dim, index) / src.masked_fill(src_zero, 1)
+        single,
+        (g.gather(dim, index) * exclusive),
+        (g * out).gather(dim, index) / src.masked_fill(src_zero, 1),
     )
     if bool((src_zero & (zeros_at > 1)).any()):
         grad_src = grad_src.masked_fill(src_zero & (zeros_at > 1), 0)
     return drop(grad_x), None, grad_src
 
 
-def _reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
+def _reduce(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool
+) -> Tensor:
     return _scatter_reduce.call((x, index, src), (dim, reduce, include_self))
 
 
@@ -534,7 +584,15 @@ def _prepare(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) 
 
 
 @public(out=True, inplace=True)
-def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+) -> Tensor:
     """A copy of input with src written at index along dim."""
     if src is None:
         src = value
@@ -574,7 +632,9 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 @public(out=True, inplace=True)
-def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
     """A copy of input with src reduced into it at index along dim."""
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(
@@ -587,7 +647,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     return reshape(_reduce(x, dim, i, s, reduce, include_self), input.shape)
 
 
-# ---- index_* --------------------------------------------------------------------------------------
+# ---- index_* -------------------------------------------------------------------------------------
 
 
 def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[int, Tensor]:
@@ -607,9 +667,14 @@ def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[in
     return dim, vector
 
 
-_index_select = Operator("index_select", "x index", "dim shape", cpu=lambda x, i, dim, shape: backend("cpu", "indexing").index_select(x, dim, i),
-                         gpu=lambda x, i, dim, shape: backend("gpu", "indexing").index_select(x, dim, i),
-                         grad=(lambda g, index, dim, shape: g.new_zeros(shape).index_add(dim, index, g), None))  # fmt: skip
+_index_select = Operator(
+    "index_select",
+    "x index",
+    "dim shape",
+    cpu=lambda x, i, dim, shape: backend("cpu", "indexing").index_select(x, dim, i),
+    gpu=lambda x, i, dim, shape: backend("gpu", "indexing").index_select(x, dim, i),
+    grad=(lambda g, index, dim, shape: g.new_zeros(shape).index_add(dim, index, g), None),
+)
 
 
 @public(out=True)
@@ -621,9 +686,14 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return out if input.ndim else reshape(out, ())
 
 
-_index_add = Operator("index_add", "x index source", "dim alpha", cpu=lambda x, i, s, dim, a: backend("cpu", "indexing").index_add(x, dim, i, s, a),
-                      gpu=lambda x, i, s, dim, a: backend("gpu", "indexing").index_add(x, dim, i, s, a),
-                      grad=(lambda g: g, None, lambda g, index, dim, alpha: g.index_select(dim, index) * alpha))  # fmt: skip
+_index_add = Operator(
+    "index_add",
+    "x index source",
+    "dim alpha",
+    cpu=lambda x, i, s, dim, a: backend("cpu", "indexing").index_add(x, dim, i, s, a),
+    gpu=lambda x, i, s, dim, a: backend("gpu", "indexing").index_add(x, dim, i, s, a),
+    grad=(lambda g: g, None, lambda g, index, dim, alpha: g.index_select(dim, index) * alpha),
+)
 
 
 def _check_source(name: str, input: Tensor, dim: int, vector: Tensor, source: Tensor) -> None:
@@ -644,7 +714,8 @@ def _check_source(name: str, input: Tensor, dim: int, vector: Tensor, source: Te
         if mine != theirs:
             raise RuntimeError(
                 f"source tensor shape must match self tensor shape, excluding the specified "
-                f"dimension. Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}"
+                f"dimension. Got self.shape = {list(input.shape)} source.shape = "
+                f"{list(source.shape)}"
             )
 
 
@@ -657,10 +728,18 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     return reshape(_index_add.call((x, vector, s), (dim, alpha)), input.shape)
 
 
-_index_copy = Operator("index_copy", "x index source", "dim", cpu=lambda x, i, s, dim: backend("cpu", "indexing").index_copy(x, dim, i, s),
-                       gpu=lambda x, i, s, dim: backend("gpu", "indexing").index_copy(x, dim, i, s),
-                       grad=(lambda g, index, dim: g.index_fill(dim, index, 0), None,
-                             lambda g, index, dim: g.index_select(dim, index)))  # fmt: skip
+_index_copy = Operator(
+    "index_copy",
+    "x index source",
+    "dim",
+    cpu=lambda x, i, s, dim: backend("cpu", "indexing").index_copy(x, dim, i, s),
+    gpu=lambda x, i, s, dim: backend("gpu", "indexing").index_copy(x, dim, i, s),
+    grad=(
+        lambda g, index, dim: g.index_fill(dim, index, 0),
+        None,
+        lambda g, index, dim: g.index_select(dim, index),
+    ),
+)
 
 
 @public(out=True, inplace=True)
@@ -669,17 +748,26 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     dim, vector = _vector_index("index_copy", input, dim, index)
     if index.ndim == 1 and source.ndim == 0 and index.numel() != 1:
         raise IndexError(
-            f"index_copy_(): When source is scalar, index should have one element (got {index.numel()})"
+            f"index_copy_(): When source is scalar, index should have one element (got "
+            f"{index.numel()})"
         )
     _check_source("index_copy", input, dim, vector, source)
     x, s = _at_least_1d(input), _at_least_1d(source)
     return reshape(_index_copy.call((x, vector, s), (dim,)), input.shape)
 
 
-_index_fill = Operator("index_fill", "x index value", "dim", cpu=lambda x, i, v, dim: backend("cpu", "indexing").index_fill(x, dim, i, v.item()),
-                       gpu=lambda x, i, v, dim: backend("gpu", "indexing").index_fill(x, dim, i, v.numpy().item()),
-                       grad=(lambda g, index, dim: g.index_fill(dim, index, 0), None,
-                             lambda g, index, dim: g.index_select(dim, index.unique()).sum()))  # fmt: skip
+_index_fill = Operator(
+    "index_fill",
+    "x index value",
+    "dim",
+    cpu=lambda x, i, v, dim: backend("cpu", "indexing").index_fill(x, dim, i, v.item()),
+    gpu=lambda x, i, v, dim: backend("gpu", "indexing").index_fill(x, dim, i, v.numpy().item()),
+    grad=(
+        lambda g, index, dim: g.index_fill(dim, index, 0),
+        None,
+        lambda g, index, dim: g.index_select(dim, index.unique()).sum(),
+    ),
+)
 
 
 @public(inplace=True)
@@ -698,11 +786,16 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     return reshape(_index_fill.call((x, vector, value.to(input.dtype)), (dim,)), input.shape)
 
 
-# ---- take and masks -------------------------------------------------------------------------------
+# ---- take and masks ------------------------------------------------------------------------------
 
-_take = Operator("take", "x index", "shape", cpu=lambda x, i, shape: backend("cpu", "indexing").take(x, i),
-                 gpu=lambda x, i, shape: backend("gpu", "indexing").take(x, i),
-                 grad=(lambda g, index, shape: g.new_zeros(shape).put(index, g, True), None))  # fmt: skip
+_take = Operator(
+    "take",
+    "x index",
+    "shape",
+    cpu=lambda x, i, shape: backend("cpu", "indexing").take(x, i),
+    gpu=lambda x, i, shape: backend("gpu", "indexing").take(x, i),
+    grad=(lambda g, index, shape: g.new_zeros(shape).put(index, g, True), None),
+)
 
 
 @public(out=True)
@@ -717,7 +810,9 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     array = index._array
     n = input.numel()
     if type(array) is ndarray and array.size and (array.min() < -n or array.max() >= n):
-        raise IndexError(f"out of range: tried to access index {int(array.max())} on a tensor of {n} elements.")
+        raise IndexError(
+            f"out of range: tried to access index {int(array.max())} on a tensor of {n} elements."
+        )
     return _take.call((input, index), (tuple(input.shape),))
 
 
@@ -726,7 +821,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     """gather, broadcasting indices and input against each other."""
     if indices.dtype is not int64:
         raise RuntimeError(
-            f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_name(indices.dtype)}"
+            f"torch.take_along_dim(): dtype of indices should be Long but got "
+            f"{scalar_name(indices.dtype)}"
         )
     if dim is None:
         return gather(input.reshape(-1), 0, indices.reshape(-1))
@@ -746,10 +842,17 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     return gather(expand(input, source), dim, expand(positive, wide))
 
 
-_put = Operator("put", "x index source", "accumulate", cpu="indexing.put",
-                joint=lambda g, index, accumulate: (
-                    g if accumulate else g.put(index, g.new_zeros(index.shape), False), None, g.take(index)
-                ))  # fmt: skip
+_put = Operator(
+    "put",
+    "x index source",
+    "accumulate",
+    cpu="indexing.put",
+    joint=lambda g, index, accumulate: (
+        g if accumulate else g.put(index, g.new_zeros(index.shape), False),
+        None,
+        g.take(index),
+    ),
+)
 
 
 @public(inplace=True)
@@ -776,8 +879,12 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return _put.call((input, index, source.reshape(index.shape)), (accumulate,))
 
 
-_masked_select = Operator("masked_select", "x mask", cpu="indexing.masked_select",
-                          grad=(lambda g, x, mask: g.new_zeros(x.shape).masked_scatter(mask, g), None))  # fmt: skip
+_masked_select = Operator(
+    "masked_select",
+    "x mask",
+    cpu="indexing.masked_select",
+    grad=(lambda g, x, mask: g.new_zeros(x.shape).masked_scatter(mask, g), None),
+)
 
 
 @public(out=True)
@@ -786,13 +893,23 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if mask.dtype is not bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes(input.shape, mask.shape)
-    return _masked_select.call((_at_least_1d(expand(input, shape)), _at_least_1d(expand(mask, shape))), ())
+    return _masked_select.call(
+        (_at_least_1d(expand(input, shape)), _at_least_1d(expand(mask, shape))), ()
+    )
 
 
-_masked_scatter = Operator("masked_scatter", "x mask source", "shape", cpu=lambda x, m, s, shape: backend("cpu", "indexing").masked_scatter(x, m, s),
-                           gpu=lambda x, m, s, shape: backend("gpu", "indexing").masked_scatter(x, m, s),
-                           grad=(lambda g, mask: g.masked_fill(mask, 0), None,
-                                 lambda g, mask, shape: _masked_scatter_grad(g, mask, shape)))  # fmt: skip
+_masked_scatter = Operator(
+    "masked_scatter",
+    "x mask source",
+    "shape",
+    cpu=lambda x, m, s, shape: backend("cpu", "indexing").masked_scatter(x, m, s),
+    gpu=lambda x, m, s, shape: backend("gpu", "indexing").masked_scatter(x, m, s),
+    grad=(
+        lambda g, mask: g.masked_fill(mask, 0),
+        None,
+        lambda g, mask, shape: _masked_scatter_grad(g, mask, shape),
+    ),
+)
 
 
 def _masked_scatter_grad(g: Tensor, mask: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -819,7 +936,10 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     shape = broadcast_shapes(input.shape, mask.shape)
     x, m = _at_least_1d(expand(input, shape)), _at_least_1d(expand(mask, shape))
     if type(m._array) is ndarray and int(m._array.sum()) > source.numel():
-        raise RuntimeError("masked_scatter: expected self and source to have the same number of elements as the mask has ones")
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have the same number of elements as the "
+            "mask has ones"
+        )
     return reshape(_masked_scatter.call((x, m, source), (tuple(source.shape),)), shape)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import wrap_dim, wrap_dims
 from tritorch.ops.backends import backend
+from tritorch.ops.checks import wrap_dim, wrap_dims
 from tritorch.ops.declare import PUBLIC, Operator, public
 from tritorch.ops.shape import expand, narrow, reshape, transpose, unsqueeze
 
@@ -17,7 +17,6 @@ _cat = Operator("cat", "tensors", "dim sizes", variadic=True,
                 cpu=lambda values, dim, sizes: backend("cpu", "shaping").cat(values, dim),
                 gpu=lambda values, dim, sizes: backend("gpu", "shaping").cat(values, dim),
                 joint=lambda g, dim, sizes, needs: _cat_grad(g, dim, sizes, needs))  # fmt: skip
-
 
 
 def _cat_grad(g: Tensor, dim: int, sizes: Sequence[int], needs: Sequence[bool]) -> tuple[Any, ...]:
@@ -119,7 +118,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     return hstack([reshape(item, (item.numel(), 1)) if item.ndim <= 1 else item for item in items])
 
 
-# ---- order ----------------------------------------------------------------------------------------
+# ---- order ---------------------------------------------------------------------------------------
 
 _flip = Operator("flip", "x", "dims", cpu="shaping.flip", grad=lambda g, dims: g.flip(dims))
 _roll = Operator("roll", "x", "shifts dims", cpu="shaping.roll",
@@ -186,9 +185,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Rotated by 90 degrees in the plane of two dims."""
     if len(dims) != 2:
-        raise RuntimeError(
-            f"expected total rotation dims == 2, but got dims = {len(dims)}"
-        )
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if input.ndim < 2:
         raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
     if dims[0] == dims[1] or abs(dims[0] - dims[1]) == input.ndim:
@@ -208,10 +205,14 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     return input.clone()
 
 
-# ---- triangles ------------------------------------------------------------------------------------
+# ---- triangles -----------------------------------------------------------------------------------
 
-_tril = Operator("tril", "x", "diagonal", cpu="shaping.tril", grad=lambda g, diagonal: g.tril(diagonal))
-_triu = Operator("triu", "x", "diagonal", cpu="shaping.triu", grad=lambda g, diagonal: g.triu(diagonal))
+_tril = Operator(
+    "tril", "x", "diagonal", cpu="shaping.tril", grad=lambda g, diagonal: g.tril(diagonal)
+)
+_triu = Operator(
+    "triu", "x", "diagonal", cpu="shaping.triu", grad=lambda g, diagonal: g.triu(diagonal)
+)
 
 
 def _triangle(name: str, op: Operator) -> Any:
@@ -227,7 +228,7 @@ def _triangle(name: str, op: Operator) -> Any:
 
 tril, triu = _triangle("tril", _tril), _triangle("triu", _triu)
 
-# ---- repeating ------------------------------------------------------------------------------------
+# ---- repeating -----------------------------------------------------------------------------------
 
 
 def repeat_interleave(

@@ -176,9 +176,7 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
         return op.finish(op.compute(operands, compute, result), *inputs)
     refuse_grad_with_out(op.name, inputs, {})
     if not isinstance(out, Tensor):
-        raise TypeError(
-            f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}"
-        )
+        raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     require_castable(result, out.dtype)
     resize_output(out, shape)
     _write(out._array, op.compute(operands, compute, result))
@@ -241,17 +239,18 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
     array = self._a
     if shape != tuple(array.shape):
         raise RuntimeError(
-            f"output with shape {list(array.shape)} doesn't match the broadcast shape "
-            f"{list(shape)}"
+            f"output with shape {list(array.shape)} doesn't match the broadcast shape {list(shape)}"
         )
 
     def write() -> None:
         if op.is_ufunc and type(array) is ndarray and result.numpy is array.dtype:
-            if array.dtype in op.direct and array.size < BIG and all(
-                type(o) is not ndarray or o.dtype is array.dtype for o in operands
+            if (
+                array.dtype in op.direct
+                and array.size < BIG
+                and all(type(o) is not ndarray or o.dtype is array.dtype for o in operands)
             ):
                 try:
-                    op.cpu(*operands, out=array)
+                    op.cpu(*operands, out=array)  # type: ignore[call-arg]
                     return
                 except (OverflowError, TypeError):
                     pass
@@ -260,7 +259,7 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
     return in_place(op, self, (), inputs, write)
 
 
-# ---- unary ----------------------------------------------------------------------------------------
+# ---- unary ---------------------------------------------------------------------------------------
 
 
 def unary(
@@ -315,9 +314,54 @@ def unary(
 
 # torch publishes some in-place forms as functions too.
 _TORCH_IN_PLACE = frozenset(
-    "abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil conj "
-    "cos cosh deg2rad erf erfc exp exp2 expm1 fix floor frac log log10 log1p log2 neg negative "
-    "rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc".split()
+    [
+        "abs",
+        "acos",
+        "acosh",
+        "arccos",
+        "arccosh",
+        "arcsin",
+        "arcsinh",
+        "arctan",
+        "arctanh",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "ceil",
+        "conj",
+        "cos",
+        "cosh",
+        "deg2rad",
+        "erf",
+        "erfc",
+        "exp",
+        "exp2",
+        "expm1",
+        "fix",
+        "floor",
+        "frac",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "neg",
+        "negative",
+        "rad2deg",
+        "reciprocal",
+        "relu",
+        "round",
+        "rsqrt",
+        "sigmoid",
+        "sin",
+        "sinc",
+        "sinh",
+        "sqrt",
+        "square",
+        "tan",
+        "tanh",
+        "trunc",
+    ]
 )
 
 
@@ -329,7 +373,7 @@ def _publish(
         _export(alias, function, method=method, public=public)
 
 
-# ---- binary ---------------------------------------------------------------------------------------
+# ---- binary --------------------------------------------------------------------------------------
 
 
 def binary(
@@ -370,7 +414,6 @@ def binary(
             lambda self, other: apply_in_place(op, (self, other)),
         )
     if inplace and export:
-
         method_in_place = fast_in_place(op)
         method_in_place.__doc__ = f"In-place version of {name}."
         for alias in (name, *aliases):

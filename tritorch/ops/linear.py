@@ -60,8 +60,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     *lead, c, h, w = input.shape
     if c % (r * r):
         raise RuntimeError(
-            f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
-            f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square "
+            f"of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
         )
     n = len(lead)
     split = reshape(input, (*lead, c // (r * r), r, r, h, w))
@@ -102,10 +102,14 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f"{list(input.shape)}"
         )
     if groups <= 0:
-        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+        raise RuntimeError(
+            f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
+        )
     c = input.shape[1]
     if c % groups:
-        raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
+        raise RuntimeError(
+            f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
+        )
     split = reshape(input, (input.shape[0], groups, c // groups, *input.shape[2:]))
     return reshape(split.transpose(1, 2), input.shape)
 

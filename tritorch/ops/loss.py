@@ -41,8 +41,8 @@ def _pair(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     if input.shape != target.shape:
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size "
-            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. Please "
-            f"ensure they have the same size.",
+            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure they have the same size.",
             stacklevel=3,
         )
     return broadcast_tensors(input, target)  # type: ignore[return-value]
@@ -102,8 +102,14 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 
 @functional
-def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
-                         size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
     """-(t log p + (1 - t) log(1 - p)); logs are at least -100."""
     mode = _mode(size_average, reduce, reduction)
     if target.shape != input.shape:
@@ -199,8 +205,14 @@ PUBLIC["poisson_nll_loss"] = poisson_nll_loss
 
 
 @functional
-def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6,
-                      reduction: str = "mean") -> Tensor:  # fmt: skip
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Any,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
     """The negative log-likelihood of a Gaussian distribution."""
     if isinstance(var, float):
         if var < 0:
@@ -224,12 +236,19 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = Fals
     return reduce_loss(loss, reduction)
 
 
-# ---- margins --------------------------------------------------------------------------------------
+# ---- margins -------------------------------------------------------------------------------------
 
 
 @functional
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
-                        size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
     """max(0, -target * (input1 - input2) + margin)."""
     mode = _mode(size_average, reduce, reduction)
     if input1.ndim != input2.ndim or input1.ndim != target.ndim:
@@ -241,8 +260,14 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 
 
 @functional
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: Any = None,
-                         reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
     """x where the target is 1, max(0, margin - x) where it is -1."""
     mode = _mode(size_average, reduce, reduction)
     hinge = (margin - input).clamp_min(0)
@@ -265,8 +290,10 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
     a, b = broadcast_tensors(x1, x2)
     if not a.is_floating_point() or not b.is_floating_point():
-        raise RuntimeError("expected common dtype to be floating point, yet common dtype is "
-                           f"{scalar_name(PUBLIC['result_type'](a, b))}")
+        raise RuntimeError(
+            "expected common dtype to be floating point, yet common dtype is "
+            f"{scalar_name(PUBLIC['result_type'](a, b))}"
+        )
     norm_a = vector_norm(a, 2, dim, keepdim=True)
     norm_b = vector_norm(b, 2, dim, keepdim=True)
     limit = lambda n: n.detach().clamp(min=eps) + (n - n.detach()) * (n.detach() > eps)
@@ -277,21 +304,31 @@ PUBLIC["cosine_similarity"] = cosine_similarity
 
 
 @functional
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
-                          size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     if target.ndim not in (0, 1):
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     expected = 1 if target.ndim == 0 else 2
     if input1.ndim != expected or input2.ndim != expected:
         raise RuntimeError(
-            f"{target.ndim}D target tensor expects {expected}D input tensors, but found inputs with "
-            f"sizes {list(input1.shape)} and {list(input2.shape)}."
+            f"{target.ndim}D target tensor expects {expected}D input tensors, but found inputs "
+            f"with sizes {list(input1.shape)} and {list(input2.shape)}."
         )
     epsilon = 1e-12
     last = target.ndim
     product = (input1 * input2).sum(last)
-    cosine = product / ((input1.square().sum(last) + epsilon) * (input2.square().sum(last) + epsilon)).sqrt()
+    cosine = (
+        product
+        / ((input1.square().sum(last) + epsilon) * (input2.square().sum(last) + epsilon)).sqrt()
+    )
     zero = PUBLIC["zeros_like"](cosine)
     loss = PUBLIC["where"](target == 1, 1 - cosine, zero) + PUBLIC["where"](
         target == -1, (cosine - margin).clamp_min(0), zero
@@ -300,7 +337,9 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 
 
 @functional
-def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dim."""
     from tritorch.ops.reduction import vector_norm
 
@@ -311,9 +350,18 @@ PUBLIC["pairwise_distance"] = pairwise_distance
 
 
 @functional
-def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0,
-                        p: float = 2, eps: float = 1e-6, swap: bool = False, size_average: Any = None,
-                        reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
     """max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
     mode = _mode(size_average, reduce, reduction)
     if margin <= 0:
@@ -355,8 +403,14 @@ def triplet_margin_with_distance_loss(
 
 
 @functional
-def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
-                                size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Binary cross-entropy with logits, the mean over classes."""
     from tritorch.ops.activation import logsigmoid
 
@@ -390,8 +444,13 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
 
 
 @functional
-def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
-                           reduction: str = "mean") -> Tensor:  # fmt: skip
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Hinge over pairs of right and wrong labels; targets end at the first -1."""
     mode = _mode(size_average, reduce, reduction)
     if input.shape != target.shape and input.ndim:
@@ -412,17 +471,17 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: Any = No
     return reduce_loss(loss, mode)
 
 
-# ---- classes --------------------------------------------------------------------------------------
+# ---- classes -------------------------------------------------------------------------------------
 
 
 def _check_nll(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
-    if input.ndim < 1 or target.ndim > 1 and input.ndim == 1:
+    if input.ndim < 1 or (target.ndim > 1 and input.ndim == 1):
         raise RuntimeError("input tensor should be 1D or 2D")
     channels = input.shape[0] if input.ndim == 1 else input.shape[1]
     if weight is not None and (weight.ndim != 1 or weight.numel() != channels):
         raise RuntimeError(
-            f"weight tensor should be defined either for all {channels} classes or no classes but got "
-            f"weight tensor of shape: {list(weight.shape)}"
+            f"weight tensor should be defined either for all {channels} classes or no classes but "
+            f"got weight tensor of shape: {list(weight.shape)}"
         )
 
 
@@ -444,8 +503,15 @@ def _check_targets(target: Tensor, classes: int, ignore: int) -> None:
 
 
 @functional
-def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
-             ignore_index: int = -100, reduce: Any = None, reduction: str = "mean") -> Tensor:  # fmt: skip
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
     """-input[target], weighted by class."""
     mode = _mode(size_average, reduce, reduction)
     _check_nll(input, target, weight)
@@ -485,14 +551,22 @@ _cross_entropy = Operator(
     ),
 )  # fmt: skip
 _cross_entropy_grad = Operator(
-    "cross_entropy_backward", "g logits target weight lse", "ignore smoothing", kind="internal",
-    cpu=lambda g, x, t, w, lse, ignore, s: backend("cpu", "loss").cross_entropy_backward(g, x, t, w, ignore, s, lse),
-    gpu=lambda g, x, t, w, lse, ignore, s: backend("gpu", "loss").cross_entropy_backward(g, x, t, w, ignore, s, lse),
-)  # fmt: skip
+    "cross_entropy_backward",
+    "g logits target weight lse",
+    "ignore smoothing",
+    kind="internal",
+    cpu=lambda g, x, t, w, lse, ignore, s: backend("cpu", "loss").cross_entropy_backward(
+        g, x, t, w, ignore, s, lse
+    ),
+    gpu=lambda g, x, t, w, lse, ignore, s: backend("gpu", "loss").cross_entropy_backward(
+        g, x, t, w, ignore, s, lse
+    ),
+)
 
 
-
-def _cross_entropy_back(g: Tensor, x: Tensor, t: Tensor, w: Tensor | None, lse: Tensor, ignore: int, smoothing: float) -> Tensor:
+def _cross_entropy_back(
+    g: Tensor, x: Tensor, t: Tensor, w: Tensor | None, lse: Tensor, ignore: int, smoothing: float
+) -> Tensor:
     if not differentiating():
         return _cross_entropy_grad.call((g, x, t, w, lse), (ignore, smoothing))
     from tritorch.autograd import grad
@@ -515,15 +589,20 @@ def _composed_rows(x: Tensor, t: Tensor, w: Tensor | None, ignore: int, smoothin
 
 
 @functional
-def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
-                  ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
-                  label_smoothing: float = 0.0) -> Tensor:  # fmt: skip
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
     """-log softmax(input)[target]; targets are classes or probabilities."""
     mode = _mode(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(
-            f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
-        )
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if input.shape == target.shape and target.is_floating_point():
         return _soft_cross_entropy(input, target, weight, mode, label_smoothing)
     _check_nll(input, target, weight)
@@ -554,7 +633,9 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     return loss.sum() / scale.sum()
 
 
-def _soft_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None, mode: str, smoothing: float) -> Tensor:
+def _soft_cross_entropy(
+    x: Tensor, target: Tensor, weight: Tensor | None, mode: str, smoothing: float
+) -> Tensor:
     dim = 0 if x.ndim == 1 else 1
     classes = x.shape[dim]
     if smoothing:

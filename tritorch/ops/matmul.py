@@ -12,10 +12,9 @@ from tritorch.core.dtype import bool_
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.arithmetic import conj
-from tritorch.ops.checks import broadcast_shapes, require_tensor, wrap_dim
 from tritorch.ops.backends import backend
+from tritorch.ops.checks import broadcast_shapes, require_tensor, wrap_dim
 from tritorch.ops.declare import PUBLIC, Operator, ndarray, public, write_out
-from tritorch.ops.kinds import OPERANDS
 from tritorch.ops.shape import expand, reshape, transpose
 
 _FLOATS = frozenset(np.dtype(code) for code in "fdFD")
@@ -40,7 +39,7 @@ def _same_dtype(name: str, a: Tensor, b: Tensor) -> None:
             f"expected m1 and m2 to have the same dtype, but got: {_c_name(a)} != {_c_name(b)}"
         )
     if a.dtype is bool_:
-        raise NotImplementedError(f'"{name}" not implemented for \'Bool\'')
+        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
 
 
 _C_NAMES = {"float32": "float", "float64": "double", "int64": "long", "int32": "int",
@@ -75,9 +74,7 @@ def _write_exact(result: Tensor, out: Tensor) -> Tensor:
 def _check_inner(a: Tensor, b: Tensor) -> None:
     (n, k), (k2, m) = a.shape[-2:], b.shape[-2:]
     if k != k2:
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {k2}x{m})"
-        )
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {k2}x{m})")
 
 
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
@@ -157,18 +154,19 @@ PUBLIC["matmul"] = matmul
 Tensor.matmul = matmul  # type: ignore[attr-defined]
 
 
-def _at(self: Any, other: Any) -> Any:
-    return matmul(self, other) if isinstance(other, OPERANDS) else NotImplemented
+def _at(self: Tensor, other: Any) -> Any:
+    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
 
-Tensor.__matmul__ = _at  # type: ignore[attr-defined]
-Tensor.__rmatmul__ = lambda self, other: (  # type: ignore[attr-defined]
+tensor_type: Any = Tensor
+tensor_type.__matmul__ = _at
+tensor_type.__rmatmul__ = lambda self, other: (
     matmul(PUBLIC["as_tensor"](other), self)
     if isinstance(other, (np.ndarray, Tensor))
     else NotImplemented
 )
 
-# ---- vectors --------------------------------------------------------------------------------------
+# ---- vectors -------------------------------------------------------------------------------------
 
 
 def _check_vectors(name: str, a: Tensor, b: Tensor) -> None:
@@ -228,8 +226,8 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
         )
     if input.shape[1] != vec.shape[0]:
         raise RuntimeError(
-            f"size mismatch, got input ({input.shape[0]}), mat ({input.shape[0]}x{input.shape[1]}), "
-            f"vec ({vec.shape[0]})"
+            f"size mismatch, got input ({input.shape[0]}), mat "
+            f"({input.shape[0]}x{input.shape[1]}), vec ({vec.shape[0]})"
         )
     return reshape(mm(input, reshape(vec, (vec.shape[0], 1))), (input.shape[0],))
 
@@ -243,7 +241,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return reshape(input, (input.shape[0], 1)) * vec2
 
 
-# ---- with an addend -------------------------------------------------------------------------------
+# ---- with an addend ------------------------------------------------------------------------------
 
 
 def _combine(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
@@ -270,7 +268,8 @@ def _check_scalars(kind: Any, beta: Any, alpha: Any) -> None:
         for value, name in ((beta, "beta"), (alpha, "alpha")):
             if isinstance(value, float):
                 raise RuntimeError(
-                    f"For integral input tensors, argument {name} must not be a floating point number."
+                    f"For integral input tensors, argument {name} must not be a floating point "
+                    f"number."
                 )
 
 
@@ -317,7 +316,9 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
 
 
 @public(out=True, inplace=True)
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2)."""
     for x, name in ((batch1, "batch1"), (batch2, "batch2")):
         if x.ndim != 3:
@@ -328,14 +329,18 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
 
 
 @public(out=True, inplace=True)
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
     """beta * input + alpha * the sum of bmm(batch1, batch2) over the batch."""
     for x, name in ((batch1, "batch1"), (batch2, "batch2")):
         if x.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
     product = bmm(batch1, batch2).sum(0)
     _check_scalars(input.dtype, beta, alpha)
-    return _combine(_addend("addbmm", input, product.shape, batch1), product.to(input.dtype), beta, alpha)
+    return _combine(
+        _addend("addbmm", input, product.shape, batch1), product.to(input.dtype), beta, alpha
+    )
 
 
 @public(method=False, out=True)
@@ -347,7 +352,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     return result
 
 
-# ---- contractions ---------------------------------------------------------------------------------
+# ---- contractions --------------------------------------------------------------------------------
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
@@ -358,9 +363,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(a.ndim, b.ndim):
-            raise RuntimeError(
-                f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}"
-            )
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         dims_a, dims_b = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
         dims_a, dims_b = ([d] if isinstance(d, int) else list(d) for d in dims)
@@ -386,8 +389,12 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     free_b = [d for d in range(b.ndim) if d not in dims_b]
     k = math.prod(a.shape[d] for d in dims_a)
     shape = (*(a.shape[d] for d in free_a), *(b.shape[d] for d in free_b))
-    left = reshape(a.permute(*free_a, *dims_a) if a.ndim else a, (math.prod(a.shape[d] for d in free_a), k))
-    right = reshape(b.permute(*dims_b, *free_b) if b.ndim else b, (k, math.prod(b.shape[d] for d in free_b)))
+    left = reshape(
+        a.permute(*free_a, *dims_a) if a.ndim else a, (math.prod(a.shape[d] for d in free_a), k)
+    )
+    right = reshape(
+        b.permute(*dims_b, *free_b) if b.ndim else b, (k, math.prod(b.shape[d] for d in free_b))
+    )
     result = reshape(mm(left, right), shape)
     return result if out is None else _write_exact(result, out)
 
@@ -414,5 +421,6 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     left = reshape(a, [v for size in a.shape for v in (size, 1)])
     right = reshape(b, [v for size in b.shape for v in (1, size)])
     return reshape(left * right, [x * y for x, y in zip(a.shape, b.shape)])
+
 
 _ = transpose

@@ -10,36 +10,27 @@ from tritorch.core.dtype import float32
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.backends import backend
-from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.declare import PUBLIC, Operator, through_composed
 from tritorch.ops.shape import reshape
 from tritorch.ops.softmax import differentiating
 
-
-def _through(composed: Any, g: Tensor, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """The gradients of a fused operator by those of its composed definition."""
-    from tritorch.autograd import grad
-
-    wanted = [x for x in inputs if isinstance(x, Tensor) and x._requires_grad]
-    found = iter(grad(composed(*inputs), wanted, g, create_graph=True, allow_unused=True))
-    return tuple(next(found) if isinstance(x, Tensor) and x._requires_grad else None for x in inputs)
-
-
-
-
-# ---- layer norm -----------------------------------------------------------------------------------
+# ---- layer norm ----------------------------------------------------------------------------------
 
 _layer = Operator(
-    "layer_norm", "x w b", "n eps", outputs=0b001,
+    "layer_norm",
+    "x w b",
+    "n eps",
+    outputs=0b001,
     cpu=lambda x, w, b, n, eps: backend("cpu", "norm").layer_norm(x, n, w, b, eps),
-    gpu=lambda x, w, b, n, eps: backend("gpu", "norm").layer_norm(x, n, w, b, eps), node="NativeLayerNorm",
+    gpu=lambda x, w, b, n, eps: backend("gpu", "norm").layer_norm(x, n, w, b, eps),
+    node="NativeLayerNorm",
     joint=lambda g, x, w, b, out, n, eps: _layer_grad(g[0], x, w, b, out, n, eps),
-)  # fmt: skip
+)
 _layer_back = Operator(
     "layer_norm_backward", "y x w mean rstd", "n", kind="internal", outputs=0b111,
     cpu=lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r),
     gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r),
 )  # fmt: skip
-
 
 
 def _composed_layer(x: Tensor, w: Any, b: Any, n: int, eps: float) -> Tensor:
@@ -53,9 +44,11 @@ def _affine(x: Tensor, w: Any, b: Any) -> Tensor:
     return x + b if b is not None else x
 
 
-def _layer_grad(g: Tensor, x: Tensor, w: Any, b: Any, out: Any, n: int, eps: float) -> tuple[Any, ...]:
+def _layer_grad(
+    g: Tensor, x: Tensor, w: Any, b: Any, out: Any, n: int, eps: float
+) -> tuple[Any, ...]:
     if differentiating():
-        return _through(lambda *v: _composed_layer(*v, n, eps), g, (x, w, b))
+        return through_composed(_composed_layer, g, (x, w, b), n, eps)
     dx, dw, db = _layer_back.call((g, x, w, out[1], out[2]), (n,))
     return dx, dw if w is not None else None, db if b is not None else None
 
@@ -72,8 +65,8 @@ def _check_normalized(name: str, x: Tensor, shape: Sequence[int], w: Any, b: Any
     shape = tuple(int(v) for v in shape)
     if not shape:
         raise RuntimeError(
-            f"Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
-            f"element, but got normalized_shape = {list(shape)}"
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
+            f"one element, but got normalized_shape = {list(shape)}"
         )
     for tensor, what in ((w, "weight"), (b, "bias")):
         if tensor is not None and tuple(tensor.shape) != shape:
@@ -89,12 +82,16 @@ def _check_normalized(name: str, x: Tensor, shape: Sequence[int], w: Any, b: Any
     return len(shape)
 
 
-PUBLIC["layer_norm"] = lambda input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True: (
-    layer_norm(input, normalized_shape, weight, bias, eps)
+PUBLIC["layer_norm"] = (
+    lambda input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True: layer_norm(
+        input, normalized_shape, weight, bias, eps
+    )
 )
 
 
-def native_layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Any:
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Any, bias: Any, eps: float
+) -> Any:
     """layer_norm with the mean and 1 / std."""
     n = _check_normalized("layer_norm", input, normalized_shape, weight, bias)
     out, mean, rstd = _layer.call((input, weight, bias), (n, float(eps)))
@@ -104,13 +101,17 @@ def native_layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: An
 
 PUBLIC["native_layer_norm"] = native_layer_norm
 
-# ---- rms norm -------------------------------------------------------------------------------------
+# ---- rms norm ------------------------------------------------------------------------------------
 
 _rms = Operator(
-    "rms_norm", "x w", "n eps", outputs=0b01, cpu=lambda x, w, n, eps: backend("cpu", "norm").rms_norm(x, n, w, eps),
+    "rms_norm",
+    "x w",
+    "n eps",
+    outputs=0b01,
+    cpu=lambda x, w, n, eps: backend("cpu", "norm").rms_norm(x, n, w, eps),
     gpu=lambda x, w, n, eps: backend("gpu", "norm").rms_norm(x, n, w, eps),
     joint=lambda g, x, w, out, n, eps: _rms_grad(g[0], x, w, out, n, eps),
-)  # fmt: skip
+)
 _rms_back = Operator(
     "rms_norm_backward", "y x w rstd", "n", kind="internal", outputs=0b11,
     cpu=lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r),
@@ -125,13 +126,15 @@ def _composed_rms(x: Tensor, w: Any, n: int, eps: float) -> Tensor:
 
 def _rms_grad(g: Tensor, x: Tensor, w: Any, out: Any, n: int, eps: float) -> tuple[Any, ...]:
     if differentiating():
-        return _through(lambda *v: _composed_rms(*v, n, eps), g, (x, w))
+        return through_composed(_composed_rms, g, (x, w), n, eps)
     dx, dw = _rms_back.call((g, x, w, out[1]), (n,))
     return dx, dw if w is not None else None
 
 
 @functional
-def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
+) -> Tensor:
     """x / sqrt(mean(x^2) + eps) over the last dims, scaled."""
     if input.is_complex():
         n = _check_normalized("rms_norm", input, normalized_shape, weight)
@@ -150,7 +153,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Any = None,
 
 PUBLIC["rms_norm"] = rms_norm
 
-# ---- group norm -----------------------------------------------------------------------------------
+# ---- group norm ----------------------------------------------------------------------------------
 
 _group = Operator(
     "group_norm", "x w b", "groups eps", outputs=0b001, node="NativeGroupNorm",
@@ -159,10 +162,18 @@ _group = Operator(
     joint=lambda g, x, w, b, out, groups, eps: _group_grad(g[0], x, w, b, out, groups, eps),
 )  # fmt: skip
 _group_back = Operator(
-    "group_norm_backward", "y x w mean rstd", "groups", kind="internal", outputs=0b111,
-    cpu=lambda y, x, w, m, r, groups: backend("cpu", "norm").group_norm_backward(y, x, groups, w, m, r),
-    gpu=lambda y, x, w, m, r, groups: backend("gpu", "norm").group_norm_backward(y, x, groups, w, m, r),
-)  # fmt: skip
+    "group_norm_backward",
+    "y x w mean rstd",
+    "groups",
+    kind="internal",
+    outputs=0b111,
+    cpu=lambda y, x, w, m, r, groups: backend("cpu", "norm").group_norm_backward(
+        y, x, groups, w, m, r
+    ),
+    gpu=lambda y, x, w, m, r, groups: backend("gpu", "norm").group_norm_backward(
+        y, x, groups, w, m, r
+    ),
+)
 
 
 def _per_channel(v: Any, x: Tensor) -> Any:
@@ -175,18 +186,24 @@ def _composed_group(x: Tensor, w: Any, b: Any, groups: int, eps: float) -> Tenso
     return _affine(out, _per_channel(w, x), _per_channel(b, x))
 
 
-def _group_grad(g: Tensor, x: Tensor, w: Any, b: Any, out: Any, groups: int, eps: float) -> tuple[Any, ...]:
+def _group_grad(
+    g: Tensor, x: Tensor, w: Any, b: Any, out: Any, groups: int, eps: float
+) -> tuple[Any, ...]:
     if differentiating():
-        return _through(lambda *v: _composed_group(*v, groups, eps), g, (x, w, b))
+        return through_composed(_composed_group, g, (x, w, b), groups, eps)
     dx, dw, db = _group_back.call((g, x, w, out[1], out[2]), (groups,))
     return dx, dw if w is not None else None, db if b is not None else None
 
 
 @functional
-def group_norm(input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+def group_norm(
+    input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Tensor:
     """Normalised over groups of channels."""
     if input.ndim < 2:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
+        raise RuntimeError(
+            f"Expected at least 2 dimensions for input tensor but received {input.ndim}"
+        )
     channels = input.shape[1]
     if num_groups <= 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
@@ -198,7 +215,8 @@ def group_norm(input: Tensor, num_groups: int, weight: Any = None, bias: Any = N
     for tensor, what in ((weight, "weight"), (bias, "bias")):
         if tensor is not None and (tensor.ndim != 1 or tensor.numel() != channels):
             raise RuntimeError(
-                f"Expected {what} to be a vector of size equal to the number of channels in input, but "
+                f"Expected {what} to be a vector of size equal to the number of channels in "
+                f"input, but "
                 f"got {what} of shape {list(tensor.shape)} and input of shape {list(input.shape)}"
             )
     return _group.call((input, weight, bias), (int(num_groups), float(eps)))[0]
@@ -206,24 +224,44 @@ def group_norm(input: Tensor, num_groups: int, weight: Any = None, bias: Any = N
 
 PUBLIC["group_norm"] = group_norm
 
-# ---- batch norm -----------------------------------------------------------------------------------
+# ---- batch norm ----------------------------------------------------------------------------------
 
 _batch = Operator(
-    "batch_norm", "x w b mean var", "training eps", outputs=0b001, node="NativeBatchNorm",
-    cpu=lambda x, w, b, m, v, training, eps: backend("cpu", "norm").batch_norm(x, w, b, m, v, training, eps),
-    gpu=lambda x, w, b, m, v, training, eps: backend("gpu", "norm").batch_norm(x, w, b, m, v, training, eps),
-    joint=lambda g, x, w, b, mean, var, out, training, eps: (
-        *_batch_grad(g[0], x, w, b, mean, var, out, training, eps), None, None
+    "batch_norm",
+    "x w b mean var",
+    "training eps",
+    outputs=0b001,
+    node="NativeBatchNorm",
+    cpu=lambda x, w, b, m, v, training, eps: backend("cpu", "norm").batch_norm(
+        x, w, b, m, v, training, eps
     ),
-)  # fmt: skip
+    gpu=lambda x, w, b, m, v, training, eps: backend("gpu", "norm").batch_norm(
+        x, w, b, m, v, training, eps
+    ),
+    joint=lambda g, x, w, b, mean, var, out, training, eps: (
+        *_batch_grad(g[0], x, w, b, mean, var, out, training, eps),
+        None,
+        None,
+    ),
+)
 _batch_back = Operator(
-    "batch_norm_backward", "y x w mean rstd", "training", kind="internal", outputs=0b111,
-    cpu=lambda y, x, w, m, r, training: backend("cpu", "norm").batch_norm_backward(y, x, w, m, r, training),
-    gpu=lambda y, x, w, m, r, training: backend("gpu", "norm").batch_norm_backward(y, x, w, m, r, training),
-)  # fmt: skip
+    "batch_norm_backward",
+    "y x w mean rstd",
+    "training",
+    kind="internal",
+    outputs=0b111,
+    cpu=lambda y, x, w, m, r, training: backend("cpu", "norm").batch_norm_backward(
+        y, x, w, m, r, training
+    ),
+    gpu=lambda y, x, w, m, r, training: backend("gpu", "norm").batch_norm_backward(
+        y, x, w, m, r, training
+    ),
+)
 
 
-def _composed_batch(x: Tensor, w: Any, b: Any, mean: Any, var: Any, training: bool, eps: float) -> Tensor:
+def _composed_batch(
+    x: Tensor, w: Any, b: Any, mean: Any, var: Any, training: bool, eps: float
+) -> Tensor:
     if training:
         dims = [i for i in range(x.ndim) if i != 1]
         var, mean = PUBLIC["var_mean"](x, dims, correction=0, keepdim=True)
@@ -235,7 +273,7 @@ def _composed_batch(x: Tensor, w: Any, b: Any, mean: Any, var: Any, training: bo
 def _batch_grad(g: Tensor, x: Tensor, w: Any, b: Any, mean: Any, var: Any, out: Any, training: bool,
                 eps: float) -> tuple[Any, ...]:  # fmt: skip
     if differentiating():
-        return _through(lambda *v: _composed_batch(*v, mean, var, training, eps), g, (x, w, b))
+        return through_composed(_composed_batch, g, (x, w, b), mean, var, training, eps)
     dx, dw, db = _batch_back.call((g, x, w, out[1], out[2]), (training,))
     return dx, dw if w is not None else None, db if b is not None else None
 
@@ -248,14 +286,23 @@ def _check_batch(input: Tensor, tensors: Any) -> None:
 
 
 @functional
-def batch_norm(input: Tensor, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
-               training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:  # fmt: skip
+def batch_norm(
+    input: Tensor,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """Normalised over all but the channels, by the batch's or the running statistics."""
     if training:
         count = input.numel() // max(input.shape[1], 1) if input.ndim > 1 else 1
         if count == 1:
             raise ValueError(
-                f"Expected more than 1 value per channel when training, got input size {input.shape}"
+                f"Expected more than 1 value per channel when training, got input size "
+                f"{input.shape}"
             )
     _check_batch(input, ((running_mean, "running_mean"), (running_var, "running_var"),
                          (weight, "weight"), (bias, "bias")))  # fmt: skip
@@ -278,8 +325,17 @@ def batch_norm(input: Tensor, running_mean: Any, running_var: Any, weight: Any =
     return out
 
 
-def _public_batch_norm(input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any,
-                       training: bool, momentum: float, eps: float, cudnn_enabled: bool = True) -> Tensor:  # fmt: skip
+def _public_batch_norm(
+    input: Tensor,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Tensor:
     """batch_norm, in the order of torch.batch_norm."""
     return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
@@ -288,9 +344,16 @@ PUBLIC["batch_norm"] = _public_batch_norm
 
 
 @functional
-def instance_norm(input: Tensor, running_mean: Any = None, running_var: Any = None, weight: Any = None,
-                  bias: Any = None, use_input_stats: bool = True, momentum: float = 0.1,
-                  eps: float = 1e-5) -> Tensor:  # fmt: skip
+def instance_norm(
+    input: Tensor,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """Normalised over the spatial dims of each sample and channel."""
     if use_input_stats:
         spatial = math.prod(input.shape[2:])
@@ -302,9 +365,18 @@ def instance_norm(input: Tensor, running_mean: Any = None, running_var: Any = No
     flat = reshape(input, (1, n * c, *input.shape[2:]))
     tile = lambda v: None if v is None else v.repeat(n)
     mean, var = tile(running_mean), tile(running_var)
-    out = batch_norm(flat, mean, var, tile(weight), tile(bias), use_input_stats or running_mean is None,
-                     momentum, eps)  # fmt: skip
+    out = batch_norm(
+        flat,
+        mean,
+        var,
+        tile(weight),
+        tile(bias),
+        use_input_stats or running_mean is None,
+        momentum,
+        eps,
+    )
     if use_input_stats and running_mean is not None:
+        assert mean is not None and var is not None
         from tritorch.autograd import no_grad
 
         with no_grad():
@@ -313,16 +385,27 @@ def instance_norm(input: Tensor, running_mean: Any = None, running_var: Any = No
     return reshape(out, input.shape)
 
 
-PUBLIC["instance_norm"] = lambda input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True: (
-    instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
-)
+def _public_instance_norm(
+    input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any,
+    use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    return instance_norm(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
+
+
+PUBLIC["instance_norm"] = _public_instance_norm
 
 
 @functional
-def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
     """x / (k + alpha * mean of x^2 over neighbouring channels)^beta."""
     if input.ndim < 3:
-        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+        raise ValueError(
+            f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)"
+        )
     if input.numel() == 0:
         return input
     squared = input.square().unsqueeze(1)
@@ -335,5 +418,3 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         padded = FUNCTIONAL["pad"](flat, (0, 0, 0, 0, size // 2, (size - 1) // 2))
         mean = reshape(FUNCTIONAL["avg_pool3d"](padded, (size, 1, 1), stride=1).squeeze(1), shape)
     return input / (mean * alpha + k).pow(beta)
-
-

@@ -7,23 +7,33 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
-from tritorch.ops.checks import require_tensor
 from tritorch.ops.backends import backend
+from tritorch.ops.checks import require_tensor
 from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.shape import narrow
 
-_pad = Operator("pad", "x", "padding mode value shape",
-                cpu=lambda x, p, mode, value, shape: backend("cpu", "shaping").pad(x, p, mode, value),
-                gpu=lambda x, p, mode, value, shape: backend("gpu", "shaping").pad(x, p, mode, value),
-                grad=lambda g, padding, mode, shape: _back.call((g,), (shape, padding, mode)))  # fmt: skip
-_back = Operator("pad_backward", "y", "shape padding mode", kind="internal",
-                 cpu="shaping.pad_backward",
-                 grad=lambda g, padding, mode, shape: _pad.call((g,), (padding, mode, 0.0, shape)))  # fmt: skip
-
+_pad = Operator(
+    "pad",
+    "x",
+    "padding mode value shape",
+    cpu=lambda x, p, mode, value, shape: backend("cpu", "shaping").pad(x, p, mode, value),
+    gpu=lambda x, p, mode, value, shape: backend("gpu", "shaping").pad(x, p, mode, value),
+    grad=lambda g, padding, mode, shape: _back.call((g,), (shape, padding, mode)),
+)
+_back: Operator = Operator(
+    "pad_backward",
+    "y",
+    "shape padding mode",
+    kind="internal",
+    cpu="shaping.pad_backward",
+    grad=lambda g, padding, mode, shape: _pad.call((g,), (padding, mode, 0.0, shape)),
+)
 
 
 @functional
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
     """Elements added (or, where negative, cut) at both ends of the last dims."""
     require_tensor(input, "pad", "input", 1)
     amounts = tuple(int(n) for n in pad)
@@ -50,9 +60,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         before, after = amounts[2 * i : 2 * i + 2]
         if mode == "reflect" and (before >= size or after >= size):
             raise RuntimeError(
-                f"Argument #4: Padding size should be less than the corresponding input dimension, but "
-                f"got: padding ({before}, {after}) at dimension {input.ndim - 1 - i} of input "
-                f"{list(input.shape)}"
+                "Argument #4: Padding size should be less than the corresponding input "
+                f"dimension, but got: padding ({before}, {after}) at dimension "
+                f"{input.ndim - 1 - i} of input {list(input.shape)}"
             )
         if mode == "circular" and (before > size or after > size):
             raise RuntimeError("Padding value causes wrapping around more than once.")

@@ -18,7 +18,7 @@ from tritorch.ops.kinds import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME,
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 LN2, LN10 = math.log(2), math.log(10)
 
-# ---- sign and magnitude ---------------------------------------------------------------------------
+# ---- sign and magnitude --------------------------------------------------------------------------
 
 neg = unary("neg", np.negative, without="bool", aliases=("negative",), grad=lambda g: -g)
 abs = unary("abs", np.absolute, rule=COMPLEX_TO_REAL, without="bool", aliases=("absolute",),
@@ -32,7 +32,9 @@ rsqrt = unary("rsqrt", cpu.rsqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
               grad=lambda g, out: -0.5 * g * (out * out * out).conj())  # fmt: skip
 reciprocal = unary("reciprocal", np.reciprocal, rule=INT_TO_FLOAT, domain=(0.5, 3),
                    grad=lambda g, out: -g * (out * out).conj())  # fmt: skip
-signbit = unary("signbit", cpu.signbit, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False)
+signbit = unary(
+    "signbit", cpu.signbit, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False
+)
 
 
 def _sgn_grad(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
@@ -44,10 +46,12 @@ def _sgn_grad(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return ((g - part) / magnitude.masked_fill(zero, 1)).masked_fill(zero, 0)
 
 
-# ---- exponentials and logarithms ------------------------------------------------------------------
+# ---- exponentials and logarithms -----------------------------------------------------------------
 
 exp = unary("exp", np.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj())
-exp2 = unary("exp2", cpu.exp2, rule=INT_TO_FLOAT, aliases=(), grad=lambda g, out: g * out.conj() * LN2)
+exp2 = unary(
+    "exp2", cpu.exp2, rule=INT_TO_FLOAT, aliases=(), grad=lambda g, out: g * out.conj() * LN2
+)
 expm1 = unary("expm1", np.expm1, rule=INT_TO_FLOAT, grad=lambda g, out: g * (out.conj() + 1))
 log = unary("log", np.log, rule=INT_TO_FLOAT, domain=(0.1, 3), grad=lambda g, x: g / x.conj())
 log2 = unary("log2", np.log2, rule=INT_TO_FLOAT, domain=(0.1, 3),
@@ -57,7 +61,7 @@ log10 = unary("log10", np.log10, rule=INT_TO_FLOAT, domain=(0.1, 3),
 log1p = unary("log1p", np.log1p, rule=INT_TO_FLOAT, domain=(-0.5, 3),
               grad=lambda g, x: g / (x + 1).conj())  # fmt: skip
 
-# ---- trigonometry ---------------------------------------------------------------------------------
+# ---- trigonometry --------------------------------------------------------------------------------
 
 sin = unary("sin", np.sin, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.cos().conj())
 cos = unary("cos", np.cos, rule=INT_TO_FLOAT, grad=lambda g, x: -g * x.sin().conj())
@@ -78,7 +82,9 @@ acosh = unary("acosh", np.arccosh, rule=INT_TO_FLOAT, domain=(1.1, 3), aliases=(
               grad=lambda g, x: g * ((x - 1).rsqrt() * (x + 1).rsqrt()).conj())  # fmt: skip
 atanh = unary("atanh", np.arctanh, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arctanh",),
               grad=lambda g, x: g / (1 - x * x).conj())  # fmt: skip
-sinc = unary("sinc", cpu.sinc, rule=INT_TO_FLOAT, direct=False, grad=lambda g, x: g * _sinc_grad(x).conj())
+sinc = unary(
+    "sinc", cpu.sinc, rule=INT_TO_FLOAT, direct=False, grad=lambda g, x: g * _sinc_grad(x).conj()
+)
 deg2rad = unary("deg2rad", np.deg2rad, rule=INT_TO_FLOAT, without="complex",
                 grad=lambda g: g * (math.pi / 180))  # fmt: skip
 rad2deg = unary("rad2deg", np.rad2deg, rule=INT_TO_FLOAT, without="complex",
@@ -92,7 +98,7 @@ def _sinc_grad(x: Tensor) -> Tensor:
     return ((safe.cos() * safe - safe.sin()) / (safe * safe) * math.pi).masked_fill(zero, 0)
 
 
-# ---- special --------------------------------------------------------------------------------------
+# ---- special -------------------------------------------------------------------------------------
 
 sigmoid = unary("sigmoid", cpu.sigmoid, rule=INT_TO_FLOAT,
                 grad=lambda g, out: g * (out * (1 - out)).conj())  # fmt: skip
@@ -113,9 +119,14 @@ def _trigamma(x: Tensor) -> Tensor:
     return polygamma(1, x)
 
 
-_polygamma = Operator("polygamma", "x", "n", cpu=lambda x, n: _in_float32(lambda v, order: cpu.polygamma(order, v), x, n),
-                      gpu=lambda x, n: through_host("pointwise.polygamma", cpu.polygamma)(n, x),
-                      grad=lambda g, x, n: g * polygamma(n + 1, x))  # fmt: skip
+_polygamma = Operator(
+    "polygamma",
+    "x",
+    "n",
+    cpu=lambda x, n: _in_float32(lambda v, order: cpu.polygamma(order, v), x, n),
+    gpu=lambda x, n: through_host("pointwise.polygamma", cpu.polygamma)(n, x),
+    grad=lambda g, x, n: g * polygamma(n + 1, x),
+)
 
 
 def _in_float32(function: Any, x: Any, *rest: Any) -> Any:
@@ -139,8 +150,8 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
 PUBLIC["polygamma"] = polygamma
 Tensor.polygamma = lambda self, n: polygamma(n, self)  # type: ignore[attr-defined]
 Tensor.polygamma_ = lambda self, n: self.copy_(polygamma(n, self))  # type: ignore[attr-defined]
-_i1 = unary("special_i1", cpu.i1, rule=INT_TO_FLOAT, without="complex", method=False, inplace=False,
-            gpu="i1", grad=lambda g, x, out: g * _i1_grad(x, out))  # fmt: skip
+_i1: Any = unary("special_i1", cpu.i1, rule=INT_TO_FLOAT, without="complex", method=False,
+                 inplace=False, gpu="i1", grad=lambda g, x, out: g * _i1_grad(x, out))  # fmt: skip
 
 
 def _i1_grad(x: Tensor, out: Tensor) -> Tensor:
@@ -148,12 +159,14 @@ def _i1_grad(x: Tensor, out: Tensor) -> Tensor:
     return (x.i0() - out / x.masked_fill(zero, 1)).masked_fill(zero, 0.5)
 
 
-# ---- rounding -------------------------------------------------------------------------------------
+# ---- rounding ------------------------------------------------------------------------------------
 
 _flat = lambda g: g.new_zeros(g.shape)
 floor = unary("floor", cpu.on_floats(np.floor), without="bool complex", grad=_flat)
 ceil = unary("ceil", cpu.on_floats(np.ceil), without="bool complex", grad=_flat)
-trunc = unary("trunc", cpu.on_floats(np.trunc), without="bool complex", aliases=("fix",), grad=_flat)
+trunc = unary(
+    "trunc", cpu.on_floats(np.trunc), without="bool complex", aliases=("fix",), grad=_flat
+)
 frac = unary("frac", cpu.frac, without="bool complex", grad=lambda g: g)
 _round = unary("round", cpu.on_floats(np.rint), without="bool complex", grad=_flat)
 
@@ -171,17 +184,21 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 builtin_abs = __builtins__["abs"] if isinstance(__builtins__, dict) else __builtins__.abs
 
-# ---- predicates -----------------------------------------------------------------------------------
+# ---- predicates ----------------------------------------------------------------------------------
 
 isnan = unary("isnan", np.isnan, rule=ALWAYS_BOOL, inplace=False)
 isinf = unary("isinf", np.isinf, rule=ALWAYS_BOOL, inplace=False)
 isfinite = unary("isfinite", np.isfinite, rule=ALWAYS_BOOL, inplace=False)
-isposinf = unary("isposinf", np.isposinf, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False)
-isneginf = unary("isneginf", np.isneginf, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False)
+isposinf = unary(
+    "isposinf", np.isposinf, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False
+)
+isneginf = unary(
+    "isneginf", np.isneginf, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False
+)
 logical_not = unary("logical_not", np.logical_not, rule=ALWAYS_BOOL)
 bitwise_not = unary("bitwise_not", np.invert, without="float complex")
 
-# ---- complex --------------------------------------------------------------------------------------
+# ---- complex -------------------------------------------------------------------------------------
 
 conj_physical = unary("conj_physical", np.conjugate, grad=lambda g: g.conj())
 angle = unary("angle", cpu.angle, rule=COMPLEX_TO_REAL, direct=False, inplace=False,
@@ -238,7 +255,10 @@ PUBLIC_DTYPES = {"bool": _bool}
 
 @public(out=True, inplace=True)
 def nan_to_num(
-    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+    input: Tensor,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
 ) -> Tensor:
     """NaN and infinities replaced by numbers (the dtype's largest by default)."""
     if not (input.is_floating_point() or input.is_complex()):
@@ -266,10 +286,11 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 
 def _operators() -> None:
-    Tensor.__neg__ = neg  # type: ignore[attr-defined]
-    Tensor.__pos__ = positive  # type: ignore[attr-defined]
-    Tensor.__abs__ = abs  # type: ignore[attr-defined]
-    Tensor.__invert__ = bitwise_not  # type: ignore[attr-defined]
+    tensor_type: Any = Tensor
+    tensor_type.__neg__ = neg
+    tensor_type.__pos__ = positive
+    tensor_type.__abs__ = abs
+    tensor_type.__invert__ = bitwise_not
 
 
 _operators()

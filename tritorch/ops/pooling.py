@@ -6,34 +6,64 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
-from tritorch.ops.checks import not_implemented, require_tensor
 from tritorch.ops.backends import backend
+from tritorch.ops.checks import not_implemented, require_tensor
 from tritorch.ops.declare import PUBLIC, Operator, with_out
 from tritorch.ops.shape import reshape
 
-_max_pool = Operator("max_pool", "x", "kernel stride padding dilation ceil_mode", cpu="pooling.max_pool",
-                     grad=lambda g, out, x: _unpool(g[0], out[1], tuple(x.shape)))  # fmt: skip
-_unpool_op = Operator("max_pool_backward", "y indices", "shape", cpu="pooling.max_pool_backward",
-                      kind="internal", grad=(lambda g, indices: _pick(g, indices), None))  # fmt: skip
+_max_pool = Operator(
+    "max_pool",
+    "x",
+    "kernel stride padding dilation ceil_mode",
+    cpu="pooling.max_pool",
+    grad=lambda g, out, x: _unpool(g[0], out[1], tuple(x.shape)),
+)
+_unpool_op = Operator(
+    "max_pool_backward",
+    "y indices",
+    "shape",
+    cpu="pooling.max_pool_backward",
+    kind="internal",
+    grad=(lambda g, indices: _pick(g, indices), None),
+)
 _adaptive_max = Operator("adaptive_max_pool", "x", "size", cpu="pooling.adaptive_max_pool",
                          grad=lambda g, out, x: _unpool(g[0], out[1], tuple(x.shape)))  # fmt: skip
-_avg_pool = Operator("avg_pool", "x", "kernel stride padding ceil_mode include divisor shape",
-                     cpu=lambda x, *p: backend("cpu", "pooling").avg_pool(x, *p[:-1]),
-                     gpu=lambda x, *p: backend("gpu", "pooling").avg_pool(x, *p[:-1]),
-                     grad=lambda g, kernel, stride, padding, ceil_mode, include, divisor, shape: _avg_back.call(
-                         (g,), (shape, kernel, stride, padding, ceil_mode, include, divisor)))  # fmt: skip
-_avg_back = Operator("avg_pool_backward", "y", "shape kernel stride padding ceil_mode include divisor",
-                     cpu="pooling.avg_pool_backward", kind="internal",
-                     grad=lambda g, shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_pool.call(
-                         (g,), (kernel, stride, padding, ceil_mode, include, divisor, shape)))  # fmt: skip
-_adaptive_avg = Operator("adaptive_avg_pool", "x", "size shape",
-                         cpu=lambda x, size, shape: backend("cpu", "pooling").adaptive_avg_pool(x, size),
-                         gpu=lambda x, size, shape: backend("gpu", "pooling").adaptive_avg_pool(x, size),
-                         grad=lambda g, shape: _adaptive_back.call((g,), (shape,)))  # fmt: skip
-_adaptive_back = Operator("adaptive_avg_pool_backward", "y", "shape", kind="internal",
-                          cpu="pooling.adaptive_avg_pool_backward",
-                          grad=lambda g, y, shape: _adaptive_avg.call((g,), (tuple(y.shape[2:]), shape)))  # fmt: skip
-
+_avg_pool = Operator(
+    "avg_pool",
+    "x",
+    "kernel stride padding ceil_mode include divisor shape",
+    cpu=lambda x, *p: backend("cpu", "pooling").avg_pool(x, *p[:-1]),
+    gpu=lambda x, *p: backend("gpu", "pooling").avg_pool(x, *p[:-1]),
+    grad=lambda g, kernel, stride, padding, ceil_mode, include, divisor, shape: _avg_back.call(
+        (g,), (shape, kernel, stride, padding, ceil_mode, include, divisor)
+    ),
+)
+_avg_back: Operator = Operator(
+    "avg_pool_backward",
+    "y",
+    "shape kernel stride padding ceil_mode include divisor",
+    cpu="pooling.avg_pool_backward",
+    kind="internal",
+    grad=lambda g, shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_pool.call(
+        (g,), (kernel, stride, padding, ceil_mode, include, divisor, shape)
+    ),
+)
+_adaptive_avg = Operator(
+    "adaptive_avg_pool",
+    "x",
+    "size shape",
+    cpu=lambda x, size, shape: backend("cpu", "pooling").adaptive_avg_pool(x, size),
+    gpu=lambda x, size, shape: backend("gpu", "pooling").adaptive_avg_pool(x, size),
+    grad=lambda g, shape: _adaptive_back.call((g,), (shape,)),
+)
+_adaptive_back: Operator = Operator(
+    "adaptive_avg_pool_backward",
+    "y",
+    "shape",
+    kind="internal",
+    cpu="pooling.adaptive_avg_pool_backward",
+    grad=lambda g, y, shape: _adaptive_avg.call((g,), (tuple(y.shape[2:]), shape)),
+)
 
 
 def _unpool(g: Tensor, indices: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -78,13 +108,19 @@ def _out_size(size: int, k: int, s: int, p: int, d: int, ceil: bool) -> int:
     return out - 1 if ceil and (out - 1) * s >= size + p else out
 
 
-def _check(name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> None:
+def _check(
+    name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
+) -> None:
     for k, s, p, d in zip(kernel, stride, padding, dilation):
         if k <= 0:
-            raise RuntimeError("kernel size should be greater than zero, but got "
-                               + " ".join(f"{v}" for v in kernel))
+            raise RuntimeError(
+                "kernel size should be greater than zero, but got "
+                + " ".join(f"{v}" for v in kernel)
+            )
         if s <= 0:
-            raise RuntimeError("stride should not be zero" if s == 0 else "stride should be greater than zero")
+            raise RuntimeError(
+                "stride should not be zero" if s == 0 else "stride should be greater than zero"
+            )
         if d <= 0:
             raise RuntimeError("dilation should be greater than zero, but got " + str(d))
         if p < 0:
@@ -94,7 +130,8 @@ def _check(name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, dilatio
                 f"pad should be at most half of effective kernel size, but got pad={p}, "
                 f"kernel_size={k} and dilation={d}"
             )
-    out = [_out_size(n, *v, ceil) for n, *v in zip(x.shape[2:], kernel, stride, padding, dilation)]
+    places = zip(x.shape[2:], kernel, stride, padding, dilation)
+    out = [_out_size(n, k, s, p, d, ceil) for n, k, s, p, d in places]
     if any(n < 1 for n in out):
         inner = "x".join(map(str, x.shape[1:]))
         raise RuntimeError(
@@ -106,20 +143,38 @@ def _check(name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, dilatio
 def _make_max(n: int) -> None:
     name = f"max_pool{n}d"
 
-    def with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                     dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
+    def with_indices(
+        input: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
         x = _batched(name, input, n)
         if input.dtype.name == "bool" or input.is_complex():
             raise not_implemented(name, input.dtype)
         kernel = _tuple(kernel_size, n, "kernel_size")
-        strides = kernel if stride is None or stride == [] or stride == () else _tuple(stride, n, "stride")
+        strides = (
+            kernel
+            if stride is None or stride == [] or stride == ()
+            else _tuple(stride, n, "stride")
+        )
         pads, dilations = _tuple(padding, n, "padding"), _tuple(dilation, n, "dilation")
         _check(name, x, kernel, strides, pads, dilations, ceil_mode)
         out, indices = _max_pool.call((x,), (kernel, strides, pads, dilations, bool(ceil_mode)))
         return (out, indices) if x is input else (out.squeeze(0), indices.squeeze(0))
 
-    def function(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                 dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
+    def function(
+        input: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
         both = with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
         return both if return_indices else both[0]
 
@@ -140,7 +195,11 @@ def _make_avg(n: int) -> None:
         if not input.is_floating_point() and input.dtype.name != "int64":
             raise not_implemented(f"{name}_out_frame", input.dtype)
         kernel = _tuple(kernel_size, n, "kernel_size")
-        strides = kernel if stride is None or stride == [] or stride == () else _tuple(stride, n, "stride")
+        strides = (
+            kernel
+            if stride is None or stride == [] or stride == ()
+            else _tuple(stride, n, "stride")
+        )
         pads = _tuple(padding, n, "padding")
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
@@ -161,12 +220,17 @@ def _sizes(name: str, size: Any, x: Tensor, n: int) -> tuple[int, ...]:
     if len(given) == 1:
         given *= n
     if len(given) != n:
-        raise ValueError("Input dimension should be at least " + str(len(given) + 1)
-                         if x.ndim <= len(given) else f"{name}: output_size must be {n}")
+        raise ValueError(
+            "Input dimension should be at least " + str(len(given) + 1)
+            if x.ndim <= len(given)
+            else f"{name}: output_size must be {n}"
+        )
     out = tuple(x.shape[2 + i] if v is None else int(v) for i, v in enumerate(given))
     if any(v < 0 for v in out):
-        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0 but "
-                           f"received {list(out)}")
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but "
+            f"received {list(out)}"
+        )
     return out
 
 
@@ -179,8 +243,8 @@ def _check_adaptive(name: str, x: Tensor, n: int) -> Tensor:
     for i in range(1, n + 1):
         if x.shape[-i] == 0:
             raise RuntimeError(
-                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input "
-                f"has sizes {list(x.shape)} with dimension {x.ndim - i} being empty"
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but "
+                f"input has sizes {list(x.shape)} with dimension {x.ndim - i} being empty"
             )
     return x if x.ndim == n + 2 else x.unsqueeze(0)
 
@@ -209,8 +273,8 @@ def _make_adaptive(n: int) -> None:
     average.__doc__ = f"Means over windows so chosen that {n} dims get a given size."
     largest.__doc__ = f"Maxima over windows so chosen that {n} dims get a given size."
     FUNCTIONAL[avg_name], FUNCTIONAL[max_name] = average, largest
-    FUNCTIONAL[f"{max_name}_with_indices"] = lambda input, output_size, return_indices=False: largest(
-        input, output_size, True
+    FUNCTIONAL[f"{max_name}_with_indices"] = lambda input, output_size, return_indices=False: (
+        largest(input, output_size, True)
     )
     if n == 1:
         PUBLIC[avg_name] = average

@@ -15,9 +15,9 @@ from tritorch.core.generator import Generator, default_for
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
+from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, sizes
 from tritorch.ops.copying import write_array
-from tritorch.ops.backends import backend
 from tritorch.ops.declare import PUBLIC, Operator, public, write_out
 from tritorch.ops.factory import place
 
@@ -32,7 +32,11 @@ def sample(name: str, generator: Generator | None, device: Any, shape: Any, *res
     if device.type == "cpu":
         with source._lock:
             return getattr(backend("cpu", "random"), name)(source.numpy, shape, *rest)
-    count = math.prod(shape) if isinstance(shape, tuple) else math.prod(getattr(shape, "shape", (shape,)))
+    count = (
+        math.prod(shape)
+        if isinstance(shape, tuple)
+        else math.prod(getattr(shape, "shape", (shape,)))
+    )
     seed, offset = source.draw(count)
     return getattr(backend("gpu", "random"), name)((seed, offset, device.index), shape, *rest)
 
@@ -55,20 +59,32 @@ def _factory(name: str, backend: str, params: tuple[float, float]) -> None:
         shape = sizes((named["size"],) if "size" in named else size)
         for n in shape:
             if n < 0:
-                raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+                raise RuntimeError(
+                    f"Trying to create tensor with negative dimension {n}: {list(shape)}"
+                )
         kind = dtype or (out.dtype if out is not None else defaults.dtype())
         if category(kind) < 2:
-            raise not_implemented("check_uniform_bounds" if name == "rand" else "normal_kernel_cpu", kind)
+            raise not_implemented(
+                "check_uniform_bounds" if name == "rand" else "normal_kernel_cpu", kind
+            )
         where = place(out.device if out is not None and device is None else device)
-        return _finish(sample(backend, generator, where, shape, kind, *params), requires_grad, out, pin_memory)
+        return _finish(
+            sample(backend, generator, where, shape, kind, *params), requires_grad, out, pin_memory
+        )
 
     def like(
         input: Tensor, *, dtype: dtype | None = None, layout: Any = None, device: Any = None,
         requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None,
         generator: Generator | None = None,
     ) -> Tensor:  # fmt: skip
-        return function(*input.shape, dtype=dtype or input.dtype, device=device or input.device,
-                        requires_grad=requires_grad, generator=generator, size=tuple(input.shape))  # fmt: skip
+        return function(
+            *input.shape,
+            dtype=dtype or input.dtype,
+            device=device or input.device,
+            requires_grad=requires_grad,
+            generator=generator,
+            size=tuple(input.shape),
+        )
 
     function.__name__, like.__name__ = name, f"{name}_like"
     function.__doc__ = f"A tensor of random numbers ({backend})."
@@ -97,10 +113,14 @@ def randint(
         low, high = (0, values[0]) if len(values) == 1 else (values[0], values[1])
     low, high = int(low), int(high)  # type: ignore[arg-type]
     if low >= high:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        raise RuntimeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
     kind = dtype or (out.dtype if out is not None else int64)
     where = place(out.device if out is not None and device is None else device)
-    return _finish(sample("randint", generator, where, sizes((size,)), kind, low, high), requires_grad, out)
+    return _finish(
+        sample("randint", generator, where, sizes((size,)), kind, low, high), requires_grad, out
+    )
 
 
 @public(method=False)
@@ -122,7 +142,7 @@ def randperm(
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got{n}")
     kind = out.dtype if out is not None else dtype
-    if n > 2**24 and kind.name == "float32" or n > 2**11 and kind.name == "float16":
+    if (n > 2**24 and kind.name == "float32") or (n > 2**11 and kind.name == "float16"):
         raise RuntimeError(f"n cannot be greater than what {kind} can hold exactly")
     where = place(out.device if out is not None and device is None else device)
     return _finish(sample("randperm", generator, where, int(n), kind), requires_grad, out)
@@ -138,8 +158,13 @@ def normal(
     if size is not None:
         kind = dtype or defaults.dtype()
         _check_std(std)
-        return _finish(sample("normal", generator, place(device), sizes((size,)), kind, float(mean), float(std)),
-                       requires_grad, out)  # fmt: skip
+        return _finish(
+            sample(
+                "normal", generator, place(device), sizes((size,)), kind, float(mean), float(std)
+            ),
+            requires_grad,
+            out,
+        )
     tensors = [v for v in (mean, std) if isinstance(v, Tensor)]
     if isinstance(std, Tensor):
         if std.is_complex():
@@ -166,7 +191,7 @@ def _check_std(std: float) -> None:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
 
 
-# ---- in place -------------------------------------------------------------------------------------
+# ---- in place ------------------------------------------------------------------------------------
 
 _overwrite = Operator("random_overwrite", "self", kind="in_place", grad=lambda g: g * 0)
 
@@ -196,7 +221,9 @@ def uniform_(self: Tensor, *args: Any, generator: Generator | None = None, **nam
     return _in_place(self, "uniform", generator, float(low), float(high))
 
 
-def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+def normal_(
+    self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
     """Normally distributed."""
     _check_std(std)
     _floats("normal_kernel_cpu", self)
@@ -211,13 +238,17 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     return _in_place(self, "exponential", generator, float(lambd))
 
 
-def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+def cauchy_(
+    self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
     """Cauchy distributed."""
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     if category(self.dtype) < 2:
-        raise RuntimeError("Cauchy distribution is a continuous probability distribution. dtype must be "
-                           f"a floating point but you specified {self.dtype}")
+        raise RuntimeError(
+            "Cauchy distribution is a continuous probability distribution. dtype must be "
+            f"a floating point but you specified {self.dtype}"
+        )
     return _in_place(self, "cauchy", generator, float(median), float(sigma))
 
 
@@ -230,7 +261,9 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     return _in_place(self, "geometric", generator, float(p))
 
 
-def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
+def log_normal_(
+    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
+) -> Tensor:
     """exp of normally distributed."""
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
@@ -251,14 +284,16 @@ def random_(self: Tensor, *args: Any, generator: Generator | None = None, **name
         if self.dtype is int64:
             high = 2**63 - 1
     if low >= high:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        raise RuntimeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
     return _in_place(self, "randint", generator, int(low), int(high))
 
 
 for _method in (uniform_, normal_, exponential_, cauchy_, geometric_, log_normal_, random_):
     setattr(Tensor, _method.__name__, _method)
 
-# ---- draws ----------------------------------------------------------------------------------------
+# ---- draws ---------------------------------------------------------------------------------------
 
 
 def _check_probabilities(p: Tensor) -> None:
@@ -267,7 +302,9 @@ def _check_probabilities(p: Tensor) -> None:
 
 
 @public(out=True)
-def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+def bernoulli(
+    input: Tensor, p: float | None = None, *, generator: Generator | None = None
+) -> Tensor:
     """1 with probability input (or p), else 0."""
     if p is not None:
         return PUBLIC["empty_like"](input).bernoulli_(p, generator=generator)
@@ -296,7 +333,13 @@ Tensor.bernoulli_ = bernoulli_  # type: ignore[attr-defined]
 
 
 @public(out=True)
-def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Tensor:
+def multinomial(
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
     """Indices drawn by weights, from each row."""
     if input.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
@@ -307,13 +350,24 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > input.shape[-1]:
-        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+        raise RuntimeError(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+        )
     if input.numel() and not input.is_cuda:
         if not bool((input.isfinite() & (input >= 0)).all()):
             raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
         if bool((input.sum(-1) == 0).any()):
             raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    return _C.wrap(sample("multinomial", generator, input.device, input._array, int(num_samples), bool(replacement)))
+    return _C.wrap(
+        sample(
+            "multinomial",
+            generator,
+            input.device,
+            input._array,
+            int(num_samples),
+            bool(replacement),
+        )
+    )
 
 
 @public(method=False)
@@ -333,19 +387,29 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Binomially distributed."""
     source = generator or default_for(arrays.CPU)
-    drawn = source.numpy.binomial(count.cpu()._array.astype(np.int64), prob.cpu()._array.astype(np.float64))
+    drawn = source.numpy.binomial(
+        count.cpu()._array.astype(np.int64), prob.cpu()._array.astype(np.float64)
+    )
     return _C.wrap(arrays.move(np.asarray(drawn).astype(count.dtype.numpy), count.device))
 
 
-# ---- dropout --------------------------------------------------------------------------------------
+# ---- dropout -------------------------------------------------------------------------------------
 
 
 def _drop(x: Any, p: float) -> Any:
     return sample("dropout", None, arrays.device_of(x), x, p)
 
 
-_dropout = Operator("dropout", "x", "p", cpu=_drop, gpu=_drop, outputs=0b01, node="Dropout",
-                    grad=lambda g, out, p: g[0] * out[1] * (1 / (1 - p) if p < 1 else 0.0))  # fmt: skip
+_dropout = Operator(
+    "dropout",
+    "x",
+    "p",
+    cpu=_drop,
+    gpu=_drop,
+    outputs=0b01,
+    node="Dropout",
+    grad=lambda g, out, p: g[0] * out[1] * (1 / (1 - p) if p < 1 else 0.0),
+)
 
 
 def _check_p(p: float) -> None:
@@ -360,8 +424,10 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     if not training or p == 0 or input.numel() == 0:
         return input
     if category(input.dtype) < 2:
-        raise RuntimeError("result type Float can't be cast to the desired output type "
-                           + input.dtype.name.title().replace("64", "").replace("Int", "Long"))
+        raise RuntimeError(
+            "result type Float can't be cast to the desired output type "
+            + input.dtype.name.title().replace("64", "").replace("Int", "Long")
+        )
     result = input * 0 if p == 1 else _dropout.call((input,), (float(p),))[0]
     return input.copy_(result) if inplace else result
 
@@ -376,15 +442,24 @@ PUBLIC["dropout_"] = lambda input, p, train: dropout(input, p, train, inplace=Tr
 
 
 def _channel_dropout(name: str, n: int) -> None:
-    def function(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    def function(
+        input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Tensor:
         _check_p(p)
         if not training or p == 0 or input.numel() == 0:
             return input
-        batched = input.ndim != n + 1 or name == "dropout1d" and input.ndim != 2
+        batched = input.ndim != n + 1 or (name == "dropout1d" and input.ndim != 2)
         x = input if batched else input.unsqueeze(0)
         shape = [*x.shape[:2], *(1,) * (x.ndim - 2)]
-        kept = _C.wrap(sample("bernoulli", None, x.device,
-                              PUBLIC["full"](shape, 1 - p, device=x.device)._array, x.dtype))  # fmt: skip
+        kept = _C.wrap(
+            sample(
+                "bernoulli",
+                None,
+                x.device,
+                PUBLIC["full"](shape, 1 - p, device=x.device)._array,
+                x.dtype,
+            )
+        )
         out = x * (kept / (1 - p) if p < 1 else kept)
         out = out if batched else out.squeeze(0)
         return input.copy_(out) if inplace else out
@@ -399,7 +474,9 @@ for _n in (1, 2, 3):
 
 
 def _alpha(name: str, by_channel: bool) -> None:
-    def function(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    def function(
+        input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+    ) -> Tensor:
         _check_p(p)
         if not training or p == 0 or input.numel() == 0:
             return input
@@ -407,8 +484,15 @@ def _alpha(name: str, by_channel: bool) -> None:
             return input * 0
         low = -1.7580993408473766
         shape = [*input.shape[:2], *(1,) * (input.ndim - 2)] if by_channel else list(input.shape)
-        kept = _C.wrap(sample("bernoulli", None, input.device,
-                              PUBLIC["full"](shape, 1 - p, device=input.device)._array, input.dtype))  # fmt: skip
+        kept = _C.wrap(
+            sample(
+                "bernoulli",
+                None,
+                input.device,
+                PUBLIC["full"](shape, 1 - p, device=input.device)._array,
+                input.dtype,
+            )
+        )
         a = 1 / math.sqrt((low * low * p + 1) * (1 - p))
         out = input * (kept * a) + ((kept - 1) * -low * -a + low * a * p * -1)
         return input.copy_(out) if inplace else out
@@ -429,7 +513,9 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if training:
-        slope: Any = _C.wrap(sample("uniform", None, input.device, tuple(input.shape), input.dtype, lower, upper))
+        slope: Any = _C.wrap(
+            sample("uniform", None, input.device, tuple(input.shape), input.dtype, lower, upper)
+        )
     else:
         slope = (lower + upper) / 2
     out = PUBLIC["where"](input >= 0, input, input * slope)

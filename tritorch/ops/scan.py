@@ -27,7 +27,9 @@ _cumsum = scan("cumsum", "dim kind", lambda g, dim: _reverse_cumsum(g, dim))
 _cumprod = scan("cumprod", "dim kind", lambda g, x, out, dim: _cumprod_grad(g, x, out, dim))
 _cummax = scan("cummax", "dim", lambda g, out, x, dim: _cumextreme_grad(g, out, x, dim))
 _cummin = scan("cummin", "dim", lambda g, out, x, dim: _cumextreme_grad(g, out, x, dim))
-_logcumsumexp = scan("logcumsumexp", "dim", lambda g, x, out, dim: _logcumsumexp_grad(g, x, out, dim))
+_logcumsumexp = scan(
+    "logcumsumexp", "dim", lambda g, x, out, dim: _logcumsumexp_grad(g, x, out, dim)
+)
 
 
 def _cumprod_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
@@ -66,7 +68,11 @@ def _run(op: Operator, x: Tensor, dim: int, *rest: Any) -> Any:
     dim = wrap_dim(dim, x.ndim)
     if x.ndim == 0:
         results = op.call((reshape(x, 1),), (0, *rest))
-        return tuple(reshape(r, ()) for r in results) if isinstance(results, tuple) else reshape(results, ())
+        return (
+            tuple(reshape(r, ()) for r in results)
+            if isinstance(results, tuple)
+            else reshape(results, ())
+        )
     return op.call((x,), (dim, *rest))
 
 
@@ -123,7 +129,11 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 @public(out=True)
 def diff(
-    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+    input: Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
 ) -> Tensor:
     """The n-th difference along a dim."""
     if input.ndim == 0:
@@ -133,9 +143,7 @@ def diff(
     dim = wrap_dim(dim, input.ndim)
     for extra in (prepend, append):
         if extra is not None and extra.ndim != input.ndim:
-            raise RuntimeError(
-                "diff expects prepend or append to be the same dimension as input"
-            )
+            raise RuntimeError("diff expects prepend or append to be the same dimension as input")
     parts = [part for part in (prepend, input, append) if part is not None]
     x = PUBLIC["cat"](parts, dim) if len(parts) > 1 else input
     for _ in range(min(n, x.shape[dim])):

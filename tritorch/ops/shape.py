@@ -1,7 +1,7 @@
 """Views: other shapes, strides and parts of the same memory.
 
-A view's record works on arrays of both kinds; its gradient either views back, or embeds the gradient
-in zeros (`embed`), which is the one operator that undoes any view that drops elements.
+A view's record works on arrays of both kinds; its gradient either views back, or embeds the
+gradient in zeros (`embed`), which is the one operator that undoes any view that drops elements.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def view_operator(
     return op
 
 
-# ---- undoing a view -------------------------------------------------------------------------------
+# ---- undoing a view ------------------------------------------------------------------------------
 
 
 def _embed(g: Any, shape: tuple[int, ...], op: Operator, params: tuple[Any, ...]) -> Any:
@@ -54,7 +54,7 @@ def embed(g: Tensor, shape: Sequence[int], op: Operator, params: tuple[Any, ...]
     return embed_op.call((g,), (tuple(shape), op, params))
 
 
-# ---- reshaping ------------------------------------------------------------------------------------
+# ---- reshaping -----------------------------------------------------------------------------------
 
 
 def _view_array(array: Any, shape: tuple[int, ...], old: tuple[int, ...]) -> Any:
@@ -112,7 +112,7 @@ def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
     except (AttributeError, TypeError, ValueError):
         pass  # sizes in a tuple, a dtype, an error to word
     if "dtype" in named or (size and isinstance(size[0], dtype)):
-        return view_dtype(self, named.get("dtype", size[0] if size else None))
+        return view_dtype(self, named["dtype"] if named else size[0])
     if named:
         size = (named["size"],)
     shape = size if len(size) > 1 and type(size[0]) is int else sizes(size)
@@ -189,7 +189,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     return view(input, (*shape[:dim], *_infer(wanted, shape[dim]), *shape[dim + 1 :]))
 
 
-# ---- expanding ------------------------------------------------------------------------------------
+# ---- expanding -----------------------------------------------------------------------------------
 
 
 def _expand_array(array: Any, shape: tuple[int, ...]) -> Any:
@@ -274,7 +274,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     return reshape(self.sum(dims, keepdim=True), wanted)
 
 
-# ---- the order of dims ----------------------------------------------------------------------------
+# ---- the order of dims ---------------------------------------------------------------------------
 
 
 def _permute_array(array: Any, dims: tuple[int, ...]) -> Any:
@@ -349,9 +349,7 @@ Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-def
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; vectors stay."""
     if input.ndim > 2:
-        raise RuntimeError(
-            f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D"
-        )
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return transpose(input, 0, 1) if input.ndim == 2 else alias(input)
 
 
@@ -387,8 +385,8 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     to = [wrap_dim(dim, input.ndim) for dim in as_tuple(destination)]
     if len(from_) != len(to):
         raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({from_} dims) should contain the "
-            f"same number of dims as destination ({to} dims)"
+            f"movedim: Invalid source or destination dims: source ({from_} dims) should contain "
+            f"the same number of dims as destination ({to} dims)"
         )
     for what, dims in (("source", from_), ("destination", to)):
         if len(set(dims)) != len(dims):
@@ -399,7 +397,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     return permute(input, order) if input.ndim else alias(input)
 
 
-# ---- dims of size one -----------------------------------------------------------------------------
+# ---- dims of size one ----------------------------------------------------------------------------
 
 
 def _squeeze_array(array: Any, dims: tuple[int, ...], old: tuple[int, ...]) -> Any:
@@ -475,7 +473,7 @@ def _at_least(x: Tensor, n: int) -> Tensor:
 for _n in (1, 2, 3):
     PUBLIC[f"atleast_{_n}d"] = atleast(_n)
 
-# ---- parts ----------------------------------------------------------------------------------------
+# ---- parts ---------------------------------------------------------------------------------------
 
 
 def _part(array: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
@@ -538,14 +536,13 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     size = input._array.shape[dim]
     if not -size <= start <= size:
         raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-size}, {size}], but got {start})"
+            f"Dimension out of range (expected to be in range of [{-size}, {size}], but got "
+            f"{start})"
         )
     if start < 0:
         start += size
     if start + length > size:
-        raise RuntimeError(
-            f"start ({start}) + length ({length}) exceeds dimension size ({size})."
-        )
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
     return slice_dim(input, dim, start, start + length)
 
 
@@ -575,8 +572,8 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
         )
     if sum(split_sizes) != size:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at "
-            f"dimension {dim}), but got split_sizes={list(split_sizes)}"
+            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size "
+            f"at dimension {dim}), but got split_sizes={list(split_sizes)}"
         )
     parts, start = [], 0
     for part in split_sizes:
@@ -697,7 +694,7 @@ hsplit, vsplit, dsplit = (
     _axis_split(*spec) for spec in (("hsplit", 1, 1), ("vsplit", 0, 2), ("dsplit", 2, 3))
 )
 
-# ---- diagonals and windows ------------------------------------------------------------------------
+# ---- diagonals and windows -----------------------------------------------------------------------
 
 
 def _diagonal_array(array: Any, offset: int, dim1: int, dim2: int, shape: tuple[int, ...]) -> Any:
@@ -724,7 +721,7 @@ def strided(array: Any, shape: Sequence[int], strides: Sequence[int], skip: int)
     return out
 
 
-_diagonal = view_operator(
+_diagonal: Any = view_operator(
     "diagonal", "offset dim1 dim2 shape", _diagonal_array,
     lambda g, offset, dim1, dim2, shape: embed(g, shape, _diagonal, (offset, dim1, dim2, shape)),
 )  # fmt: skip
@@ -757,9 +754,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if input.ndim not in (1, 2):
-        raise RuntimeError(
-            f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D"
-        )
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     return PUBLIC["diagonal"](input, diagonal).clone()
@@ -813,7 +808,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 Tensor.unfold = unfold  # type: ignore[attr-defined]
 
-# ---- strides --------------------------------------------------------------------------------------
+# ---- strides -------------------------------------------------------------------------------------
 
 
 def _as_strided_array(array: Any, size: Any, stride: Any, offset: int, geometry: Any) -> Any:
@@ -888,9 +883,9 @@ def _check_bounds(input: Tensor, size: Any, stride: Any, offset: int) -> None:
         )
 
 
-# ---- the same memory, otherwise -------------------------------------------------------------------
+# ---- the same memory, otherwise ------------------------------------------------------------------
 
-_alias = view_operator("alias", "", lambda a: a[...] if type(a) is ndarray else a[...], lambda g: g)
+_alias = view_operator("alias", "", lambda a: a[...], lambda g: g)
 
 
 def alias(input: Tensor) -> Tensor:
@@ -1051,7 +1046,7 @@ def view_dtype(self: Tensor, kind: dtype) -> Tensor:
     return out
 
 
-# ---- compositions ---------------------------------------------------------------------------------
+# ---- compositions --------------------------------------------------------------------------------
 
 
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
@@ -1063,7 +1058,9 @@ def repeat(self: Tensor, *repeats: Any) -> Tensor:
             "tensor"
         )
     if any(n < 0 for n in times):
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(times)}: {list(times)}")
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(times)}: {list(times)}"
+        )
     shape = (1,) * (len(times) - self.ndim) + tuple(self.shape)
     paired = [n for pair in zip((1,) * len(shape), shape) for n in pair]
     wide = [n for pair in zip(times, shape) for n in pair]
@@ -1094,7 +1091,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     for tensor in tensors:
         if tensor.ndim > 1:
             raise RuntimeError(
-                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {tensor.ndim}"
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: "
+                f"{tensor.ndim}"
             )
         if tensor.dtype is not tensors[0].dtype:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")

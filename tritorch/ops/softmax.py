@@ -34,14 +34,18 @@ _log_softmax_backward = Operator(
 
 
 def _softmax_back(g: Tensor, out: Tensor, dim: int) -> Tensor:
-    return _composed_softmax_grad(g, out, dim) if differentiating() else _softmax_backward.call(
-        (g, out), (dim, out.dtype)
+    return (
+        _composed_softmax_grad(g, out, dim)
+        if differentiating()
+        else _softmax_backward.call((g, out), (dim, out.dtype))
     )
 
 
 def _log_softmax_back(g: Tensor, out: Tensor, dim: int) -> Tensor:
-    return _composed_log_softmax_grad(g, out, dim) if differentiating() else (
-        _log_softmax_backward.call((g, out), (dim, out.dtype))
+    return (
+        _composed_log_softmax_grad(g, out, dim)
+        if differentiating()
+        else (_log_softmax_backward.call((g, out), (dim, out.dtype)))
     )
 
 
@@ -74,4 +78,3 @@ def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
 def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """log(softmax(x)) along a dim."""
     return _run("log_softmax", _log_softmax, input, dim, dtype)
-

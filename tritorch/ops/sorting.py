@@ -22,8 +22,13 @@ _topk = Operator("topk", "x", "k dim largest", cpu="sorting.topk", grad=_scatter
 _kthvalue = Operator("kthvalue", "x", "k dim", cpu="sorting.kthvalue",
                      grad=lambda g, x, out, dim: _at_index(g, x, out, dim, False))  # fmt: skip
 _median, _nanmedian, _mode = (
-    Operator(name, "x", "dim", cpu=f"sorting.{name}",
-             grad=lambda g, x, out, dim: _at_index(g, x, out, dim, False))  # fmt: skip
+    Operator(
+        name,
+        "x",
+        "dim",
+        cpu=f"sorting.{name}",
+        grad=lambda g, x, out, dim: _at_index(g, x, out, dim, False),
+    )
     for name in ("median", "nanmedian", "mode")
 )
 _sorted = named_results("sort", "values", "indices")
@@ -102,16 +107,18 @@ def _middle(name: str, op: Operator) -> Any:
         _refuse_complex(name, input)
         if dim is None and name != "mode":
             if input.numel() == 0:
-                return input.new_full((), float("nan")) if category(input.dtype) == 2 else input.new_zeros(())
+                return (
+                    input.new_full((), float("nan"))
+                    if category(input.dtype) == 2
+                    else input.new_zeros(())
+                )
             return op.call((reshape(input, -1),), (0,))[0]
         wrapped = wrap_dim(-1 if dim is None else dim, input.ndim)
         if input.ndim == 0:
             values, indices = op.call((reshape(input, 1),), (0,))
             return result(reshape(values, ()), reshape(indices, ()))
         if input.shape[wrapped] == 0:
-            raise IndexError(
-                f"{name}(): Expected reduction dim {wrapped} to have non-zero size."
-            )
+            raise IndexError(f"{name}(): Expected reduction dim {wrapped} to have non-zero size.")
         return result(*_keep(op.call((input,), (wrapped,)), wrapped, keepdim))
 
     function.__name__ = name
@@ -120,16 +127,19 @@ def _middle(name: str, op: Operator) -> Any:
 
 
 median, nanmedian, mode = (
-    _middle(name, op) for name, op in (("median", _median), ("nanmedian", _nanmedian), ("mode", _mode))
+    _middle(name, op)
+    for name, op in (("median", _median), ("nanmedian", _nanmedian), ("mode", _mode))
 )
 
-# ---- unique ---------------------------------------------------------------------------------------
+# ---- unique --------------------------------------------------------------------------------------
 
 _unique = Operator("unique", "x", cpu="sorting.unique")
 _consecutive = Operator("unique_consecutive", "x", cpu="sorting.unique_consecutive")
 
 
-def _choose(values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
+def _choose(
+    values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool
+) -> Any:
     out = [values]
     if return_inverse:
         out.append(inverse)
@@ -161,7 +171,11 @@ def _unique_rows(input: Tensor, dim: int, consecutive: bool) -> tuple[Tensor, Te
     group = first.to(int64).cumsum(0) - 1
     starts = first.nonzero().reshape(-1)
     inverse = PUBLIC["zeros"]((n,), dtype=int64, device=input.device).scatter(0, order, group)
-    ends = PUBLIC["cat"]([starts.narrow(0, 1, starts.shape[0] - 1), starts.new_full((1,), n)]) if n else starts
+    ends = (
+        PUBLIC["cat"]([starts.narrow(0, 1, starts.shape[0] - 1), starts.new_full((1,), n)])
+        if n
+        else starts
+    )
     counts = ends - starts
     picked = moved.index_select(0, order.index_select(0, starts)) if n else moved
     return picked.movedim(0, dim) if input.ndim > 1 else picked, inverse, counts
@@ -198,7 +212,7 @@ def unique_consecutive(
     return _choose(values, inverse, counts, return_inverse, return_counts)
 
 
-# ---- searching ------------------------------------------------------------------------------------
+# ---- searching -----------------------------------------------------------------------------------
 
 _searchsorted = Operator("searchsorted", "sorted values", "right", cpu="sorting.searchsorted")
 
@@ -220,13 +234,20 @@ def searchsorted(
         )
     if side == "left" and right:
         raise RuntimeError(
-            "torch.searchsorted(): side and right can't be set to opposites, got side of left while "
-            "right was True"
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left "
+            "while right was True"
         )
     right = right or side == "right"
-    values = input if isinstance(input, Tensor) else sorted_sequence.new_full((), input, dtype=_number_kind(input, sorted_sequence))
+    values = (
+        input
+        if isinstance(input, Tensor)
+        else sorted_sequence.new_full((), input, dtype=_number_kind(input, sorted_sequence))
+    )
     if sorted_sequence.ndim == 0:
-        raise RuntimeError("torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1")
+        raise RuntimeError(
+            "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
+            "dimension is 1"
+        )
     if values.dtype is not sorted_sequence.dtype and isinstance(input, Tensor):
         raise RuntimeError(
             f"torch.searchsorted(): boundary tensor and input value tensor should have same dtype, "
@@ -236,18 +257,22 @@ def searchsorted(
     if sorted_sequence.ndim != 1 and sorted_sequence.shape[:-1] != values.shape[:-1]:
         raise RuntimeError(
             f"torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
-            f"dimensions of boundaries tensor and input value tensor must match, but we got boundaries "
+            f"dimensions of boundaries tensor and input value tensor must match, but we got "
+            f"boundaries "
             f"tensor {list(sorted_sequence.shape)} and input value tensor {list(values.shape)}"
         )
     if sorter is not None:
         if sorter.shape != sorted_sequence.shape:
             raise RuntimeError(
-                f"torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
+                f"torch.searchsorted(): boundary and sorter must have the same size, but got "
+                f"boundary "
                 f"tensor {list(sorted_sequence.shape)}and got sorter tensor {list(sorter.shape)}"
             )
         if sorter.dtype is not int64:
-            raise RuntimeError("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
-                               f"{scalar_name(sorter.dtype)}")
+            raise RuntimeError(
+                "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
+                f"{scalar_name(sorter.dtype)}"
+            )
         sorted_sequence = sorted_sequence.gather(-1, sorter)
     found = _searchsorted.call((sorted_sequence.detach(), values.detach()), (right,))
     return found.to(int32) if out_int32 else found
@@ -260,16 +285,16 @@ def _number_kind(value: Any, like: Tensor) -> Any:
 
 
 @public(method=False, out=True)
-def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
     """Which interval between boundaries each value lies in."""
     if boundaries.ndim != 1:
-        raise RuntimeError(
-            f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})"
-        )
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
-# ---- counting -------------------------------------------------------------------------------------
+# ---- counting ------------------------------------------------------------------------------------
 
 _bincount = Operator("bincount", "x weights", "minlength", cpu="sorting.bincount")
 _histc = Operator("histc", "x", "bins low high", cpu="sorting.histc")

@@ -9,23 +9,60 @@ from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.backends import backend
 from tritorch.ops.declare import Operator
 
-_nearest = Operator("upsample_nearest", "x", "size scales exact shape",
-                    cpu=lambda x, size, scales, exact, shape: backend("cpu", "upsample").nearest(x, size, scales, exact),
-                    gpu=lambda x, size, scales, exact, shape: backend("gpu", "upsample").nearest(x, size, scales, exact),
-                    grad=lambda g, size, scales, exact, shape: _nearest_back.call((g,), (shape, size, scales, exact)))  # fmt: skip
-_nearest_back = Operator("upsample_nearest_backward", "y", "shape size scales exact", kind="internal",
-                         cpu=lambda y, shape, size, scales, exact: backend("cpu", "upsample").nearest_backward(y, shape, scales, exact),
-                         gpu=lambda y, shape, size, scales, exact: backend("gpu", "upsample").nearest_backward(y, shape, scales, exact),
-                         grad=lambda g, shape, size, scales, exact: _nearest.call((g,), (size, scales, exact, shape)))  # fmt: skip
-_linear = Operator("upsample_linear", "x", "size scales align shape",
-                   cpu=lambda x, size, scales, align, shape: backend("cpu", "upsample").linear(x, size, scales, align),
-                   gpu=lambda x, size, scales, align, shape: backend("gpu", "upsample").linear(x, size, scales, align),
-                   grad=lambda g, size, scales, align, shape: _linear_back.call((g,), (shape, size, scales, align)))  # fmt: skip
-_linear_back = Operator("upsample_linear_backward", "y", "shape size scales align", kind="internal",
-                        cpu=lambda y, shape, size, scales, align: backend("cpu", "upsample").linear_backward(y, shape, scales, align),
-                        gpu=lambda y, shape, size, scales, align: backend("gpu", "upsample").linear_backward(y, shape, scales, align),
-                        grad=lambda g, shape, size, scales, align: _linear.call((g,), (size, scales, align, shape)))  # fmt: skip
-
+_nearest = Operator(
+    "upsample_nearest",
+    "x",
+    "size scales exact shape",
+    cpu=lambda x, size, scales, exact, shape: backend("cpu", "upsample").nearest(
+        x, size, scales, exact
+    ),
+    gpu=lambda x, size, scales, exact, shape: backend("gpu", "upsample").nearest(
+        x, size, scales, exact
+    ),
+    grad=lambda g, size, scales, exact, shape: _nearest_back.call(
+        (g,), (shape, size, scales, exact)
+    ),
+)
+_nearest_back: Operator = Operator(
+    "upsample_nearest_backward",
+    "y",
+    "shape size scales exact",
+    kind="internal",
+    cpu=lambda y, shape, size, scales, exact: backend("cpu", "upsample").nearest_backward(
+        y, shape, scales, exact
+    ),
+    gpu=lambda y, shape, size, scales, exact: backend("gpu", "upsample").nearest_backward(
+        y, shape, scales, exact
+    ),
+    grad=lambda g, shape, size, scales, exact: _nearest.call((g,), (size, scales, exact, shape)),
+)
+_linear = Operator(
+    "upsample_linear",
+    "x",
+    "size scales align shape",
+    cpu=lambda x, size, scales, align, shape: backend("cpu", "upsample").linear(
+        x, size, scales, align
+    ),
+    gpu=lambda x, size, scales, align, shape: backend("gpu", "upsample").linear(
+        x, size, scales, align
+    ),
+    grad=lambda g, size, scales, align, shape: _linear_back.call(
+        (g,), (shape, size, scales, align)
+    ),
+)
+_linear_back: Operator = Operator(
+    "upsample_linear_backward",
+    "y",
+    "shape size scales align",
+    kind="internal",
+    cpu=lambda y, shape, size, scales, align: backend("cpu", "upsample").linear_backward(
+        y, shape, scales, align
+    ),
+    gpu=lambda y, shape, size, scales, align: backend("gpu", "upsample").linear_backward(
+        y, shape, scales, align
+    ),
+    grad=lambda g, shape, size, scales, align: _linear.call((g,), (size, scales, align, shape)),
+)
 
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
@@ -40,8 +77,8 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
-                "align_corners option can only be set with the interpolating modes: linear | bilinear "
-                "| bicubic | trilinear"
+                "align_corners option can only be set with the interpolating modes: linear | "
+                "bilinear | bicubic | trilinear"
             )
     elif align_corners is None:
         align_corners = False
@@ -51,24 +88,32 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         raise ValueError("either size or scale_factor should be defined")
     scales: tuple[Any, ...] = (None,) * spatial
     if size is not None:
-        sizes = tuple(int(v) for v in size) if isinstance(size, (list, tuple)) else (int(size),) * spatial
+        sizes = (
+            tuple(int(v) for v in size)
+            if isinstance(size, (list, tuple))
+            else (int(size),) * spatial
+        )
         if len(sizes) != spatial:
             raise ValueError(
-                f"Input and output must have the same number of spatial dimensions, but got input with "
-                f"spatial dimensions of {list(input.shape[2:])} and output size of {size}. Please "
-                f"provide input tensor in (N, C, d1, d2, ...,dK) format and output size in (o1, o2, "
-                f"...,oK) format."
+                "Input and output must have the same number of spatial dimensions, but got input "
+                f"with spatial dimensions of {list(input.shape[2:])} and output size of {size}. "
+                "Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in "
+                "(o1, o2, ...,oK) format."
             )
         if recompute_scale_factor:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     else:
-        factors = tuple(scale_factor) if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * spatial
+        factors = (
+            tuple(scale_factor)
+            if isinstance(scale_factor, (list, tuple))
+            else (scale_factor,) * spatial
+        )
         if len(factors) != spatial:
             raise ValueError(
-                f"Input and scale_factor must have the same number of spatial dimensions, but got input "
-                f"with spatial dimensions of {list(input.shape[2:])} and scale_factor of shape "
-                f"{scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
-                f"scale_factor in (s1, s2, ...,sK) format."
+                "Input and scale_factor must have the same number of spatial dimensions, but got "
+                f"input with spatial dimensions of {list(input.shape[2:])} and scale_factor of "
+                f"shape {scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) "
+                "format and scale_factor in (s1, s2, ...,sK) format."
             )
         sizes = tuple(int(n * f) for n, f in zip(input.shape[2:], factors))
         if not recompute_scale_factor and mode != "area":
@@ -79,19 +124,22 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
             f"({', '.join(map(str, input.shape[2:]))}) and output ({', '.join(map(str, sizes))})"
         )
     if antialias and not (mode in ("bilinear", "bicubic") and input.ndim == 4):
-        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D "
+            "tensor as input"
+        )
     if mode in ("nearest", "nearest-exact") and spatial in (1, 2, 3):
         return _nearest.call((input,), (sizes, scales, mode == "nearest-exact", tuple(input.shape)))
     if mode == "area" and spatial in (1, 2, 3):
         return FUNCTIONAL[f"adaptive_avg_pool{spatial}d"](input, sizes)
     if mode in _LINEAR and _LINEAR[mode] == spatial and not antialias:
         return _linear.call((input,), (sizes, scales, bool(align_corners), tuple(input.shape)))
-    if mode in _LINEAR and _LINEAR[mode] != spatial or mode == "bicubic" and spatial != 2:
+    if (mode in _LINEAR and _LINEAR[mode] != spatial) or (mode == "bicubic" and spatial != 2):
         wanted = _LINEAR.get(mode, 2) + 2
         raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {wanted}D input")
     raise NotImplementedError(
-        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: "
-        f"nearest | linear | bilinear | trilinear | area | nearest-exact (got {mode})"
+        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the "
+        f"modes: nearest | linear | bilinear | trilinear | area | nearest-exact (got {mode})"
     )
 
 

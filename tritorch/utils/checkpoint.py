@@ -18,7 +18,7 @@ class _Random:
 
     def __init__(self, args: Any) -> None:
         self.cpu = default_generator.get_state()
-        indices = {t.device.index for t in args if isinstance(t, Tensor) and t.is_cuda}
+        indices = {t.device.index or 0 for t in args if isinstance(t, Tensor) and t.is_cuda}
         self.gpus = [(i, cuda_generator(i).get_state()) for i in sorted(indices)]
 
     @contextlib.contextmanager
@@ -74,9 +74,7 @@ class CheckpointFunction(Function):
             stack.enter_context(autograd.enable_grad())
             outputs = ctx.run(*inputs)
         outs = outputs if isinstance(outputs, tuple) else (outputs,)
-        pairs = [
-            (o, g) for o, g in zip(outs, grads) if isinstance(o, Tensor) and o.requires_grad
-        ]
+        pairs = [(o, g) for o, g in zip(outs, grads) if isinstance(o, Tensor) and o.requires_grad]
         if not pairs:
             raise RuntimeError(
                 "none of output has requires_grad=True, this checkpoint() is not necessary"
@@ -122,9 +120,9 @@ class _Frame:
             for i, (tensor, meta) in enumerate(zip(found, self.metadata)):
                 if (tensor.shape, tensor.dtype, tensor.device) != meta:
                     raise CheckpointError(
-                        f"torch.utils.checkpoint: Recomputed values for the following tensors have "
-                        f"different metadata than during the forward pass.\ntensor at position {i}:\n"
-                        f"saved metadata: {meta}\nrecomputed metadata: "
+                        "torch.utils.checkpoint: Recomputed values for the following tensors "
+                        "have different metadata than during the forward pass.\ntensor at "
+                        f"position {i}:\nsaved metadata: {meta}\nrecomputed metadata: "
                         f"{(tensor.shape, tensor.dtype, tensor.device)}"
                     )
             self.recomputed = found
@@ -154,15 +152,21 @@ def checkpoint(
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not None or debug:
-            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-        if _C.is_grad_enabled() and not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            raise ValueError(
+                "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
+            )
+        if _C.is_grad_enabled() and not any(
+            isinstance(a, Tensor) and a.requires_grad for a in args
+        ):
             warn_once("None of the inputs have requires_grad=True. Gradients will be None")
         return CheckpointFunction.apply(function, preserve_rng_state, *args)
     if not _C.is_grad_enabled():
         return function(*args, **kwargs)
     random = _Random(args) if preserve_rng_state else None
     forward_context, again_context = (
-        context_fn() if context_fn is not None else (contextlib.nullcontext(), contextlib.nullcontext())
+        context_fn()
+        if context_fn is not None
+        else (contextlib.nullcontext(), contextlib.nullcontext())
     )
 
     def again() -> None:
@@ -198,5 +202,7 @@ def checkpoint_sequential(
     end = -1
     for start in range(0, size * (segments - 1), size):
         end = start + size - 1
-        input = checkpoint(run(start, end), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+        input = checkpoint(
+            run(start, end), input, use_reentrant=use_reentrant, preserve_rng_state=preserve
+        )
     return run(end + 1, len(items) - 1)(input)

@@ -1,0 +1,105 @@
+"""Gradients run on the streams that their forward ran on.
+
+# Note [Streams in the backward pass]
+Each node runs with its forward's stream as the current one, and its gradients are delivered there.
+Whoever consumes a gradient waits for the stream that produced it, and records its use with the
+allocator.  At the end the caller's stream waits for every stream that was used.
+All of this is off until a process uses a stream other than the default one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tritorch import _C
+
+Queue = tuple[int, int]  # device, stream
+
+_DISABLE_TIMING = 2
+_used = False
+
+
+def notice(stream: int) -> None:
+    """A stream becomes the current one.  From the first side stream on, nodes note theirs."""
+    global _used
+    if stream and not _used:
+        _used = True
+        _C.register_part("stream_probe", _current)
+
+
+def _current(array: Any) -> Queue | None:
+    if type(array) is not _C.Array:
+        return None
+    index = array.device_index
+    return index, _C.current_stream(index)
+
+
+def wait(queue: Queue, other: Queue) -> None:
+    """Later work of `queue` runs after all that is queued on `other` now."""
+    event = _C.Event(_DISABLE_TIMING)
+    event.record(*other)
+    event.wait(*queue)
+
+
+class Streams:
+    """The streams of one backward pass."""
+
+    def __init__(self) -> None:
+        self.here: Queue | None = None  # where the running node's gradients are produced
+        self.callers: dict[int, int] = {}  # device -> the stream that was current
+        self.started: set[Queue] = set()
+        self.origins: dict[Any, Queue] = {}  # pending node or leaf -> who produced its gradient
+
+    def enter(self, node: Any, grads: Any) -> None:
+        """Makes a node's stream the current one, ordered after those that produced its gradient."""
+        found = list(_arrays(grads if node.n_outputs else (grads,)))
+        self.here = node.stream
+        if self.here is None and found:
+            self.here = (found[0].device_index, 0)
+        origin = self.origins.pop(node, None)
+        if self.here is None:
+            return
+        self._start(self.here)
+        if origin is not None and origin != self.here:
+            wait(self.here, origin)
+            for array in found:
+                if array.device_index == self.here[0]:
+                    array._record_stream(self.here[1])
+
+    def _start(self, queue: Queue) -> None:
+        device, stream = queue
+        if device not in self.callers:
+            self.callers[device] = _C.current_stream(device)
+        if queue not in self.started:
+            self.started.add(queue)
+            if stream != self.callers[device]:
+                wait(queue, (device, self.callers[device]))
+        _C.set_stream(device, stream)
+
+    def deliver(self, target: Any) -> None:
+        """The running node is about to add to what is pending for a node, or to a leaf's grad."""
+        if self.here is None:
+            return
+        key = target if isinstance(target, _C.NodeBase) else id(target)
+        origin = self.origins.get(key)
+        if origin is not None and origin != self.here:
+            wait(self.here, origin)
+        self.origins[key] = self.here
+
+    def leave(self) -> None:
+        """Back to the caller's streams, which wait for all others."""
+        for device, stream in self.callers.items():
+            _C.set_stream(device, stream)
+            for queue in self.started:
+                if queue != (device, stream):
+                    wait((device, stream), queue)
+
+
+def of_pass() -> Streams | None:
+    """The streams of a new backward pass; None while all work is on default streams."""
+    return Streams() if _used else None
+
+
+def _arrays(grads: Iterable[Any]) -> Iterable[_C.Array]:
+    return (g._a for g in grads if g is not None and type(getattr(g, "_a", None)) is _C.Array)
