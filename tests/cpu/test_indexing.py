@@ -95,7 +95,7 @@ def test_masks():
 
 def test_advanced():
     x = np.arange(24.0).reshape(2, 3, 4)
-    a, b = np.array([[0], [-1]]), np.array([1, -3])
+    a, b = np.array([[0], [-1]]), np.array([1, -2])
     out = I.index(x, (a, None, b))
     assert out.shape == (2, 2, 3) and out[1, 0].tolist() == x[1, :, 1].tolist()
     written = I.index_put_(x.copy(), (a, None, b), np.full((2, 2, 3), -1.0), False)

@@ -57,8 +57,11 @@ def test_floats(shape, dims):
         R.logsumexp(*args), expect(lambda r: math.log(math.fsum(map(math.exp, r)))), rtol=1e-11
     )
     if n > 1:
-        mean = lambda r: math.fsum(r) / n
-        variance = lambda r: math.fsum((v - mean(r)) ** 2 for v in r) / (n - 1)
+
+        def variance(row):
+            mean = math.fsum(row) / n
+            return math.fsum((v - mean) ** 2 for v in row) / (n - 1)
+
         np.testing.assert_allclose(R.var(x, dims, 1, False), expect(variance), rtol=1e-11)
     keep = tuple(1 if i in dims else m for i, m in enumerate(shape))
     assert R.sum(x, dims, True, D.float64).shape == keep

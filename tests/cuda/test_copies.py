@@ -50,10 +50,14 @@ def test_conversions(source, target):
     np.testing.assert_array_equal(ours, host.astype(target.numpy))
 
 
-def test_complex_conversion_says_that_it_is_missing():
-    array = tritorch.cuda.from_numpy(np.ones(3, np.complex64))
-    with pytest.raises(NotImplementedError, match="complex64 into tritorch.float32"):
-        array.astype(tritorch.float32)
+def test_complex_numbers_convert():
+    host = np.array([1 + 2j, -3 + 0.5j], np.complex64)
+    array = tritorch.cuda.from_numpy(host)
+    np.testing.assert_array_equal(array.astype(tritorch.float32).numpy(), host.real)
+    real = tritorch.cuda.from_numpy(np.array([1.0, -2.0], np.float32))
+    np.testing.assert_array_equal(real.astype(tritorch.complex64).numpy(), [1, -2])
+    both = real.astype(tritorch.complex128).astype(tritorch.complex64)
+    assert both.dtype is tritorch.complex64
 
 
 def test_nan_payloads_survive():
