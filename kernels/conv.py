@@ -303,7 +303,7 @@ def conv_weight(
         pixels = step * BLOCK_PIXELS + tl.arange(0, BLOCK_PIXELS)
         pixel_mask = pixels < n_pixels
         image, z, y, x = split_index(pixels, g_sizes)
-        g_place, g_inside = locate(z, y, x, g_sizes, g_strides, WIDE)
+        g_place, _inside = locate(z, y, x, g_sizes, g_strides, WIDE)
         g_place += offsets_of(image, g_strides[0], WIDE)
         x_place, inside = locate(
             (z * stride[0])[None, :] + tap_z,
@@ -375,7 +375,7 @@ def conv_weight_direct(
         pixels = step * BLOCK_PIXELS + tl.arange(0, BLOCK_PIXELS)
         pixel_mask = pixels < n_pixels
         image, z, y, x = split_index(pixels, g_sizes)
-        g_place, g_inside = locate(z, y, x, g_sizes, g_strides, WIDE)
+        g_place, _inside = locate(z, y, x, g_sizes, g_strides, WIDE)
         g_place += offsets_of(image, g_strides[0], WIDE)
         x_place, inside = locate(
             (z * stride[0])[None, :] + tap_z,
