@@ -35,15 +35,24 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     a, b = type1, type2
     if a is b:
         return a
-    if a is d.bool_:
-        return b
-    if b is d.bool_:
-        return a
     if a in _FLOAT8 or b in _FLOAT8:
         raise RuntimeError(
             f"Promotion for Float8 Types is not supported, attempted to promote "
             f"{_scalar_name(a)} and {_scalar_name(b)}"
         )
+    if a in _BAREBONES or b in _BAREBONES:  # among these types only with floating-point ones
+        if a.is_floating_point:
+            return a
+        if b.is_floating_point:
+            return b
+        raise RuntimeError(
+            f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{_scalar_name(a)} and {_scalar_name(b)}"
+        )
+    if a is d.bool_:
+        return b
+    if b is d.bool_:
+        return a
     if a.is_complex or b.is_complex:
         wide = d.complex128 in (a, b) or d.float64 in (a, b)
         return d.complex128 if wide else d.complex64
@@ -55,11 +64,6 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
         return a
     if b.is_floating_point:
         return b
-    if a in _BAREBONES or b in _BAREBONES:
-        raise RuntimeError(
-            f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
-            f"{_scalar_name(a)} and {_scalar_name(b)}"
-        )
     if d.uint8 in (a, b):
         other = b if a is d.uint8 else a
         return d.int16 if other is d.int8 else other
@@ -102,6 +106,8 @@ def _combine(higher: dtype | None, lower: dtype | None) -> dtype | None:
         return higher
     if higher.is_floating_point:
         return higher.to_complex() if lower.is_complex else higher
+    if higher in _BAREBONES and lower.is_complex:
+        return lower
     if higher is d.bool_ or category(lower) > 1:
         return promote_types(higher, lower)
     return higher

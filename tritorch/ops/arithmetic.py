@@ -68,18 +68,23 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     return _add(input, other, out=out)
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
-    """input - alpha * other."""
-    if bool_ in (getattr(input, "dtype", None), getattr(other, "dtype", None)):
-        if getattr(input, "dtype", None) is getattr(other, "dtype", None):
-            raise RuntimeError(
-                "Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
-                "`^` or `logical_xor()` operator instead."
-            )
+def _check_subtraction(input: Any, other: Any) -> None:
+    bools = [type(v) is bool or getattr(v, "dtype", None) is bool_ for v in (input, other)]
+    if all(bools):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
+            "`^` or `logical_xor()` operator instead."
+        )
+    if any(bools):
         raise RuntimeError(
             "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
             "to invert a mask, use the `~` or `logical_not()` operator instead."
         )
+
+
+def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
+    """input - alpha * other."""
+    _check_subtraction(input, other)
     if alpha != 1:
         _check_alpha(alpha, input, other)
         other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
@@ -99,6 +104,7 @@ def add_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 def sub_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """In-place version of sub."""
+    _check_subtraction(self, other)
     if alpha != 1:
         _check_alpha(alpha, self, other)
         other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
@@ -174,8 +180,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     if isinstance(other, Tensor):
         return sub(other, input, alpha=alpha)
     _check_alpha(alpha, input, other)
-    if input.dtype is bool_:
-        return sub(input, input)  # says why not
+    _check_subtraction(other, input)
     return _sub(other, input if alpha == 1 else mul(input, alpha))
 
 
