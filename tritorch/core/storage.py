@@ -197,10 +197,17 @@ class UntypedStorage:
         return not self.is_cuda and _C.driver_loaded() and _C.is_pinned(self.data_ptr())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntypedStorage) and self._shared is other._shared
+        if not isinstance(other, UntypedStorage):
+            return NotImplemented
+        # x.data has a version counter, thus a `_shared`, of its own.
+        return self._shared is other._shared or (
+            self.nbytes() == other.nbytes() > 0
+            and self.data_ptr() == other.data_ptr()
+            and self.device == other.device
+        )
 
     def __hash__(self) -> int:
-        return id(self._shared)
+        return hash((self.data_ptr(), self.nbytes()))
 
 
 class TypedStorage:

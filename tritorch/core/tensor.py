@@ -152,6 +152,9 @@ class Tensor(_C.TensorBase):
         strides = arrays.strides_of(self._array)
         return layouts.is_in_format(self._array.shape, strides, memory_format)
 
+    def _is_view(self) -> bool:
+        return self._base is not None
+
     def is_set_to(self, tensor: Tensor) -> bool:
         """Whether both are the same view of the same memory."""
         return (

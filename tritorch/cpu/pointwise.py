@@ -68,6 +68,11 @@ def sign(x: Array) -> Array:
     return np.nan_to_num(out) if x.dtype.kind == "f" else out
 
 
+def conj_physical(x: Array) -> Array:
+    """The conjugate, as a new array."""
+    return np.conjugate(x) if x.dtype.kind == "c" else x.copy()
+
+
 def sgn(x: Array) -> Array:
     """x / |x|, and 0 for 0."""
     if x.dtype.kind != "c":

@@ -56,11 +56,25 @@ def cummin(x: Array, dim: int) -> tuple[Array, Array]:
     return _extreme(np.minimum, x, dim)
 
 
+def _complex_logcumsumexp(x: Array, dim: int) -> Array:
+    """One element after the other; the imaginary part keeps counting turns, as PyTorch's does."""
+    rows = np.moveaxis(x, dim, 0)
+    out = np.empty_like(rows)
+    so_far = np.full(rows.shape[1:], -np.inf, x.dtype)
+    for i, row in enumerate(rows):
+        above = row.real > so_far.real
+        top, low = np.where(above, row, so_far), np.where(above, so_far, row)
+        with np.errstate(all="ignore"):
+            both = np.log(1 + np.exp(low - top)) + top
+        same_infinity = np.isinf(low.real) & (low.real == top.real)
+        both = np.where(same_infinity & (low.real > 0), np.log(np.exp(low) + np.exp(top)), both)
+        out[i] = so_far = np.where(np.isneginf(low.real), top, both)
+    return np.moveaxis(out, 0, dim)
+
+
 def logcumsumexp(x: Array, dim: int) -> Array:
     """log(cumsum(exp(x))), without overflow."""
     wide = widen(x)
     if wide.dtype.kind == "c":
-        top = np.max(wide.real, axis=dim, keepdims=True, initial=-np.inf)
-        top = np.where(np.isfinite(top), top, 0).astype(wide.real.dtype)
-        return like(np.log(np.cumsum(np.exp(wide - top), axis=dim)) + top, x)
+        return like(_complex_logcumsumexp(wide, dim), x)
     return like(np.logaddexp.accumulate(wide, axis=dim), x)

@@ -188,6 +188,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
+    if category(input.dtype) < 2:
+        min_val, max_val = int(min_val), int(max_val)
     return where(
         (input <= min_val) | (input >= max_val), input.detach().clamp(min_val, max_val), input
     )

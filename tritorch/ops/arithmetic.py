@@ -12,7 +12,7 @@ from tritorch.core.dtype import bool_, dtype
 from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
-from tritorch.ops.checks import convert_number, require_castable, require_tensor
+from tritorch.ops.checks import convert_number, require_tensor
 from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.kinds import (
     INT_TO_FLOAT,
@@ -311,7 +311,8 @@ fmin = binary("fmin", np.fmin, without="complex", inplace=False,
 copysign = binary("copysign", np.copysign, rule=INT_TO_FLOAT, without="complex",
                   grad=(lambda g, a, out: g * PUBLIC["where"](a == 0, 0.0, out / a),
                         lambda g: g.new_zeros(g.shape)))  # fmt: skip
-nextafter = binary("nextafter", np.nextafter, without="bool int complex")
+nextafter = binary("nextafter", np.nextafter, without="bool int complex",
+                   grad=(lambda g: g, lambda g: g.new_zeros(g.shape)))  # fmt: skip
 logaddexp = binary(
     "logaddexp",
     cpu.logaddexp,
@@ -353,8 +354,14 @@ def _log_where_used(a: Any, b: Any) -> Any:
 @public(out=True, inplace=True)
 def ldexp(input: Tensor, other: Any) -> Tensor:
     """input * 2^other."""
-    two = other.new_full((), 2.0, dtype=defaults.dtype()) if isinstance(other, Tensor) else 2.0
-    return mul(input, pow(two, other))
+    kind = result_type(input, other)
+    if category(kind) < 2:
+        kind = defaults.dtype()
+    if isinstance(other, Tensor):
+        power = pow(2.0, other)
+    else:
+        power = 2.0**other
+    return mul(input, power).to(kind)
 
 
 # ---- three and more ------------------------------------------------------------------------------
@@ -513,8 +520,13 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
                 f"masked_fill only supports a 0-dimensional value tensor, but got tensor with "
                 f"{value.ndim} dimension(s)."
             )
-        require_castable(result_type(input, value), input.dtype)
+        if value.is_complex() and not input.is_complex():
+            raise RuntimeError(
+                f"value cannot be converted to type {_dtype_name(input.dtype)} without overflow"
+            )
         value = value.to(input.dtype)
     else:
         value = convert_number(value, input.dtype)
+        if category(input.dtype) < 2:
+            value = bool(value) if input.dtype is bool_ else int(value)
     return apply(_where, (mask, value, input))

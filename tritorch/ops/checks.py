@@ -71,6 +71,19 @@ def require_castable(result: Dtype, target: Dtype) -> None:
         )
 
 
+def require_distinct_elements(tensor: Tensor) -> None:
+    """Refuses to write where one place in memory is several elements: expanded tensors."""
+    array = tensor._array
+    if 0 in array.strides and any(
+        n > 1 and stride == 0 for n, stride in zip(array.shape, array.strides)
+    ):
+        if 0 not in array.shape:
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a "
+                "single memory location. Please clone() the tensor before performing the operation."
+            )
+
+
 def not_implemented(name: str, kind: Dtype) -> RuntimeError:
     """PyTorch's complaint about a dtype that an operator does not take."""
     return NotImplementedError(f"\"{name}\" not implemented for '{scalar_name(kind)}'")
@@ -84,7 +97,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     ndim = max(map(len, shapes))
     out = [1] * ndim
     for position, shape in enumerate(shapes):
-        for i, size in enumerate(shape, start=ndim - len(shape)):
+        for i, size in zip(range(ndim - 1, -1, -1), reversed(shape)):  # the last mismatch is told
             if size == 1 or size == out[i]:
                 continue
             if out[i] != 1:

@@ -61,7 +61,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _replace(input, src, lambda x: x.select(dim, index))
 
 
-@public()
+@public(out=True)
 def slice_scatter(
     input: Tensor,
     src: Tensor,

@@ -13,7 +13,12 @@ from tritorch.core.batched import BatchedArray
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes, convert_number, require_tensor
+from tritorch.ops.checks import (
+    broadcast_shapes,
+    convert_number,
+    require_distinct_elements,
+    require_tensor,
+)
 from tritorch.ops.declare import PUBLIC, Array, Operator, in_place, ndarray, public
 
 # ---- copies --------------------------------------------------------------------------------------
@@ -232,6 +237,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             f"output with shape {list(self.shape)} doesn't match the broadcast shape "
             f"{list(broadcast_shapes(self.shape, src.shape))}"
         )
+    require_distinct_elements(self)
     write = lambda: write_array(self._array, src._array, non_blocking)
     return in_place(_copy, self, (), (self, src), write)
 
@@ -325,6 +331,16 @@ Tensor.resize_as_ = resize_as_  # type: ignore[attr-defined]
 PUBLIC["resize_as_"] = resize_as_
 
 
+def get_data(self: Tensor) -> Tensor:
+    """`self.data`: the same memory, without history and with a version counter of its own."""
+    out = _C.alias(self)
+    shared, apart = self._shared, _C.wrap(self._array)._shared
+    apart.array = self._array if shared.array is None else shared.array
+    apart.storage = shared.storage
+    out._shared = apart
+    return out
+
+
 def set_data(self: Tensor, value: Tensor) -> None:
     """`self.data = value`: other memory, same place in the graph."""
     require_tensor(value, "data", "data", 1)
@@ -332,7 +348,7 @@ def set_data(self: Tensor, value: Tensor) -> None:
     self._shared = value._shared
 
 
-Tensor.data = property(lambda self: _C.alias(self), set_data)  # type: ignore[attr-defined]
+Tensor.data = property(get_data, set_data)  # type: ignore[attr-defined]
 
 
 def set_(

@@ -16,7 +16,7 @@ from tritorch.core.dtype import bool_, dtype, float32, float64, from_numpy_dtype
 from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
 from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor, from_numpy
-from tritorch.ops.checks import convert_number, sizes, wrap_dim
+from tritorch.ops.checks import convert_number, sizes
 from tritorch.ops.declare import PUBLIC, Operator, public, write_out
 
 PUBLIC["from_numpy"] = from_numpy
@@ -282,12 +282,15 @@ def empty_permuted(
 ) -> Tensor:  # fmt: skip
     """An uninitialised tensor, dense in a given order of dims."""
     shape, order = sizes((size,)), tuple(int(dim) for dim in physical_layout)
-    if sorted(wrap_dim(dim, len(shape)) for dim in order) != list(range(len(shape))):
+    if len(order) != len(shape):
         raise RuntimeError(
-            "Number of dimensions in size does not match the length of the physical_layout"
-            if len(order) != len(shape)
-            else "Duplicate dim not allowed"
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. "
+            f"len(size) = {len(shape)} is not equal to len(physical_layout) = {len(order)}"
         )
+    if any(not 0 <= dim < len(shape) for dim in order):
+        raise RuntimeError(f"Dimension out of range: {list(order)}")
+    if len(set(order)) != len(shape):
+        raise RuntimeError("Duplicate dim not allowed")
     strides, step = [0] * len(shape), 1
     for dim in reversed(order):
         strides[dim] = step

@@ -34,11 +34,9 @@ def _check_list(name: str, tensors: Any) -> list[Tensor]:
         )
     items = list(tensors)
     if not items:
-        raise RuntimeError(
-            "torch.cat(): expected a non-empty list of Tensors"
-            if name == "cat"
-            else f"{name} expects a non-empty TensorList"
-        )
+        if name == "cat":
+            raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
     for i, item in enumerate(items):
         if not isinstance(item, Tensor):
             raise TypeError(
@@ -175,8 +173,10 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
         )
+    for dim in dims if input.ndim == 0 else ():
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     wrapped = tuple(wrap_dim(dim, input.ndim) for dim in dims)
-    if input.numel() == 0 or input.ndim == 0:
+    if input.numel() == 0:
         return input.clone()
     return _roll.call((input,), (shifts, wrapped))
 

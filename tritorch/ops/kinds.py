@@ -26,7 +26,12 @@ from tritorch.core.arrays import cast_number
 from tritorch.core.dtype import all_dtypes, bool_, dtype, float32
 from tritorch.core.promotion import category, promote_types, result_type
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes, not_implemented, require_castable
+from tritorch.ops.checks import (
+    broadcast_shapes,
+    not_implemented,
+    require_castable,
+    require_distinct_elements,
+)
 from tritorch.ops.declare import (
     PUBLIC,
     Array,
@@ -179,6 +184,7 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
         raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     require_castable(result, out.dtype)
     resize_output(out, shape)
+    require_distinct_elements(out)
     _write(out._array, op.compute(operands, compute, result))
     _C.bump_version(out)
     return out
@@ -241,6 +247,7 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
         raise RuntimeError(
             f"output with shape {list(array.shape)} doesn't match the broadcast shape {list(shape)}"
         )
+    require_distinct_elements(self)
 
     def write() -> None:
         if op.is_ufunc and type(array) is ndarray and result.numpy is array.dtype:
@@ -433,7 +440,12 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
                 b = other._a
                 kind = a.dtype
                 if b.dtype is kind and kind in fits and type(a) is ndarray and type(b) is ndarray:
-                    if a.shape == b.shape and a.size < BIG and not wants(self, other):
+                    if (
+                        a.shape == b.shape
+                        and a.size < BIG
+                        and 0 not in a.strides
+                        and not wants(self, other)
+                    ):
                         cpu(a, b, a)
                         bump(self)
                         return self
@@ -524,6 +536,8 @@ def attach_operator(
     _export(f"__{name}__", forward, public=False)
     if name not in ("eq", "ne", "lt", "le", "gt", "ge"):
         _export(f"__r{name}__", reflected, public=False)
+        if name == "truediv":
+            _export("__rdiv__", reflected, public=False)
         if in_place_function is not None:
             _export(f"__i{name}__", in_place_operator, public=False)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional
+from tritorch.ops.activation import functional, functional_with_out
 from tritorch.ops.declare import PUBLIC
 from tritorch.ops.shape import reshape
 
 
-@functional
+@functional_with_out
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b."""
     if weight.ndim == 1:

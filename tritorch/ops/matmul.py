@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import bool_
-from tritorch.core.promotion import scalar_name
+from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.backends import backend
@@ -246,6 +246,8 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 def _combine(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """beta * input + alpha * product; with beta 0, input's NaN do not count."""
+    if category(input.dtype) < 2:
+        alpha, beta = int(alpha), int(beta)  # as PyTorch
     if alpha != 1:
         product = product * alpha
     if beta == 0:
@@ -263,16 +265,6 @@ def _addend(name: str, input: Tensor, shape: Sequence[int], *others: Tensor) -> 
     return expand(input, shape)
 
 
-def _check_scalars(kind: Any, beta: Any, alpha: Any) -> None:
-    if not (kind.is_floating_point or kind.is_complex):
-        for value, name in ((beta, "beta"), (alpha, "alpha")):
-            if isinstance(value, float):
-                raise RuntimeError(
-                    f"For integral input tensors, argument {name} must not be a floating point "
-                    f"number."
-                )
-
-
 @public(out=True, inplace=True)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
@@ -280,7 +272,6 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
         if x.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix, got {x.ndim}-D tensor")
     _check_inner(mat1, mat2)
-    _check_scalars(input.dtype, beta, alpha)
     addend = _addend("addmm", input, (mat1.shape[0], mat2.shape[1]), mat1, mat2)
     return _combine(addend, mm(mat1, mat2), beta, alpha)
 
@@ -297,7 +288,6 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
             f"size mismatch, got input ({input.numel()}), mat ({mat.shape[0]}x{mat.shape[1]}), vec "
             f"({vec.shape[0]})"
         )
-    _check_scalars(input.dtype, beta, alpha)
     return _combine(_addend("addmv", input, (mat.shape[0],), mat, vec), mv(mat, vec), beta, alpha)
 
 
@@ -324,7 +314,6 @@ def baddbmm(
         if x.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
     product = bmm(batch1, batch2)
-    _check_scalars(input.dtype, beta, alpha)
     return _combine(_addend("baddbmm", input, product.shape, batch1, batch2), product, beta, alpha)
 
 
@@ -337,7 +326,6 @@ def addbmm(
         if x.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
     product = bmm(batch1, batch2).sum(0)
-    _check_scalars(input.dtype, beta, alpha)
     return _combine(
         _addend("addbmm", input, product.shape, batch1), product.to(input.dtype), beta, alpha
     )

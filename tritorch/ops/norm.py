@@ -136,16 +136,13 @@ def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Tensor:
     """x / sqrt(mean(x^2) + eps) over the last dims, scaled."""
-    if input.is_complex():
-        n = _check_normalized("rms_norm", input, normalized_shape, weight)
-        dims = list(range(input.ndim - n, input.ndim))
-        scale = (input.abs().square().mean(dims, keepdim=True) + (eps or 0)).rsqrt()
-        return _affine(input * scale, weight, None)
     n = _check_normalized("rms_norm", input, normalized_shape, weight)
     if eps is None:
         from tritorch.core.info import finfo
 
         eps = finfo(float32 if input.dtype.itemsize == 2 else input.dtype).eps
+    if input.is_complex():  # by x^2, not |x|^2, as PyTorch
+        return _composed_rms(input, weight, n, eps)
     if weight is not None and weight.dtype is not input.dtype:
         input, weight = (v.to(PUBLIC["result_type"](input, weight)) for v in (input, weight))
     return _rms.call((input, weight), (n, float(eps)))[0]
@@ -298,12 +295,14 @@ def batch_norm(
 ) -> Tensor:
     """Normalised over all but the channels, by the batch's or the running statistics."""
     if training:
-        count = input.numel() // max(input.shape[1], 1) if input.ndim > 1 else 1
+        count = math.prod((*input.shape[:1], *input.shape[2:]))
         if count == 1:
             raise ValueError(
                 f"Expected more than 1 value per channel when training, got input size "
                 f"{input.shape}"
             )
+    if input.ndim == 1 and input.numel() == 0:
+        return input.clone()
     _check_batch(input, ((running_mean, "running_mean"), (running_var, "running_var"),
                          (weight, "weight"), (bias, "bias")))  # fmt: skip
     if not training and (running_mean is None or running_var is None):

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import defaults
+from tritorch.core.dtype import bool_
+from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.ops.backends import through_host
@@ -23,9 +25,10 @@ LN2, LN10 = math.log(2), math.log(10)
 neg = unary("neg", np.negative, without="bool", aliases=("negative",), grad=lambda g: -g)
 abs = unary("abs", np.absolute, rule=COMPLEX_TO_REAL, without="bool", aliases=("absolute",),
             grad=lambda g, x: g * x.sgn())  # fmt: skip
-sign = unary("sign", np.sign, without="complex", grad=lambda g: g.new_zeros(g.shape))
+sign = unary("sign", cpu.sign, without="complex", grad=lambda g: g.new_zeros(g.shape))
 sgn = unary("sgn", cpu.sgn, direct=False, grad=lambda g, out, x: _sgn_grad(g, out, x))
-square = unary("square", np.square, grad=lambda g, x: g * (2 * x.conj()))
+_square = unary("square", np.square, inplace=False, method=False, public=False, node="Pow",
+                grad=lambda g, x: g * (2 * x.conj()))  # fmt: skip
 sqrt = unary("sqrt", np.sqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
              grad=lambda g, out: g / (2 * out.conj()))  # fmt: skip
 rsqrt = unary("rsqrt", cpu.rsqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
@@ -200,9 +203,22 @@ bitwise_not = unary("bitwise_not", np.invert, without="float complex")
 
 # ---- complex -------------------------------------------------------------------------------------
 
-conj_physical = unary("conj_physical", np.conjugate, grad=lambda g: g.conj())
-angle = unary("angle", cpu.angle, rule=COMPLEX_TO_REAL, direct=False, inplace=False,
-              grad=lambda g, x, out: _angle_grad(g, x, out))  # fmt: skip
+conj_physical = unary("conj_physical", cpu.conj_physical, direct=False, grad=lambda g: g.conj())
+_angle = unary("angle", cpu.angle, rule=COMPLEX_TO_REAL, direct=False, inplace=False,
+               method=False, public=False,
+               grad=lambda g, x, out: _angle_grad(g, x, out))  # fmt: skip
+
+
+@public(out=True, inplace=True)
+def square(input: Tensor) -> Tensor:
+    """The square of each element; bools are squared as integers."""
+    return _square(input.long() if input.dtype is bool_ else input)
+
+
+@public(out=True)
+def angle(input: Tensor) -> Tensor:
+    """The argument of complex numbers; 0 or pi for real ones."""
+    return _angle(input.to(defaults.dtype()) if category(input.dtype) < 2 else input)
 
 
 def _angle_grad(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
@@ -245,12 +261,7 @@ def isreal(input: Tensor) -> Tensor:
     """Whether each element's imaginary part is 0."""
     if input.is_complex():
         return input.imag == 0
-    return input.new_ones(input.shape, dtype=PUBLIC_DTYPES["bool"])
-
-
-from tritorch.core.dtype import bool_ as _bool  # noqa: E402
-
-PUBLIC_DTYPES = {"bool": _bool}
+    return input.new_ones(input.shape, dtype=bool_)
 
 
 @public(out=True, inplace=True)

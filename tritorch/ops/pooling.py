@@ -220,10 +220,10 @@ def _sizes(name: str, size: Any, x: Tensor, n: int) -> tuple[int, ...]:
     if len(given) == 1:
         given *= n
     if len(given) != n:
-        raise ValueError(
-            "Input dimension should be at least " + str(len(given) + 1)
-            if x.ndim <= len(given)
-            else f"{name}: output_size must be {n}"
+        if x.ndim <= len(given):
+            raise ValueError(f"Input dimension should be at least {len(given) + 1}")
+        raise RuntimeError(
+            "'output_size' should contain one int" if n == 1 else f"{name}: output_size must be {n}"
         )
     out = tuple(x.shape[2 + i] if v is None else int(v) for i, v in enumerate(given))
     if any(v < 0 for v in out):
@@ -236,6 +236,8 @@ def _sizes(name: str, size: Any, x: Tensor, n: int) -> tuple[int, ...]:
 
 def _check_adaptive(name: str, x: Tensor, n: int) -> Tensor:
     require_tensor(x, name, "input", 1)
+    if x.ndim <= n:
+        raise ValueError(f"Input dimension should be at least {n + 1}")
     if x.ndim not in (n + 1, n + 2):
         raise RuntimeError(
             f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got {list(x.shape)}"

@@ -16,7 +16,7 @@ from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.backends import backend
-from tritorch.ops.checks import not_implemented, sizes
+from tritorch.ops.checks import not_implemented, require_distinct_elements, sizes
 from tritorch.ops.copying import write_array
 from tritorch.ops.declare import PUBLIC, Operator, public, write_out
 from tritorch.ops.factory import place
@@ -198,6 +198,7 @@ _overwrite = Operator("random_overwrite", "self", kind="in_place", grad=lambda g
 
 def _in_place(self: Tensor, name: str, generator: Generator | None, *params: Any) -> Tensor:
     check_inplace(self)
+    require_distinct_elements(self)
     array = sample(name, generator, self.device, tuple(self.shape), self.dtype, *params)
     from tritorch.ops.declare import in_place
 

@@ -141,6 +141,8 @@ def diff(
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     dim = wrap_dim(dim, input.ndim)
+    if n == 0:
+        return input.clone()
     for extra in (prepend, append):
         if extra is not None and extra.ndim != input.ndim:
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")

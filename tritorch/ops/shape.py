@@ -16,6 +16,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.dtype import complex64, complex128, dtype, float32, float64
+from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import sizes, wrap_dim, wrap_dims
 from tritorch.ops.declare import PUBLIC, Array, Operator, ndarray, public
@@ -95,9 +96,11 @@ def _infer(shape: tuple[int, ...], numel: int) -> tuple[int, ...]:
             return tuple(numel // rest if size == -1 else size for size in shape)
     elif math.prod(shape) == numel and all(size >= 0 for size in shape):
         return shape
-    for size in shape:
+    for i, size in enumerate(shape):
         if size < -1:
-            raise RuntimeError(f"invalid shape dimension {size}")
+            raise RuntimeError(
+                f"invalid shape dimension {size} at index {i} of shape {list(shape)}"
+            )
     raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
 
 
@@ -106,9 +109,10 @@ def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
     try:
         array = self._a
         if type(array) is ndarray and array.flags.c_contiguous and not named:
-            # Dense: NumPy's reshape is a view, and checks the sizes.
+            # Dense: NumPy's reshape is a view, and checks the sizes (but takes -2 for -1).
             out = array.reshape(size)
-            return _finish_view(out, (out.shape, array.shape), self)
+            if out.shape == size or -1 in size:
+                return _finish_view(out, (out.shape, array.shape), self)
     except (AttributeError, TypeError, ValueError):
         pass  # sizes in a tuple, a dtype, an error to word
     if "dtype" in named or (size and isinstance(size[0], dtype)):
@@ -265,7 +269,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """Summed so that it has a shape that broadcasts to its own."""
     wanted = sizes(size)
     shape = tuple(self.shape)
-    if shape == wanted:
+    if shape == wanted and shape:
         return self
     extra = len(shape) - len(wanted)
     if extra < 0 or any(b not in (1, a) for a, b in zip(shape[extra:], wanted)):
@@ -1019,18 +1023,28 @@ Tensor.imag = property(imag, _set_part(imag))  # type: ignore[attr-defined]
 
 
 def _view_dtype_array(array: Any, kind: dtype, old: dtype) -> Any:
-    if type(array) is not ndarray:
-        return array.view_dtype(kind)
-    if array.ndim == 0 and kind.itemsize != old.itemsize:
-        raise RuntimeError(
-            f"self.dim() cannot be 0 to view {old} as {kind} (different element sizes)"
-        )
-    try:
-        return array.view(kind.numpy)
-    except ValueError as error:
-        raise RuntimeError(
-            f"self.stride(-1) must be 1 to view {old} as {kind} (different element sizes): {error}"
-        ) from None
+    return array.view(kind.numpy) if type(array) is ndarray else array.view_dtype(kind)
+
+
+def _check_view_dtype(self: Tensor, kind: dtype, old: dtype) -> None:
+    """The conditions under which elements of another size can be viewed."""
+    what = f"to view {scalar_name(old)} as {scalar_name(kind)} (different element sizes)"
+    if self.ndim == 0:
+        raise RuntimeError(f"self.dim() cannot be 0 {what}")
+    shape, strides = self.shape, self.stride()
+    if shape[-1] > 1 and strides[-1] != 1:
+        raise RuntimeError(f"self.stride(-1) must be 1 {what}, but got {strides[-1]}")
+    ratio = kind.itemsize // old.itemsize
+    if ratio > 1:
+        needed = [("self.size(-1)", shape[-1]), ("self.storage_offset()", self.storage_offset())]
+        needed += [
+            (f"self.stride({i})", stride)
+            for i, stride in enumerate(strides[:-1])
+            if shape[i] > 1 and self.numel()
+        ]
+        for name, value in needed:
+            if value % ratio:
+                raise RuntimeError(f"{name} must be divisible by {ratio} {what}, but got {value}")
 
 
 _view_dtype = view_operator("view_dtype", "kind old", _view_dtype_array,
@@ -1040,6 +1054,8 @@ _view_dtype = view_operator("view_dtype", "kind old", _view_dtype_array,
 def view_dtype(self: Tensor, kind: dtype) -> Tensor:
     """The same memory as another dtype."""
     old = self.dtype
+    if kind.itemsize != old.itemsize and type(self._array) in (ndarray, _C.Array):
+        _check_view_dtype(self, kind, old)
     out = _view_dtype.call((self,), (kind, old))
     if out._raw_node is not None and not (kind.is_floating_point or kind.is_complex):
         out._raw_node = None
