@@ -1,4 +1,4 @@
-"""Type promotion against a model of PyTorch's published rules, and against NumPy where it agrees."""
+"""Type promotion against a model of PyTorch's rules, and against NumPy where it agrees."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_types_that_hardly_promote(special):
 
 
 def test_numpy_agrees_within_a_category():
-    # PyTorch differs where integers meet floats: it keeps the float's width, NumPy holds every value.
+    # Where integers meet floats PyTorch keeps the float's width, NumPy holds every value.
     names = [name for name in NAMES if name != "bfloat16"]
     for a, b in itertools.product(names, names):
         if level(a) == level(b) or "bool" in (a, b) or {level(a), level(b)} == {2, 3}:
