@@ -108,6 +108,37 @@ def test_strides_do_not_matter(case):
         np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-12, atol=1e-14)
 
 
+FUSED = [op for op in OPERATORS.values() if op.composed]
+
+
+@pytest.mark.parametrize("op", FUSED, ids=lambda op: op.name)
+def test_fused_operators_are_their_composed_definition(op, monkeypatch):
+    """Values and first gradients, of all cases that come to the operator."""
+    calls, original = 0, op.call
+
+    def composed(tensors, params=()):
+        nonlocal calls
+        calls += 1
+        rest = original(tensors, params)[1:]
+        return op.composed(*tensors, *params), *rest
+
+    def results(case):
+        xs = leaves(case, seed=2)
+        outs = [out for out in outputs(call(case, xs)) if out.requires_grad]
+        return outs, torch.autograd.grad([(out * out).sum() for out in outs], xs) if outs else ()
+
+    for case in CASES:
+        fused = results(case)
+        with monkeypatch.context() as patch:
+            patch.setattr(op, "call", composed)
+            before = calls
+            small = results(case)
+        if calls > before:
+            for a, b in zip((*fused[0], *fused[1]), (*small[0], *small[1]), strict=True):
+                np.testing.assert_allclose(a.detach(), b.detach(), rtol=1e-9, atol=1e-11)
+    assert calls
+
+
 def test_every_differentiable_record_is_in_the_table():
     reached = set()
     for case in CASES:

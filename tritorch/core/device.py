@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
 _TYPES = ("cpu", "cuda", "meta")
@@ -65,6 +67,28 @@ class device:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return device, (self.type, self.index)
+
+    def __enter__(self) -> device:
+        """`with device("cuda"):` factories make their tensors here."""
+        from tritorch.core import defaults
+
+        defaults.push_device(self)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        from tritorch.core import defaults
+
+        defaults.pop_device()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """As a decorator: the function runs inside `with device(...)`."""
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return inside
 
 
 def cuda_index(where: Any) -> int:

@@ -9,21 +9,9 @@ from tritorch.core.dtype import bool_
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import broadcast_shapes
-from tritorch.ops.declare import PUBLIC, Operator, through_composed
+from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.shape import expand, reshape
-from tritorch.ops.softmax import differentiating, softmax
-
-_attention = Operator(
-    "scaled_dot_product_attention", "q k v mask", "causal scale", outputs=0b01,
-    cpu="attention.attention", node="ScaledDotProductFlashAttention",
-    joint=lambda g, q, k, v, mask, out, causal, scale: _attention_grad(
-        g[0], q, k, v, mask, out, causal, scale
-    ),
-)  # fmt: skip
-_attention_back = Operator(
-    "attention_backward", "y q k v mask out_ lse", "causal scale", kind="internal", outputs=0b111,
-    cpu="attention.attention_backward",
-)  # fmt: skip
+from tritorch.ops.softmax import softmax
 
 
 def _composed(
@@ -47,20 +35,23 @@ def _composed(
 
 
 def _attention_grad(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, out: Any, causal: bool, scale: float
-) -> tuple[Any, ...]:
-    if differentiating() or (mask is not None and mask._requires_grad):
-        from tritorch import _C
+    g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, causal: bool, scale: float
+) -> Any:
+    if mask is not None and mask._requires_grad:
+        return NotImplemented  # by the composed definition
+    inputs = (g[0], q, k, v, mask, out[0].detach(), out[1])
+    return (*_attention_back.call(inputs, (causal, scale)), None)
 
-        before = _C.set_grad_enabled(True)
-        try:
-            return through_composed(_composed, g, (q, k, v, mask), causal, scale)
-        finally:
-            _C.set_grad_enabled(before)
-    return (
-        *_attention_back.call((g, q, k, v, mask, out[0].detach(), out[1]), (causal, scale)),
-        None,
-    )
+
+_attention = Operator(
+    "scaled_dot_product_attention", "q k v mask", "causal scale", outputs=0b01,
+    cpu="attention.attention", node="ScaledDotProductFlashAttention",
+    joint=_attention_grad, composed=_composed,
+)  # fmt: skip
+_attention_back = Operator(
+    "attention_backward", "y q k v mask out_ lse", "causal scale", kind="internal", outputs=0b111,
+    cpu="attention.attention_backward",
+)  # fmt: skip
 
 
 @functional

@@ -50,6 +50,7 @@ class Operator(_C.OperatorBase):
         gpu: Callable[..., Any] | str | None = None,
         grad: Any = None,
         joint: Callable[..., Any] | None = None,
+        composed: Callable[..., Tensor] | None = None,
         view: bool = False,
         outputs: int = 1,
         node: str | None = None,
@@ -58,6 +59,9 @@ class Operator(_C.OperatorBase):
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
         "family.function" of tritorch.cpu / tritorch.gpu (one string is enough for both).
+        composed: a fused operator by smaller ones, `composed(*inputs, *params)`, giving its first
+        output: gradients go through it when they are differentiated again, when there is no other,
+        and when `joint` returns NotImplemented.
         outputs: for several outputs, a mask of those that gradients flow through.
         variadic: `inputs` names one list of tensors."""
         self.name = name
@@ -71,7 +75,9 @@ class Operator(_C.OperatorBase):
         self._gpu = gpu if gpu is not None or callable(cpu) else cpu
         self.gradients = _normalise(grad, len(self.inputs))
         self.joint = joint
-        differentiable = joint is not None or any(self.gradients) or view
+        self.composed = composed
+        functions = (joint, composed, *self.gradients)
+        differentiable = view or any(function is not None for function in functions)
         title = "".join(part.title() for part in name.strip("_").split("_"))
         self.backward_name = f"{node or title}Backward0"
         node_type = type(self.backward_name, (Node,), {"__slots__": ()})
@@ -92,6 +98,8 @@ class Operator(_C.OperatorBase):
                     raise TypeError(f"{self.name}: a gradient asks for '{name}', which is nothing")
             if self.variadic:
                 mask = 0xFFFFFFFF if set(names) & set(self.inputs) else 0
+            elif self.composed:
+                mask = (1 << len(self.inputs)) - 1
             else:
                 mask = sum(1 << j for j, name in enumerate(self.inputs) if name in names)
             saves.append(mask)
@@ -193,6 +201,8 @@ def _resolve(which: str, function: Any, name: str) -> Callable[..., Any]:
 
 def _compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
     """`backward(node, g)` as straight-line Python: fetch what is named, call what is wanted."""
+    if op.composed:
+        return _fused_backward(op)
     functions = [op.joint] if op.joint else [f for f in op.gradients if f]
     names = {name for function in functions for name in _argument_names(function)}
     lines = ["def backward(node, g):"]
@@ -244,15 +254,43 @@ def _fetch_output(node: Any) -> Any:
     return node.output()
 
 
-def through_composed(
-    composed: Callable[..., Tensor], g: Tensor, inputs: Sequence[Any], *params: Any
+def _fused_backward(op: Operator) -> Callable[[Any, Any], Any]:
+    """A fused operator's gradients: `joint`'s, or those of its composed definition."""
+    joint = op.joint
+    names = _argument_names(joint) if joint else ()
+
+    def backward(node: Any, g: Any) -> Any:
+        inputs, params = node.unpack(), node.params or ()
+        if joint is not None and not _C.is_grad_enabled():
+            known = dict(zip(op.inputs + op.params, (*inputs, *params)), g=g)
+            if "out" in names:
+                known["out"] = _fetch_output(node)
+            found = joint(*(known[name] for name in names))
+            if found is not NotImplemented:
+                return found
+        return _through_composed(op, g[0] if node.n_outputs else g, inputs, params)
+
+    return backward
+
+
+def _through_composed(
+    op: Operator, g: Tensor, inputs: Sequence[Any], params: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """The gradients of a fused operator by those of its composed definition."""
     from tritorch.autograd import grad
 
-    wanted = [x for x in inputs if isinstance(x, Tensor) and x._requires_grad]
-    out = composed(*inputs, *params)
-    found = iter(grad(out, wanted, g, create_graph=True, allow_unused=True))
+    assert op.composed is not None
+    again = _C.set_grad_enabled(True)  # the caller's mode: whether these are differentiated again
+    try:
+        if not again:
+            inputs = [
+                x.detach().requires_grad_() if isinstance(x, Tensor) and x._requires_grad else x
+                for x in inputs
+            ]
+        wanted = [x for x in inputs if isinstance(x, Tensor) and x._requires_grad]
+        out = op.composed(*inputs, *params)
+        found = iter(grad(out, wanted, g, create_graph=again, allow_unused=True))
+    finally:
+        _C.set_grad_enabled(again)
     return tuple(
         next(found) if isinstance(x, Tensor) and x._requires_grad else None for x in inputs
     )

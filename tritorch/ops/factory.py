@@ -48,7 +48,7 @@ def _finish(array: Any, requires_grad: bool, out: Any = None, pin_memory: bool =
     if pin_memory:
         tensor = tensor.pin_memory()
     if out is not None:
-        return write_out(tensor, out)
+        return write_out(tensor.to(out.device), out)
     if requires_grad:
         tensor.requires_grad_(True)
     return tensor

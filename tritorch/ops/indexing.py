@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,13 +53,19 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     return _index_with(view, advanced)
 
 
+def _bound(value: Any) -> int:
+    if not hasattr(value, "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    return value.__index__()
+
+
 def _slices(self: Tensor, key: tuple[Any, ...]) -> tuple[Any, ...]:
     for item in key:
         if type(item) is builtins.slice and item.step is not None and int(item.step) <= 0:
             raise ValueError("step must be greater than zero")
     return (
         *(
-            builtins.slice(*(None if v is None else int(v) for v in (k.start, k.stop, k.step)))
+            builtins.slice(*(None if v is None else _bound(v) for v in (k.start, k.stop, k.step)))
             for k in key
         ),
         Ellipsis,
@@ -91,17 +98,17 @@ def _treat_as_tuple(key: Any) -> tuple[Any, ...]:
         return key
     if (
         isinstance(key, list)
-        and any(
-            isinstance(item, (builtins.slice, Tensor, list, tuple))
-            or item is None
-            or item is Ellipsis
-            for item in key
-        )
         and len(key) < 32
         and any(
-            isinstance(item, builtins.slice) or item is None or item is Ellipsis for item in key
+            isinstance(item, (builtins.slice, Tensor)) or _is_sequence(item) or item is None or item is Ellipsis
+            for item in key
         )
     ):
+        warnings.warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated; use "
+            "x[tuple(seq)] instead of x[seq], or x[tritorch.tensor(seq)] for a tensor index.",
+            stacklevel=4,
+        )
         return tuple(key)
     return (key,)
 
@@ -125,11 +132,9 @@ def _parse(self: Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Ten
         elif (
             isinstance(item, Tensor)
             and item.ndim == 0
-            and item.dtype is not bool_
+            and item.dtype is not uint8  # a mask, as bools are
             and category(item.dtype) == 1
         ):
-            if item.dtype is uint8:
-                pass
             item = item if item._requires_grad else int(item.item())
             used += 1
         elif isinstance(item, Tensor) or _is_sequence(item):
@@ -139,13 +144,18 @@ def _parse(self: Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Ten
             item = item.__index__()
             used += 1
         else:
-            raise TypeError(
+            raise IndexError(
                 f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables "
                 f"are valid indices (got {type(item).__name__})"
             )
+        if item is Ellipsis and ellipses > 1:
+            continue  # the first one stands for all that is left
         prepared.append(item)
-    if ellipses > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
+    if used and not shape:
+        raise IndexError(
+            "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a "
+            "number"
+        )
     if used > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
     fill = len(shape) - used
@@ -295,12 +305,13 @@ def index_put_(
         target = expand(values, self.shape)
         return self.add_(target) if accumulate else self.copy_(target)
     shape = _indexed_shape(self, advanced)
-    if broadcast_shapes(values.shape, shape) != shape:
+    try:
+        spread = expand(values, shape)
+    except RuntimeError:
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to "
             f"indexing result of shape {list(shape)}"
-        )
-    spread = expand(values, shape)
+        ) from None
 
     def write() -> None:
         if type(self._array) is BatchedArray:
@@ -342,6 +353,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     while value.ndim > target.ndim and value.shape[0] == 1 and not advanced:
         value = value.squeeze(0)
     if not advanced:
+        if value.ndim and value._array.shape != target._array.shape:
+            value = expand(value, target.shape)
         target.copy_(value)
         return
     if value.dtype is not self.dtype or value.device != self.device:

@@ -10,11 +10,26 @@ from tritorch.core.dtype import float32
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.backends import backend
-from tritorch.ops.declare import PUBLIC, Operator, through_composed
+from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.shape import reshape
-from tritorch.ops.softmax import differentiating
 
 # ---- layer norm ----------------------------------------------------------------------------------
+
+
+def _affine(x: Tensor, w: Any, b: Any) -> Tensor:
+    x = x * w if w is not None else x
+    return x + b if b is not None else x
+
+
+def _per_channel(v: Any, x: Tensor) -> Any:
+    return None if v is None else reshape(v, [-1 if i == 1 else 1 for i in range(x.ndim)])
+
+
+def _composed_layer(x: Tensor, w: Any, b: Any, n: int, eps: float) -> Tensor:
+    dims = list(range(x.ndim - n, x.ndim))
+    variance, mean = PUBLIC["var_mean"](x, dims, correction=0, keepdim=True)
+    return _affine((x - mean) * (variance + eps).rsqrt(), w, b)
+
 
 _layer = Operator(
     "layer_norm",
@@ -24,33 +39,14 @@ _layer = Operator(
     cpu=lambda x, w, b, n, eps: backend("cpu", "norm").layer_norm(x, n, w, b, eps),
     gpu=lambda x, w, b, n, eps: backend("gpu", "norm").layer_norm(x, n, w, b, eps),
     node="NativeLayerNorm",
-    joint=lambda g, x, w, b, out, n, eps: _layer_grad(g[0], x, w, b, out, n, eps),
+    joint=lambda g, x, w, out, n: _layer_back.call((g[0], x, w, out[1], out[2]), (n,)),
+    composed=_composed_layer,
 )
-_layer_back = Operator(
+_layer_back: Operator = Operator(
     "layer_norm_backward", "y x w mean rstd", "n", kind="internal", outputs=0b111,
     cpu=lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r),
     gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r),
 )  # fmt: skip
-
-
-def _composed_layer(x: Tensor, w: Any, b: Any, n: int, eps: float) -> Tensor:
-    dims = list(range(x.ndim - n, x.ndim))
-    variance, mean = PUBLIC["var_mean"](x, dims, correction=0, keepdim=True)
-    return _affine((x - mean) * (variance + eps).rsqrt(), w, b)
-
-
-def _affine(x: Tensor, w: Any, b: Any) -> Tensor:
-    x = x * w if w is not None else x
-    return x + b if b is not None else x
-
-
-def _layer_grad(
-    g: Tensor, x: Tensor, w: Any, b: Any, out: Any, n: int, eps: float
-) -> tuple[Any, ...]:
-    if differentiating():
-        return through_composed(_composed_layer, g, (x, w, b), n, eps)
-    dx, dw, db = _layer_back.call((g, x, w, out[1], out[2]), (n,))
-    return dx, dw if w is not None else None, db if b is not None else None
 
 
 @functional
@@ -103,6 +99,12 @@ PUBLIC["native_layer_norm"] = native_layer_norm
 
 # ---- rms norm ------------------------------------------------------------------------------------
 
+
+def _composed_rms(x: Tensor, w: Any, n: int, eps: float) -> Tensor:
+    dims = list(range(x.ndim - n, x.ndim))
+    return _affine(x * (x.square().mean(dims, keepdim=True) + eps).rsqrt(), w, None)
+
+
 _rms = Operator(
     "rms_norm",
     "x w",
@@ -110,25 +112,14 @@ _rms = Operator(
     outputs=0b01,
     cpu=lambda x, w, n, eps: backend("cpu", "norm").rms_norm(x, n, w, eps),
     gpu=lambda x, w, n, eps: backend("gpu", "norm").rms_norm(x, n, w, eps),
-    joint=lambda g, x, w, out, n, eps: _rms_grad(g[0], x, w, out, n, eps),
+    joint=lambda g, x, w, out, n: _rms_back.call((g[0], x, w, out[1]), (n,)),
+    composed=_composed_rms,
 )
-_rms_back = Operator(
+_rms_back: Operator = Operator(
     "rms_norm_backward", "y x w rstd", "n", kind="internal", outputs=0b11,
     cpu=lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r),
     gpu=lambda y, x, w, r, n: backend("gpu", "norm").rms_norm_backward(y, x, n, w, r),
 )  # fmt: skip
-
-
-def _composed_rms(x: Tensor, w: Any, n: int, eps: float) -> Tensor:
-    dims = list(range(x.ndim - n, x.ndim))
-    return _affine(x * (x.square().mean(dims, keepdim=True) + eps).rsqrt(), w, None)
-
-
-def _rms_grad(g: Tensor, x: Tensor, w: Any, out: Any, n: int, eps: float) -> tuple[Any, ...]:
-    if differentiating():
-        return through_composed(_composed_rms, g, (x, w), n, eps)
-    dx, dw = _rms_back.call((g, x, w, out[1]), (n,))
-    return dx, dw if w is not None else None
 
 
 @functional
@@ -152,13 +143,21 @@ PUBLIC["rms_norm"] = rms_norm
 
 # ---- group norm ----------------------------------------------------------------------------------
 
+
+def _composed_group(x: Tensor, w: Any, b: Any, groups: int, eps: float) -> Tensor:
+    flat = reshape(x, (x.shape[0], groups, -1))
+    out = reshape(_composed_layer(flat, None, None, 1, eps), x.shape)
+    return _affine(out, _per_channel(w, x), _per_channel(b, x))
+
+
 _group = Operator(
     "group_norm", "x w b", "groups eps", outputs=0b001, node="NativeGroupNorm",
     cpu=lambda x, w, b, groups, eps: backend("cpu", "norm").group_norm(x, groups, w, b, eps),
     gpu=lambda x, w, b, groups, eps: backend("gpu", "norm").group_norm(x, groups, w, b, eps),
-    joint=lambda g, x, w, b, out, groups, eps: _group_grad(g[0], x, w, b, out, groups, eps),
+    joint=lambda g, x, w, out, groups: _group_back.call((g[0], x, w, out[1], out[2]), (groups,)),
+    composed=_composed_group,
 )  # fmt: skip
-_group_back = Operator(
+_group_back: Operator = Operator(
     "group_norm_backward",
     "y x w mean rstd",
     "groups",
@@ -171,25 +170,6 @@ _group_back = Operator(
         y, x, groups, w, m, r
     ),
 )
-
-
-def _per_channel(v: Any, x: Tensor) -> Any:
-    return None if v is None else reshape(v, [-1 if i == 1 else 1 for i in range(x.ndim)])
-
-
-def _composed_group(x: Tensor, w: Any, b: Any, groups: int, eps: float) -> Tensor:
-    flat = reshape(x, (x.shape[0], groups, -1))
-    out = reshape(_composed_layer(flat, None, None, 1, eps), x.shape)
-    return _affine(out, _per_channel(w, x), _per_channel(b, x))
-
-
-def _group_grad(
-    g: Tensor, x: Tensor, w: Any, b: Any, out: Any, groups: int, eps: float
-) -> tuple[Any, ...]:
-    if differentiating():
-        return through_composed(_composed_group, g, (x, w, b), groups, eps)
-    dx, dw, db = _group_back.call((g, x, w, out[1], out[2]), (groups,))
-    return dx, dw if w is not None else None, db if b is not None else None
 
 
 @functional
@@ -223,38 +203,6 @@ PUBLIC["group_norm"] = group_norm
 
 # ---- batch norm ----------------------------------------------------------------------------------
 
-_batch = Operator(
-    "batch_norm",
-    "x w b mean var",
-    "training eps",
-    outputs=0b001,
-    node="NativeBatchNorm",
-    cpu=lambda x, w, b, m, v, training, eps: backend("cpu", "norm").batch_norm(
-        x, w, b, m, v, training, eps
-    ),
-    gpu=lambda x, w, b, m, v, training, eps: backend("gpu", "norm").batch_norm(
-        x, w, b, m, v, training, eps
-    ),
-    joint=lambda g, x, w, b, mean, var, out, training, eps: (
-        *_batch_grad(g[0], x, w, b, mean, var, out, training, eps),
-        None,
-        None,
-    ),
-)
-_batch_back = Operator(
-    "batch_norm_backward",
-    "y x w mean rstd",
-    "training",
-    kind="internal",
-    outputs=0b111,
-    cpu=lambda y, x, w, m, r, training: backend("cpu", "norm").batch_norm_backward(
-        y, x, w, m, r, training
-    ),
-    gpu=lambda y, x, w, m, r, training: backend("gpu", "norm").batch_norm_backward(
-        y, x, w, m, r, training
-    ),
-)
-
 
 def _composed_batch(
     x: Tensor, w: Any, b: Any, mean: Any, var: Any, training: bool, eps: float
@@ -267,12 +215,38 @@ def _composed_batch(
     return _affine((x - mean) * (var + eps).rsqrt(), _per_channel(w, x), _per_channel(b, x))
 
 
-def _batch_grad(g: Tensor, x: Tensor, w: Any, b: Any, mean: Any, var: Any, out: Any, training: bool,
-                eps: float) -> tuple[Any, ...]:  # fmt: skip
-    if differentiating():
-        return through_composed(_composed_batch, g, (x, w, b), mean, var, training, eps)
-    dx, dw, db = _batch_back.call((g, x, w, out[1], out[2]), (training,))
-    return dx, dw if w is not None else None, db if b is not None else None
+_batch = Operator(
+    "batch_norm",
+    "x w b mean var",
+    "training eps",
+    outputs=0b001,
+    node="NativeBatchNorm",
+    cpu=lambda x, w, b, m, v, training, eps: backend("cpu", "norm").batch_norm(
+        x, w, b, m, v, training, eps
+    ),
+    gpu=lambda x, w, b, m, v, training, eps: backend("gpu", "norm").batch_norm(
+        x, w, b, m, v, training, eps
+    ),
+    joint=lambda g, x, w, out, training: (
+        *_batch_back.call((g[0], x, w, out[1], out[2]), (training,)),
+        None,
+        None,
+    ),
+    composed=_composed_batch,
+)
+_batch_back: Operator = Operator(
+    "batch_norm_backward",
+    "y x w mean rstd",
+    "training",
+    kind="internal",
+    outputs=0b111,
+    cpu=lambda y, x, w, m, r, training: backend("cpu", "norm").batch_norm_backward(
+        y, x, w, m, r, training
+    ),
+    gpu=lambda y, x, w, m, r, training: backend("gpu", "norm").batch_norm_backward(
+        y, x, w, m, r, training
+    ),
+)
 
 
 def _check_batch(input: Tensor, tensors: Any) -> None:
