@@ -18,10 +18,10 @@ _NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 @functools.cache
-def _scalar_function(name: str) -> Any:
+def _scalar_function(name: Any) -> Any:
     from tritorch.kernels import pointwise
 
-    return getattr(pointwise, name)
+    return getattr(pointwise, name) if isinstance(name, str) else name
 
 
 @functools.cache
@@ -49,7 +49,10 @@ def call(
     out_dtype: dtype,
     out: Array | None = None,
 ) -> Array:
-    """y = name(*arguments), broadcasting arrays and numbers; computed as `compute`."""
+    """y = name(*arguments), broadcasting arrays and numbers; computed as `compute`.
+
+    name: a function of kernels/pointwise.py, or a jit function itself.
+    """
     if compute.is_complex or out_dtype.is_complex:
         from tritorch.gpu import complex as complex_launches
 

@@ -24,10 +24,10 @@ _SEGMENT = 1 << 14
 
 
 @functools.cache
-def _function(name: str) -> Any:
+def _function(name: Any) -> Any:
     from tritorch.kernels import reduction
 
-    return getattr(reduction, name)
+    return getattr(reduction, name) if isinstance(name, str) else name
 
 
 def accumulator(kind: dtype) -> dtype:
@@ -66,19 +66,22 @@ def _reduced_shape(x: Array, dims: Dims, keepdim: bool) -> tuple[int, ...]:
     return tuple(n for i, n in enumerate(x.shape) if i not in dims)
 
 
-def _reduce(
+def reduce(
     x: Array,
     dims: Dims,
     keepdim: bool,
     out_dtype: dtype,
     acc: dtype,
-    pre: str,
+    pre: Any,
     combine: str,
     identity: Any,
     row: Array | None = None,
     power: float = 0.0,
 ) -> Array:
-    """y = combine over dims of pre(x)."""
+    """y = combine over dims of pre(x, row's number, column); acc: what is accumulated in.
+
+    pre: a function of kernels/reduction.py, or a jit function itself.
+    """
     shape = _reduced_shape(x, dims, keepdim)
     n_rows, n_cols = math.prod(shape), math.prod(x.shape[dim] for dim in dims)
     y = _C.empty(shape, out_dtype, x.device_index)
@@ -108,17 +111,19 @@ def _reduce(
     )  # fmt: skip
     if parts == 1:
         return y
-    final = _reduce(target, (1,), False, out_dtype, acc, "same", combine, identity)
+    final = reduce(target, (1,), False, out_dtype, acc, "same", combine, identity)
     return final.reshape(shape)
 
 
-def _pairs(x: Array) -> Array:
+def pairs(x: Array) -> Array:
+    """Complex numbers as (..., 2) reals: a view."""
     from tritorch.ops.shape import pairs
 
     return pairs(x)
 
 
-def _unpaired(y: Array, kind: dtype) -> Array:
+def unpaired(y: Array, kind: dtype) -> Array:
+    """The inverse of `pairs`, for a dense array."""
     return y.view_dtype(kind).reshape(y.shape[:-1])
 
 
@@ -129,8 +134,8 @@ def _to(x: Array, kind: dtype) -> Array:
 def sum(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The sum over dims."""
     if dtype.is_complex:
-        wide = _pairs(_to(x, dtype))
-        return _unpaired(sum(wide, dims, keepdim, dtype.to_real()), dtype)
+        wide = pairs(_to(x, dtype))
+        return unpaired(sum(wide, dims, keepdim, dtype.to_real()), dtype)
     if dtype is bool_:
         return any(x, dims, keepdim)
     if x.dtype.is_complex:
@@ -138,17 +143,17 @@ def sum(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     acc = accumulator(dtype)
     if x.dtype.is_floating_point and not dtype.is_floating_point:
         x = x.astype(dtype)
-    return _reduce(x, dims, keepdim, dtype, acc, "same", "plus", 0)
+    return reduce(x, dims, keepdim, dtype, acc, "same", "plus", 0)
 
 
 def mean(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The mean over dims."""
     count = math.prod(x.shape[dim] for dim in dims)
     if dtype.is_complex:
-        wide = _pairs(_to(x, dtype))
-        return _unpaired(mean(wide, dims, keepdim, dtype.to_real()), dtype)
+        wide = pairs(_to(x, dtype))
+        return unpaired(mean(wide, dims, keepdim, dtype.to_real()), dtype)
     acc = accumulator(dtype)
-    total = _reduce(x, dims, keepdim, acc, acc, "same", "plus", 0)
+    total = reduce(x, dims, keepdim, acc, acc, "same", "plus", 0)
     return pointwise.call("div", (total, float(count)), acc, dtype)
 
 
@@ -161,19 +166,19 @@ def prod(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
         return through_host("reduction.prod", cpu.prod)(x, dims, keepdim, dtype)
     if dtype is bool_:
         return all(x, dims, keepdim)
-    return _reduce(x, dims, keepdim, dtype, accumulator(dtype), "same", "times", 1)
+    return reduce(x, dims, keepdim, dtype, accumulator(dtype), "same", "times", 1)
 
 
 def amax(x: Array, dims: Dims, keepdim: bool) -> Array:
     """The largest element over dims."""
     acc = accumulator(x.dtype)
-    return _reduce(x, dims, keepdim, x.dtype, acc, "same", "larger", _limit(acc, True))
+    return reduce(x, dims, keepdim, x.dtype, acc, "same", "larger", _limit(acc, True))
 
 
 def amin(x: Array, dims: Dims, keepdim: bool) -> Array:
     """The smallest element over dims."""
     acc = accumulator(x.dtype)
-    return _reduce(x, dims, keepdim, x.dtype, acc, "same", "smaller", _limit(acc, False))
+    return reduce(x, dims, keepdim, x.dtype, acc, "same", "smaller", _limit(acc, False))
 
 
 def _truths(x: Array) -> Array:
@@ -184,14 +189,14 @@ def any(x: Array, dims: Dims, keepdim: bool) -> Array:
     """Whether any element is true."""
     x = _truths(x)
     acc = accumulator(x.dtype)
-    return _reduce(x, dims, keepdim, bool_, acc, "truth", "larger", 0)
+    return reduce(x, dims, keepdim, bool_, acc, "truth", "larger", 0)
 
 
 def all(x: Array, dims: Dims, keepdim: bool) -> Array:
     """Whether all elements are true."""
     x = _truths(x)
     acc = accumulator(x.dtype)
-    return _reduce(x, dims, keepdim, bool_, acc, "truth", "smaller", 1)
+    return reduce(x, dims, keepdim, bool_, acc, "truth", "smaller", 1)
 
 
 def _where_first(x: Array, best: Array, dim: int, keepdim: bool) -> Array:
@@ -242,9 +247,9 @@ def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Ar
     """The variance and the mean over dims, in two reads."""
     acc = accumulator(x.dtype)
     count = math.prod(x.shape[dim] for dim in dims)
-    total = _reduce(x, dims, keepdim, acc, acc, "same", "plus", 0)
+    total = reduce(x, dims, keepdim, acc, acc, "same", "plus", 0)
     average = pointwise.call("div", (total, float(count)), acc, acc)
-    spread = _reduce(x, dims, keepdim, acc, acc, "squared_distance", "plus", 0, row=average)
+    spread = reduce(x, dims, keepdim, acc, acc, "squared_distance", "plus", 0, row=average)
     divisor = float(max(count - correction, 0))
     variance = pointwise.call("div", (spread, divisor), acc, x.dtype)
     return variance, _to(average, x.dtype)
@@ -257,15 +262,15 @@ def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -
     if math.isinf(ord):
         combine = "larger" if ord > 0 else "smaller"
         identity = 0.0 if ord > 0 else math.inf
-        return _reduce(x, dims, keepdim, dtype, acc, "size", combine, identity)
+        return reduce(x, dims, keepdim, dtype, acc, "size", combine, identity)
     if ord == 0:
-        return _reduce(x, dims, keepdim, dtype, acc, "truth", "plus", 0)
+        return reduce(x, dims, keepdim, dtype, acc, "truth", "plus", 0)
     if ord == 1:
-        return _reduce(x, dims, keepdim, dtype, acc, "size", "plus", 0)
+        return reduce(x, dims, keepdim, dtype, acc, "size", "plus", 0)
     if ord == 2:
-        total = _reduce(x, dims, keepdim, acc, acc, "squared", "plus", 0)
+        total = reduce(x, dims, keepdim, acc, acc, "squared", "plus", 0)
         return pointwise.call("sqrt", (total,), acc, dtype)
-    total = _reduce(x, dims, keepdim, acc, acc, "size_to_power", "plus", 0, power=ord)
+    total = reduce(x, dims, keepdim, acc, acc, "size_to_power", "plus", 0, power=ord)
     return pointwise.call("pow", (total, 1 / ord), acc, dtype)
 
 
@@ -278,10 +283,10 @@ def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
         return through_host("reduction.logsumexp", cpu.logsumexp)(x, dims, keepdim)
     acc = accumulator(x.dtype)
     if math.prod(x.shape[dim] for dim in dims) == 0:
-        total = _reduce(x, dims, keepdim, acc, acc, "same", "plus", 0)
+        total = reduce(x, dims, keepdim, acc, acc, "same", "plus", 0)
         return pointwise.call("log", (total,), acc, x.dtype)
-    top = _reduce(x, dims, keepdim, acc, acc, "same", "larger", -math.inf)
-    total = _reduce(x, dims, keepdim, acc, acc, "exp_above", "plus", 0, row=top)
+    top = reduce(x, dims, keepdim, acc, acc, "same", "larger", -math.inf)
+    total = reduce(x, dims, keepdim, acc, acc, "exp_above", "plus", 0, row=top)
     logs = pointwise.call("log", (total,), acc, acc)
     out = pointwise.call("add", (logs, top), acc, x.dtype)
     infinite = pointwise.call("isinf", (top,), acc, bool_)

@@ -10,7 +10,7 @@ from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype, int64
 from tritorch.gpu.pointwise import triton_type
-from tritorch.gpu.reduction import _limit, accumulator
+from tritorch.gpu.reduction import _limit, accumulator, pairs, unpaired
 
 Array = _C.Array
 
@@ -56,8 +56,9 @@ def _complex(name: str, x: Array, *rest: Any) -> Array:
 
 def cumsum(x: Array, dim: int, dtype: dtype) -> Array:
     """The running sum."""
-    if dtype.is_complex or x.dtype.is_complex:
-        return _complex("cumsum", x, dim, dtype)
+    if dtype.is_complex:
+        wide = x if x.dtype is dtype else x.astype(dtype)
+        return unpaired(cumsum(pairs(wide), dim, dtype.to_real()), dtype)
     return _run(x, dim, dtype, "plus", 0)
 
 

@@ -1,0 +1,21 @@
+"""The code in docs/ runs."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.device
+def test_operators(tmp_path):
+    code = re.findall(r"^```python\n(.*?)^```", (DOCS / "operators.md").read_text(), re.M | re.S)
+    assert len(code) >= 4
+    path = tmp_path / "operators_page.py"  # a file: Triton reads its functions' source
+    path.write_text("\n".join(code))
+    # A process of its own: the page declares operators.
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
