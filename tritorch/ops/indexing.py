@@ -100,7 +100,10 @@ def _treat_as_tuple(key: Any) -> tuple[Any, ...]:
         isinstance(key, list)
         and len(key) < 32
         and any(
-            isinstance(item, (builtins.slice, Tensor)) or _is_sequence(item) or item is None or item is Ellipsis
+            isinstance(item, (builtins.slice, Tensor))
+            or _is_sequence(item)
+            or item is None
+            or item is Ellipsis
             for item in key
         )
     ):
