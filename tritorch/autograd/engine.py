@@ -205,7 +205,7 @@ def _run(
                 i += 1
                 continue
             if streams is not None:
-                streams.deliver(edge)
+                streams.deliver(edge, pending)
             if isinstance(edge, Node):
                 if captures is not None and edge not in needed and edge not in captured:
                     i += 1

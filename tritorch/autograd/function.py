@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
+from tritorch.autograd import streams
 from tritorch.autograd.graph import FREED, Node, check_inplace, gradient_edge, rewrite_history
 from tritorch.core.tensor import Tensor
 
@@ -223,6 +224,7 @@ def _finish(
         )
         ctx.outputs = tuple(0 if args[i]._leaf else args[i].output_nr for i in positions)
         ctx.n_outputs = 0 if single else len(outputs)
+        ctx.stream = streams.stream_of(outputs)
     finished: list[Any] = []
     history: list[Any] = []
     for nr, out in enumerate(outputs):

@@ -39,7 +39,6 @@ def _numerical(
     """
     array = x._array
     on_host = type(array) is np.ndarray
-    flat = x.detach().reshape(-1) if not on_host else None
     columns: list[list[np.ndarray[Any, Any]]] = []
     values = array if on_host else None
 
@@ -55,8 +54,7 @@ def _numerical(
         if values is not None:
             values[index] = value
         else:
-            assert flat is not None
-            x.detach()[index].fill_(value)
+            x.detach()[index]._array.fill_(value)  # unseen by the version counter
 
     shape = tuple(x.shape)
     for index in itertools.product(*(range(n) for n in shape)):

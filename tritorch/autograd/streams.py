@@ -35,6 +35,12 @@ def _current(array: Any) -> Queue | None:
     return index, _C.current_stream(index)
 
 
+def stream_of(outputs: Iterable[Any]) -> Queue | None:
+    """The stream that a node written in Python notes: its outputs'."""
+    array = next(iter(_arrays(outputs)), None) if _used else None
+    return None if array is None else _current(array)
+
+
 def wait(queue: Queue, other: Queue) -> None:
     """Later work of `queue` runs after all that is queued on `other` now."""
     event = _C.Event(_DISABLE_TIMING)
@@ -57,15 +63,23 @@ class Streams:
         self.here = node.stream
         if self.here is None and found:
             self.here = (found[0].device_index, 0)
-        origin = self.origins.pop(node, None)
         if self.here is None:
             return
         self._start(self.here)
-        if origin is not None and origin != self.here:
-            wait(self.here, origin)
-            for array in found:
-                if array.device_index == self.here[0]:
-                    array._record_stream(self.here[1])
+        self._after(self.origins.pop(node, None), found)
+
+    def _after(self, origin: Queue | None, arrays: Iterable[_C.Array]) -> None:
+        """Here comes after what produced the arrays: another node, or the caller."""
+        assert self.here is not None
+        device, stream = self.here
+        if origin is None:
+            origin = (device, self.callers[device])
+        if origin == self.here:
+            return
+        wait(self.here, origin)
+        for array in arrays:
+            if array.device_index == device:
+                array._record_stream(stream)
 
     def _start(self, queue: Queue) -> None:
         device, stream = queue
@@ -77,15 +91,19 @@ class Streams:
                 wait(queue, (device, self.callers[device]))
         _C.set_stream(device, stream)
 
-    def deliver(self, target: Any) -> None:
+    def deliver(self, target: Any, pending: dict[Any, Any]) -> None:
         """The running node is about to add to what is pending for a node, or to a leaf's grad."""
         if self.here is None:
             return
-        key = target if isinstance(target, _C.NodeBase) else id(target)
-        origin = self.origins.get(key)
-        if origin is not None and origin != self.here:
-            wait(self.here, origin)
-        self.origins[key] = self.here
+        if isinstance(target, _C.NodeBase):
+            waiting = pending.get(target)
+            if waiting is not None:
+                grads = waiting if target.n_outputs else (waiting,)
+                self._after(self.origins.get(target), _arrays(grads))
+            self.origins[target] = self.here
+        else:
+            self._after(self.origins.get(id(target)), _arrays((target._grad,)))
+            self.origins[id(target)] = self.here
 
     def leave(self) -> None:
         """Back to the caller's streams, which wait for all others."""
