@@ -121,6 +121,48 @@ def digamma(x):
 
 
 @triton.jit
+def inverse_power(q, s, s_is_odd):
+    """q^-s for an integer s."""
+    size = tl.exp(-s * tl.log(tl.abs(q)))
+    return tl.where((q < 0) & s_is_odd, -size, size)
+
+
+@triton.jit
+def polygamma(x, order, factor):
+    """factor zeta(order + 1, x), factor = (-1)^(order + 1) order!; computed in float64.
+
+    Euler and Maclaurin's sum: terms up to x + 12, then the integral and its corrections.  For
+    order 1, negative x are reflected.
+    """
+    s = order + 1
+    s_is_odd = s != 2 * tl.floor(s / 2)
+    reflected = (x < 0) & (order == 1)
+    q = tl.where(reflected, 1 - x, x)
+    total = tl.zeros_like(q)
+    for k in tl.static_range(12):
+        total += inverse_power(q + k, s, s_is_odd)
+    a = q + 12
+    power = inverse_power(a, s, s_is_odd)
+    r = 1 / (a * a)
+    total += power * a / order + 0.5 * power
+    term = s / a * power
+    total += term / 12
+    term = term * (s + 1) * (s + 2) * r
+    total += term / -720
+    term = term * (s + 3) * (s + 4) * r
+    total += term / 30240
+    term = term * (s + 5) * (s + 6) * r
+    total += term / -1209600
+    term = term * (s + 7) * (s + 8) * r
+    total += term / 47900160
+    term = term * (s + 9) * (s + 10) * r
+    total += term / -1892437580.3183791606
+    sine = tl.sin(3.14159265358979323846 * (x - tl.floor(x))) / 3.14159265358979323846
+    total = tl.where(reflected, 1 / (sine * sine) - total, total)
+    return factor * tl.where((x <= 0) & (x == tl.floor(x)), float("inf"), total)
+
+
+@triton.jit
 def i0(x):
     """Modified Bessel function of order 0: its power series, asymptotic beyond 15."""
     a = tl.abs(x)

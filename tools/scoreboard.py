@@ -32,7 +32,10 @@ OTHER_TYPES = ("float64", "bfloat16", "complex64", "int64", "bool")
 RUNS = {
     "cpu": (["--samples", "40"], {}),
     "cpu-types": (["--dtype", *OTHER_TYPES, "--check", "forward", "--samples", "20"], {}),
-    "cuda": (["--device", "cuda", "--samples", "6", "--seconds", "120", "--check", *CHECKS], {"TRITORCH_SIMULATE_CUDA": "1"}),
+    "cuda": (
+        ["--device", "cuda", "--samples", "6", "--seconds", "120", "--check", *CHECKS],
+        {"TRITORCH_SIMULATE_CUDA": "1"},
+    ),
 }
 
 

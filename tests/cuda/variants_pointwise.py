@@ -7,7 +7,7 @@ import triton.language as tl
 
 from tritorch.kernels import activations, elementary, pointwise as p, special
 
-TEMPLATES = {"operand", "block_offsets", "strided", "like", "odd"}
+TEMPLATES = {"operand", "block_offsets", "strided", "like", "odd", "inverse_power"}
 INTEGERS = {"bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
             "bitwise_right_shift", "gcd", "lcm"}  # fmt: skip
 BOTH = {"add", "mul", "pow", "floor_divide", "remainder", "sign", "eq", "clamp", "maximum"}
@@ -27,6 +27,8 @@ def functions():
 def kinds(name):
     if name in INTEGERS:
         return [("i64", tl.int64)]
+    if name == "polygamma":
+        return [("fp64", tl.float64)]
     found = [("fp32", tl.float32)]
     if name in BOTH:
         found.append(("i64", tl.int64))

@@ -236,12 +236,16 @@ def adaptive_max_pool(x: Array, size: Ints) -> tuple[Array, Array]:
     best = np.empty((len(planes), *size), planes.dtype)
     index = np.empty(best.shape, np.int64)
     plane = np.arange(math.prod(spatial)).reshape(spatial)
+    nan = np.isnan(planes) if planes.dtype.kind == "f" else np.zeros(0, bool)
     bounds = [list(zip(*_bounds(n, m))) for n, m in zip(spatial, size)]
     for at in itertools.product(*(range(m) for m in size)):
         window = tuple(slice(*bounds[dim][i]) for dim, i in enumerate(at))
         everywhere: Any = (slice(None), *window)
         flat = planes[everywhere].reshape(len(planes), -1)
         place = flat.argmax(-1)
+        if nan.any():  # the last one, as PyTorch
+            last = flat.shape[-1] - 1 - np.isnan(flat)[:, ::-1].argmax(-1)
+            place = np.where(np.isnan(flat).any(-1), last, place)
         target: Any = (slice(None), *at)
         best[target] = np.take_along_axis(flat, place[..., None], -1)[..., 0]
         index[target] = plane[window].reshape(-1)[place]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import defaults
-from tritorch.core.dtype import bool_
+from tritorch.core.dtype import bool_, float64
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
-from tritorch.ops.backends import through_host
+from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented
 from tritorch.ops.declare import PUBLIC, Operator, public, write_out
 from tritorch.ops.kinds import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME, unary
@@ -127,7 +127,9 @@ _polygamma = Operator(
     "x",
     "n",
     cpu=lambda x, n: _in_float32(lambda v, order: cpu.polygamma(order, v), x, n),
-    gpu=lambda x, n: through_host("pointwise.polygamma", cpu.polygamma)(n, x),
+    gpu=lambda x, n: backend("gpu", "pointwise").call(
+        "polygamma", (x, float(n), float((-1) ** (n + 1) * math.factorial(n))), float64, x.dtype
+    ),
     grad=lambda g, x, n: g * polygamma(n + 1, x),
 )
 
