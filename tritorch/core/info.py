@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class finfo:
         self.min = float(values.min)
         self.tiny = float(values.smallest_normal)
         self.smallest_normal = self.tiny
-        self.resolution = float(values.resolution)
+        self.resolution = 10.0 ** -math.floor(-math.log10(self.eps))
 
     def __repr__(self) -> str:
         return (

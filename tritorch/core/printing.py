@@ -65,41 +65,25 @@ class _Formatter:
         if not self.floats:
             self.width = max((len(str(v)) for v in flat.tolist()), default=1)
             return
+        # Zeros, infinities and nans are padded to the width of the rest, and do not widen it.
         finite = flat[np.isfinite(flat) & (flat != 0)].astype(np.float64)
         if finite.size == 0:
-            self.width = max((len(self.format(v)) for v in flat.tolist()), default=1)
             return
         sizes = np.abs(finite)
         largest, smallest = float(sizes.max()), float(sizes.min())
         self.int_mode = bool((finite == np.ceil(finite)).all())
-        # PyTorch decides in the tensor's own precision.
-        ratio = np.float64(largest) / np.float64(smallest)
-        p = OPTIONS.precision
-        if self.int_mode:
-            self.sci_mode = bool(ratio > 1000 or largest > 1.0e8)
-        else:
-            self.sci_mode = bool(ratio > 1000 or largest > 1.0e8 or smallest < 1.0e-4)
+        self.sci_mode = largest / smallest > 1000 or largest > 1.0e8 or smallest < 1.0e-4
         if OPTIONS.sci_mode is not None:
             self.sci_mode = OPTIONS.sci_mode
-        if self.int_mode and not self.sci_mode:
-            widths = [len(f"{v:.0f}") + 1 for v in (finite.max(), finite.min(), *finite)]
-        elif self.sci_mode:
-            widths = [len(f"{v:.{p}e}") for v in finite.tolist()]
-        else:
-            widths = [len(f"{v:.{p}f}") for v in finite.tolist()]
-        self.width = max(widths)
-        special = flat[~np.isfinite(flat)]
-        self.width = max([self.width, *(len(str(v)) for v in special.tolist())])
+        self.width = max(len(self.format(value)) for value in finite.tolist())
 
     def format(self, value: Any) -> str:
         if not self.floats:
             return str(value)
-        if not math.isfinite(value):
-            return str(value)
         if self.sci_mode:
             return f"{value:.{OPTIONS.precision}e}"
         if self.int_mode:
-            return f"{value:.0f}."
+            return f"{value:.0f}." if math.isfinite(value) else str(value)
         return f"{value:.{OPTIONS.precision}f}"
 
     def __call__(self, value: Any) -> str:
@@ -112,9 +96,9 @@ class _ComplexFormatter:
         self.width = self.real.width + self.imag.width + 1
 
     def __call__(self, value: complex) -> str:
-        imag = self.imag.format(value.imag).lstrip()
+        imag = self.imag.format(value.imag)
         sign = "" if imag.startswith("-") else "+"
-        return f"{self.real(value.real)}{sign}{imag.strip()}j"
+        return f"{self.real(value.real)}{sign}{imag}j"
 
 
 def _summarised(values: np.ndarray[Any, Any], summarise: bool) -> np.ndarray[Any, Any]:
@@ -132,7 +116,9 @@ def _summarised(values: np.ndarray[Any, Any], summarise: bool) -> np.ndarray[Any
 def _vector(values: Any, indent: int, summarise: bool, formatter: Any) -> str:
     per_line = max(1, (OPTIONS.linewidth - indent) // (formatter.width + 2))
     edge = OPTIONS.edgeitems
-    if summarise and len(values) > 2 * edge:
+    if summarise and not edge:
+        data = ["..."]
+    elif summarise and len(values) > 2 * edge:
         data = [*map(formatter, values[:edge].tolist()), " ...",
                 *map(formatter, values[len(values) - edge :].tolist())]  # fmt: skip
     else:
@@ -189,6 +175,8 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
             suffixes.append(f"dtype={tensor.dtype}")
         text = "[]" if contents is None else contents
     else:
+        if not OPTIONS.edgeitems:
+            suffixes.append(f"size={tuple(tensor.shape)}")
         if not has_default:
             suffixes.append(f"dtype={tensor.dtype}")
         text = _contents(tensor, indent) if contents is None else contents

@@ -155,6 +155,13 @@ class Tensor(_C.TensorBase):
     def _is_view(self) -> bool:
         return self._base is not None
 
+    def as_subclass(self, cls: Any) -> Any:
+        """The same memory and history as a tensor of a subclass."""
+        out = self.view_as(self)
+        new = _as_class(out, cls)
+        new._raw_node, new.output_nr, new._base = out._raw_node, out.output_nr, out._base
+        return new
+
     def is_set_to(self, tensor: Tensor) -> bool:
         """Whether both are the same view of the same memory."""
         return (
