@@ -232,7 +232,7 @@ def _copy_across(to: _C.Array, source: _C.Array) -> None:
         _copy_same_device(to, landing)
 
 
-def _overlaps(to: _C.Array, source: _C.Array) -> bool:
+def overlaps(to: _C.Array, source: _C.Array) -> bool:
     """Whether the memory that two arrays span overlaps (not whether single elements do)."""
     if not to.shares_storage(source):
         return False
@@ -256,7 +256,7 @@ def copy_(self: _C.Array, source: Any, non_blocking: bool = False) -> _C.Array:
         source = source.expand(self.shape)
     if source.device_index != self.device_index:
         _copy_across(self, source)
-    elif _overlaps(self, source):
+    elif overlaps(self, source):
         same = source.data_ptr() == self.data_ptr() and source.stride() == self.stride()
         if not (same and source.dtype is self.dtype):
             _copy_same_device(self, clone(source))

@@ -11,6 +11,7 @@ from typing import Any
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype
+from tritorch.cuda._arrays import overlaps
 from tritorch.gpu.layout import INT32_MAX, block_size, broadcast_strides, is_dense, reach
 
 Array = _C.Array
@@ -62,13 +63,14 @@ def call(
         second = arguments[1]
         if type(first) is Array and type(second) is Array:
             if first.shape == second.shape and first.is_contiguous() and second.is_contiguous():
-                return _flat2(name, first, second, compute, out_dtype, out)
+                return flat2(name, first, second, compute, out_dtype, out)
     elif len(arguments) == 1 and first.is_contiguous():
-        return _flat1(name, first, compute, out_dtype, out)
+        return flat1(name, first, compute, out_dtype, out)
     return _general(name, arguments, compute, out_dtype, out)
 
 
-def _flat1(name: str, a: Array, compute: dtype, kind: dtype, out: Array | None) -> Array:
+def flat1(name: Any, a: Array, compute: dtype, kind: dtype, out: Array | None = None) -> Array:
+    """y = name(a), a contiguous."""
     y = _C.empty(a.shape, kind, a.device_index) if out is None else out
     if not y.is_contiguous():
         return _general(name, (a,), compute, kind, y)
@@ -82,7 +84,10 @@ def _flat1(name: str, a: Array, compute: dtype, kind: dtype, out: Array | None) 
     return y
 
 
-def _flat2(name: str, a: Array, b: Array, compute: dtype, kind: dtype, out: Array | None) -> Array:
+def flat2(
+    name: Any, a: Array, b: Array, compute: dtype, kind: dtype, out: Array | None = None
+) -> Array:
+    """y = name(a, b), both contiguous and of one shape."""
     y = _C.empty(a.shape, kind, a.device_index) if out is None else out
     if not y.is_contiguous():
         return _general(name, (a, b), compute, kind, y)
@@ -91,6 +96,35 @@ def _flat2(name: str, a: Array, b: Array, compute: dtype, kind: dtype, out: Arra
         block, warps = block_size(n)
         _kernel("map2_flat")(
             (-(-n // block),), a, b, y, n, OP=_scalar_function(name), COMPUTE=triton_type(compute),
+            WIDE=n > INT32_MAX, BLOCK=block, num_warps=warps,
+        )  # fmt: skip
+    return y
+
+
+def may_write(out: Array, operands: Sequence[Any]) -> bool:
+    """Whether a launch may write `out` while it reads the operands: each is it, or apart."""
+    return all(
+        type(x) is not Array
+        or (x.data_ptr() == out.data_ptr() and x.strides == out.strides and x.shape == out.shape)
+        or not overlaps(out, x)
+        for x in operands
+    )
+
+
+def flat2_number(
+    name: Any, a: Any, b: Any, compute: dtype, kind: dtype, out: Array | None = None
+) -> Array:
+    """y = name(a, b), one a contiguous array, the other a number."""
+    a_number = type(a) is not Array
+    array = b if a_number else a
+    y = _C.empty(array.shape, kind, array.device_index) if out is None else out
+    n = array.numel()
+    if n:
+        block, warps = block_size(n)
+        _kernel("map2_flat_number")(
+            (-(-n // block),), _bits(a, compute) if a_number else a,
+            b if a_number else _bits(b, compute), y, n, OP=_scalar_function(name),
+            COMPUTE=triton_type(compute), A_NUMBER=a_number, B_NUMBER=not a_number,
             WIDE=n > INT32_MAX, BLOCK=block, num_warps=warps,
         )  # fmt: skip
     return y
@@ -132,18 +166,13 @@ def _general(
     if n == 0:
         return y
     numbers = [type(a) is not Array for a in arguments]
-    values = [_bits(a, compute) if is_number else a for a, is_number in zip(arguments, numbers)]
-    block, warps = block_size(n)
-    grid = (-(-n // block),)
     if len(arguments) == 2 and any(numbers) and y.is_contiguous():
         array = arguments[0] if numbers[1] else arguments[1]
         if array.shape == shape and array.is_contiguous():
-            _kernel("map2_flat_number")(
-                grid, *values, y, n, OP=_scalar_function(name), COMPUTE=triton_type(compute),
-                A_NUMBER=numbers[0], B_NUMBER=numbers[1], WIDE=n > INT32_MAX, BLOCK=block,
-                num_warps=warps,
-            )  # fmt: skip
-            return y
+            return flat2_number(name, *arguments, compute, kind, y)
+    values = [_bits(a, compute) if is_number else a for a, is_number in zip(arguments, numbers)]
+    block, warps = block_size(n)
+    grid = (-(-n // block),)
     strides = [
         (0,) * len(shape) if is_number else broadcast_strides(a.shape, a.strides, shape)
         for a, is_number in zip(arguments, numbers)

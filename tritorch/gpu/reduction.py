@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
@@ -43,14 +43,6 @@ def _limit(kind: dtype, lowest: bool) -> Any:
     return -(2**63) if lowest else 2**63 - 1
 
 
-def _split(x: Array, dims: Dims) -> Any:
-    """(shape, strides) of the kept and of the reduced dims, joined where memory allows."""
-    kept = [i for i in range(x.ndim) if i not in dims]
-    pick = lambda which: _C.collapse([x.shape[i] for i in which], [[x.strides[i] for i in which]])
-    (row_shape, (row_strides,)), (col_shape, (col_strides,)) = pick(kept), pick(dims)
-    return (row_shape or (1,), row_strides or (0,)), (col_shape or (1,), col_strides or (0,))
-
-
 def _blocks(n_rows: int, n_cols: int, contiguous: bool) -> tuple[int, int]:
     """The tile of one program: along the dim that is dense in memory."""
     if contiguous:
@@ -60,10 +52,47 @@ def _blocks(n_rows: int, n_cols: int, contiguous: bool) -> tuple[int, int]:
     return rows, min(32, max(2, 1 << (n_cols - 1).bit_length()))
 
 
-def _reduced_shape(x: Array, dims: Dims, keepdim: bool) -> tuple[int, ...]:
-    if keepdim:
-        return tuple(1 if i in dims else n for i, n in enumerate(x.shape))
-    return tuple(n for i, n in enumerate(x.shape) if i not in dims)
+class Plan(NamedTuple):
+    """How an array of some shape and strides is reduced: rows are kept, columns reduced."""
+
+    shape: tuple[int, ...]  # the result's
+    n_rows: int
+    n_cols: int
+    parts: int  # segments of each row, reduced apart first
+    segment: int
+    row_shape: tuple[int, ...]
+    row_strides: tuple[int, ...]
+    col_shape: tuple[int, ...]
+    col_strides: tuple[int, ...]
+    block_rows: int
+    block_cols: int
+    wide: bool
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        return -(-self.n_rows // self.block_rows), self.parts
+
+
+@functools.lru_cache(1 << 12)
+def plan(shape: Dims, strides: Dims, dims: Dims, keepdim: bool) -> Plan:
+    """The plan of a reduction; dims are joined where memory allows."""
+    kept = [i for i in range(len(shape)) if i not in dims]
+    pick = lambda which: _C.collapse([shape[i] for i in which], [[strides[i] for i in which]])
+    (row_shape, (row_strides,)), (col_shape, (col_strides,)) = pick(kept), pick(dims)
+    reduced = tuple(1 if i in dims else n for i, n in enumerate(shape) if keepdim or i not in dims)
+    n_rows, n_cols = math.prod(reduced), math.prod(shape[dim] for dim in dims)
+    contiguous = bool(col_strides) and col_strides[-1] == 1
+    rows, cols = _blocks(n_rows, max(n_cols, 1), contiguous)
+    programs, parts = -(-n_rows // rows), 1
+    if 0 < programs < _ROWS_ENOUGH and n_cols > 2 * _SEGMENT:
+        parts = min(-(-n_cols // _SEGMENT), max(1, _ROWS_ENOUGH // programs))
+    segment = -(-max(n_cols, 1) // parts)
+    segment = -(-segment // cols) * cols
+    wide = max(n_rows * n_cols, reach(shape, strides)) > INT32_MAX
+    return Plan(
+        reduced, n_rows, n_cols, -(-max(n_cols, 1) // segment), segment, row_shape or (1,),
+        row_strides or (0,), col_shape or (1,), col_strides or (0,), rows, cols, wide,
+    )  # fmt: skip
 
 
 def reduce(
@@ -82,37 +111,25 @@ def reduce(
 
     pre: a function of kernels/reduction.py, or a jit function itself.
     """
-    shape = _reduced_shape(x, dims, keepdim)
-    n_rows, n_cols = math.prod(shape), math.prod(x.shape[dim] for dim in dims)
-    y = _C.empty(shape, out_dtype, x.device_index)
-    if n_rows == 0:
+    p = plan(x.shape, x.strides, dims, keepdim)
+    y = _C.empty(p.shape, out_dtype, x.device_index)
+    if p.n_rows == 0:
         return y
-    if n_cols == 0:
-        value = bool(identity) if out_dtype is bool_ else identity
-        return y.fill_(value)
-    (row_shape, row_strides), (col_shape, col_strides) = _split(x, dims)
-    rows, cols = _blocks(n_rows, n_cols, col_strides[-1] == 1)
-    row_programs = -(-n_rows // rows)
-    parts = 1
-    if row_programs < _ROWS_ENOUGH and n_cols > 2 * _SEGMENT:
-        parts = min(-(-n_cols // _SEGMENT), max(1, _ROWS_ENOUGH // row_programs))
-    segment = -(-n_cols // parts)
-    segment = -(-segment // cols) * cols
-    parts = -(-n_cols // segment)
-    target = y if parts == 1 else _C.empty((n_rows, parts), acc, x.device_index)
-    wide = max(x.numel(), reach(x.shape, x.strides)) > INT32_MAX
-    bits = struct.unpack("<q", struct.pack("<d", power))[0]
+    if p.n_cols == 0:
+        return y.fill_(bool(identity) if out_dtype is bool_ else identity)
+    target = y if p.parts == 1 else _C.empty((p.n_rows, p.parts), acc, x.device_index)
+    bits = struct.unpack("<q", struct.pack("<d", power))[0] if power else 0
     kernel("reduction", "reduce_columns")(
-        (row_programs, parts), x, row if row is not None else x, target, n_rows, n_cols, segment,
-        row_shape, row_strides, col_shape, col_strides, bits, PRE=_function(pre),
+        p.grid, x, row if row is not None else x, target, p.n_rows, p.n_cols, p.segment,
+        p.row_shape, p.row_strides, p.col_shape, p.col_strides, bits, PRE=_function(pre),
         COMBINE=_function(combine), IDENTITY=identity, ACC=pointwise.triton_type(acc),
-        HAS_ROW=row is not None, ROW_DIMS=len(row_shape), COL_DIMS=len(col_shape), WIDE=wide,
-        BLOCK_ROWS=rows, BLOCK_COLS=cols, num_warps=4,
+        HAS_ROW=row is not None, ROW_DIMS=len(p.row_shape), COL_DIMS=len(p.col_shape),
+        WIDE=p.wide, BLOCK_ROWS=p.block_rows, BLOCK_COLS=p.block_cols, num_warps=4,
     )  # fmt: skip
-    if parts == 1:
+    if p.parts == 1:
         return y
     final = reduce(target, (1,), False, out_dtype, acc, "same", combine, identity)
-    return final.reshape(shape)
+    return final.reshape(p.shape)
 
 
 def pairs(x: Array) -> Array:
@@ -200,19 +217,15 @@ def all(x: Array, dims: Dims, keepdim: bool) -> Array:
 
 
 def _where_first(x: Array, best: Array, dim: int, keepdim: bool) -> Array:
-    shape = _reduced_shape(x, (dim,), keepdim)
-    n_rows, n_cols = math.prod(shape), x.shape[dim]
-    y = _C.empty(shape, int64, x.device_index)
-    if n_rows == 0:
-        return y
-    (row_shape, row_strides), (col_shape, col_strides) = _split(x, (dim,))
-    rows, cols = _blocks(n_rows, n_cols, col_strides[-1] == 1)
-    kernel("reduction", "first_equal")(
-        (-(-n_rows // rows),), x, best, y, n_rows, n_cols, row_shape, row_strides, col_shape,
-        col_strides, ACC=pointwise.triton_type(accumulator(x.dtype)), ROW_DIMS=len(row_shape),
-        COL_DIMS=len(col_shape), WIDE=max(x.numel(), reach(x.shape, x.strides)) > INT32_MAX,
-        BLOCK_ROWS=rows, BLOCK_COLS=cols, num_warps=4,
-    )  # fmt: skip
+    p = plan(x.shape, x.strides, (dim,), keepdim)
+    y = _C.empty(p.shape, int64, x.device_index)
+    if p.n_rows:
+        kernel("reduction", "first_equal")(
+            (p.grid[0],), x, best, y, p.n_rows, p.n_cols, p.row_shape, p.row_strides, p.col_shape,
+            p.col_strides, ACC=pointwise.triton_type(accumulator(x.dtype)),
+            ROW_DIMS=len(p.row_shape), COL_DIMS=len(p.col_shape), WIDE=p.wide,
+            BLOCK_ROWS=p.block_rows, BLOCK_COLS=p.block_cols, num_warps=4,
+        )  # fmt: skip
     return y
 
 

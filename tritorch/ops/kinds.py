@@ -14,6 +14,7 @@ A rule names how inputs become the dtype that is computed in, and what comes out
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -78,6 +79,14 @@ class Pointwise(Operator):
         self.domain = domain
         self.without = frozenset(_CATEGORY[word] for word in without.split())
         self.is_ufunc = isinstance(cpu, np.ufunc)
+        # On the GPU: what inputs of one dtype are computed in, and what comes out.
+        self.plans = {
+            kind: (kind, self.result_dtype(kind))
+            for kind in all_dtypes
+            if category(kind) not in self.without
+            and not kind.is_complex
+            and (rule != INT_TO_FLOAT or kind.is_floating_point)
+        }
         # The dtypes that the ufunc maps to PyTorch's result, all inputs having the same one.
         self.direct = frozenset(
             kind.numpy for kind in all_dtypes if direct and self._is_direct(kind)
@@ -107,7 +116,7 @@ class Pointwise(Operator):
         """The result's array; operands are arrays of one device, broadcastable, and numbers."""
         for operand in operands:
             if type(operand) is Array:
-                return _gpu_call()(self.gpu_name, tuple(operands), compute, result)
+                return _gpu().call(self.gpu_name, tuple(operands), compute, result)
         kind = float32 if compute.name in _NARROW else compute
         values = [
             arrays.cast(operand, kind) if type(operand) is ndarray else cast_number(operand, kind)
@@ -135,16 +144,11 @@ class Pointwise(Operator):
         return self.cpu(*values)
 
 
-_gpu: Any = None
+@functools.cache
+def _gpu() -> Any:
+    from tritorch.gpu import pointwise
 
-
-def _gpu_call() -> Any:
-    global _gpu
-    if _gpu is None:
-        from tritorch.gpu import pointwise
-
-        _gpu = pointwise.call
-    return _gpu
+    return pointwise
 
 
 def _export(name: str, function: Any, *, method: bool = True, public: bool = True) -> None:
@@ -261,7 +265,10 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
                     return
                 except (OverflowError, TypeError):
                     pass
-        _write(array, op.compute(operands, compute, result))
+        if type(array) is Array and not compute.is_complex and _gpu().may_write(array, operands):
+            _gpu().call(op.gpu_name, tuple(operands), compute, result, array)
+        else:
+            _write(array, op.compute(operands, compute, result))
 
     return in_place(op, self, (), inputs, write)
 
@@ -291,13 +298,16 @@ def unary(
         name, "x", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
         domain=domain, direct=direct,
     )  # fmt: skip
-    finish, fits = op.finish, op.direct
+    finish, fits, plans = op.finish, op.direct, op.plans
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         try:
             a = input._a
-            if a.dtype in fits and out is None and type(a) is ndarray and a.size < BIG:
+            kind = a.dtype
+            if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
                 return finish(cpu(a), input)
+            elif kind in plans and out is None and a.is_contiguous():
+                return finish(_gpu().flat1(op.gpu_name, a, *plans[kind]), input)
         except AttributeError:
             if not isinstance(input, Tensor):
                 raise TypeError(
@@ -430,7 +440,7 @@ def binary(
 
 def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
     """a.f_(b) on plain ndarrays of one dtype that nobody records; the general path for all else."""
-    cpu, wants, fits = op.cpu, op.wants, op.direct
+    cpu, wants, fits, plans = op.cpu, op.wants, op.direct, op.plans
     bump = _C.bump_version
 
     def method(self: Tensor, other: Any) -> Tensor:
@@ -444,11 +454,23 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
                         a.shape == b.shape
                         and a.size < BIG
                         and 0 not in a.strides
+                        and not self._inference
                         and not wants(self, other)
                     ):
                         cpu(a, b, a)
                         bump(self)
                         return self
+                elif (
+                    kind in plans
+                    and type(b) is Array
+                    and b.dtype is kind
+                    and not wants(self, other)
+                ):
+                    if a.shape == b.shape and a.is_contiguous() and b.is_contiguous():
+                        if _gpu().may_write(a, (b,)) and not self._inference:
+                            _gpu().flat2(op.gpu_name, a, b, *plans[kind], a)
+                            bump(self)
+                            return self
             except AttributeError:
                 pass
         _require_operands(op.name, self, other)
@@ -459,7 +481,7 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
 
 def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any]:
     """f(a, b) on plain ndarrays of one dtype (or with a number); `general` for all else."""
-    cpu, finish, fits = op.cpu, op.finish, op.direct
+    cpu, finish, fits, plans = op.cpu, op.finish, op.direct, op.plans
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         try:
@@ -474,6 +496,18 @@ def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any
                     b = other._a
                     if type(b) is ndarray and b.dtype is kind and b.size < BIG:
                         return finish(cpu(a, b), input, other)
+            elif kind in plans and out is None and a.is_contiguous():
+                number = type(other)
+                if number is float or number is int:
+                    if kind.is_floating_point:
+                        launched = _gpu().flat2_number(op.gpu_name, a, other, *plans[kind])
+                        return finish(launched, input, other)
+                else:
+                    b = other._a
+                    if b.dtype is kind and a.shape == b.shape and b.is_contiguous():
+                        if a.device_index == b.device_index:
+                            launched = _gpu().flat2(op.gpu_name, a, b, *plans[kind])
+                            return finish(launched, input, other)
         except (AttributeError, ValueError, OverflowError, TypeError):
             pass  # the general path says what is wrong, if anything is
         return general(input, other, out)
