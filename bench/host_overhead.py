@@ -1,4 +1,4 @@
-"""What the host pays: import, launches, arrays.  Needs no GPU.
+"""What the host pays: import, launches, arrays, operators.  Needs no GPU.
 
     python bench/host_overhead.py [--torch-python PATH] [--json [PATH]] [--device cuda]
 
@@ -18,6 +18,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -56,11 +57,12 @@ ARRAY_CASES = {
 
 def run(python: str, code: str, **environment: str) -> str:
     """The last line that code prints in a fresh interpreter."""
+    inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
         [python, "-c", code],
         capture_output=True,
         text=True,
-        env={**os.environ, **environment},
+        env={**inherited, **environment},
         check=False,
     )
     if done.returncode:
@@ -188,6 +190,16 @@ def measure_bandwidth() -> dict[str, float]:
     }
 
 
+def measure_operators(torch: str | None, device: str) -> dict[str, Any]:
+    """bench/operator_overhead.py in a process of its own, beside torch where it has both."""
+    both = "import importlib.util as u; print(all(map(u.find_spec, ('torch', 'tritorch'))))"
+    python = torch if torch and run(torch, both) == "True" else sys.executable
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        command = [python, Path(__file__).with_name("operator_overhead.py"), "--device", device]
+        subprocess.run([*command, "--json", file.name], check=True)
+        return json.load(file)
+
+
 def machine() -> dict[str, Any]:
     """Where this was measured."""
     import numpy
@@ -241,6 +253,11 @@ def main() -> None:
     torch_arrays = measure_torch_arrays(torch) if torch else {}
     torch_version = run(torch, "import torch; print(torch.__version__)") if torch else None
 
+    operators = {
+        "cpu": measure_operators(torch, "cpu"),
+        options.device: measure_operators(None, options.device),
+    }
+
     # From here on in this process; read once, when the driver is first used.  Poisoned memory would
     # be filled at each allocation and free.
     stubbed = options.device == "stub"
@@ -284,6 +301,7 @@ def main() -> None:
             "arrays_us": arrays,
             "torch_cpu_arrays_us": torch_arrays,
             "bandwidth_gb_s": bandwidth,
+            "operators_us": operators,
         }
         Path(options.json).write_text(json.dumps(report, indent=2) + "\n")
         print(f"\nWritten to {options.json}")

@@ -11,7 +11,7 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tritorch\."
 
 from math import e, inf, nan, pi
 
-from tritorch import _triton, autograd, cuda, func, linalg, nn, ops
+from tritorch import _triton, autograd, cuda, func, linalg, nn, ops, random
 from tritorch.autograd import (
     enable_grad,
     inference_mode,
@@ -94,11 +94,18 @@ from tritorch.core.printing import get_printoptions, set_printoptions
 from tritorch.core.promotion import can_cast, promote_types
 from tritorch.core.size import Size
 from tritorch.core.storage import TypedStorage, UntypedStorage, is_storage
-from tritorch.core.tensor import Tensor, is_tensor
+from tritorch.core.tensor import Tensor, is_tensor, typename
+from tritorch.cpu.threads import get_num_threads, set_num_threads
 from tritorch.func import vmap
 from tritorch.version import __version__
 
 newaxis = None
-globals().update(_legacy.CPU_TYPES)
+OutOfMemoryError, Event, Stream = cuda.OutOfMemoryError, cuda.Event, cuda.Stream
+is_anomaly_enabled = autograd.anomaly.is_anomaly_enabled
+is_anomaly_check_nan_enabled = autograd.anomaly.is_anomaly_check_nan_enabled
+globals().update(_legacy.CPU_TYPES | _legacy.CPU_STORAGES)
+set_default_tensor_type = _legacy.set_default_tensor_type
+for _name, _type in (_legacy.CUDA_TYPES | _legacy.CUDA_STORAGES).items():
+    setattr(cuda, _name, _type)
 globals().update(ops.PUBLIC)  # every operator that PyTorch has as torch.<name>
 _triton.install()

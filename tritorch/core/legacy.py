@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch.core import arrays, dtype as dtypes
+from tritorch.core import arrays, defaults, dtype as dtypes
 from tritorch.core.device import device as Device
 from tritorch.core.promotion import scalar_name
+from tritorch.core.storage import TypedStorage
 from tritorch.core.tensor import Tensor
 
 _KINDS = {
@@ -44,6 +45,25 @@ def _make(name: str, kind: dtypes.dtype, is_cuda: bool) -> Any:
 
 CPU_TYPES = {f"{name}Tensor": _make(name, kind, False) for name, kind in _KINDS.items()}
 CUDA_TYPES = {f"{name}Tensor": _make(name, kind, True) for name, kind in _KINDS.items()}
+
+
+def _make_storage(name: str, kind: dtypes.dtype, where: str) -> Any:
+    module = "tritorch" if where == "cpu" else "tritorch.cuda"
+    fields = {"_dtype": kind, "_where": where, "__module__": module}
+    return type(f"{name}Storage", (TypedStorage,), fields)
+
+
+CPU_STORAGES = {f"{name}Storage": _make_storage(name, kind, "cpu") for name, kind in _KINDS.items()}
+CUDA_STORAGES = {
+    f"{name}Storage": _make_storage(name, kind, "cuda") for name, kind in _KINDS.items()
+}
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """The default dtype and device, by a typed class or its name."""
+    kind, where = dtype_and_device(t, arrays.CPU)
+    defaults.set_default_dtype(kind)
+    defaults.set_default_device(where)
 
 
 def type_name(tensor: Tensor) -> str:

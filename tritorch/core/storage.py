@@ -148,13 +148,15 @@ class UntypedStorage:
         return out
 
     def __deepcopy__(self, memo: Any) -> UntypedStorage:
-        key = ("tritorch.storage", id(self._shared))
+        key = ("tritorch.storage", self)
         if key not in memo:
             memo[key] = self.clone()
         return memo[key]
 
     def __reduce__(self) -> Any:
-        return UntypedStorage, (self.tolist(),)
+        elements = self._elements(uint8)
+        host = elements if type(elements) is np.ndarray else elements.numpy()
+        return _rebuild_storage, (host, str(self.device))
 
     def cpu(self) -> UntypedStorage:
         """In host memory."""
@@ -210,6 +212,12 @@ class UntypedStorage:
         return hash((self.data_ptr(), self.nbytes()))
 
 
+def _rebuild_storage(data: np.ndarray[Any, Any], device: str) -> UntypedStorage:
+    out = object.__new__(UntypedStorage)
+    out._set(arrays.move(data, Device(device)))
+    return out
+
+
 class TypedStorage:
     """A storage as elements of one dtype (deprecated in PyTorch, kept for scripts that use it)."""
 
@@ -230,14 +238,16 @@ class TypedStorage:
         self.dtype: Any = dtype or getattr(type(self), "_dtype", float32)
         if wrap_storage is not None:
             self._untyped_storage = wrap_storage
-        elif args and not hasattr(args[0], "__index__"):
-            values = np.array(list(args[0])).astype(self.dtype.numpy)
-            self._untyped_storage = UntypedStorage(values.view(np.uint8))
         else:
-            count = int(args[0]) if args else 0
-            self._untyped_storage = UntypedStorage(
-                count * self.dtype.itemsize, device=device or "cpu"
-            )
+            given: Any = args[0] if args else 0
+            values = None if hasattr(given, "__index__") else list(given)
+            count = int(given) if values is None else len(values)
+            where = device or getattr(type(self), "_where", "cpu")
+            self._untyped_storage = UntypedStorage(count * self.dtype.itemsize, device=where)
+            if values is not None:
+                elements = self._untyped_storage._elements(self.dtype)
+                host = np.array(values).astype(self.dtype.numpy)
+                elements.copy_(host) if self._untyped_storage.is_cuda else np.copyto(elements, host)
 
     def untyped(self) -> UntypedStorage:
         """The bytes."""

@@ -53,6 +53,18 @@ from tritorch.cuda.memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from tritorch.cuda.random import (
+    default_generators,
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
 from tritorch.cuda.streams import (
     Event,
     ExternalStream,

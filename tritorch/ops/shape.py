@@ -334,8 +334,9 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return _transpose.call((input,), (dim0, dim1))
 
 
-def _set_from(view: Any) -> Any:
-    # In place: the tensor itself becomes its view.
+def rebinding(view: Any) -> Any:
+    """A view in place: the tensor itself becomes its view."""
+
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         other = view(self, *args, **kwargs)
         self._a = other._array
@@ -345,7 +346,7 @@ def _set_from(view: Any) -> Any:
     return method
 
 
-Tensor.transpose_ = _set_from(transpose)  # type: ignore[attr-defined]
+Tensor.transpose_ = rebinding(transpose)  # type: ignore[attr-defined]
 Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
 
 
@@ -357,7 +358,7 @@ def t(input: Tensor) -> Tensor:
     return transpose(input, 0, 1) if input.ndim == 2 else alias(input)
 
 
-Tensor.t_ = _set_from(t)  # type: ignore[attr-defined]
+Tensor.t_ = rebinding(t)  # type: ignore[attr-defined]
 
 
 @public()
@@ -447,8 +448,8 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return _unsqueeze.call((input,), (wrap_dim(dim, input.ndim + 1),))
 
 
-Tensor.squeeze_ = _set_from(squeeze)  # type: ignore[attr-defined]
-Tensor.unsqueeze_ = _set_from(unsqueeze)  # type: ignore[attr-defined]
+Tensor.squeeze_ = rebinding(squeeze)  # type: ignore[attr-defined]
+Tensor.unsqueeze_ = rebinding(unsqueeze)  # type: ignore[attr-defined]
 
 
 def atleast(n: int) -> Any:
