@@ -316,7 +316,7 @@ def test_values_are_converted():
     y[1] = 3
     assert y.tolist() == [False, True]
     z = torch.zeros(3)
-    z[[0, 1]] = torch.tensor([1, 2])
+    z[[0, 1]] = torch.tensor([1, 2])  # PyTorch converts for slices only, and refuses this
     z[2] = np.float64(4)
     assert z.tolist() == [1, 2, 4]
     z[z > 1] = np.array([8.0, 9.0])

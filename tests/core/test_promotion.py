@@ -55,6 +55,7 @@ def level(name: str) -> int:
 
 
 def complex_of(name: str) -> str:
+    # PyTorch would make float16 complex32, which tritorch lacks.
     return "complex128" if name == "float64" else "complex64"
 
 

@@ -135,6 +135,12 @@ class Tensor(_C.TensorBase):
         """Whether other processes can see the memory; GPU memory counts as shared."""
         return self.is_cuda or getattr(self._shared.storage, "shared", False)
 
+    def share_memory_(self) -> Tensor:
+        """Marks the memory as shared between processes; GPU memory is."""
+        if not self.is_cuda:
+            self.untyped_storage().share_memory_()
+        return self
+
     def is_pinned(self, device: Any = None) -> bool:
         """Whether the memory is page-locked."""
         array = self._array
@@ -246,6 +252,16 @@ class Tensor(_C.TensorBase):
 
     __array_priority__ = 1000
 
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        if self._requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if type(self._array) is np.ndarray:
+            return self._array.__dlpack__(**options)
+        return self._array.__dlpack__(stream=stream, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return _C.wrap(np.asarray(array))
 
@@ -258,6 +274,10 @@ class Tensor(_C.TensorBase):
             )
         value = (array if type(array) is np.ndarray else array.numpy()).reshape(()).item()
         return value if type(value) in (float, int, bool, complex) else float(value)
+
+    def is_nonzero(self) -> bool:
+        """Whether the only element is not 0."""
+        return bool(self)
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers; a number for 0 dims."""
@@ -280,10 +300,10 @@ class Tensor(_C.TensorBase):
         return bool(self.item())
 
     def __float__(self) -> float:
-        return float(self._scalar("float"))
+        return float(self._scalar("double"))
 
     def __int__(self) -> int:
-        return int(self._scalar("int"))
+        return int(self._scalar("int64_t"))
 
     def __complex__(self) -> complex:
         return complex(self._scalar("complex"))
@@ -294,6 +314,8 @@ class Tensor(_C.TensorBase):
         return int(self.item())
 
     def _scalar(self, what: str) -> Any:
+        if self.numel() != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
         value = self.item()
         if isinstance(value, complex) and what != "complex":
             if value.imag:
@@ -311,6 +333,17 @@ class Tensor(_C.TensorBase):
         if not self._array.shape:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))
+
+    def __reversed__(self) -> Tensor:
+        return self.flip(0) if self.ndim else self
+
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (Tensor, int, float, complex, np.generic)):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+                f"{type(element)}."
+            )
+        return bool((self == element).any())
 
     def __hash__(self) -> int:
         return id(self)
@@ -331,16 +364,19 @@ class Tensor(_C.TensorBase):
     # ---- pickling -----------------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        state = (self._array if self.is_cpu else self._array.numpy(), str(self.device))
         attributes = dict(self.__dict__) if type(self) is not Tensor or self.__dict__ else None
-        kind = self.dtype if self.dtype.name.startswith(("bfloat", "float8")) else None
-        array = np.ascontiguousarray(state[0]).reshape(self.shape)
-        payload = (
-            array.view(np.uint8 if kind and kind.itemsize == 1 else np.uint16) if kind else array
-        )
         return (
             _rebuild,
-            (type(self), payload, kind, state[1], self._requires_grad, self.stride(), attributes),
+            (
+                type(self),
+                self.untyped_storage(),  # whole, so that views of it share it again
+                self.dtype,
+                tuple(self.shape),
+                self.stride(),
+                self.storage_offset(),
+                self._requires_grad,
+                attributes,
+            ),
         )
 
     def __setstate__(self, state: Any) -> None:
@@ -355,16 +391,9 @@ class Tensor(_C.TensorBase):
                 "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
                 "because of a tritorch.nn.utils.weight_norm usage."
             )
-        shared = self._shared
-        copies = memo.setdefault("tritorch.storages", {})
-        if self._base is None and id(shared) not in copies:
-            new = _C.wrap(arrays.copy(self._array))
-            copies[id(shared)] = new._shared
-        else:  # views of one storage stay views of one storage
-            from tritorch.core.storage import UntypedStorage
-
-            storage = copy_storage(UntypedStorage._of(self), memo)
-            new = storage._view(self.dtype, self.shape, self.stride(), self.storage_offset())
+        # By way of the storage: views of one stay views of one.
+        storage = _deepcopy(self.untyped_storage(), memo)
+        new = storage._view(self.dtype, self.shape, self.stride(), self.storage_offset())
         out = _as_class(new, type(self))
         out._leaf = self._leaf
         out.__dict__.update({k: _deepcopy(v, memo) for k, v in self.__dict__.items()})
@@ -374,6 +403,7 @@ class Tensor(_C.TensorBase):
         return out
 
 
+Tensor.__module__ = "tritorch"
 _C.register_part("Tensor", Tensor)
 
 
@@ -381,11 +411,6 @@ def _deepcopy(value: Any, memo: Any) -> Any:
     import copy
 
     return copy.deepcopy(value, memo)
-
-
-def copy_storage(storage: Any, memo: Any) -> Any:
-    """The copy of a storage in one deepcopy."""
-    return _deepcopy(storage, memo)
 
 
 def _as_class(tensor: Tensor, cls: Any) -> Any:
@@ -409,23 +434,15 @@ Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[attr-defined
 
 def _rebuild(
     cls: Any,
-    array: Any,
+    storage: Any,
     kind: Any,
-    device: str,
-    requires_grad: bool,
+    shape: tuple[int, ...],
     strides: tuple[int, ...],
+    offset: int,
+    requires_grad: bool,
     attributes: Any,
 ) -> Any:
-    if kind is not None:
-        array = array.view(kind.numpy)
-    out = _C.wrap(array)
-    if strides != out.stride() and out.numel():
-        target = _C.wrap(arrays.empty_strided(array.shape, strides, out.dtype, arrays.CPU))
-        target._a[...] = array
-        out = target
-    if device != "cpu":
-        out = _C.wrap(arrays.move(out._a, Device(device)))
-    out = _as_class(out, cls)
+    out = _as_class(storage._view(kind, shape, strides, offset), cls)
     out._leaf = requires_grad
     if attributes:
         out.__dict__.update(attributes)
@@ -449,6 +466,15 @@ def from_numpy(ndarray: Any) -> Tensor:
 def is_tensor(obj: Any) -> bool:
     """Whether an object is a tensor."""
     return isinstance(obj, Tensor)
+
+
+def typename(obj: Any) -> str:
+    """The name of a tensor's type (`tritorch.FloatTensor`), or of an object's class."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    kind = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(kind, "__module__", "builtins")
+    return kind.__qualname__ if module in ("", "builtins") else f"{module}.{kind.__qualname__}"
 
 
 def method(name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

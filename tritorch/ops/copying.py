@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -291,6 +292,10 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     shape = sizes(size)
     if self._requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
+    if any(n < 0 for n in shape):
+        raise RuntimeError(
+            f"Trying to resize tensor with negative dimension {min(shape)}: {list(shape)}"
+        )
     array = self._array
     if tuple(array.shape) == shape:
         return self
@@ -341,6 +346,23 @@ def get_data(self: Tensor) -> Tensor:
     return out
 
 
+def apply_(self: Tensor, callable: Any) -> Tensor:
+    """Replaces each element by what a Python function makes of it (slow; on the CPU)."""
+    return map_(self, self, lambda x, _: callable(x))
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
+    """self[i] = callable(self[i], tensor[i]), broadcasting (slow; on the CPU)."""
+    if self.is_cuda or self._requires_grad:
+        raise TypeError("apply_ and map_ are for CPU tensors that do not require grad")
+    other = tensor.expand(self.shape)
+    values = [callable(x, y) for x, y in zip(self.flatten().tolist(), other.flatten().tolist())]
+    return copy_(self, PUBLIC["tensor"](values, dtype=self.dtype).reshape(self.shape))
+
+
+Tensor.apply_, Tensor.map_ = apply_, map_  # type: ignore[attr-defined]
+
+
 def set_data(self: Tensor, value: Tensor) -> None:
     """`self.data = value`: other memory, same place in the graph."""
     require_tensor(value, "data", "data", 1)
@@ -361,6 +383,10 @@ def set_(
         self._shared = _C.wrap(self._a)._shared
         return self
     if isinstance(source, Tensor):
+        if source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}"
+            )
         view = source if size is None else source.as_strided(size, stride, storage_offset)
     else:
         storage = getattr(source, "_untyped_storage", source)
@@ -368,10 +394,21 @@ def set_(
             size, stride = (storage.nbytes() // self.itemsize,), (1,)
         if stride is None:
             stride = layouts.contiguous_strides(size)
+        if math.prod(size):  # as in PyTorch, a storage that is too short grows
+            last = storage_offset + sum((n - 1) * s for n, s in zip(size, stride))
+            if (last + 1) * self.itemsize > storage.nbytes():
+                storage.resize_((last + 1) * self.itemsize)
         view = storage._view(self.dtype, tuple(size), tuple(stride), storage_offset)
     self._a, self._shared = view._array, view._shared
     return self
 
 
 Tensor.set_ = set_  # type: ignore[attr-defined]
+
+# Questions about a tensor that are functions too.
+for _name in (
+    "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg",
+    "is_nonzero", "is_same_size", "is_signed", "numel",
+):  # fmt: skip
+    PUBLIC.setdefault(_name, getattr(Tensor, _name))
 _ = Array

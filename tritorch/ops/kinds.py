@@ -527,6 +527,8 @@ def _general_operator(op: Pointwise) -> Callable[..., Any]:
     def general(input: Any, other: Any, out: Any) -> Any:
         if isinstance(other, OPERANDS):
             return apply(op, (input, other), out)
+        if op.name == "eq" and isinstance(other, ndarray):
+            return apply(op, (input, _C.wrap(other)), out)  # as in PyTorch; not <, >, !=
         return NotImplemented
 
     return general
