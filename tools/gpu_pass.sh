@@ -40,7 +40,7 @@ EOF
 
 # Tests and benchmarks run from a copy without tritorch/, which would hide the installed package.
 stage() {
-  rm -rf "$WORK/run" && mkdir -p "$WORK/run" && cp -r tests bench pyproject.toml "$WORK/run"
+  rm -rf "$WORK/run" && mkdir -p "$WORK/run" && cp -r tests bench docs pyproject.toml "$WORK/run"
 }
 
 build() {
@@ -102,7 +102,8 @@ sanitize() {
 
 bench() {
   stage
-  (cd "$WORK/run" && python bench/host_overhead.py --device cuda --json "$RESULTS/host_overhead_gpu.json")
+  (cd "$WORK/run" && python bench/host_overhead.py --device cuda --json "$RESULTS/host_overhead_gpu.json" &&
+    python bench/operator_overhead.py --device cuda --json "$RESULTS/operator_overhead_gpu.json")
 }
 
 status=0
