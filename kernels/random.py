@@ -21,6 +21,17 @@ def uniform(u, v, p, q):
     return u * (q - p) + p
 
 
+# Narrow types get as many bits as they have: rounding to them would make 1 of the numbers below it.
+@triton.jit
+def uniform_float16(u, v, p, q):
+    return tl.floor(u * 2048) * (1 / 2048) * (q - p) + p
+
+
+@triton.jit
+def uniform_bfloat16(u, v, p, q):
+    return tl.floor(u * 256) * (1 / 256) * (q - p) + p
+
+
 @triton.jit
 def normal(u, v, p, q):
     """Box and Muller's: of the two numbers, lanes take the cosine or the sine of v's."""
@@ -30,7 +41,7 @@ def normal(u, v, p, q):
 
 @triton.jit
 def exponential(u, v, p, q):
-    return -tl.log(1 - u) / p
+    return tl.maximum(-tl.log(1 - u), 2.98023223876953125e-08) / p  # never 0
 
 
 @triton.jit
@@ -58,7 +69,7 @@ def store_lane(y, elements, lane, value, n_elements):
 def draw(y_ptr, n_elements, seed, offset, p, q, OP: tl.constexpr, BLOCK: tl.constexpr):
     """y[e] = OP(uniform numbers of e, p, q).  One program draws 4 * BLOCK elements."""
     group = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    a, b, c, d = tl.randint4x(seed.to(tl.uint64), (group + offset // 4).to(tl.uint32))
+    a, b, c, d = tl.randint4x(seed.to(tl.uint64), group + offset // 4)
     u0, u1, u2, u3 = to_unit(a), to_unit(b), to_unit(c), to_unit(d)
     at = group * 4
     store_lane(y_ptr, at, 0, OP(u0, u1, p, q), n_elements)
@@ -82,7 +93,7 @@ def scaled_integer(bits, low, span):
 def integers(y_ptr, n_elements, seed, offset, low, span, BLOCK: tl.constexpr):
     """y[e] = low + a random number below span (below 2^32)."""
     group = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    a, b, c, d = tl.randint4x(seed.to(tl.uint64), (group + offset // 4).to(tl.uint32))
+    a, b, c, d = tl.randint4x(seed.to(tl.uint64), group + offset // 4)
     at = group * 4
     store_lane(y_ptr, at, 0, scaled_integer(a, low, span), n_elements)
     store_lane(y_ptr, at, 1, scaled_integer(b, low, span), n_elements)

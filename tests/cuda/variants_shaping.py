@@ -57,7 +57,8 @@ VARIANTS = {
         ({"y_ptr": y, "n_elements": "i32", "seed": "i64", "offset": "i64", "p": "fp32",
           "q": "fp32"}, {"OP": op, "BLOCK": 256})
         for y, op in (("*fp32", r.uniform), ("*bf16", r.normal), ("*fp32", r.exponential),
-                      ("*fp32", r.cauchy), ("*fp64", r.log_normal), ("*fp32", r.geometric))
+                      ("*fp32", r.cauchy), ("*fp64", r.log_normal), ("*fp32", r.geometric),
+                      ("*fp16", r.uniform_float16), ("*bf16", r.uniform_bfloat16))
     ],
     ("random", "integers"): [
         ({"y_ptr": "*i64", "n_elements": "i32", "seed": "i64", "offset": "i64", "low": "i64",

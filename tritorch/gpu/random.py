@@ -48,7 +48,8 @@ def _draw(name: str, rng: Rng, shape: Ints, kind: dtype, p: float, q: float = 0.
 
 def uniform(rng: Rng, shape: Ints, dtype: dtype, low: float, high: float) -> Array:
     """Uniform in [low, high)."""
-    return _draw("uniform", rng, shape, dtype, low, high)
+    narrow = dtype.name in ("float16", "bfloat16")
+    return _draw(f"uniform_{dtype.name}" if narrow else "uniform", rng, shape, dtype, low, high)
 
 
 def normal(rng: Rng, shape: Ints, dtype: dtype, mean: float, std: float) -> Array:

@@ -483,7 +483,7 @@ def _alpha(name: str, by_channel: bool) -> None:
             return input
         if p == 1:
             return input * 0
-        low = -1.7580993408473766
+        low = -1.7580993408473766  # what SELU tends to: the dropped elements become this
         shape = [*input.shape[:2], *(1,) * (input.ndim - 2)] if by_channel else list(input.shape)
         kept = _C.wrap(
             sample(
@@ -495,7 +495,7 @@ def _alpha(name: str, by_channel: bool) -> None:
             )
         )
         a = 1 / math.sqrt((low * low * p + 1) * (1 - p))
-        out = input * (kept * a) + ((kept - 1) * -low * -a + low * a * p * -1)
+        out = input * (kept * a) + ((1 - kept) * low - low * p) * a
         return input.copy_(out) if inplace else out
 
     function.__name__ = name
