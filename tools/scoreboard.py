@@ -43,9 +43,11 @@ def find_scripts(given: str | None) -> pathlib.Path | None:
     """The folder of the conformance scripts."""
     places = [given, os.environ.get("TRITORCH_CONFORMANCE")]
     places += [ROOT / "shared/conformance", ROOT.parent / "shared/conformance"]
-    return next(
-        (p for p in map(pathlib.Path, filter(None, places)) if (p / "opinfo.py").exists()), None
-    )
+    for place in filter(None, places):
+        folder = pathlib.Path(place).resolve()
+        if (folder / "opinfo.py").exists():
+            return folder
+    return None
 
 
 def counts(results: dict[str, dict[str, list]]) -> dict[str, list[int]]:

@@ -75,6 +75,8 @@ def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
 
 
 _ALL_DIMS = [tuple(range(n)) for n in range(65)]
+_SMALL_FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+_add_reduce, _finish_sum = np.add.reduce, _sum.finish_with
 
 
 def sum(
@@ -84,34 +86,25 @@ def sum(
     *,
     dtype: dtype | None = None,
     out: Any = None,
-    **alias: Any,
+    axis: Any = None,
+    keepdims: bool = False,
 ) -> Tensor:
     """The sum over dims (all by default); integers sum as int64."""
-    if dim is None and dtype is None and out is None and not alias:
-        try:
-            array = input._a
-            if type(array) is ndarray and array.dtype.char in "fd" and 0 < array.size < 4096:
-                if array.ndim:
-                    params = (_ALL_DIMS[array.ndim], False, None, array.shape)
-                    return _sum.finish_with(np.add.reduce(array, None), params, input)
-        except AttributeError:
-            pass
-    if alias:
-        dim, keepdim = _aliases("sum", alias, dim, keepdim)
+    try:
+        array = input._a
+        if array.dtype in _SMALL_FLOATS and array.size < 4096:  # dtype: so an ndarray
+            if dim is axis is dtype is out is None and not (keepdim or keepdims):
+                shape = array.shape
+                if shape:
+                    params = (_ALL_DIMS[len(shape)], False, None, shape)
+                    return _finish_sum(_add_reduce(array, None), params, input)
+    except AttributeError:
+        pass
     require_tensor(input, "sum", "input", 1)
-    result = _call(
-        _sum, input, dim, keepdim, _reduce_dtype(input, dtype), tuple(input._array.shape) or (1,)
-    )
+    dim = axis if dim is None else dim
+    kind, shape = _reduce_dtype(input, dtype), tuple(input._array.shape) or (1,)
+    result = _call(_sum, input, dim, keepdim or keepdims, kind, shape)
     return result if out is None else write_out(result, out)
-
-
-def _aliases(name: str, alias: dict[str, Any], dim: Any, keepdim: Any) -> tuple[Any, Any]:
-    """NumPy's names: axis, keepdims."""
-    dim = alias.pop("axis", dim)
-    keepdim = alias.pop("keepdims", keepdim)
-    for unknown in alias:
-        raise TypeError(f"{name}() got an unexpected keyword argument '{unknown}'")
-    return dim, keepdim
 
 
 PUBLIC["sum"] = sum
