@@ -255,7 +255,7 @@ class _Packed:
 
 def _relink_leaf(copy: Tensor, leaf: Tensor) -> Tensor:
     # The values come from `copy`, gradients go to `leaf`.
-    from tritorch.ops.shape import identity_of
+    from tritorch.ops.memory import identity_of
 
     return identity_of(copy, leaf)
 

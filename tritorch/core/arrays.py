@@ -47,7 +47,20 @@ def strides_of(array: Any) -> tuple[int, ...]:
     if array.size == 0 and array.flags.c_contiguous:
         return layout.contiguous_strides(array.shape)
     size = array.itemsize
-    return tuple(stride // size for stride in array.strides)
+    strides = tuple(stride // size for stride in array.strides)
+    return strides if 0 not in strides else _strides_of_ones(array.shape, strides)
+
+
+def _strides_of_ones(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Dims of size 1 have the strides that PyTorch would give them; NumPy's new ones have 0."""
+    out: list[int] = []
+    inner = 1
+    for n, stride in zip(reversed(shape), reversed(strides)):
+        if n == 1 and stride == 0:
+            stride = inner
+        out.append(stride)
+        inner = n * stride
+    return tuple(reversed(out))
 
 
 def address_of(array: Any) -> int:

@@ -175,7 +175,7 @@ def _launch_copy(to: _C.Array, source: _C.Array) -> None:
 
 def _convert_complex(to: _C.Array, source: _C.Array) -> None:
     """Between complex and other dtypes: part by part."""
-    from tritorch.ops.shape import pairs
+    from tritorch.ops.memory import pairs
 
     if not to.dtype.is_complex:
         if to.dtype is bool_:  # whether either part is not 0

@@ -41,7 +41,7 @@ def call(
     out: Array | None,
 ) -> Array:
     """pointwise.call, where something is complex."""
-    from tritorch.ops.shape import pairs
+    from tritorch.ops.memory import pairs
 
     if _function(name) is None or len(arguments) > 3:
         return _through_host(name, arguments, compute, out_dtype, out)

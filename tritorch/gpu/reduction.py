@@ -134,7 +134,7 @@ def reduce(
 
 def pairs(x: Array) -> Array:
     """Complex numbers as (..., 2) reals: a view."""
-    from tritorch.ops.shape import pairs
+    from tritorch.ops.memory import pairs
 
     return pairs(x)
 

@@ -43,7 +43,7 @@ def cat(arrays: Sequence[Array], dim: int) -> Array:
 def _bits(x: Array) -> Array:
     """The same elements as integers: data only moves.  complex128 as pairs."""
     from tritorch.core import dtype as dtypes
-    from tritorch.ops.shape import pairs
+    from tritorch.ops.memory import pairs
 
     if x.dtype.itemsize == 16:
         return pairs(x)
@@ -82,7 +82,7 @@ def _triangle(x: Array, diagonal: int, upper: bool) -> Array:
     if n == 0:
         return out
     if x.dtype.itemsize == 16:
-        from tritorch.ops.shape import pairs
+        from tritorch.ops.memory import pairs
 
         for part in (0, 1):  # real, then imaginary parts
             pairs(out)[..., part].copy_(_triangle(pairs(x)[..., part], diagonal, upper))
@@ -175,7 +175,7 @@ def pad_backward(g: Array, shape: tuple[int, ...], padding: tuple[int, ...], mod
     if mode == "constant":
         return g[_inside(shape, sides)].clone()
     if g.dtype.is_complex:
-        from tritorch.ops.shape import pairs
+        from tritorch.ops.memory import pairs
 
         out = _C.empty(shape, g.dtype, g.device_index)
         for part in (0, 1):

@@ -11,13 +11,16 @@ from tritorch.ops import (
     copying,
     embedding,
     factory,
+    gather,
     indexing,
     joining,
     linear,
     loss,
     matmul,
+    memory,
     norm,
     padding,
+    parts,
     pointwise,
     pooling,
     random,
@@ -27,6 +30,7 @@ from tritorch.ops import (
     softmax,
     sorting,
     upsample,
+    views,
 )
 from tritorch.ops.declare import OPERATORS, PUBLIC
 

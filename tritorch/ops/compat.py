@@ -7,7 +7,8 @@ from typing import Any
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.declare import PUBLIC, Array
-from tritorch.ops.shape import as_strided, rebinding
+from tritorch.ops.memory import as_strided
+from tritorch.ops.shape import rebinding
 
 # PyTorch has these as torch.<name> too.
 IN_PLACE = (

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.tensor import Tensor
-from tritorch.ops import shape
+from tritorch.ops import memory, parts, shape
 from tritorch.ops.declare import PUBLIC, public, with_out
 
 
@@ -23,13 +23,13 @@ def _copying(name: str, view: Any) -> None:
 
 
 for _name, _view in (
-    ("view", shape.view), ("expand", shape.expand), ("diagonal", shape.diagonal),
-    ("as_strided", shape.as_strided), ("permute", shape.permute), ("squeeze", shape.squeeze),
+    ("view", shape.view), ("expand", shape.expand), ("diagonal", parts.diagonal),
+    ("as_strided", memory.as_strided), ("permute", shape.permute), ("squeeze", shape.squeeze),
     ("unsqueeze", shape.unsqueeze), ("t", shape.t), ("transpose", shape.transpose),
-    ("select", shape.select), ("split", shape.split), ("unbind", shape.unbind),
-    ("split_with_sizes", shape.split_with_sizes), ("unfold", shape.unfold), ("alias", shape.alias),
-    ("narrow", shape.narrow), ("detach", shape.detach), ("view_as_real", shape.view_as_real),
-    ("view_as_complex", shape.view_as_complex),
+    ("select", parts.select), ("split", parts.split), ("unbind", parts.unbind),
+    ("split_with_sizes", parts.split_with_sizes), ("unfold", parts.unfold), ("alias", memory.alias),
+    ("narrow", parts.narrow), ("detach", memory.detach), ("view_as_real", memory.view_as_real),
+    ("view_as_complex", memory.view_as_complex),
 ):  # fmt: skip
     _copying(f"{_name}_copy", _view)
 Tensor.narrow_copy = PUBLIC["narrow_copy"]  # type: ignore[attr-defined]
@@ -74,7 +74,7 @@ def slice_scatter(
     from tritorch.ops.checks import wrap_dim
 
     key = (*(slice(None),) * wrap_dim(dim, input.ndim), slice(start, end, step), Ellipsis)
-    return _replace(input, src, lambda x: shape.basic_index(x, key))
+    return _replace(input, src, lambda x: parts.basic_index(x, key))
 
 
 @public()

@@ -706,7 +706,7 @@ _tri_indices("triu_indices", lambda n, k, m: np.triu_indices(n, k, m))
 
 
 def _complex_array(real: Any, imag: Any) -> Any:
-    from tritorch.ops.shape import pairs
+    from tritorch.ops.memory import pairs
 
     kind = arrays.dtype_of(real).to_complex()
     out = arrays.empty(real.shape, kind, arrays.device_of(real))

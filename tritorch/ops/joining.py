@@ -11,7 +11,8 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import wrap_dim, wrap_dims
 from tritorch.ops.declare import PUBLIC, Operator, public
-from tritorch.ops.shape import expand, narrow, reshape, transpose, unsqueeze
+from tritorch.ops.parts import narrow
+from tritorch.ops.shape import expand, reshape, transpose, unsqueeze
 
 _cat = Operator("cat", "tensors", "dim sizes", variadic=True,
                 cpu=lambda values, dim, sizes: backend("cpu", "shaping").cat(values, dim),

@@ -10,7 +10,7 @@ from tritorch.ops.activation import functional
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.declare import PUBLIC, Operator
-from tritorch.ops.shape import narrow
+from tritorch.ops.parts import narrow
 
 _pad = Operator(
     "pad",

@@ -1,0 +1,560 @@
+"""The gather, scatter, index and masked families."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from tritorch import _C
+from tritorch.core import arrays
+from tritorch.core.dtype import bool_, int64
+from tritorch.core.promotion import result_type, scalar_name
+from tritorch.core.tensor import Tensor
+from tritorch.ops.backends import backend
+from tritorch.ops.checks import broadcast_shapes, convert_number, require_tensor, wrap_dim
+from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
+from tritorch.ops.parts import basic_index
+from tritorch.ops.shape import expand, reshape
+
+# ---- gather and scatter --------------------------------------------------------------------------
+
+
+def _check_index(name: str, index: Tensor, *, kinds: tuple[Any, ...] = (int64,)) -> Tensor:
+    require_tensor(index, name, "index", 3)
+    if index.dtype is int64:
+        return index
+    from tritorch.core.dtype import int32
+
+    if index.dtype is int32:
+        return index.to(int64)
+    raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+
+
+def _check_bounds_on_cpu(name: str, index: Tensor, size: int, dim: int) -> None:
+    """On the CPU a bad index raises here; on the GPU at the next synchronisation."""
+    array = index._array
+    if type(array) is ndarray and array.size:
+        low, high = array.min(), array.max()
+        if low < 0 or high >= size:
+            bad = int(low if low < 0 else high)
+            raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {size}")
+
+
+def _at_least_1d(x: Tensor) -> Tensor:
+    return x if x.ndim else reshape(x, 1)
+
+
+def _check_sizes(name: str, x: Tensor, index: Tensor, dim: int, src: Tensor | None = None) -> None:
+    if max(x.ndim, 1) != max(index.ndim, 1):
+        raise RuntimeError(
+            f"Index tensor must have the same number of dimensions as "
+            f"{'self' if src is not None or name != 'gather' else 'input'} tensor"
+        )
+    if src is not None and max(src.ndim, 1) != max(index.ndim, 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    for i, n in enumerate(index.shape):
+        if i != dim and x.ndim and n > x.shape[i]:
+            raise RuntimeError(
+                f"Size does not match at dimension {i} expected index {list(index.shape)} to be no "
+                f"larger than self {list(x.shape)} apart from dimension {dim}"
+            )
+        if src is not None and src.ndim and n > src.shape[i]:
+            raise RuntimeError(
+                f"Expected index {list(index.shape)} to be no larger than self {list(x.shape)} "
+                f"apart from dimension {dim} and to be no larger size than src {list(src.shape)}"
+            )
+
+
+_gather = Operator(
+    "gather",
+    "x index",
+    "dim shape",
+    cpu=lambda x, i, dim, shape: backend("cpu", "indexing").gather(x, dim, i),
+    gpu=lambda x, i, dim, shape: backend("gpu", "indexing").gather(x, dim, i),
+    grad=(lambda g, index, dim, shape: g.new_zeros(shape).scatter_add(dim, index, g), None),
+)
+
+
+@public(out=True)
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """out[i, j] = input[index[i, j], j] (for dim 0)."""
+    dim = wrap_dim(dim, input.ndim)
+    require_tensor(index, "gather", "index", 3)
+    if index.numel() == 0:
+        return reshape(basic_index(reshape(input, -1), (builtins.slice(0, 0),)), index.shape)
+    _check_sizes("gather", input, index, dim)
+    _check_bounds_on_cpu("gather", index, input.shape[dim] if input.ndim else 1, dim)
+    x, i = _at_least_1d(input), _at_least_1d(index)
+    return reshape(_gather.call((x, i), (dim, tuple(x.shape))), index.shape)
+
+
+def _slice_to(src: Tensor, index: Tensor) -> Tensor:
+    if src.shape == index.shape:
+        return src
+    return basic_index(src, (*(builtins.slice(0, n) for n in index.shape), Ellipsis))
+
+
+_scatter = Operator(
+    "scatter",
+    "x index src",
+    "dim",
+    cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter(x, dim, i, s),
+    gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter(x, dim, i, s),
+    grad=(
+        lambda g, index, dim: g.scatter(dim, index, 0),
+        None,
+        lambda g, index, dim: g.gather(dim, index),
+    ),
+)
+_scatter_value = Operator(
+    "scatter_value",
+    "x index",
+    "dim value",
+    node="Scatter",
+    cpu=lambda x, i, dim, v: backend("cpu", "indexing").scatter_value(x, dim, i, v),
+    gpu=lambda x, i, dim, v: backend("gpu", "indexing").scatter_value(x, dim, i, v),
+    grad=(lambda g, index, dim: g.scatter(dim, index, 0), None),
+)
+_scatter_add = Operator(
+    "scatter_add",
+    "x index src",
+    "dim",
+    cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter_add(x, dim, i, s),
+    gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter_add(x, dim, i, s),
+    grad=(lambda g: g, None, lambda g, index, dim: g.gather(dim, index)),
+)
+_scatter_reduce = Operator(
+    "scatter_reduce",
+    "x index src",
+    "dim reduce include_self",
+    cpu=lambda x, i, s, dim, r, inc: backend("cpu", "indexing").scatter_reduce(
+        x, dim, i, s, r, inc
+    ),
+    gpu=lambda x, i, s, dim, r, inc: backend("gpu", "indexing").scatter_reduce(
+        x, dim, i, s, r, inc
+    ),
+    joint=lambda g, x, index, src, out, dim, reduce, include_self: _scatter_reduce_grad(
+        g, x, index, src, out, dim, reduce, include_self
+    ),
+)
+
+
+def _scatter_reduce_grad(
+    g: Tensor, x: Tensor, index: Tensor, src: Tensor, out: Tensor, dim: int, reduce: str, inc: bool
+) -> tuple[Any, ...]:
+    at = lambda t: t.gather(dim, index)
+    drop = lambda t: t if inc else t.scatter(dim, index, 0)
+    if reduce == "sum":
+        return drop(g), None, at(g)
+    if reduce == "mean":
+        ones = x.new_ones(x.shape) if inc else x.new_zeros(x.shape)
+        count = ones.scatter_add(dim, index, src.new_ones(src.shape))
+        count = count.masked_fill(count == 0, 1)
+        return drop(g / count), None, at(g / count)
+    if reduce in ("amax", "amin"):
+        mine, theirs = x == out, src == at(out)
+        count = mine.to(g.dtype) if inc else g.new_zeros(g.shape)
+        count = count.scatter_add(dim, index, theirs.to(g.dtype))
+        share = g / count.masked_fill(count == 0, 1)
+        return drop(mine * share) if inc else drop(share), None, theirs * at(share)
+    # prod
+    mask_x = x == 0
+    masked_x = x.masked_fill(mask_x, 1)
+    grad_x = g * _reduce(masked_x, dim, index, src, "prod", inc) / masked_x
+    src_zero = src == 0
+    zeros_at = (
+        src.new_zeros(x.shape).scatter_add(dim, index, src_zero.to(src.dtype)).gather(dim, index)
+    )
+    single = src_zero & (zeros_at == 1)
+    masked_src = src.masked_fill(single, 1)
+    exclusive = _reduce(x, dim, index, masked_src, "prod", inc).gather(dim, index)
+    grad_src = PUBLIC["where"](
+        single,
+        (g.gather(dim, index) * exclusive),
+        (g * out).gather(dim, index) / src.masked_fill(src_zero, 1),
+    )
+    if bool((src_zero & (zeros_at > 1)).any()):
+        grad_src = grad_src.masked_fill(src_zero & (zeros_at > 1), 0)
+    return drop(grad_x), None, grad_src
+
+
+def _reduce(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool
+) -> Tensor:
+    return _scatter_reduce.call((x, index, src), (dim, reduce, include_self))
+
+
+def _prepare(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) -> Any:
+    dim = wrap_dim(dim, x.ndim)
+    index = _check_index(name, index)
+    if index.numel() == 0:
+        return None
+    _check_sizes(name, x, index, dim, src)
+    _check_bounds_on_cpu(name, index, x.shape[dim] if x.ndim else 1, dim)
+    if src is not None and src.dtype is not x.dtype:
+        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+    out_src = None if src is None else _slice_to(_at_least_1d(src), _at_least_1d(index))
+    return _at_least_1d(x), dim, _at_least_1d(index), out_src
+
+
+@public(out=True, inplace=True)
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+) -> Tensor:
+    """A copy of input with src written at index along dim."""
+    if src is None:
+        src = value
+    if reduce is not None:
+        if reduce not in ("add", "multiply"):
+            raise RuntimeError("reduce argument must be either add or multiply.")
+        if not isinstance(src, Tensor):
+            src = input.new_full(index.shape, src)
+        how = {"add": "sum", "multiply": "prod"}[reduce]
+        prepared = _prepare("scatter", input, dim, index, src)
+        if prepared is None:
+            return input.clone()
+        x, dim, i, s = prepared
+        return reshape(_reduce(x, dim, i, s, how, True), input.shape)
+    if isinstance(src, Tensor):
+        prepared = _prepare("scatter", input, dim, index, src)
+        if prepared is None:
+            return input.clone()
+        x, dim, i, s = prepared
+        return reshape(_scatter.call((x, i, s), (dim,)), input.shape)
+    prepared = _prepare("scatter", input, dim, index, None)
+    if prepared is None:
+        return input.clone()
+    x, dim, i, _ = prepared
+    number = convert_number(src, input.dtype)
+    return reshape(_scatter_value.call((x, i), (dim, number)), input.shape)
+
+
+@public(out=True, inplace=True)
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """A copy of input with src added at index along dim."""
+    prepared = _prepare("scatter_add", input, dim, index, src)
+    if prepared is None:
+        return input.clone()
+    x, dim, i, s = prepared
+    return reshape(_scatter_add.call((x, i, s), (dim,)), input.shape)
+
+
+@public(out=True, inplace=True)
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """A copy of input with src reduced into it at index along dim."""
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+        )
+    prepared = _prepare("scatter_reduce", input, dim, index, src)
+    if prepared is None:
+        return input.clone()
+    x, dim, i, s = prepared
+    return reshape(_reduce(x, dim, i, s, reduce, include_self), input.shape)
+
+
+# ---- index_* -------------------------------------------------------------------------------------
+
+
+def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[int, Tensor]:
+    require_tensor(index, name, "index", 3)
+    dim = wrap_dim(dim, input.ndim)
+    if index.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
+    from tritorch.core.dtype import int32
+
+    if index.dtype not in (int32, int64):
+        raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
+    vector = _at_least_1d(index).to(int64)
+    array = vector._array
+    size = input.shape[dim] if input.ndim else 1
+    if type(array) is ndarray and array.size and (array.min() < 0 or array.max() >= size):
+        raise IndexError("index out of range in self")
+    return dim, vector
+
+
+_index_select = Operator(
+    "index_select",
+    "x index",
+    "dim shape",
+    cpu=lambda x, i, dim, shape: backend("cpu", "indexing").index_select(x, dim, i),
+    gpu=lambda x, i, dim, shape: backend("gpu", "indexing").index_select(x, dim, i),
+    grad=(lambda g, index, dim, shape: g.new_zeros(shape).index_add(dim, index, g), None),
+)
+
+
+@public(out=True)
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The entries of a dim at indices."""
+    dim, vector = _vector_index("index_select", input, dim, index)
+    x = _at_least_1d(input)
+    out = _index_select.call((x, vector), (dim, tuple(x.shape)))
+    return out if input.ndim else reshape(out, ())
+
+
+_index_add = Operator(
+    "index_add",
+    "x index source",
+    "dim alpha",
+    cpu=lambda x, i, s, dim, a: backend("cpu", "indexing").index_add(x, dim, i, s, a),
+    gpu=lambda x, i, s, dim, a: backend("gpu", "indexing").index_add(x, dim, i, s, a),
+    grad=(lambda g: g, None, lambda g, index, dim, alpha: g.index_select(dim, index) * alpha),
+)
+
+
+def _check_source(name: str, input: Tensor, dim: int, vector: Tensor, source: Tensor) -> None:
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            f"{name}(): self and source expected to have the same dtype, but got (self) "
+            f"{scalar_name(input.dtype)} and (source) {scalar_name(source.dtype)}"
+        )
+    count = source.shape[dim] if source.ndim else 1
+    if vector.numel() != count:
+        raise IndexError(
+            f"{name}(): Number of indices ({vector.numel()}) should be equal to source.size(dim): "
+            f"({count}), for dim: {dim}"
+        )
+    if source.ndim > 0 and input.ndim > 0:
+        mine = [n for i, n in enumerate(input.shape) if i != dim]
+        theirs = [n for i, n in enumerate(source.shape) if i != dim]
+        if mine != theirs:
+            raise RuntimeError(
+                f"source tensor shape must match self tensor shape, excluding the specified "
+                f"dimension. Got self.shape = {list(input.shape)} source.shape = "
+                f"{list(source.shape)}"
+            )
+
+
+@public(out=True, inplace=True)
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+    """A copy of input with alpha * source added at indices of a dim."""
+    dim, vector = _vector_index("index_add", input, dim, index)
+    _check_source("index_add", input, dim, vector, source)
+    x, s = _at_least_1d(input), _at_least_1d(source)
+    return reshape(_index_add.call((x, vector, s), (dim, alpha)), input.shape)
+
+
+_index_copy = Operator(
+    "index_copy",
+    "x index source",
+    "dim",
+    cpu=lambda x, i, s, dim: backend("cpu", "indexing").index_copy(x, dim, i, s),
+    gpu=lambda x, i, s, dim: backend("gpu", "indexing").index_copy(x, dim, i, s),
+    grad=(
+        lambda g, index, dim: g.index_fill(dim, index, 0),
+        None,
+        lambda g, index, dim: g.index_select(dim, index),
+    ),
+)
+
+
+@public(out=True, inplace=True)
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """A copy of input with source written at indices of a dim."""
+    dim, vector = _vector_index("index_copy", input, dim, index)
+    if index.ndim == 1 and source.ndim == 0 and index.numel() != 1:
+        raise IndexError(
+            f"index_copy_(): When source is scalar, index should have one element (got "
+            f"{index.numel()})"
+        )
+    _check_source("index_copy", input, dim, vector, source)
+    x, s = _at_least_1d(input), _at_least_1d(source)
+    return reshape(_index_copy.call((x, vector, s), (dim,)), input.shape)
+
+
+_index_fill = Operator(
+    "index_fill",
+    "x index value",
+    "dim",
+    cpu=lambda x, i, v, dim: backend("cpu", "indexing").index_fill(x, dim, i, v.item()),
+    gpu=lambda x, i, v, dim: backend("gpu", "indexing").index_fill(x, dim, i, v.numpy().item()),
+    grad=(
+        lambda g, index, dim: g.index_fill(dim, index, 0),
+        None,
+        lambda g, index, dim: g.index_select(dim, index.unique()).sum(),
+    ),
+)
+
+
+@public(inplace=True)
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """A copy of input with a number at indices of a dim."""
+    dim, vector = _vector_index("index_fill", input, dim, index)
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.ndim} dimension(s)."
+            )
+    else:
+        value = input.new_full((), convert_number(value, input.dtype))
+    x = _at_least_1d(input)
+    return reshape(_index_fill.call((x, vector, value.to(input.dtype)), (dim,)), input.shape)
+
+
+# ---- take and masks ------------------------------------------------------------------------------
+
+_take = Operator(
+    "take",
+    "x index",
+    "shape",
+    cpu=lambda x, i, shape: backend("cpu", "indexing").take(x, i),
+    gpu=lambda x, i, shape: backend("gpu", "indexing").take(x, i),
+    grad=(lambda g, index, shape: g.new_zeros(shape).put(index, g, True), None),
+)
+
+
+@public(out=True)
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """Elements at indices of the flattened input."""
+    if index.dtype is not int64:
+        raise RuntimeError(
+            f"take(): Expected a long tensor for index, but got {scalar_name(index.dtype)}"
+        )
+    if input.numel() == 0 and index.numel():
+        raise IndexError("take(): tried to take from an empty tensor")
+    array = index._array
+    n = input.numel()
+    if type(array) is ndarray and array.size and (array.min() < -n or array.max() >= n):
+        raise IndexError(
+            f"out of range: tried to access index {int(array.max())} on a tensor of {n} elements."
+        )
+    return _take.call((input, index), (tuple(input.shape),))
+
+
+@public(out=True)
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """gather, broadcasting indices and input against each other."""
+    if indices.dtype is not int64:
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got "
+            f"{scalar_name(indices.dtype)}"
+        )
+    if dim is None:
+        return gather(input.reshape(-1), 0, indices.reshape(-1))
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            f"torch.take_along_dim(): input and indices should have the same number of dimensions, "
+            f"but got {input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
+    dim = wrap_dim(dim, input.ndim)
+    shape = list(input.shape)
+    shape[dim] = indices.shape[dim]
+    wide = broadcast_shapes(shape, indices.shape)
+    source = list(wide)
+    source[dim] = input.shape[dim]
+    size = input.shape[dim]
+    positive = PUBLIC["where"](indices < 0, indices + size, indices)
+    return gather(expand(input, source), dim, expand(positive, wide))
+
+
+_put = Operator(
+    "put",
+    "x index source",
+    "accumulate",
+    cpu="indexing.put",
+    joint=lambda g, index, accumulate: (
+        g if accumulate else g.put(index, g.new_zeros(index.shape), False),
+        None,
+        g.take(index),
+    ),
+)
+
+
+@public(inplace=True)
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy of input with source at indices of the flattened input."""
+    if index.dtype is not int64:
+        raise RuntimeError(
+            f"put_(): Expected a long tensor for index, but got {scalar_name(index.dtype)}"
+        )
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            f"put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{scalar_name(input.dtype)} and source.dtype = {scalar_name(source.dtype)}"
+        )
+    if index.numel() != source.numel():
+        raise RuntimeError(
+            f"put_(): Expected source and index to have the same number of elements, but got "
+            f"source.numel() = {source.numel()}, index.numel() = {index.numel()}"
+        )
+    n = input.numel()
+    array = index._array
+    if type(array) is ndarray and array.size and (array.min() < -n or array.max() >= n):
+        raise IndexError(f"put_(): index out of range for a tensor of {n} elements")
+    return _put.call((input, index, source.reshape(index.shape)), (accumulate,))
+
+
+_masked_select = Operator(
+    "masked_select",
+    "x mask",
+    cpu="indexing.masked_select",
+    grad=(lambda g, x, mask: g.new_zeros(x.shape).masked_scatter(mask, g), None),
+)
+
+
+@public(out=True)
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where the mask holds, as a vector."""
+    if mask.dtype is not bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = broadcast_shapes(input.shape, mask.shape)
+    return _masked_select.call(
+        (_at_least_1d(expand(input, shape)), _at_least_1d(expand(mask, shape))), ()
+    )
+
+
+_masked_scatter = Operator(
+    "masked_scatter",
+    "x mask source",
+    "shape",
+    cpu=lambda x, m, s, shape: backend("cpu", "indexing").masked_scatter(x, m, s),
+    gpu=lambda x, m, s, shape: backend("gpu", "indexing").masked_scatter(x, m, s),
+    grad=(
+        lambda g, mask: g.masked_fill(mask, 0),
+        None,
+        lambda g, mask, shape: _masked_scatter_grad(g, mask, shape),
+    ),
+)
+
+
+def _masked_scatter_grad(g: Tensor, mask: Tensor, shape: tuple[int, ...]) -> Tensor:
+    used = masked_select(g, mask)
+    total = 1
+    for n in shape:
+        total *= n
+    padding = g.new_zeros((total - used.numel(),))
+    return PUBLIC["cat"]([used, padding]).reshape(shape)
+
+
+@public(inplace=True)
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """A copy of input with source's elements, in order, where the mask holds."""
+    if mask.dtype is not bool_:
+        raise RuntimeError(
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}"
+        )
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got "
+            f"{scalar_name(input.dtype)} and {scalar_name(source.dtype)}"
+        )
+    shape = broadcast_shapes(input.shape, mask.shape)
+    x, m = _at_least_1d(expand(input, shape)), _at_least_1d(expand(mask, shape))
+    if type(m._array) is ndarray and int(m._array.sum()) > source.numel():
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have the same number of elements as the "
+            "mask has ones"
+        )
+    return reshape(_masked_scatter.call((x, m, source), (tuple(source.shape),)), shape)
+
+
+_ = (_C, arrays, result_type)

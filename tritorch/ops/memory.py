@@ -1,0 +1,263 @@
+"""Views of the same memory otherwise: by strides, as another dtype, without history."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.core import arrays
+from tritorch.core.dtype import complex64, complex128, dtype, float32, float64
+from tritorch.core.promotion import scalar_name
+from tritorch.core.tensor import Tensor
+from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
+from tritorch.ops.views import strided, view_operator
+
+# ---- strides -------------------------------------------------------------------------------------
+
+
+def _as_strided_array(array: Any, size: Any, stride: Any, offset: int, geometry: Any) -> Any:
+    return strided(array, size, stride, offset)
+
+
+def _as_strided_grad(g: Tensor, size: Any, stride: Any, offset: int, geometry: Any) -> Tensor:
+    # Through the flat memory that both views lie in.
+    shape, strides = geometry
+    reach = lambda n, s: sum((a - 1) * b for a, b in zip(n, s)) + 1
+    length = max(offset + reach(size, stride), reach(shape, strides), 1)
+    indices = _flat_offsets(size, stride, offset)
+    flat = g.new_zeros((length,)).index_add(
+        0, PUBLIC["from_numpy"](indices).to(g.device), g.reshape(-1)
+    )
+    back = PUBLIC["from_numpy"](_flat_offsets(shape, strides, 0)).to(g.device)
+    return flat.index_select(0, back).reshape(shape)
+
+
+def _flat_offsets(shape: Sequence[int], strides: Sequence[int], offset: int) -> Any:
+    out = np.full(shape, offset, np.int64)
+    for dim, (n, s) in enumerate(zip(shape, strides)):
+        out += (np.arange(n) * s).reshape((n, *(1,) * (len(shape) - dim - 1)))
+    return out.reshape(-1)
+
+
+_as_strided = view_operator(
+    "as_strided", "size stride offset geometry", _as_strided_array, _as_strided_grad
+)
+
+
+@public()
+def as_strided(
+    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    """A view of the storage by sizes, strides and offset."""
+    size, stride = tuple(map(int, size)), tuple(map(int, stride))
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"mismatch in length of strides and shape ({len(stride)} vs {len(size)})"
+        )
+    if any(s < 0 for s in stride):
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: "
+            f"{list(stride)}"
+        )
+    if any(n < 0 for n in size):
+        raise RuntimeError(f"Trying to create tensor with negative dimension: {list(size)}")
+    own = input.storage_offset()
+    offset = own if storage_offset is None else int(storage_offset)
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    _check_bounds(input, size, stride, offset)
+    geometry = (tuple(input.shape), input.stride())
+    if offset < own:
+        base = input._base if input._base is not None else input
+        geometry = (tuple(base.shape), base.stride())
+        return _as_strided.call((base,), (size, stride, offset - base.storage_offset(), geometry))
+    return _as_strided.call((input,), (size, stride, offset - own, geometry))
+
+
+def _check_bounds(input: Tensor, size: Any, stride: Any, offset: int) -> None:
+    if math.prod(size) == 0:
+        return
+    needed = (offset + sum((n - 1) * s for n, s in zip(size, stride)) + 1) * input.itemsize
+    have = input.untyped_storage().nbytes()
+    if needed > have:
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and "
+            f"itemsize {input.itemsize} requiring a storage size of {needed} are out of bounds for "
+            f"storage of size {have}"
+        )
+
+
+# ---- the same memory, otherwise ------------------------------------------------------------------
+
+_alias = view_operator("alias", "", lambda a: a[...], lambda g: g)
+
+
+def alias(input: Tensor) -> Tensor:
+    """A view of the whole."""
+    return _alias.call((input,), ())
+
+
+@public()
+def detach(input: Tensor) -> Tensor:
+    """The same memory, without history."""
+    return _C.alias(input)
+
+
+def detach_(self: Tensor) -> Tensor:
+    """Forgets the history."""
+    if self._base is not None and self._node is not None:
+        raise RuntimeError(
+            "Can't detach views in-place. Use detach() instead. If you are using "
+            "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
+            "True, gradients are views of DDP buckets, and hence detach_() cannot be called on "
+            "these gradients."
+        )
+    self._raw_node, self.output_nr, self._leaf = None, 0, False
+    return self
+
+
+Tensor.detach_ = detach_  # type: ignore[attr-defined]
+PUBLIC["detach_"] = detach_
+
+_identity = Operator("identity", "values source", cpu=lambda v, s: v, gpu=lambda v, s: v,
+                     grad=(None, lambda g: g), kind="internal")  # fmt: skip
+
+
+def identity_of(values: Tensor, source: Tensor) -> Tensor:
+    """`values`, with gradients going to `source`."""
+    return _identity.call((values, source), ())
+
+
+def pairs(array: Any) -> Any:
+    """A complex array as real pairs, in a new last dim."""
+    if type(array) is ndarray:
+        real = array.real
+        if array.size == 0:
+            return np.empty((*array.shape, 2), real.dtype)
+        return np.lib.stride_tricks.as_strided(
+            real, (*real.shape, 2), (*real.strides, real.itemsize)
+        )
+    kind = float32 if array.dtype is complex64 else float64
+    flat = array.as_strided((array.storage_nbytes // array.itemsize,), (1,), 0).view_dtype(kind)
+    strides = [*(2 * s for s in array.strides), 1]
+    return flat.as_strided((*array.shape, 2), strides, 2 * array.storage_offset())
+
+
+def _unpaired(array: Any) -> Any:
+    kind = complex64 if arrays.dtype_of(array) is float32 else complex128
+    strides = arrays.strides_of(array)
+    if array.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if strides[-1] != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any(stride % 2 for n, stride in zip(array.shape, strides[:-1]) if n > 1):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    if type(array) is ndarray:
+        if array.flags.c_contiguous:
+            return array.view(kind.numpy).reshape(array.shape[:-1])
+        return np.lib.stride_tricks.as_strided(
+            array[..., :1].view(kind.numpy) if array.size else array,
+            (*array.shape[:-1], 1),
+            (*array.strides[:-1], kind.itemsize),
+        )[..., 0]
+    flat = array.as_strided((array.storage_nbytes // kind.itemsize * 2,), (1,), 0).view_dtype(kind)
+    return flat.as_strided(
+        array.shape[:-1], [s // 2 for s in strides[:-1]], array.storage_offset() // 2
+    )
+
+
+_view_as_real = view_operator("view_as_real", "", pairs, lambda g: view_as_complex(g.contiguous()))
+_view_as_complex = view_operator("view_as_complex", "", _unpaired, lambda g: view_as_real(g))
+_real = view_operator("real", "", lambda a: a.real if type(a) is ndarray else pairs(a)[..., 0],
+                      lambda g: PUBLIC["complex"](g, g.new_zeros(g.shape)))  # fmt: skip
+_imag = view_operator("imag", "", lambda a: a.imag if type(a) is ndarray else pairs(a)[..., 1],
+                      lambda g: PUBLIC["complex"](g.new_zeros(g.shape), g))  # fmt: skip
+
+
+@public(method=False)
+def view_as_real(input: Tensor) -> Tensor:
+    """A complex tensor as real pairs, in a new last dim."""
+    if not input.is_complex():
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    return _view_as_real.call((input,), ())
+
+
+@public(method=False)
+def view_as_complex(input: Tensor) -> Tensor:
+    """Real pairs in the last dim as a complex tensor."""
+    if input.dtype.name not in ("float32", "float64", "float16"):
+        raise RuntimeError(
+            f"view_as_complex is only supported for half, float and double tensors, but got a "
+            f"tensor of scalar type: {input.dtype}"
+        )
+    if not input.ndim:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    return _view_as_complex.call((input,), ())
+
+
+@public(method=False)
+def real(input: Tensor) -> Tensor:
+    """The real parts, as a view."""
+    return _real.call((input,), ()) if input.is_complex() else input
+
+
+@public(method=False)
+def imag(input: Tensor) -> Tensor:
+    """The imaginary parts, as a view."""
+    if not input.is_complex():
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return _imag.call((input,), ())
+
+
+def _set_part(part: Any) -> Any:
+    return lambda self, value: part(self).copy_(
+        value if isinstance(value, Tensor) else self.new_tensor(value)
+    )
+
+
+Tensor.real = property(real, _set_part(real))  # type: ignore[attr-defined]
+Tensor.imag = property(imag, _set_part(imag))  # type: ignore[attr-defined]
+
+
+def _view_dtype_array(array: Any, kind: dtype, old: dtype) -> Any:
+    return array.view(kind.numpy) if type(array) is ndarray else array.view_dtype(kind)
+
+
+def _check_view_dtype(self: Tensor, kind: dtype, old: dtype) -> None:
+    """The conditions under which elements of another size can be viewed."""
+    what = f"to view {scalar_name(old)} as {scalar_name(kind)} (different element sizes)"
+    if self.ndim == 0:
+        raise RuntimeError(f"self.dim() cannot be 0 {what}")
+    shape, strides = self.shape, self.stride()
+    if shape[-1] > 1 and strides[-1] != 1:
+        raise RuntimeError(f"self.stride(-1) must be 1 {what}, but got {strides[-1]}")
+    ratio = kind.itemsize // old.itemsize
+    if ratio > 1:
+        needed = [("self.size(-1)", shape[-1]), ("self.storage_offset()", self.storage_offset())]
+        needed += [
+            (f"self.stride({i})", stride)
+            for i, stride in enumerate(strides[:-1])
+            if shape[i] > 1 and self.numel()
+        ]
+        for name, value in needed:
+            if value % ratio:
+                raise RuntimeError(f"{name} must be divisible by {ratio} {what}, but got {value}")
+
+
+_view_dtype = view_operator("view_dtype", "kind old", _view_dtype_array,
+                            lambda g, old: view_dtype(g, old))  # fmt: skip
+
+
+def view_dtype(self: Tensor, kind: dtype) -> Tensor:
+    """The same memory as another dtype."""
+    old = self.dtype
+    if kind.itemsize != old.itemsize and type(self._array) in (ndarray, _C.Array):
+        _check_view_dtype(self, kind, old)
+    out = _view_dtype.call((self,), (kind, old))
+    if out._raw_node is not None and not (kind.is_floating_point or kind.is_complex):
+        out._raw_node = None
+    return out

@@ -1,0 +1,413 @@
+"""Views of a part: slices, splits, diagonals, windows; and what is composed of views."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from tritorch.core import arrays
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import sizes, wrap_dim
+from tritorch.ops.declare import PUBLIC, Array, ndarray, public
+from tritorch.ops.shape import contiguous_format, expand, reshape, view
+from tritorch.ops.views import embed, strided, view_operator
+
+# ---- parts ---------------------------------------------------------------------------------------
+
+
+def _part(array: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    return array[key]
+
+
+def _part_grad(op_name: str) -> Any:
+    return lambda g, key, shape: embed(g, shape, PARTS[op_name], (key, shape))
+
+
+PARTS = {
+    name: view_operator(name, "key shape", _part, _part_grad(name)) for name in ("select", "slice")
+}
+
+
+def basic_index(input: Tensor, key: tuple[Any, ...], name: str = "slice") -> Tensor:
+    """A view by ints, slices, None; the key covers every dim or ends in an Ellipsis."""
+    op = PARTS[name]
+    try:
+        array = input._a
+        if type(array) is ndarray:
+            return op.finish_view(array[key], (key, array.shape), input)
+    except AttributeError:
+        pass
+    return op.call((input,), (key, tuple(input.shape)))
+
+
+@public()
+def select(input: Tensor, dim: int, index: Any) -> Tensor:
+    """The slice at one index of a dim."""
+    if input.ndim == 0:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    dim, index = wrap_dim(dim, input.ndim), int(index)
+    size = input._array.shape[dim]
+    if not -size <= index < size:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at "
+            f"dimension {dim}"
+        )
+    return basic_index(input, (*(slice(None),) * dim, index % size, Ellipsis), "select")
+
+
+def slice_dim(input: Tensor, dim: int, start: int, stop: int, step: int = 1) -> Tensor:
+    """input[start:stop:step] along a dim."""
+    return basic_index(input, (*(builtins.slice(None),) * dim, slice(start, stop, step), Ellipsis))
+
+
+@public()
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """`length` entries of a dim, from start."""
+    if input.ndim == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    dim = wrap_dim(dim, input.ndim)
+    if isinstance(start, Tensor):
+        if start.ndim or start.is_floating_point() or start.dtype.name == "bool":
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
+        start = start.item()
+    size = input._array.shape[dim]
+    if not -size <= start <= size:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-size}, {size}], but got "
+            f"{start})"
+        )
+    if start < 0:
+        start += size
+    if start + length > size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return slice_dim(input, dim, start, start + length)
+
+
+@public()
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices along a dim."""
+    if input.ndim == 0:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    dim = wrap_dim(dim, input.ndim)
+    lead = (slice(None),) * dim
+    return tuple(
+        basic_index(input, (*lead, i, Ellipsis), "select") for i in range(input._array.shape[dim])
+    )
+
+
+@public(torch=False)
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Consecutive parts of given sizes."""
+    if input.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    dim = wrap_dim(dim, input.ndim)
+    size = input._array.shape[dim]
+    if any(part < 0 for part in split_sizes):
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got "
+            f"split_sizes={list(split_sizes)}"
+        )
+    if sum(split_sizes) != size:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size "
+            f"at dimension {dim}), but got split_sizes={list(split_sizes)}"
+        )
+    parts, start = [], 0
+    for part in split_sizes:
+        parts.append(slice_dim(input, dim, start, start + part))
+        start += part
+    return tuple(parts)
+
+
+PUBLIC["split_with_sizes"] = split_with_sizes
+
+
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Consecutive parts of one size (the last may be smaller), or of given sizes."""
+    if not hasattr(split_size_or_sections, "__index__"):
+        return split_with_sizes(tensor, split_size_or_sections, dim)
+    if tensor.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    part, dim = int(split_size_or_sections), wrap_dim(dim, tensor.ndim)
+    size = tensor._array.shape[dim]
+    if part < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={part}")
+    if part == 0:
+        if size:
+            raise RuntimeError(
+                f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
+            )
+        return (slice_dim(tensor, dim, 0, 0),)
+    starts = range(0, size, part) if size else range(1)
+    return tuple(slice_dim(tensor, dim, i, min(i + part, size)) for i in starts)
+
+
+PUBLIC["split"] = split
+Tensor.split = lambda self, split_size, dim=0: split(self, split_size, dim)  # type: ignore[attr-defined]
+
+
+@public()
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """split, by another name."""
+    return split(input, split_size, dim)
+
+
+@public()
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` consecutive parts of equal size (the last may be smaller)."""
+    if input.ndim == 0:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    size = input._array.shape[wrap_dim(dim, input.ndim)]
+    part = -(-size // chunks)
+    if part == 0:
+        return split_with_sizes(input, [0] * chunks, dim)
+    return split(input, part, dim)
+
+
+PUBLIC["unsafe_chunk"] = chunk
+Tensor.unsafe_chunk = chunk  # type: ignore[attr-defined]
+
+
+@public()
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """`sections` parts of nearly equal sizes, or the parts between indices."""
+    if input.ndim == 0:
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
+    dim = wrap_dim(dim, input.ndim)
+    size = input._array.shape[dim]
+    if isinstance(indices_or_sections, Tensor):
+        if indices_or_sections.is_cuda:
+            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be on cpu")
+        if indices_or_sections.dtype.name != "int64":
+            raise RuntimeError(
+                f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                f"{indices_or_sections.dtype}"
+            )
+        if indices_or_sections.ndim > 1:
+            raise RuntimeError(
+                f"tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
+                f"one-dimensional tensor, but got a tensor with {indices_or_sections.ndim} dims"
+            )
+        indices_or_sections = indices_or_sections.tolist()
+    if isinstance(indices_or_sections, int):
+        sections = indices_or_sections
+        if sections <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
+        small, extra = divmod(size, sections)
+        bounds = [i * small + min(i, extra) for i in range(sections + 1)]
+        return tuple(slice_dim(input, dim, a, b) for a, b in zip(bounds, bounds[1:]))
+    cuts = [0, *indices_or_sections, size]
+    return tuple(slice_dim(input, dim, a, b) for a, b in zip(cuts, cuts[1:]))
+
+
+def _axis_split(name: str, dim: int, least: int) -> Any:
+    def function(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+        if input.ndim < least:
+            raise RuntimeError(
+                f"torch.{name} requires a tensor with at least {least} dimension"
+                f"{'s' if least > 1 else ''}, but got a tensor with {input.ndim} dimensions!"
+            )
+        axis = 0 if name == "hsplit" and input.ndim == 1 else dim
+        if isinstance(indices_or_sections, int) and (
+            indices_or_sections <= 0 or input.shape[axis] % indices_or_sections
+        ):
+            raise RuntimeError(
+                f"torch.{name} attempted to split along dimension {axis}, but the size of the "
+                f"dimension {input.shape[axis]} is not divisible by the split_size "
+                f"{indices_or_sections}!"
+            )
+        return tensor_split(input, indices_or_sections, axis)
+
+    function.__name__ = name
+    function.__doc__ = f"tensor_split along dim {dim}."
+    return public()(function)
+
+
+hsplit, vsplit, dsplit = (
+    _axis_split(*spec) for spec in (("hsplit", 1, 1), ("vsplit", 0, 2), ("dsplit", 2, 3))
+)
+
+# ---- diagonals and windows -----------------------------------------------------------------------
+
+
+def _diagonal_array(array: Any, offset: int, dim1: int, dim2: int, shape: tuple[int, ...]) -> Any:
+    strides = arrays.strides_of(array)
+    n, m = shape[dim1], shape[dim2]
+    length = max(min(n, m - offset) if offset >= 0 else min(n + offset, m), 0)
+    skip = (offset * strides[dim2] if offset >= 0 else -offset * strides[dim1]) if length else 0
+    keep = [i for i in range(len(shape)) if i not in (dim1, dim2)]
+    return strided(
+        array,
+        (*(shape[i] for i in keep), length),
+        (*(strides[i] for i in keep), strides[dim1] + strides[dim2]),
+        skip,
+    )
+
+
+_diagonal: Any = view_operator(
+    "diagonal", "offset dim1 dim2 shape", _diagonal_array,
+    lambda g, offset, dim1, dim2, shape: embed(g, shape, _diagonal, (offset, dim1, dim2, shape)),
+)  # fmt: skip
+
+
+@public()
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A diagonal of two dims, as the last dim."""
+    dim1, dim2 = (wrap_dim(dim, input.ndim, allow_scalar=False) for dim in (dim1, dim2))
+    if dim1 == dim2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return _diagonal.call((input,), (int(offset), dim1, dim2, tuple(input.shape)))
+
+
+@public()
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """A tensor of zeros with input on a diagonal of two new dims."""
+    ndim = input.ndim + 1
+    dim1, dim2 = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if dim1 == dim2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    n = input.shape[-1] + abs(offset)
+    shape = list(input.shape[:-1])
+    for dim in sorted((dim1, dim2)):
+        shape.insert(dim, n)
+    return embed(input, shape, _diagonal, (offset, dim1, dim2, tuple(shape)))
+
+
+@public(out=True)
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    return PUBLIC["diagonal"](input, diagonal).clone()
+
+
+@public()
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """The matrix with all elements on its diagonal."""
+    return diag_embed(reshape(input, -1), offset)
+
+
+def _unfold_array(array: Any, dim: int, size: int, step: int, shape: tuple[int, ...]) -> Any:
+    strides = arrays.strides_of(array)
+    count = (shape[dim] - size) // step + 1
+    return strided(
+        array,
+        (*shape[:dim], count, *shape[dim + 1 :], size),
+        (*strides[:dim], strides[dim] * step, *strides[dim + 1 :], strides[dim]),
+        0,
+    )
+
+
+def _unfold_grad(g: Tensor, dim: int, size: int, step: int, shape: tuple[int, ...]) -> Tensor:
+    count = (shape[dim] - size) // step + 1
+    steps = PUBLIC["arange"](count, device=g.device) * step
+    where = (steps.unsqueeze(1) + PUBLIC["arange"](size, device=g.device)).reshape(-1)
+    flat = g.movedim(-1, dim + 1).reshape((*shape[:dim], count * size, *shape[dim + 1 :]))
+    return g.new_zeros(shape).index_add(dim, where, flat)
+
+
+_unfold = view_operator("unfold", "dim size step shape", _unfold_array, _unfold_grad)
+
+
+def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Windows of a dim, as a new last dim."""
+    dim = wrap_dim(dimension, self.ndim)
+    shape = tuple(self.shape)
+    have = shape[dim] if shape else 1
+    if size > have:
+        raise RuntimeError(
+            f"maximum size for tensor at dimension {dim} is {have} but size is {size}"
+        )
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    if not shape:
+        return basic_index(reshape(self, 1), (slice(0, size), Ellipsis))
+    return _unfold.call((self,), (dim, size, step, shape))
+
+
+Tensor.unfold = unfold  # type: ignore[attr-defined]
+
+
+# ---- compositions --------------------------------------------------------------------------------
+
+
+def repeat(self: Tensor, *repeats: Any) -> Tensor:
+    """Copies side by side: `repeats` times along each dim."""
+    times = sizes(repeats)
+    if len(times) < self.ndim:
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
+            "tensor"
+        )
+    if any(n < 0 for n in times):
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(times)}: {list(times)}"
+        )
+    shape = (1,) * (len(times) - self.ndim) + tuple(self.shape)
+    paired = [n for pair in zip((1,) * len(shape), shape) for n in pair]
+    wide = [n for pair in zip(times, shape) for n in pair]
+    spread = expand(reshape(self, paired), wide)
+    out = spread.clone(memory_format=contiguous_format())
+    return view(out, tuple(a * b for a, b in zip(times, shape)))
+
+
+Tensor.repeat = repeat  # type: ignore[attr-defined]
+
+
+def tile(input: Tensor, *dims: Any, **named: Any) -> Tensor:
+    """repeat, with missing leading repeats taken as 1."""
+    times = sizes((named["dims"],) if named else dims)
+    return repeat(input, (1,) * (input.ndim - len(times)) + times)
+
+
+PUBLIC["tile"] = tile
+Tensor.tile = tile  # type: ignore[attr-defined]
+
+
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+    """Coordinate grids of vectors."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tuple(tensors[0])
+    if not tensors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    for tensor in tensors:
+        if tensor.ndim > 1:
+            raise RuntimeError(
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: "
+                f"{tensor.ndim}"
+            )
+        if tensor.dtype is not tensors[0].dtype:
+            raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
+        if tensor.device != tensors[0].device:
+            raise RuntimeError("torch.meshgrid expects all tensors to have the same device")
+    if indexing not in (None, "ij", "xy"):
+        raise RuntimeError(
+            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
+        )
+    vectors = [reshape(tensor, -1) for tensor in tensors]
+    swap = indexing == "xy" and len(vectors) >= 2
+    if swap:
+        vectors[0], vectors[1] = vectors[1], vectors[0]
+    shape = [vector.shape[0] for vector in vectors]
+    grids = [
+        expand(reshape(v, [n if i == k else 1 for k, n in enumerate(shape)]), shape)
+        for i, v in enumerate(vectors)
+    ]
+    if swap:
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)
+
+
+PUBLIC["meshgrid"] = meshgrid
+_ = Array
