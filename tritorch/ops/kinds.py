@@ -306,7 +306,7 @@ def unary(
             kind = a.dtype
             if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
                 return finish(cpu(a), input)
-            elif kind in plans and out is None and a.is_contiguous():
+            elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
                 return finish(_gpu().flat1(op.gpu_name, a, *plans[kind]), input)
         except AttributeError:
             if not isinstance(input, Tensor):
@@ -461,7 +461,8 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
                         bump(self)
                         return self
                 elif (
-                    kind in plans
+                    type(a) is Array
+                    and kind in plans
                     and type(b) is Array
                     and b.dtype is kind
                     and not wants(self, other)
@@ -496,7 +497,7 @@ def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any
                     b = other._a
                     if type(b) is ndarray and b.dtype is kind and b.size < BIG:
                         return finish(cpu(a, b), input, other)
-            elif kind in plans and out is None and a.is_contiguous():
+            elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
                 number = type(other)
                 if number is float or number is int:
                     if kind.is_floating_point:
