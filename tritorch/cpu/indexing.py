@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.narrow import widen
+from tritorch.cpu.narrow import row_major, widen
 
 Array = np.ndarray[Any, Any]
 
@@ -23,7 +23,7 @@ def _grid(index: Array, dim: int) -> tuple[Any, ...]:
 
 def gather(x: Array, dim: int, index: Array) -> Array:
     """x[index[i, j], j]."""
-    return x[_grid(index, dim)]
+    return row_major(x[_grid(index, dim)])
 
 
 def _cut(src: Array, index: Array) -> Array:
@@ -190,7 +190,7 @@ def _check(shape: tuple[int, ...], indices: tuple[Array | None, ...]) -> None:
 def index(x: Array, indices: tuple[Array | None, ...]) -> Array:
     """x[indices]."""
     _check(x.shape, indices)
-    return np.asarray(x[_key(indices)])
+    return row_major(np.asarray(x[_key(indices)]))
 
 
 def index_put_(

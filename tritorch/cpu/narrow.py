@@ -18,3 +18,8 @@ def like(out: Any, x: Any) -> Any:
     """The result in the input's type."""
     out = np.asarray(out)
     return out if out.dtype == x.dtype else out.astype(x.dtype)
+
+
+def row_major(array: Any) -> Any:
+    """Dense rows: NumPy keeps the order of dims where PyTorch gives contiguous results."""
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)

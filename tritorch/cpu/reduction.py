@@ -9,7 +9,7 @@ import numpy as np
 
 from tritorch.core.dtype import dtype
 from tritorch.cpu import threads
-from tritorch.cpu.narrow import NARROW, like, widen
+from tritorch.cpu.narrow import NARROW, like, row_major, widen
 
 Array = np.ndarray[Any, Any]
 Dims = tuple[int, ...]
@@ -21,7 +21,7 @@ def _type(kind: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _out(result: Any, kind: np.dtype[Any]) -> Array:
-    array = np.asarray(result)
+    array = row_major(np.asarray(result))
     return array if array.dtype == kind else array.astype(kind)
 
 
@@ -155,17 +155,17 @@ _BOOL = np.dtype(bool)
 
 def any(x: Array, dims: Dims, keepdim: bool) -> Array:
     """Whether any element is true."""
-    return np.asarray(_fold(np.logical_or, x, _BOOL, dims, keepdim))
+    return row_major(np.asarray(_fold(np.logical_or, x, _BOOL, dims, keepdim)))
 
 
 def all(x: Array, dims: Dims, keepdim: bool) -> Array:
     """Whether all elements are true."""
-    return np.asarray(_fold(np.logical_and, x, _BOOL, dims, keepdim))
+    return row_major(np.asarray(_fold(np.logical_and, x, _BOOL, dims, keepdim)))
 
 
 def count_nonzero(x: Array, dims: Dims) -> Array:
     """How many elements are not 0."""
-    return np.asarray(_fold(np.add, x != 0, np.dtype(np.int64), dims, False))
+    return row_major(np.asarray(_fold(np.add, x != 0, np.dtype(np.int64), dims, False)))
 
 
 def _argmax(x: Array, dim: int) -> Array:
@@ -179,7 +179,8 @@ def _argmin(x: Array, dim: int) -> Array:
 def _with_index(find: Any, x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     index = np.asarray(find(widen(x), dim))
     values = np.take_along_axis(x, index, dim)
-    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
+    values, index = (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
+    return row_major(values), row_major(index)
 
 
 def max_with_index(x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
@@ -195,13 +196,13 @@ def min_with_index(x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
 def argmax(x: Array, dim: int, keepdim: bool) -> Array:
     """Where the largest is."""
     index = _argmax(widen(x), dim)
-    return np.asarray(index if keepdim else index.squeeze(dim))
+    return row_major(np.asarray(index if keepdim else index.squeeze(dim)))
 
 
 def argmin(x: Array, dim: int, keepdim: bool) -> Array:
     """Where the smallest is."""
     index = _argmin(widen(x), dim)
-    return np.asarray(index if keepdim else index.squeeze(dim))
+    return row_major(np.asarray(index if keepdim else index.squeeze(dim)))
 
 
 def var(x: Array, dims: Dims, correction: float, keepdim: bool) -> Array:
@@ -262,9 +263,10 @@ def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
     wide = widen(x)
     with np.errstate(all="ignore"):
         if math.prod(x.shape[dim] for dim in dims) == 0:
-            return like(np.log(_fold(np.add, np.exp(wide), wide.dtype, dims, keepdim)), x)
+            total = _fold(np.add, np.exp(wide), wide.dtype, dims, keepdim)
+            return row_major(like(np.log(total), x))
         top = _fold(np.maximum, wide.real, wide.real.dtype, dims, True)
         top = np.where(np.isfinite(top), top, 0).astype(wide.real.dtype)
         off = wide - top
         total = np.log(_fold(np.add, np.exp(off, out=off), wide.dtype, dims, True)) + top
-    return like(total if keepdim else total.squeeze(dims), x)
+    return row_major(like(total if keepdim else total.squeeze(dims), x))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import dtype
-from tritorch.cpu.narrow import NARROW, like, widen
+from tritorch.cpu.narrow import NARROW, like, row_major, widen
 from tritorch.cpu.reduction import convert
 
 Array = np.ndarray[Any, Any]
@@ -20,7 +20,8 @@ def _scan(ufunc: Any, x: Array, dim: int, kind: np.dtype[Any]) -> Array:
         )  # fmt: skip
     wide = convert(x, np.dtype(np.float32) if kind.name in NARROW else kind)
     with np.errstate(all="ignore"):
-        return ufunc.accumulate(wide, axis=dim, dtype=wide.dtype).astype(kind, copy=False)
+        out = ufunc.accumulate(wide, axis=dim, dtype=wide.dtype)
+    return row_major(out.astype(kind, copy=False))
 
 
 def cumsum(x: Array, dim: int, dtype: dtype) -> Array:
@@ -43,7 +44,7 @@ def _extreme(ufunc: Any, x: Array, dim: int) -> tuple[Array, Array]:
     n = x.shape[dim]
     position = np.arange(n).reshape([n if i == dim else 1 for i in range(x.ndim)])
     index = np.maximum.accumulate(np.where(holds, position, 0), axis=dim)
-    return like(best, x), index
+    return row_major(like(best, x)), row_major(index)
 
 
 def cummax(x: Array, dim: int) -> tuple[Array, Array]:
@@ -76,5 +77,5 @@ def logcumsumexp(x: Array, dim: int) -> Array:
     """log(cumsum(exp(x))), without overflow."""
     wide = widen(x)
     if wide.dtype.kind == "c":
-        return like(_complex_logcumsumexp(wide, dim), x)
-    return like(np.logaddexp.accumulate(wide, axis=dim), x)
+        return row_major(like(_complex_logcumsumexp(wide, dim), x))
+    return row_major(like(np.logaddexp.accumulate(wide, axis=dim), x))

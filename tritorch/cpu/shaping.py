@@ -6,12 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.cpu.narrow import row_major
+
 Array = np.ndarray[Any, Any]
 
 
 def cat(arrays: list[Array], dim: int) -> Array:
     """Arrays joined along a dim."""
-    return np.concatenate(arrays, axis=dim)
+    out = np.concatenate(arrays, axis=dim)
+    if out.ndim in (4, 5) and _strides_fit_channels_last(arrays):
+        return out
+    return row_major(out)
+
+
+def _strides_fit_channels_last(arrays: list[Array]) -> bool:
+    return all(np.moveaxis(array, 1, -1).flags.c_contiguous for array in arrays)
 
 
 def flip(x: Array, dims: tuple[int, ...]) -> Array:
@@ -21,7 +30,7 @@ def flip(x: Array, dims: tuple[int, ...]) -> Array:
 
 def roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
     """Dims shifted around the end."""
-    return np.roll(x, shifts, dims)
+    return row_major(np.roll(x, shifts, dims))
 
 
 def _lower(x: Array, diagonal: int) -> Array:

@@ -228,4 +228,5 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("num_classes should be positive")
     elif largest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return (tensor.unsqueeze(-1) == PUBLIC["arange"](num_classes, device=tensor.device)).to(int64)
+    classes = PUBLIC["arange"](num_classes, device=tensor.device)
+    return (tensor.contiguous().unsqueeze(-1) == classes).to(int64)

@@ -67,8 +67,9 @@ _sum = Operator(
 
 
 def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
-    # Small float sums go straight to NumPy.
-    if x.size < 4096 and x.dtype is kind.numpy and x.dtype.char in "fdFDl":
+    # Small float sums go straight to NumPy.  It keeps the order of dims, here the usual one.
+    dense = x.flags.c_contiguous
+    if dense and x.size < 4096 and x.dtype is kind.numpy and x.dtype.char in "fdFDl":
         axis = None if len(dims) == x.ndim and not keepdim else dims
         return np.add.reduce(x, axis=axis, keepdims=keepdim)  # type: ignore[call-overload]
     return backend("cpu", "reduction").sum(x, dims, keepdim, kind)
@@ -92,7 +93,7 @@ def sum(
     """The sum over dims (all by default); integers sum as int64."""
     try:
         array = input._a
-        if array.dtype in _SMALL_FLOATS and array.size < 4096:  # dtype: so an ndarray
+        if type(array) is ndarray and array.dtype in _SMALL_FLOATS and array.size < 4096:
             if dim is axis is dtype is out is None and not (keepdim or keepdims):
                 shape = array.shape
                 if shape:
