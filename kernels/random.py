@@ -8,12 +8,21 @@ import triton.language as tl
 
 from .copy import convert
 from .pointwise import tan
+from .softmax import number
 
 
 @triton.jit
 def to_unit(bits):
     """Uniform in [0, 1), 24 bits."""
     return (bits.to(tl.uint32, bitcast=True) >> 8).to(tl.float32) * 5.9604644775390625e-08
+
+
+@triton.jit
+def to_wide_unit(high, low):
+    """Uniform in [0, 1), 53 bits, float64."""
+    bits = high.to(tl.uint32, bitcast=True).to(tl.uint64) << 32
+    bits = (bits | low.to(tl.uint32, bitcast=True).to(tl.uint64)) >> 11
+    return bits.to(tl.float64) * 1.1102230246251565e-16
 
 
 @triton.jit
@@ -41,7 +50,8 @@ def normal(u, v, p, q):
 
 @triton.jit
 def exponential(u, v, p, q):
-    return tl.maximum(-tl.log(1 - u), 2.98023223876953125e-08) / p  # never 0
+    least = 5.5511151231257827e-17 if u.dtype == tl.float64 else 2.98023223876953125e-08
+    return tl.maximum(-tl.log(1 - u), least) / p  # never 0
 
 
 @triton.jit
@@ -66,11 +76,24 @@ def store_lane(y, elements, lane, value, n_elements):
 
 
 @triton.jit(do_not_specialize=["seed", "offset", "p", "q"])
-def draw(y_ptr, n_elements, seed, offset, p, q, OP: tl.constexpr, BLOCK: tl.constexpr):
-    """y[e] = OP(uniform numbers of e, p, q).  One program draws 4 * BLOCK elements."""
+def draw(
+    y_ptr, n_elements, seed, offset, p, q, OP: tl.constexpr, COMPUTE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """y[e] = OP(uniform numbers of e, p, q).  One program draws 4 * BLOCK elements.
+
+    float64 takes the low halves of its numbers from a second key.
+    """
     group = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    p, q = number(p, COMPUTE), number(q, COMPUTE)
     a, b, c, d = tl.randint4x(seed.to(tl.uint64), group + offset // 4)
-    u0, u1, u2, u3 = to_unit(a), to_unit(b), to_unit(c), to_unit(d)
+    if tl.float64 == COMPUTE:
+        e, f, g, h = tl.randint4x(seed.to(tl.uint64) ^ 0x5851F42D4C957F2D, group + offset // 4)
+        u0, u1, u2, u3 = (
+            to_wide_unit(a, e), to_wide_unit(b, f), to_wide_unit(c, g), to_wide_unit(d, h),
+        )  # fmt: skip
+    else:
+        u0, u1, u2, u3 = to_unit(a), to_unit(b), to_unit(c), to_unit(d)
     at = group * 4
     store_lane(y_ptr, at, 0, OP(u0, u1, p, q), n_elements)
     store_lane(

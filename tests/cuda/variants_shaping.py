@@ -54,8 +54,9 @@ VARIANTS = {
         for kind, compute in (("fp32", tl.float32), ("i64", tl.int64), ("bf16", tl.float32))
     ],
     ("random", "draw"): [
-        ({"y_ptr": y, "n_elements": "i32", "seed": "i64", "offset": "i64", "p": "fp32",
-          "q": "fp32"}, {"OP": op, "BLOCK": 256})
+        ({"y_ptr": y, "n_elements": "i32", "seed": "i64", "offset": "i64", "p": "i64",
+          "q": "i64"},
+         {"OP": op, "COMPUTE": tl.float64 if y == "*fp64" else tl.float32, "BLOCK": 256})
         for y, op in (("*fp32", r.uniform), ("*bf16", r.normal), ("*fp32", r.exponential),
                       ("*fp32", r.cauchy), ("*fp64", r.log_normal), ("*fp32", r.geometric),
                       ("*fp16", r.uniform_float16), ("*bf16", r.uniform_bfloat16))

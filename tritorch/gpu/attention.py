@@ -8,9 +8,8 @@ from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import float32
 from tritorch.gpu import matmul
-from tritorch.gpu.layout import INT32_MAX, broadcast_strides, reach
+from tritorch.gpu.layout import INT32_MAX, broadcast_strides, float_bits, reach
 from tritorch.gpu.matmul import accumulator, triton_name
-from tritorch.gpu.norm import _bits
 
 Array = _C.Array
 
@@ -50,7 +49,7 @@ def _common(
         "num_warps": warps, "num_stages": stages,
     }  # fmt: skip
     sizes = (heads, heads // max(kv_heads, 1), q_len, kv_len, width, v_width)
-    return sizes, (q.strides, k.strides, v.strides, strides, _bits(scale)), constants
+    return sizes, (q.strides, k.strides, v.strides, strides, float_bits(scale)), constants
 
 
 def attention(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 INT32_MAX = 2**31 - 1
@@ -44,3 +45,8 @@ def block_size(n_elements: int) -> tuple[int, int]:
     if n_elements <= 2**14:
         return 256, 4
     return 1024, 4
+
+
+def float_bits(value: float) -> int:
+    """A float64 as kernels take it: arguments that are floats would arrive as float32."""
+    return struct.unpack("<q", struct.pack("<d", value))[0]

@@ -6,9 +6,9 @@ from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import float32, float64
 from tritorch.gpu import errors
-from tritorch.gpu.layout import INT32_MAX, reach
+from tritorch.gpu.layout import INT32_MAX, float_bits, reach
 from tritorch.gpu.matmul import triton_name
-from tritorch.gpu.norm import _bits, _compute, _dense
+from tritorch.gpu.norm import _compute, _dense
 
 Array = _C.Array
 
@@ -33,7 +33,7 @@ def cross_entropy(
     rows, cols, warps = row_tile(n, c)
     kernel("loss", "cross_entropy")(
         (-(-n // rows),), logits, target, _dense(weight, logits), losses, lse, n, c,
-        *logits.strides, *target.strides, ignore_index, _bits(label_smoothing),
+        *logits.strides, *target.strides, ignore_index, float_bits(label_smoothing),
         *errors.mark(logits.device_index, "cross_entropy", "Target {value} is out of bounds."),
         HAS_WEIGHT=weight is not None, SMOOTH=label_smoothing != 0,
         COMPUTE=triton_name(compute), WIDE=reach(logits.shape, logits.strides) > INT32_MAX,
@@ -68,7 +68,7 @@ def cross_entropy_backward(
     kernel("loss", "cross_entropy_backward")(
         (-(-n // rows) * -(-c // cols),), g, logits, target, _dense(weight, logits), weights, lse,
         out, n, c, *g.strides, *logits.strides, *target.strides, ignore_index,
-        _bits(label_smoothing), HAS_WEIGHT=weight is not None, SMOOTH=label_smoothing != 0,
+        float_bits(label_smoothing), HAS_WEIGHT=weight is not None, SMOOTH=label_smoothing != 0,
         COMPUTE=triton_name(compute), WIDE=wide, BLOCK_ROWS=rows, BLOCK_COLS=cols, num_warps=warps,
     )  # fmt: skip
     return out

@@ -8,23 +8,17 @@ partial sums each, and a second kernel adds those in order: no atomics, the same
 from __future__ import annotations
 
 import math
-import struct
 from typing import Any
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype, float32, float64
-from tritorch.gpu.layout import INT32_MAX, block_size
+from tritorch.gpu.layout import INT32_MAX, block_size, float_bits
 from tritorch.gpu.matmul import triton_name
 from tritorch.gpu.softmax import row_blocks
 
 Array = _C.Array
 _PROGRAMS = 256
-
-
-def _bits(value: float) -> int:
-    """A float64 as kernels take it."""
-    return struct.unpack("<q", struct.pack("<d", value))[0]
 
 
 def _compute(kind: dtype) -> dtype:
@@ -49,7 +43,7 @@ def _rows(
     looped, rows, cols, warps = row_blocks(n_rows, n_cols, 1)
     kernel("norm", "norm_looped" if looped else "norm_rows")(
         (-(-n_rows // rows),), x, _dense(weight, x), _dense(bias, x), out, mean, rstd, n_rows,
-        n_cols, *(grouping or (1, 1, 1)), _bits(eps), RMS=rms, HAS_WEIGHT=weight is not None,
+        n_cols, *(grouping or (1, 1, 1)), float_bits(eps), RMS=rms, HAS_WEIGHT=weight is not None,
         HAS_BIAS=bias is not None, GROUPED=grouping is not None, COMPUTE=triton_name(compute),
         WIDE=n_rows * n_cols > INT32_MAX, BLOCK_ROWS=rows, BLOCK_COLS=cols, num_warps=warps,
     )  # fmt: skip
@@ -220,7 +214,7 @@ def batch_norm(
     kernel("norm", "finish_channel_statistics")(
         (-(-n_channels // 128),), partial, _dense(None if training else mean, x),
         _dense(None if training else var, x), average, rstd, variance, n_channels, n, per, splits,
-        _bits(eps), GIVEN=not training, COMPUTE=triton_name(compute), BLOCK=128,
+        float_bits(eps), GIVEN=not training, COMPUTE=triton_name(compute), BLOCK=128,
     )  # fmt: skip
     if out.numel():
         block, warps = block_size(out.numel())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,14 @@ from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype
 from tritorch.cuda._arrays import overlaps
-from tritorch.gpu.layout import INT32_MAX, block_size, broadcast_strides, is_dense, reach
+from tritorch.gpu.layout import (
+    INT32_MAX,
+    block_size,
+    broadcast_strides,
+    float_bits,
+    is_dense,
+    reach,
+)
 
 Array = _C.Array
 _NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -38,7 +44,7 @@ def triton_type(kind: dtype) -> Any:
 def _bits(value: Any, kind: dtype) -> int:
     """A number as the kernel takes it: the bits of a float64, or an integer."""
     if kind.is_floating_point:
-        return struct.unpack("<q", struct.pack("<d", float(value)))[0]
+        return float_bits(float(value))
     value = int(value)
     return value if -(2**63) <= value < 2**63 else value - 2**64
 

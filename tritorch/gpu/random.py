@@ -10,9 +10,10 @@ import numpy as np
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
-from tritorch.core.dtype import bool_, dtype, float32
+from tritorch.core.dtype import bool_, dtype, float32, float64
 from tritorch.cuda._arrays import from_numpy
 from tritorch.gpu import pointwise
+from tritorch.gpu.layout import float_bits
 
 Array = _C.Array
 Rng = tuple[int, int, int]
@@ -40,8 +41,9 @@ def _draw(name: str, rng: Rng, shape: Ints, kind: dtype, p: float, q: float = 0.
     n = out.numel()
     if n:
         kernel("random", "draw")(
-            (-(-n // (4 * _BLOCK)),), out, n, _signed(seed), offset, float(p), float(q),
+            (-(-n // (4 * _BLOCK)),), out, n, _signed(seed), offset, float_bits(p), float_bits(q),
             OP=_function(name), BLOCK=_BLOCK, num_warps=4,
+            COMPUTE=pointwise.triton_type(float64 if kind is float64 else float32),
         )  # fmt: skip
     return out
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-import struct
 from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import bool_, dtype, float32, float64, int64
 from tritorch.gpu import pointwise
-from tritorch.gpu.layout import INT32_MAX, reach
+from tritorch.gpu.layout import INT32_MAX, float_bits, reach
 
 Array = _C.Array
 Dims = tuple[int, ...]
@@ -118,12 +117,11 @@ def reduce(
     if p.n_cols == 0:
         return y.fill_(bool(identity) if out_dtype is bool_ else identity)
     target = y if p.parts == 1 else _C.empty((p.n_rows, p.parts), acc, x.device_index)
-    bits = struct.unpack("<q", struct.pack("<d", power))[0] if power else 0
     kernel("reduction", "reduce_columns")(
         p.grid, x, row if row is not None else x, target, p.n_rows, p.n_cols, p.segment,
-        p.row_shape, p.row_strides, p.col_shape, p.col_strides, bits, PRE=_function(pre),
-        COMBINE=_function(combine), IDENTITY=identity, ACC=pointwise.triton_type(acc),
-        HAS_ROW=row is not None, ROW_DIMS=len(p.row_shape), COL_DIMS=len(p.col_shape),
+        p.row_shape, p.row_strides, p.col_shape, p.col_strides, float_bits(power),
+        PRE=_function(pre), COMBINE=_function(combine), IDENTITY=identity,
+        ACC=pointwise.triton_type(acc), HAS_ROW=row is not None, ROW_DIMS=len(p.row_shape), COL_DIMS=len(p.col_shape),
         WIDE=p.wide, BLOCK_ROWS=p.block_rows, BLOCK_COLS=p.block_cols, num_warps=4,
     )  # fmt: skip
     if p.parts == 1:

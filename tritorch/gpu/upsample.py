@@ -10,8 +10,8 @@ from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype, float32, float64
 from tritorch.gpu.images import empty_images, five_strides, is_channels_last, is_wide, three
+from tritorch.gpu.layout import float_bits
 from tritorch.gpu.matmul import parts, triton_name
-from tritorch.gpu.norm import _bits
 from tritorch.gpu.pooling import block_of
 
 Array = _C.Array
@@ -42,8 +42,12 @@ def _linear_map(n: int, m: int, scale: float | None, align: bool) -> tuple[float
 def _maps(maps: list[tuple[float, float]]) -> tuple[Ints, Ints, Ints]:
     """Ratios, shifts and inverse ratios of three dims, as kernels take them."""
     every = three(maps, (1.0, 0.0))
-    inverses = tuple(_bits(1.0 / ratio if ratio else 0.0) for ratio, _ in every)
-    return tuple(_bits(ratio) for ratio, _ in every), tuple(_bits(s) for _, s in every), inverses
+    inverses = tuple(float_bits(1.0 / ratio if ratio else 0.0) for ratio, _ in every)
+    return (
+        tuple(float_bits(ratio) for ratio, _ in every),
+        tuple(float_bits(s) for _, s in every),
+        inverses,
+    )
 
 
 def _compute(kind: dtype) -> Any:

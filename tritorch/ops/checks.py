@@ -91,6 +91,8 @@ def not_implemented(name: str, kind: Dtype) -> RuntimeError:
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """The shape that all broadcast to."""
+    if not shapes:
+        return ()
     first = tuple(shapes[0])
     if all(tuple(shape) == first for shape in shapes[1:]):
         return first

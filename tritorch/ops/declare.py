@@ -78,12 +78,22 @@ class Operator(_C.OperatorBase):
         self.composed = composed
         functions = (joint, composed, *self.gradients)
         differentiable = view or any(function is not None for function in functions)
+        stem = (node or "").rstrip("0123456789")  # node="Sum1": SumBackward1
+        number = (node or "")[len(stem) :] or "0"
         title = "".join(part.title() for part in name.strip("_").split("_"))
-        self.backward_name = f"{node or title}Backward0"
+        self.backward_name = f"{stem or title}Backward{number}"
         node_type = type(self.backward_name, (Node,), {"__slots__": ()})
         saves, saves_out = self._what_is_saved()
         self._define(node_type, saves, saves_out, differentiable)
         OPERATORS[name] = self
+
+    def like(self, name: str, node: str) -> Operator:
+        """The same operator under another name, for another of PyTorch's overloads."""
+        return Operator(
+            name, " ".join(self.inputs), " ".join(self.params), cpu=self._cpu, gpu=self._gpu,
+            grad=self.gradients, joint=self.joint, composed=self.composed, view=self.is_view,
+            outputs=self.outputs, node=node, kind=self.kind, variadic=self.variadic,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<operator {self.name}({', '.join(self.inputs + self.params)})>"

@@ -12,12 +12,23 @@ from tritorch.ops.backends import backend
 from tritorch.ops.checks import wrap_dim, wrap_dims
 from tritorch.ops.declare import PUBLIC, Operator, public
 from tritorch.ops.parts import narrow
-from tritorch.ops.shape import expand, reshape, transpose, unsqueeze
+from tritorch.ops.shape import expand, new_dim, reshape, transpose, unsqueeze
 
 _cat = Operator("cat", "tensors", "dim sizes", variadic=True,
                 cpu=lambda values, dim, sizes: backend("cpu", "shaping").cat(values, dim),
                 gpu=lambda values, dim, sizes: backend("gpu", "shaping").cat(values, dim),
                 joint=lambda g, dim, sizes, needs: _cat_grad(g, dim, sizes, needs))  # fmt: skip
+
+
+def _stack_on(device: str) -> Any:
+    def stack(values: Sequence[Any], dim: int) -> Any:
+        return backend(device, "shaping").cat([new_dim(value, dim) for value in values], dim)
+
+    return stack
+
+
+_stack = Operator("stack", "tensors", "dim", variadic=True, cpu=_stack_on("cpu"),
+                  gpu=_stack_on("gpu"), joint=lambda g, dim: g.unbind(dim))  # fmt: skip
 
 
 def _cat_grad(g: Tensor, dim: int, sizes: Sequence[int], needs: Sequence[bool]) -> tuple[Any, ...]:
@@ -88,7 +99,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 f"stack expects each tensor to be equal size, but got {list(items[0].shape)} at "
                 f"entry 0 and {list(item.shape)} at entry {i}"
             )
-    return cat([unsqueeze(item, dim) for item in items], dim)
+    kind = result_type(*items)
+    items = [item if item.dtype is kind else item.to(kind) for item in items]
+    return _stack.call(items, (dim,))
 
 
 @public(method=False, out=True)

@@ -78,6 +78,7 @@ def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
 _ALL_DIMS = [tuple(range(n)) for n in range(65)]
 _SMALL_FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 _add_reduce, _finish_sum = np.add.reduce, _sum.finish_with
+_sum_dim = _sum.like("sum_dim", "Sum1")
 
 
 def sum(
@@ -104,7 +105,8 @@ def sum(
     require_tensor(input, "sum", "input", 1)
     dim = axis if dim is None else dim
     kind, shape = _reduce_dtype(input, dtype), tuple(input._array.shape) or (1,)
-    result = _call(_sum, input, dim, keepdim or keepdims, kind, shape)
+    op = _sum if dim is None else _sum_dim
+    result = _call(op, input, dim, keepdim or keepdims, kind, shape)
     return result if out is None else write_out(result, out)
 
 
@@ -133,6 +135,9 @@ _mean = reduction(
 )
 
 
+_mean_dim = _mean.like("mean_dim", "Mean1")
+
+
 def _count(x: Tensor, dims: tuple[int, ...]) -> int:
     return math.prod(x.shape[dim] for dim in dims) if x.ndim else 1
 
@@ -155,7 +160,7 @@ def mean(
             f"mean(): could not infer output dtype. {what} dtype must be either a floating point "
             f"or complex dtype. Got: {_short(kind)}"
         )
-    return _call(_mean, input, dim, keepdim, kind)
+    return _call(_mean if dim is None else _mean_dim, input, dim, keepdim, kind)
 
 
 def _short(kind: dtype) -> str:
@@ -196,6 +201,7 @@ _prod = reduction(
     "dims keepdim kind",
     lambda g, x, out, dims, keepdim: _prod_grad(g, x, out, dims, keepdim),
 )
+_prod_dim = _prod.like("prod_dim", "Prod1")
 
 
 def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
@@ -224,7 +230,8 @@ def prod(
 ) -> Tensor:
     """The product over one dim (all by default); integers as int64."""
     require_tensor(input, "prod", "input", 1)
-    return _call(_prod, input, dim, keepdim, _reduce_dtype(input, dtype))
+    op = _prod if dim is None else _prod_dim
+    return _call(op, input, dim, keepdim, _reduce_dtype(input, dtype))
 
 
 # ---- logic ---------------------------------------------------------------------------------------
@@ -267,7 +274,6 @@ def _share_equal(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepd
 
 _amax = reduction("amax", "dims keepdim", _share_equal)
 _amin = reduction("amin", "dims keepdim", _share_equal)
-_pick = lambda g, indices_of: g
 
 
 def _at_index(g: Any, x: Tensor, out: Any, dim: int, keepdim: bool) -> Tensor:
@@ -278,7 +284,8 @@ def _at_index(g: Any, x: Tensor, out: Any, dim: int, keepdim: bool) -> Tensor:
 
 
 def _indexed(name: str) -> Operator:
-    return reduction(name, "dim keepdim", _at_index, outputs=0b01)
+    node = name.split("_")[0].title()
+    return reduction(name, "dim keepdim", _at_index, outputs=0b01, node=node)
 
 
 _max = _indexed("max_with_index")
@@ -340,7 +347,8 @@ def along(op: Operator, result: Any, name: str, input: Tensor, dim: Any, keepdim
     return result(*op.call((input,), (dim, bool(keepdim))))
 
 
-def _max_or_min(name: str, whole: Any, op: Operator, pair: Any) -> Any:
+def _max_or_min(name: str, all_: Operator, op: Operator, pair: Any) -> Any:
+    all_ = all_.like(f"{name}_all", f"{name.title()}1")
     result = named_results(name, "values", "indices")
 
     def function(
@@ -356,7 +364,7 @@ def _max_or_min(name: str, whole: Any, op: Operator, pair: Any) -> Any:
                     f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                     f"Specify the reduction dim with the 'dim' argument."
                 )
-            return whole(input)
+            return _call(all_, input, None, False)
         return along(op, result, name, input, dim, keepdim)
 
     function.__name__ = name
@@ -364,8 +372,8 @@ def _max_or_min(name: str, whole: Any, op: Operator, pair: Any) -> Any:
     return public(out=True)(numpy_names(function))
 
 
-max = _max_or_min("max", amax, _max, "maximum")
-min = _max_or_min("min", amin, _min, "minimum")
+max = _max_or_min("max", _amax, _max, "maximum")
+min = _max_or_min("min", _amin, _min, "minimum")
 
 
 def _arg(name: str, op: Operator) -> Any:
@@ -584,6 +592,7 @@ _vector_norm = reduction(
     "vector_norm",
     "order dims keepdim kind",
     lambda g, x, out, order, dims, keepdim: _norm_grad(g, x, out, order, dims, keepdim),
+    node="LinalgVectorNorm",
 )
 
 

@@ -312,12 +312,15 @@ Tensor.transpose_ = rebinding(transpose)  # type: ignore[attr-defined]
 Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
 
 
+_t = _transpose.like("t", "T")
+
+
 @public()
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; vectors stay."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    return transpose(input, 0, 1) if input.ndim == 2 else alias(input)
+    return _t.call((input,), (0, 1)) if input.ndim == 2 else alias(input)
 
 
 Tensor.t_ = rebinding(t)  # type: ignore[attr-defined]
@@ -392,7 +395,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     return _squeeze.call((input,), (dims, shape))
 
 
-def _unsqueeze_array(array: Any, dim: int) -> Any:
+def new_dim(array: Any, dim: int) -> Any:
     if type(array) is ndarray:
         shape = array.shape
         if array.flags.c_contiguous:
@@ -401,7 +404,7 @@ def _unsqueeze_array(array: Any, dim: int) -> Any:
     return array.unsqueeze(dim)
 
 
-_unsqueeze = view_operator("unsqueeze", "dim", _unsqueeze_array, lambda g, dim: g.squeeze(dim))
+_unsqueeze = view_operator("unsqueeze", "dim", new_dim, lambda g, dim: g.squeeze(dim))
 
 
 @public()
