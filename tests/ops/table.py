@@ -106,7 +106,7 @@ CASES = [
     C("amin", lambda x: x.amin((0, 1)), [(2, 3)], reference=lambda x: x.min()),
     C("max", lambda x: x.max(), [(2, 3)], reference=lambda x: x.max()),
     C("min", lambda x: x.min(), [(2, 3)], reference=lambda x: x.min()),
-    C("prod dim", lambda x: x.prod(1), [(2, 3)], reference=lambda x: x.prod(1)),
+    C("prod all", lambda x: x.prod(), [(2, 3)], reference=lambda x: x.prod()),
     C("max dim", lambda x: x.max(1)[0], [(2, 3)], reference=lambda x: x.max(1)),
     C("min dim", lambda x: x.min(0)[0], [(2, 3)], reference=lambda x: x.min(0)),
     C("var", lambda x: x.var(1), [(2, 4)], reference=lambda x: x.var(1, ddof=1)),
