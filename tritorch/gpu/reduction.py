@@ -122,7 +122,8 @@ def reduce(
         p.row_shape, p.row_strides, p.col_shape, p.col_strides, float_bits(power),
         PRE=_function(pre), COMBINE=_function(combine), IDENTITY=identity,
         ACC=pointwise.triton_type(acc), HAS_ROW=row is not None, ROW_DIMS=len(p.row_shape),
-        COL_DIMS=len(p.col_shape), WIDE=p.wide, BLOCK_ROWS=p.block_rows, BLOCK_COLS=p.block_cols, num_warps=4,
+        COL_DIMS=len(p.col_shape), WIDE=p.wide, BLOCK_ROWS=p.block_rows,
+        BLOCK_COLS=p.block_cols, num_warps=4,
     )  # fmt: skip
     if p.parts == 1:
         return y
