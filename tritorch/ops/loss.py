@@ -19,7 +19,7 @@ from tritorch.ops.softmax import differentiating, log_softmax
 _MODES = ("none", "mean", "sum")
 
 
-def _mode(size_average: Any, reduce: Any, reduction: str) -> str:
+def reduction_mode(size_average: Any, reduce: Any, reduction: str) -> str:
     """The reduction, also from the two flags that it replaced."""
     if size_average is not None or reduce is not None:
         reduce = True if reduce is None else reduce
@@ -54,7 +54,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: An
     """(input - target)^2."""
     a, b = _pair("mse_loss", input, target)
     loss = (a - b).square()
-    return _weighted(loss, weight, _mode(size_average, reduce, reduction), input)
+    return _weighted(loss, weight, reduction_mode(size_average, reduce, reduction), input)
 
 
 def _weighted(loss: Tensor, weight: Tensor | None, mode: str, input: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any
             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """|input - target|."""
     a, b = _pair("l1_loss", input, target)
-    return _weighted((a - b).abs(), weight, _mode(size_average, reduce, reduction), input)
+    return _weighted((a - b).abs(), weight, reduction_mode(size_average, reduce, reduction), input)
 
 
 @functional
@@ -81,7 +81,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Any = None, redu
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     a, b = _pair("smooth_l1_loss", input, target)
-    mode = _mode(size_average, reduce, reduction)
+    mode = reduction_mode(size_average, reduce, reduction)
     error = (a - b).abs()
     if beta == 0:
         return reduce_loss(error, mode)
@@ -98,7 +98,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     a, b = _pair("huber_loss", input, target)
     error = (a - b).abs()
     loss = PUBLIC["where"](error <= delta, 0.5 * error * error, delta * (error - 0.5 * delta))
-    return _weighted(loss, weight, _mode(None, None, reduction), input)
+    return _weighted(loss, weight, reduction_mode(None, None, reduction), input)
 
 
 @functional
@@ -111,7 +111,7 @@ def binary_cross_entropy(
     reduction: str = "mean",
 ) -> Tensor:
     """-(t log p + (1 - t) log(1 - p)); logs are at least -100."""
-    mode = _mode(size_average, reduce, reduction)
+    mode = reduction_mode(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
             f"Using a target size ({target.shape}) that is different to the input size "
@@ -155,7 +155,7 @@ def binary_cross_entropy_with_logits(
     reduce: Any = None, reduction: str = "mean", pos_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Binary cross-entropy of sigmoid(input), without overflow."""
-    mode = _mode(size_average, reduce, reduction)
+    mode = reduction_mode(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
@@ -178,14 +178,14 @@ def kl_div(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any 
            reduction: str = "mean", log_target: bool = False) -> Tensor:  # fmt: skip
     """target * (log target - input)."""
     if size_average is not None or reduce is not None:
-        reduction = _mode(size_average, reduce, reduction)
+        reduction = reduction_mode(size_average, reduce, reduction)
     if log_target:
         loss = target.exp() * (target - input)
     else:
         loss = PUBLIC["xlogy"](target, target) - target * input
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.ndim else loss.sum()
-    return reduce_loss(loss, _mode(None, None, reduction))
+    return reduce_loss(loss, reduction_mode(None, None, reduction))
 
 
 @functional
@@ -193,7 +193,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
                      size_average: Any = None, eps: float = 1e-8, reduce: Any = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """The negative log-likelihood of a Poisson distribution."""
-    mode = _mode(size_average, reduce, reduction)
+    mode = reduction_mode(size_average, reduce, reduction)
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
@@ -250,7 +250,7 @@ def margin_ranking_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """max(0, -target * (input1 - input2) + margin)."""
-    mode = _mode(size_average, reduce, reduction)
+    mode = reduction_mode(size_average, reduce, reduction)
     if input1.ndim != input2.ndim or input1.ndim != target.ndim:
         raise RuntimeError(
             f"margin_ranking_loss : All input tensors should have same dimension but got sizes: "
@@ -269,7 +269,7 @@ def hinge_embedding_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """x where the target is 1, max(0, margin - x) where it is -1."""
-    mode = _mode(size_average, reduce, reduction)
+    mode = reduction_mode(size_average, reduce, reduction)
     hinge = (margin - input).clamp_min(0)
     zero = PUBLIC["zeros_like"](input)
     loss = PUBLIC["where"](target != 1, hinge, zero) + PUBLIC["where"](target != -1, input, zero)
@@ -280,7 +280,7 @@ def hinge_embedding_loss(
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """log(1 + exp(-target * input))."""
-    return reduce_loss((-target * input).exp().log1p(), _mode(size_average, reduce, reduction))
+    return reduce_loss((-target * input).exp().log1p(), reduction_mode(size_average, reduce, reduction))
 
 
 @functional
@@ -333,7 +333,7 @@ def cosine_embedding_loss(
     loss = PUBLIC["where"](target == 1, 1 - cosine, zero) + PUBLIC["where"](
         target == -1, (cosine - margin).clamp_min(0), zero
     )
-    return reduce_loss(loss, _mode(size_average, reduce, reduction))
+    return reduce_loss(loss, reduction_mode(size_average, reduce, reduction))
 
 
 @functional
@@ -363,7 +363,7 @@ def triplet_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
-    mode = _mode(size_average, reduce, reduction)
+    mode = reduction_mode(size_average, reduce, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
@@ -417,7 +417,7 @@ def multilabel_soft_margin_loss(
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         loss = loss * weight
-    return reduce_loss(loss.mean(-1), _mode(size_average, reduce, reduction))
+    return reduce_loss(loss.mean(-1), reduction_mode(size_average, reduce, reduction))
 
 
 @functional
@@ -425,7 +425,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
                       weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
                       reduction: str = "mean") -> Tensor:  # fmt: skip
     """The mean over wrong classes of max(0, margin - x[right] + x[wrong])^p."""
-    mode = _mode(size_average, reduce, reduction)
+    mode = reduction_mode(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1:
@@ -452,7 +452,7 @@ def multilabel_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Hinge over pairs of right and wrong labels; targets end at the first -1."""
-    mode = _mode(size_average, reduce, reduction)
+    mode = reduction_mode(size_average, reduce, reduction)
     if input.shape != target.shape and input.ndim:
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
@@ -513,7 +513,7 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """-input[target], weighted by class."""
-    mode = _mode(size_average, reduce, reduction)
+    mode = reduction_mode(size_average, reduce, reduction)
     _check_nll(input, target, weight)
     if target.dtype.name not in ("int64", "uint8"):
         raise RuntimeError(f"expected scalar type Long but found {scalar_name(target.dtype)}")
@@ -600,7 +600,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:
     """-log softmax(input)[target]; targets are classes or probabilities."""
-    mode = _mode(size_average, reduce, reduction)
+    mode = reduction_mode(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if input.shape == target.shape and target.is_floating_point():

@@ -1,0 +1,157 @@
+"""Modules and the inputs that they are tried with; used by the tests and by tools/record_nn.py.
+
+A case is an expression that makes a module, and a list of inputs: a shape (floats), or a string
+that is evaluated (integers and the like).
+"""
+
+import numpy as np
+
+INDICES = "np.array([[0, 2, 1], [3, 3, 0]])"
+TARGETS = "np.array([1, 0, 2])"
+SIGNS = "np.array([1.0, -1.0, 1.0], np.float32)"
+
+CASES = [
+    # activations
+    *((f"nn.{name}()", [(2, 3)]) for name in (
+        "ReLU", "ReLU6", "Hardtanh", "ELU", "CELU", "SELU", "SiLU", "Mish", "Hardswish",
+        "Hardsigmoid", "LeakyReLU", "GELU", "Softplus", "Softshrink", "Hardshrink", "Sigmoid",
+        "Tanh", "LogSigmoid", "Softsign", "Tanhshrink", "PReLU", "Identity")),
+    ("nn.ReLU(inplace=True)", []), ("nn.LeakyReLU(0.2, inplace=True)", []),
+    ("nn.RReLU().eval()", [(2, 3)]), ("nn.Threshold(0.1, 20)", [(2, 3)]),
+    ("nn.Hardtanh(-2, 2)", [(2, 3)]), ("nn.ELU(0.5)", [(2, 3)]), ("nn.GLU()", [(2, 4)]),
+    ("nn.GELU(approximate='tanh')", [(2, 3)]), ("nn.Softplus(2, 3)", [(2, 3)]),
+    ("nn.Softmax(dim=1)", [(2, 3)]), ("nn.LogSoftmax(dim=0)", [(2, 3)]),
+    ("nn.Softmin(dim=1)", [(2, 3)]), ("nn.Softmax2d()", [(2, 3, 2, 2)]),
+    ("nn.PReLU(3)", [(2, 3, 4)]),
+    # dropout does nothing in evaluation
+    *((f"nn.{name}(0.3).eval()", [(2, 3, 4, 4)]) for name in (
+        "Dropout", "Dropout2d", "AlphaDropout", "FeatureAlphaDropout")),
+    ("nn.Dropout1d().eval()", [(2, 3, 4)]), ("nn.Dropout3d().eval()", [(2, 3, 2, 2, 2)]),
+    # padding
+    *((f"nn.{kind}Pad1d(2)", [(2, 3, 4)]) for kind in
+      ("Circular", "Reflection", "Replication", "Zero")),
+    *((f"nn.{kind}Pad2d((1, 2, 0, 1))", [(1, 2, 3, 4)]) for kind in
+      ("Circular", "Reflection", "Replication", "Zero")),
+    *((f"nn.{kind}Pad3d(1)", [(1, 1, 2, 3, 2)]) for kind in
+      ("Circular", "Reflection", "Replication", "Zero")),
+    ("nn.ConstantPad1d(2, 3.5)", [(2, 3)]), ("nn.ConstantPad2d((1, 0, 2, 1), -1)", [(1, 2, 3)]),
+    ("nn.ConstantPad3d(1, 0.5)", [(1, 1, 2, 2, 2)]),
+    # pooling
+    ("nn.MaxPool1d(3, 2, 1)", [(2, 3, 7)]),
+    ("nn.MaxPool2d((2, 3), ceil_mode=True)", [(2, 3, 5, 7)]),
+    ("nn.MaxPool3d(2)", [(1, 2, 4, 4, 4)]), ("nn.AvgPool1d(3)", [(2, 3, 7)]),
+    ("nn.AvgPool2d(3, 2, 1, count_include_pad=False)", [(2, 3, 5, 6)]),
+    ("nn.AvgPool3d(2)", [(1, 2, 4, 4, 4)]), ("nn.LPPool1d(2, 3)", [(2, 3, 7)]),
+    ("nn.LPPool2d(2, 3, stride=2)", [(2, 3, 7, 7)]), ("nn.LPPool3d(2, 2)", [(1, 1, 4, 4, 4)]),
+    *((f"nn.Adaptive{kind}Pool{n}d({3 if n < 3 else 2})", [(2, 3, *(7, 5, 4)[:n])])
+      for kind in ("Avg", "Max") for n in (1, 2, 3)),
+    ("nn.AdaptiveAvgPool2d((None, 2))", [(2, 3, 4, 5)]),
+    # linear maps
+    ("nn.Linear(3, 4)", [(2, 3)]), ("nn.Linear(3, 4, bias=False)", [(2, 5, 3)]),
+    ("nn.Linear(2, 3, dtype=torch.float64)", []), ("nn.Bilinear(2, 3, 4)", [(5, 2), (5, 3)]),
+    # convolution
+    ("nn.Conv1d(4, 6, 3, stride=2, padding=1, groups=2)", [(2, 4, 9)]),
+    ("nn.Conv2d(3, 4, (3, 2), padding=(1, 0), dilation=(1, 2), bias=False)", [(2, 3, 6, 7)]),
+    ("nn.Conv2d(2, 3, 3, padding='same', padding_mode='reflect')", [(1, 2, 5, 5)]),
+    ("nn.Conv2d(2, 4, 3, padding=1, padding_mode='circular')", [(1, 2, 4, 5)]),
+    ("nn.Conv3d(2, 3, 2)", [(1, 2, 3, 4, 3)]),
+    ("nn.ConvTranspose1d(3, 4, 3, stride=2, padding=1, output_padding=1)", [(2, 3, 5)]),
+    ("nn.ConvTranspose2d(4, 6, 3, stride=2, groups=2, dilation=2)", [(1, 4, 3, 4)]),
+    ("nn.ConvTranspose3d(2, 2, 2)", [(1, 2, 2, 3, 2)]),
+    # norms
+    *((f"nn.BatchNorm{n}d(3){mode}", [(2, 3, *(4, 3, 2)[:n])]) for n in (1, 2, 3)
+      for mode in ("", ".eval()")),
+    ("nn.BatchNorm1d(3, momentum=None)", [(4, 3)]),
+    ("nn.BatchNorm2d(3, affine=False, track_running_stats=False)", [(2, 3, 4, 4)]),
+    *((f"nn.InstanceNorm{n}d(3, affine={n == 2}, track_running_stats={n == 3})",
+       [(2, 3, *(4, 3, 2)[:n])]) for n in (1, 2, 3)),
+    ("nn.LayerNorm(4)", [(2, 3, 4)]), ("nn.LayerNorm((3, 4), bias=False)", [(2, 3, 4)]),
+    ("nn.LayerNorm(4, elementwise_affine=False)", [(2, 4)]), ("nn.GroupNorm(2, 4)", [(2, 4, 3)]),
+    ("nn.GroupNorm(2, 4, affine=False)", [(2, 4, 3)]), ("nn.RMSNorm(4)", [(2, 4)]),
+    ("nn.LocalResponseNorm(2)", [(2, 4, 3, 3)]), ("nn.SyncBatchNorm(3)", []),
+    # embeddings
+    ("nn.Embedding(4, 3)", [INDICES]), ("nn.Embedding(4, 3, padding_idx=-1)", [INDICES]),
+    ("nn.EmbeddingBag(4, 3)", [INDICES]), ("nn.EmbeddingBag(4, 3, mode='sum')", [INDICES]),
+    ("nn.EmbeddingBag(4, 3, mode='max', padding_idx=0)", [INDICES]),
+    # shape, images, distances
+    ("nn.Flatten()", [(2, 3, 4)]), ("nn.Flatten(0, 1)", [(2, 3, 4)]),
+    ("nn.Unflatten(1, (2, 2))", [(2, 4)]), ("nn.PixelShuffle(2)", [(1, 4, 2, 3)]),
+    ("nn.PixelUnshuffle(2)", [(1, 1, 4, 6)]), ("nn.ChannelShuffle(2)", [(1, 4, 2, 2)]),
+    ("nn.Upsample(scale_factor=2)", [(1, 2, 2, 3)]),
+    ("nn.Upsample(size=(4, 5), mode='bilinear')", [(1, 2, 2, 3)]),
+    ("nn.Upsample(scale_factor=(2, 1.5), mode='bilinear', align_corners=True)", [(1, 1, 4, 4)]),
+    ("nn.UpsamplingNearest2d(scale_factor=2)", [(1, 1, 2, 2)]),
+    ("nn.UpsamplingBilinear2d(size=(3, 3))", [(1, 1, 2, 2)]),
+    ("nn.CosineSimilarity()", [(2, 3), (2, 3)]), ("nn.PairwiseDistance()", [(2, 3), (2, 3)]),
+    # losses
+    *((f"nn.{name}({reduction})", [(3, 4), (3, 4)])
+      for name in ("L1Loss", "MSELoss", "SmoothL1Loss", "HuberLoss", "PoissonNLLLoss")
+      for reduction in ("", "reduction='sum'", "reduction='none'")),
+    ("nn.KLDivLoss(reduction='batchmean')", [(3, 4), (3, 4)]),
+    ("nn.CrossEntropyLoss()", [(3, 4), TARGETS]),
+    ("nn.CrossEntropyLoss(torch.tensor([1.0, 2.0, 0.5, 1.0]), label_smoothing=0.1)",
+     [(3, 4), TARGETS]),
+    ("nn.CrossEntropyLoss(ignore_index=1, reduction='none')", [(3, 4), TARGETS]),
+    ("nn.NLLLoss()", [(3, 4), TARGETS]),
+    ("nn.BCEWithLogitsLoss(pos_weight=torch.tensor([1.0, 2.0, 3.0, 4.0]))", [(3, 4), (3, 4)]),
+    ("nn.BCELoss()", ["np.full((3, 4), 0.3, np.float32)", "np.full((3, 4), 0.6, np.float32)"]),
+    ("nn.MultiMarginLoss()", [(3, 4), TARGETS]), ("nn.SoftMarginLoss()", [(3,), SIGNS]),
+    ("nn.MultiLabelSoftMarginLoss()", [(3, 4), "np.ones((3, 4), np.float32)"]),
+    ("nn.MultiLabelMarginLoss()", [(1, 4), "np.array([[3, 0, -1, 1]])"]),
+    ("nn.HingeEmbeddingLoss()", [(3,), SIGNS]),
+    ("nn.MarginRankingLoss(0.1)", [(3,), (3,), SIGNS]),
+    ("nn.CosineEmbeddingLoss()", [(3, 4), (3, 4), SIGNS]),
+    ("nn.TripletMarginLoss()", [(3, 4), (3, 4), (3, 4)]),
+    ("nn.TripletMarginWithDistanceLoss()", [(3, 4), (3, 4), (3, 4)]),
+    ("nn.GaussianNLLLoss()", [(3, 4), (3, 4), "np.full((3, 4), 0.7, np.float32)"]),
+    # containers
+    ("nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))", [(2, 3)]),
+    ("nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2), nn.ReLU()])", []),
+    ("nn.ModuleDict({'a': nn.Linear(2, 3), 'b': nn.ReLU()})", []),
+    ("nn.ParameterList([torch.zeros(2), nn.Parameter(torch.zeros(3, 2))])", []),
+    ("nn.ParameterDict({'x': torch.zeros(2)})", []),
+    ("nn.Sequential()", []), ("nn.ModuleList()", []),
+]  # fmt: skip
+
+
+def numbers(shape, seed):
+    """The same numbers for both libraries."""
+    return np.random.RandomState(seed).standard_normal(shape).astype(np.float32)
+
+
+def run(torch, index):
+    """What a case gives: {name: text or array}."""
+    expression, inputs = CASES[index]
+    torch.manual_seed(0)
+    nn = torch.nn
+    module = eval(expression, {"torch": torch, "nn": nn, "np": np})
+    found = {"repr": repr(module).replace("tritorch.", "torch.")}
+    state = module.state_dict()
+    found["state"] = [[key, list(value.shape)] for key, value in state.items()]
+    if not inputs:
+        return found
+    for i, (key, value) in enumerate(state.items()):
+        if value.is_floating_point():
+            filled = numbers(tuple(value.shape), 100 + i) * 0.5
+            value.copy_(torch.tensor(abs(filled) + 0.5 if "running_var" in key else filled))
+    tensors = [
+        torch.tensor(eval(x, {"np": np}) if isinstance(x, str) else numbers(x, 7 * index + i))
+        for i, x in enumerate(inputs)
+    ]
+    for x, given in zip(tensors, inputs):
+        if not isinstance(given, str):
+            x.requires_grad_()
+    out = module(*tensors)
+    found["out"] = out.detach().numpy()
+    if out.requires_grad:
+        weight = np.cos(np.arange(max(out.numel(), 1))).reshape(tuple(out.shape))
+        (out * torch.tensor(weight.astype(np.float32))).sum().backward()
+        for i, x in enumerate(tensors):
+            if x.grad is not None:
+                found[f"input {i}"] = x.grad.numpy()
+    for name, param in module.named_parameters():
+        if param.grad is not None:
+            found[f"grad {name}"] = param.grad.numpy()
+    for name, buffer in module.named_buffers():
+        found[f"buffer {name}"] = buffer.numpy()
+    return found

@@ -1,0 +1,35 @@
+"""Every module of torch.nn."""
+
+from tritorch.nn.modules import loss as _loss, stateless as _stateless
+from tritorch.nn.modules.container import (
+    ModuleDict,
+    ModuleList,
+    ParameterDict,
+    ParameterList,
+    Sequential,
+)
+from tritorch.nn.modules.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
+from tritorch.nn.modules.embedding import Embedding, EmbeddingBag
+from tritorch.nn.modules.linear import Bilinear, Identity, Linear, PReLU
+from tritorch.nn.modules.module import Module
+from tritorch.nn.modules.norm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    RMSNorm,
+    SyncBatchNorm,
+)
+
+globals().update(_stateless.STATELESS)

@@ -1,0 +1,222 @@
+"""Convolutions and transposed ones, of 1 to 3 dims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tritorch.core.tensor import Tensor
+from tritorch.nn import functional as _functions, init
+from tritorch.nn.modules.linear import parameter
+from tritorch.nn.modules.module import Module
+
+F: Any = _functions
+
+_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+def repeated(value: Any, n: int) -> tuple[int, ...]:
+    """A number for each dim."""
+    return tuple(value) if isinstance(value, Sequence) else (value,) * n
+
+
+class _ConvNd(Module):
+    """What all convolutions share: sizes, checks, initialisation, printing."""
+
+    _n: int
+    _transposed = False
+    weight: Any
+    bias: Any
+
+    def _setup(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any,
+        dilation: Any, output_padding: Any, groups: int, bias: bool, padding_mode: str,
+        device: Any, dtype: Any,
+    ) -> None:  # fmt: skip
+        Module.__init__(self)
+        if groups <= 0:
+            raise ValueError("groups must be a positive integer")
+        if in_channels % groups:
+            raise ValueError("in_channels must be divisible by groups")
+        if out_channels % groups:
+            raise ValueError("out_channels must be divisible by groups")
+        if isinstance(padding, str):
+            if padding not in ("same", "valid"):
+                raise ValueError(
+                    f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}"
+                )
+            if padding == "same" and any(s != 1 for s in repeated(stride, self._n)):
+                raise ValueError("padding='same' is not supported for strided convolutions")
+        if padding_mode not in _MODES:
+            raise ValueError(
+                f"padding_mode must be one of {set(_MODES)}, but got padding_mode='{padding_mode}'"
+            )
+        n = self._n
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size, self.stride = repeated(kernel_size, n), repeated(stride, n)
+        self.padding = padding if isinstance(padding, str) else repeated(padding, n)
+        self.dilation, self.output_padding = repeated(dilation, n), repeated(output_padding, n)
+        self.transposed, self.padding_mode = self._transposed, padding_mode
+        self._reversed_padding_repeated_twice = self._both_sides()
+        first, second = (
+            (in_channels, out_channels // groups)
+            if self._transposed
+            else (out_channels, in_channels // groups)
+        )
+        where = {"device": device, "dtype": dtype}
+        self.weight = parameter(first, second, *self.kernel_size, **where)
+        if bias:
+            self.bias = parameter(out_channels, **where)
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def _both_sides(self) -> list[int]:
+        """The padding as `F.pad` takes it."""
+        if isinstance(self.padding, str):
+            out = [0, 0] * self._n
+            if self.padding == "same":
+                for i, (d, k) in enumerate(
+                    zip(reversed(self.dilation), reversed(self.kernel_size))
+                ):
+                    total = d * (k - 1)
+                    out[2 * i], out[2 * i + 1] = total // 2, total - total // 2
+            return out
+        return [p for p in reversed(self.padding) for _ in range(2)]
+
+    def reset_parameters(self) -> None:
+        """Uniform, by the number of inputs of one output."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+            if fan_in:
+                bound = 1 / math.sqrt(fan_in)
+                init.uniform_(self.bias, -bound, bound)
+
+    def extra_repr(self) -> str:
+        """Sizes, and what is not the default."""
+        n = self._n
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
+        text += f"stride={self.stride}"
+        if self.padding != (0,) * n:
+            text += f", padding={self.padding}"
+        if self.dilation != (1,) * n:
+            text += f", dilation={self.dilation}"
+        if self.output_padding != (0,) * n:
+            text += f", output_padding={self.output_padding}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        if self.bias is None:
+            text += ", bias=False"
+        if self.padding_mode != "zeros":
+            text += f", padding_mode={self.padding_mode}"
+        return text
+
+
+class _Conv(_ConvNd):
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        self._setup(in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups,
+                    bias, padding_mode, device, dtype)  # fmt: skip
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = (0,) * self._n
+        return getattr(F, f"conv{self._n}d")(
+            input, weight, bias, self.stride, padding, self.dilation, self.groups
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The convolution."""
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class _ConvTransposeNd(_ConvNd):
+    _transposed = True
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: bool = True,
+        dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        self._setup(in_channels, out_channels, kernel_size, stride, padding, dilation,
+                    output_padding, groups, bias, padding_mode, device, dtype)  # fmt: skip
+
+    def _output_padding(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
+        n = self._n
+        wanted = list(output_size)
+        if len(wanted) == input.ndim:
+            wanted = wanted[input.ndim - n :]
+        if len(wanted) != n:
+            raise ValueError(
+                f"ConvTranspose{n}D: for {input.ndim}D input, output_size must have {n} or "
+                f"{n + 2} elements (got {len(wanted)})"
+            )
+        padding: Any = self.padding
+        least = [
+            (size - 1) * s - 2 * p + d * (k - 1) + 1
+            for size, s, p, d, k in zip(
+                input.shape[-n:], self.stride, padding, self.dilation, self.kernel_size
+            )
+        ]
+        most = [low + s - 1 for low, s in zip(least, self.stride)]
+        if any(not low <= w <= high for low, w, high in zip(least, wanted, most)):
+            raise ValueError(
+                f"requested an output size of {output_size}, but valid sizes range from {least} to "
+                f"{most} (for an input of {list(input.shape[2:])})"
+            )
+        return tuple(w - low for w, low in zip(wanted, least))
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        """The transposed convolution."""
+        extra = (
+            self.output_padding if output_size is None else self._output_padding(input, output_size)
+        )
+        return getattr(F, f"conv_transpose{self._n}d")(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+            self.dilation,
+        )  # fmt: skip
+
+
+class Conv1d(_Conv):
+    """Convolution of sequences."""
+
+    _n = 1
+
+
+class Conv2d(_Conv):
+    """Convolution of images."""
+
+    _n = 2
+
+
+class Conv3d(_Conv):
+    """Convolution of volumes."""
+
+    _n = 3
+
+
+class ConvTranspose1d(_ConvTransposeNd):
+    """Transposed convolution of sequences."""
+
+    _n = 1
+
+
+class ConvTranspose2d(_ConvTransposeNd):
+    """Transposed convolution of images."""
+
+    _n = 2
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    """Transposed convolution of volumes."""
+
+    _n = 3

@@ -1,0 +1,987 @@
+"""`Module`: parameters, buffers and submodules by name, hooks, and state dicts."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+import weakref
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tritorch.autograd import no_grad
+from tritorch.core.device import device as Device
+from tritorch.core.dtype import dtype as Dtype
+from tritorch.core.tensor import Tensor
+from tritorch.nn.hooks import BackwardHook, Hooks, RemovableHandle
+from tritorch.nn.parameter import Buffer, Parameter, is_lazy
+from tritorch.ops.declare import PUBLIC
+
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
+
+
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return super().__repr__()
+
+    __str__ = __repr__
+
+
+class _GlobalHooks:
+    """Hooks of all modules."""
+
+    def __init__(self) -> None:
+        self.forward_pre, self.forward = Hooks(), Hooks()
+        self.backward_pre, self.backward = Hooks(), Hooks()
+        self.buffer, self.module, self.parameter = Hooks(), Hooks(), Hooks()
+        self.non_full_backward: bool | None = None
+
+    def calls(self) -> bool:
+        """Whether any of them runs at a call."""
+        return bool(self.forward_pre or self.forward or self.backward_pre or self.backward)
+
+
+_global = _GlobalHooks()
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, name, buffer)` at each registration of a buffer; may return another."""
+    return _global.buffer.add(hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, name, submodule)` at each registration of a module; may return another."""
+    return _global.module.add(hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, name, param)` at each registration of a parameter; may return another."""
+    return _global.parameter.add(hook)
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, args)` before every module's forward."""
+    return _global.forward_pre.add(hook)
+
+
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """`hook(module, args, output)` after every module's forward."""
+    return _global.forward.add(hook, with_kwargs=with_kwargs, always_call=always_call)
+
+
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, grad_input, grad_output)` of every module (see the full one)."""
+    if _global.non_full_backward is False:
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module "
+            "hook. Please use only one of them."
+        )
+    _global.non_full_backward = True
+    return _global.backward.add(hook)
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, grad_output)` before every module's backward."""
+    return _global.backward_pre.add(hook)
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(module, grad_input, grad_output)` when every module's gradients are known."""
+    if _global.non_full_backward:
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module "
+            "hook. Please use only one of them."
+        )
+    _global.non_full_backward = False
+    return _global.backward.add(hook)
+
+
+def _forward_unimplemented(self: Module, *inputs: Any) -> Any:
+    raise NotImplementedError(
+        f'Module [{type(self).__name__}] is missing the required "forward" function'
+    )
+
+
+def _with_path(error: BaseException, module: Module) -> None:
+    """Notes on an error where it was raised: "In module GPT: blocks.0.attn (Linear)"."""
+    below, path, kind = getattr(error, "_raised_in", (None, "", type(module).__name__))
+    if below is not None:
+        name = next((name for name, child in module.named_modules() if child is below), None)
+        if not name:
+            return  # this one calls a module that is not part of it, or itself
+        path = f"{name}.{path}" if path else name
+    try:
+        error._raised_in = (module, path, kind)  # type: ignore[attr-defined]
+        notes = [n for n in getattr(error, "__notes__", ()) if not n.startswith("In module ")]
+        where = f": {path} ({kind})" if path else ""
+        error.__notes__ = [*notes, f"In module {type(module).__name__}{where}"]
+    except AttributeError:
+        pass  # an exception with slots
+
+
+class Module:
+    """The base class of all neural networks.
+
+    What is assigned as an attribute is registered by its type: parameters, buffers, modules.
+    """
+
+    dump_patches = False
+    _version: int = 1
+    training: bool
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _non_persistent_buffers_set: set[str]
+    _modules: dict[str, Any]
+    call_super_init = False
+    _compiled_call_impl: Any = None
+    _is_full_backward_hook: bool | None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and kwargs:
+            raise TypeError(
+                f"{type(self).__name__}.__init__() got an unexpected keyword argument "
+                f"'{next(iter(kwargs))}'"
+            )
+        if not self.call_super_init and args:
+            raise TypeError(
+                f"{type(self).__name__}.__init__() takes 1 positional argument but "
+                f"{len(args) + 1} were given"
+            )
+        fields = self.__dict__
+        fields["training"] = True
+        fields["_parameters"] = {}
+        fields["_buffers"] = {}
+        fields["_non_persistent_buffers_set"] = set()
+        fields["_modules"] = {}
+        fields["_is_full_backward_hook"] = None
+        for name in _HOOK_KINDS:
+            fields[name] = Hooks()
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    forward: Callable[..., Any] = _forward_unimplemented
+
+    # ---- registering ------------------------------------------------------------------------
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """A tensor that is not a parameter but part of the state (if persistent)."""
+        self._check_name("buffer", name, self._buffers)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' (torch Tensor or "
+                f"None required)"
+            )
+        for hook in _global.buffer.values():
+            replaced = hook(self, name, tensor)
+            tensor = tensor if replaced is None else replaced
+        self._buffers[name] = tensor
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """A parameter, by a name."""
+        self._check_name("parameter", name, self._parameters)
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{_type_name(param)}' object to parameter '{name}' "
+                f"(torch.nn.Parameter or None required)"
+            )
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
+                f"created explicitly. To express '{name}' as a function of another Tensor, compute "
+                f"the value in the forward() method."
+            )
+        for hook in _global.parameter.values():
+            replaced = hook(self, name, param)
+            param = param if replaced is None else replaced
+        self._parameters[name] = param
+
+    def _check_name(self, what: str, name: Any, table: Mapping[str, Any]) -> None:
+        if "_parameters" not in self.__dict__:
+            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+        if not isinstance(name, str):
+            raise TypeError(f"{what} name should be a string. Got {_type_name(name)}")
+        if "." in name:
+            raise KeyError(f'{what} name can\'t contain "."')
+        if name == "":
+            raise KeyError(f'{what} name can\'t be empty string ""')
+        if hasattr(self, name) and name not in table:
+            raise KeyError(f"attribute '{name}' already exists")
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """A submodule, by a name."""
+        if not isinstance(module, Module) and module is not None:
+            raise TypeError(f"{_type_name(module)} is not a Module subclass")
+        if not isinstance(name, str):
+            raise TypeError(f"module name should be a string. Got {_type_name(name)}")
+        if hasattr(self, name) and name not in self._modules:
+            raise KeyError(f"attribute '{name}' already exists")
+        if "." in name:
+            raise KeyError(f'module name can\'t contain ".", got: {name}')
+        if name == "":
+            raise KeyError('module name can\'t be empty string ""')
+        for hook in _global.module.values():
+            replaced = hook(self, name, module)
+            module = module if replaced is None else replaced
+        self._modules[name] = module
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """The same as `add_module`."""
+        self.add_module(name, module)
+
+    # ---- attributes -------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        fields = self.__dict__
+        for table in ("_parameters", "_buffers", "_modules"):
+            found = fields.get(table)
+            if found is not None and name in found:
+                return found[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        fields = self.__dict__
+        params = fields.get("_parameters")
+        if isinstance(value, Parameter):
+            if params is None:
+                raise AttributeError("cannot assign parameters before Module.__init__() call")
+            self._forget(name, fields, fields["_buffers"], fields["_modules"])
+            self.register_parameter(name, value)
+            return
+        if params is not None and name in params:
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{_type_name(value)}' as parameter '{name}' "
+                    f"(torch.nn.Parameter or None expected)"
+                )
+            self.register_parameter(name, value)
+            return
+        modules = fields.get("_modules")
+        if isinstance(value, Module):
+            if modules is None:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            self._forget(name, fields, params, fields["_buffers"])
+            for hook in _global.module.values():
+                replaced = hook(self, name, value)
+                value = value if replaced is None else replaced
+            modules[name] = value
+            return
+        if modules is not None and name in modules:
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{_type_name(value)}' as child module '{name}' "
+                    f"(torch.nn.Module or None expected)"
+                )
+            modules[name] = value
+            return
+        buffers = fields.get("_buffers")
+        if isinstance(value, Buffer) or (buffers is not None and name in buffers):
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(
+                    f"cannot assign '{_type_name(value)}' as buffer '{name}' (torch.nn.Buffer, "
+                    f"torch.Tensor or None expected)"
+                )
+            if isinstance(value, Buffer) and name not in (buffers or {}):
+                if buffers is None:
+                    raise AttributeError("cannot assign buffer before Module.__init__() call")
+                self._forget(name, fields, params, modules)
+                self.register_buffer(name, value, value.persistent)
+                return
+            for hook in _global.buffer.values():
+                replaced = hook(self, name, value)
+                value = value if replaced is None else replaced
+            assert buffers is not None
+            buffers[name] = value
+            return
+        object.__setattr__(self, name, value)
+
+    def _forget(self, name: str, *tables: Any) -> None:
+        for table in tables:
+            if table is not None and name in table:
+                del table[name]
+        self._non_persistent_buffers_set.discard(name)
+
+    def __delattr__(self, name: str) -> None:
+        if name in self._parameters:
+            del self._parameters[name]
+        elif name in self._buffers:
+            del self._buffers[name]
+            self._non_persistent_buffers_set.discard(name)
+        elif name in self._modules:
+            del self._modules[name]
+        else:
+            object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules,
+                 *self._buffers]  # fmt: skip
+        return sorted(name for name in names if not name[0].isdigit())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for name in _HOOK_KINDS:
+            self.__dict__.setdefault(name, Hooks())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
+        self.__dict__.setdefault("_is_full_backward_hook", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)
+        return state
+
+    # ---- the tree ---------------------------------------------------------------------------
+
+    def get_submodule(self, target: str) -> Module:
+        """The submodule at a dotted path ("" is this one)."""
+        module = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Puts a module at a dotted path."""
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        *path, name = target.split(".")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        parent = self.get_submodule(".".join(path))
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def _get(self, target: str, what: str, kind: Any) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+        found = getattr(module, name)
+        if not kind(module, name, found):
+            raise AttributeError(f"`{name}` is not {what}")
+        return found
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a dotted path."""
+        return self._get(target, "an nn.Parameter", lambda m, n, v: isinstance(v, Parameter))
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a dotted path."""
+        return self._get(target, "a buffer", lambda m, n, v: n in m._buffers)
+
+    def get_extra_state(self) -> Any:
+        """What else belongs to the state dict; with `set_extra_state` for subclasses to define."""
+        raise RuntimeError(
+            "Reached a code path in Module.get_extra_state() that should never be called."
+        )
+
+    def set_extra_state(self, state: Any) -> None:
+        """Restores what `get_extra_state` gave."""
+        raise RuntimeError(
+            "Reached a code path in Module.set_extra_state() that should never be called."
+        )
+
+    def _named_members(
+        self, members: Any, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        seen = set()
+        modules = (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+            if recurse
+            else [(prefix, self)]
+        )
+        for path, module in modules:
+            for name, value in members(module):
+                if value is None or value in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(value)
+                yield f"{path}.{name}" if path else name, value
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """All parameters, each once."""
+        for _, param in self.named_parameters(recurse=recurse):
+            yield param
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """All parameters with their paths."""
+        yield from self._named_members(
+            lambda m: m._parameters.items(), prefix, recurse, remove_duplicate
+        )
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """All buffers, each once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """All buffers with their paths."""
+        yield from self._named_members(
+            lambda m: m._buffers.items(), prefix, recurse, remove_duplicate
+        )
+
+    def children(self) -> Iterator[Module]:
+        """The direct submodules, each once."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The direct submodules with their names."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below, each once."""
+        for _, module in self.named_modules():
+            yield module
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all below, with their paths."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                below = f"{prefix}.{name}" if prefix else name
+                yield from module.named_modules(memo, below, remove_duplicate)
+
+    # ---- to other devices and dtypes --------------------------------------------------------
+
+    def apply(self, fn: Callable[[Module], Any]) -> Module:
+        """`fn(module)` for each module, this one last."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:
+        """Every parameter, gradient and buffer replaced by `fn` of it; parameters stay the same
+        objects."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for param in self._parameters.values():
+            if param is None:
+                continue
+            with no_grad():
+                param.data = fn(param.data if not is_lazy(param) else param)
+                if param.grad is not None:
+                    grad = fn(param.grad)
+                    param.grad = None  # of another dtype or device now
+                    param.grad = grad.requires_grad_(grad.requires_grad)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Module:
+        """To a device, a (floating or complex) dtype, a memory format, or what a tensor has."""
+        device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                f"dtype={dtype}"
+            )
+
+        def convert(tensor: Tensor) -> Tensor:
+            floats = tensor.is_floating_point() or tensor.is_complex()
+            if memory_format is not None and not is_lazy(tensor) and tensor.ndim in (4, 5):
+                return tensor.to(
+                    device, dtype if floats else None, non_blocking, memory_format=memory_format
+                )
+            return tensor.to(device, dtype if floats else None, non_blocking)
+
+        return self._apply(convert)
+
+    def cuda(self, device: Any = None) -> Module:
+        """To a GPU."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def cpu(self) -> Module:
+        """To host memory."""
+        return self._apply(lambda t: t.cpu())
+
+    def type(self, dst_type: Any) -> Module:
+        """Everything to a dtype."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def _floats(self, name: str) -> Module:
+        return self._apply(lambda t: getattr(t, name)() if t.is_floating_point() else t)
+
+    def float(self) -> Module:
+        """Floats to float32."""
+        return self._floats("float")
+
+    def double(self) -> Module:
+        """Floats to float64."""
+        return self._floats("double")
+
+    def half(self) -> Module:
+        """Floats to float16."""
+        return self._floats("half")
+
+    def bfloat16(self) -> Module:
+        """Floats to bfloat16."""
+        return self._floats("bfloat16")
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Module:
+        """To a device, without copying."""
+        return self._apply(lambda t: PUBLIC["empty_like"](t, device=device), recurse)
+
+    def share_memory(self) -> Module:
+        """To memory that other processes can see."""
+        return self._apply(lambda t: t.share_memory_())
+
+    def train(self, mode: bool = True) -> Module:
+        """Training mode for this module and all below."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Module:
+        """Evaluation mode."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Module:
+        """Whether parameters want gradients."""
+        for param in self.parameters():
+            param.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets, or zeroes, all gradients."""
+        for param in self.parameters():
+            if param.grad is None:
+                continue
+            if set_to_none:
+                param.grad = None
+            else:
+                param.grad = param.grad.detach().zero_()
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing yet: calls run as they are."""
+
+    # ---- calls and hooks --------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        fields = self.__dict__
+        if not (
+            fields["_forward_pre_hooks"] or fields["_forward_hooks"] or fields["_backward_hooks"]
+            or fields["_backward_pre_hooks"] or _global.calls()
+        ):  # fmt: skip
+            try:
+                return self.forward(*args, **kwargs)
+            except Exception as error:
+                _with_path(error, self)
+                raise
+        return self._call_with_hooks(args, kwargs)
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for hook, options in [*_global.forward_pre.items(), *self._forward_pre_hooks.items()]:
+            if options.get("with_kwargs"):
+                replaced = hook(self, args, kwargs)
+                if replaced is not None:
+                    if not (isinstance(replaced, tuple) and len(replaced) == 2):
+                        raise RuntimeError(
+                            f"forward pre-hook must return None or a tuple of (new_args, "
+                            f"new_kwargs), but got {replaced}."
+                        )
+                    args, kwargs = replaced
+            else:
+                replaced = hook(self, args)
+                if replaced is not None:
+                    args = replaced if isinstance(replaced, tuple) else (replaced,)
+        full, plain = self._backward_kinds()
+        watch = None
+        if full or self._backward_pre_hooks or _global.backward_pre:
+            before = [*_global.backward_pre.values(), *self._backward_pre_hooks.values()]
+            watch = BackwardHook(self, full, before)
+            args = watch.setup_inputs(args)
+        called = set()
+        try:
+            result = self.forward(*args, **kwargs)
+            for hook, options in [*_global.forward.items(), *self._forward_hooks.items()]:
+                called.add(hook)
+                result = self._after(hook, options, args, kwargs, result)
+        except Exception as error:
+            for hook, options in [*_global.forward.items(), *self._forward_hooks.items()]:
+                if options.get("always_call") and hook not in called:
+                    try:
+                        self._after(hook, options, args, kwargs, None)
+                    except Exception as other:
+                        warnings.warn(
+                            f"module forward hook with ``always_call=True`` raised an exception "
+                            f"that was silenced as another error was raised in forward: {other}",
+                            stacklevel=2,
+                        )
+            _with_path(error, self)
+            raise
+        if watch is not None:
+            result = watch.setup_outputs(result)
+        if plain:
+            _hook_last_node(self, plain, result)
+        return result
+
+    def _after(
+        self, hook: Any, options: dict[str, Any], args: Any, kwargs: Any, result: Any
+    ) -> Any:
+        replaced = (
+            hook(self, args, kwargs, result)
+            if options.get("with_kwargs")
+            else hook(self, args, result)
+        )
+        return result if replaced is None else replaced
+
+    def _backward_kinds(self) -> tuple[list[Any], list[Any]]:
+        """(full backward hooks, old ones)"""
+        full: list[Any] = []
+        plain: list[Any] = []
+        (plain if _global.non_full_backward else full).extend(_global.backward.values())
+        (full if self._is_full_backward_hook else plain).extend(self._backward_hooks.values())
+        return full, plain
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """`hook(module, args)` before forward; may return other arguments."""
+        return self._forward_pre_hooks.add(hook, prepend=prepend, with_kwargs=with_kwargs)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:  # fmt: skip
+        """`hook(module, args, output)` after forward; may return another output."""
+        return self._forward_hooks.add(
+            hook, prepend=prepend, with_kwargs=with_kwargs, always_call=always_call
+        )
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(module, grad_output)` before the module's backward; may return other gradients."""
+        return self._backward_pre_hooks.add(hook, prepend=prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(module, grad_input, grad_output)` when the inputs' gradients are known."""
+        if self._is_full_backward_hook is False:
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single "
+                "Module. Please use only one of them."
+            )
+        self._is_full_backward_hook = True
+        return self._backward_hooks.add(hook, prepend=prepend)
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Deprecated: the gradients of the last operator only."""
+        if self._is_full_backward_hook is True:
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single "
+                "Module. Please use only one of them."
+            )
+        self._is_full_backward_hook = False
+        return self._backward_hooks.add(hook)
+
+    # ---- state dicts ------------------------------------------------------------------------
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(module, state_dict, prefix, local_metadata)` after state_dict."""
+        return self._state_dict_hooks.add(hook, in_place=True)
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        return self._state_dict_hooks.add(hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(module, prefix, keep_vars)` before state_dict."""
+        return self._state_dict_pre_hooks.add(hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(module, state_dict, prefix, ...)` before a module loads."""
+        return self._load_state_dict_pre_hooks.add(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        return self._load_state_dict_pre_hooks.add(hook, with_module=with_module)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(module, incompatible_keys)` after a module has loaded; may edit the keys."""
+        return self._load_state_dict_post_hooks.add(hook)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        for name, param in self._parameters.items():
+            if param is not None:
+                destination[prefix + name] = param if keep_vars else param.detach()
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = buffer if keep_vars else buffer.detach()
+        if type(self).get_extra_state is not Module.get_extra_state:
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
+
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> Any:
+        """Parameters and persistent buffers by their paths."""
+        if args:  # the old way
+            destination = args[0] if destination is None else destination
+            prefix = args[1] if len(args) > 1 and prefix == "" else prefix
+            keep_vars = args[2] if len(args) > 2 and not keep_vars else keep_vars
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = metadata
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(
+                    destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
+                )
+        for hook, options in self._state_dict_hooks.items():
+            replaced = hook(self, destination, prefix, metadata)
+            if options.get("in_place"):
+                if replaced is not None:
+                    raise RuntimeError("state_dict post-hook must return None")
+            elif replaced is not None:
+                destination = replaced
+        return destination
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        for hook, options in self._load_state_dict_pre_hooks.items():
+            rest = (state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                    error_msgs)  # fmt: skip
+            hook(self, *rest) if options.get("with_module") else hook(*rest)
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        state = {
+            name: value
+            for name, value in itertools.chain(
+                self._parameters.items(),
+                ((n, b) for n, b in self._buffers.items()
+                 if n not in self._non_persistent_buffers_set),
+            )
+            if value is not None
+        }  # fmt: skip
+        for name, value in state.items():
+            key = prefix + name
+            if key not in state_dict:
+                if strict:
+                    missing_keys.append(key)
+                continue
+            self._load_one(name, key, value, state_dict[key], assign, error_msgs)
+        extra = prefix + _EXTRA_STATE_KEY_SUFFIX
+        if type(self).set_extra_state is not Module.set_extra_state:
+            if extra in state_dict:
+                self.set_extra_state(state_dict[extra])
+            elif strict:
+                missing_keys.append(extra)
+        elif strict and extra in state_dict:
+            unexpected_keys.append(extra)
+        if strict:
+            for key in state_dict:
+                if key.startswith(prefix) and key != extra:
+                    name = key[len(prefix) :].split(".", 1)
+                    if len(name) > 1:
+                        if name[0] not in self._modules:
+                            unexpected_keys.append(key)
+                    elif name[0] not in state:
+                        unexpected_keys.append(key)
+
+    def _load_one(
+        self, name: str, key: str, value: Any, given: Any, assign: bool, error_msgs: list[str]
+    ) -> None:
+        if not isinstance(given, Tensor):
+            error_msgs.append(
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like '
+                f"object from checkpoint but received {type(given)}"
+            )
+            return
+        lazy = is_lazy(value)
+        if not lazy and value.ndim == 0 and given.ndim == 1:
+            given = given[0]  # files of versions before 0.4
+        if not lazy and given.shape != value.shape:
+            error_msgs.append(
+                f"size mismatch for {key}: copying a param with shape {_as_torch(given.shape)} "
+                f"from checkpoint, the shape in current model is {_as_torch(value.shape)}."
+            )
+            return
+        if lazy and not is_lazy(given):
+            value.materialize(given.shape)
+        try:
+            with no_grad():
+                if assign:
+                    if isinstance(value, Parameter):
+                        if not isinstance(given, Parameter):
+                            given = Parameter(given, requires_grad=value.requires_grad)
+                        else:
+                            given.requires_grad_(value.requires_grad)
+                        self._parameters[name] = given
+                    else:
+                        self._buffers[name] = given
+                else:
+                    value.copy_(given)
+        except Exception as error:
+            error_msgs.append(
+                f'While copying the parameter named "{key}", whose dimensions in the model are '
+                f"{_as_torch(value.size())} and whose dimensions in the checkpoint are "
+                f"{_as_torch(given.size())}, an exception occurred : {error.args}."
+            )
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """Copies values in (assign: takes the tensors themselves); strict: keys must match."""
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        missing: list[str] = []
+        unexpected: list[str] = []
+        errors: list[str] = []
+        metadata = getattr(state_dict, "_metadata", None)
+        state = OrderedDict(state_dict)
+        if metadata is not None:
+            state._metadata = metadata  # type: ignore[attr-defined]
+
+        def load(module: Module, local: Any, prefix: str = "") -> None:
+            local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+            if assign:
+                local_metadata["assign_to_params_buffers"] = assign
+            module._load_from_state_dict(
+                local, prefix, local_metadata, True, missing, unexpected, errors
+            )
+            for name, child in module._modules.items():
+                if child is not None:
+                    below = f"{prefix}{name}."
+                    load(child, {k: v for k, v in local.items() if k.startswith(below)}, below)
+            keys = _IncompatibleKeys(missing, unexpected)
+            for hook in module._load_state_dict_post_hooks.values():
+                if hook(module, keys) is not None:
+                    raise AssertionError(
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not "
+                        "expected to return new values, if incompatible_keys need to be modified, "
+                        "it should be done inplace."
+                    )
+
+        load(self, state)
+        if strict:
+            quoted = lambda keys: ", ".join(f'"{k}"' for k in keys)
+            if unexpected:
+                errors.insert(0, f"Unexpected key(s) in state_dict: {quoted(unexpected)}. ")
+            if missing:
+                errors.insert(0, f"Missing key(s) in state_dict: {quoted(missing)}. ")
+        if errors:
+            listed = "\n\t".join(errors)
+            raise RuntimeError(
+                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}"
+            )
+        return _IncompatibleKeys(missing, unexpected)
+
+    # ---- printing ---------------------------------------------------------------------------
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What `repr` shows of this module besides its submodules."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        extra_lines = extra.split("\n") if extra else []
+        child_lines = [
+            f"({name}): {_indent(repr(module))}" for name, module in self._modules.items()
+        ]
+        lines = extra_lines + child_lines
+        if not lines:
+            return f"{self._get_name()}()"
+        if len(extra_lines) == 1 and not child_lines:
+            return f"{self._get_name()}({extra_lines[0]})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+_HOOK_KINDS = (
+    "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks",
+    "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)  # fmt: skip
+
+
+def _indent(text: str) -> str:
+    first, *rest = text.split("\n")
+    return "\n".join([first, *("  " + line for line in rest)])
+
+
+def _type_name(value: Any) -> str:
+    """A type's name as PyTorch's messages have it."""
+    if isinstance(value, Tensor):
+        return value.type().replace("tritorch.", "torch.")
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _as_torch(shape: Any) -> str:
+    return f"torch.Size({list(shape)})"
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    """(device, dtype, non_blocking, memory_format) of the forms of `to`."""
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    non_blocking, memory_format = kwargs.get("non_blocking", False), kwargs.get("memory_format")
+    if "tensor" in kwargs:
+        args = (kwargs["tensor"], *args)
+    for value in args:
+        if isinstance(value, Tensor):
+            device, dtype = value.device, value.dtype
+        elif isinstance(value, Dtype):
+            dtype = value
+        elif isinstance(value, bool):
+            non_blocking = value
+        elif value is not None:
+            device = Device(value)
+    return None if device is None else Device(device), dtype, non_blocking, memory_format
+
+
+def _hook_last_node(module: Module, hooks: list[Any], result: Any) -> None:
+    """Old backward hooks: on the node of (the first tensor of) the output."""
+    while not isinstance(result, Tensor):
+        result = next(iter(result.values())) if isinstance(result, dict) else result[0]
+    node = result.grad_fn
+    if node is None:
+        return
+    reference = weakref.ref(module)
+    for hook in hooks:
+        node.register_hook(lambda gin, gout, hook=hook: hook(reference(), gin, gout))

@@ -1,0 +1,367 @@
+"""Modules without parameters: constructor arguments kept as attributes, and a function they go to.
+
+`functional(name, arguments, call)` declares one: `arguments` as they stand in a signature, and
+`call(self, *inputs)`.  `shown` says what `repr` shows: nothing, `name=value` of some arguments, or
+a function of the module.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from tritorch.nn import functional as _functions
+from tritorch.nn.modules.module import Module
+
+F: Any = _functions
+
+STATELESS: dict[str, type[Module]] = {}
+
+
+def _signature(arguments: str) -> inspect.Signature:
+    world: dict[str, Any] = {}
+    exec(f"def arguments({arguments}): pass", world)
+    return inspect.signature(world["arguments"])
+
+
+def functional(
+    name: str,
+    arguments: str,
+    call: Callable[..., Any],
+    *,
+    shown: str | Callable[[Any], str] = "",
+    doc: str = "",
+    prepare: Callable[[Any], None] | None = None,
+    base: type[Module] = Module,
+) -> Any:
+    """Declares a module class; prepare(self) may check or normalise its attributes."""
+    signature = _signature(arguments)
+    names = tuple(signature.parameters)
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}.__init__() {error}") from None
+        Module.__init__(self)
+        bound.apply_defaults()
+        self.__dict__.update(bound.arguments)
+        if prepare is not None:
+            prepare(self)
+
+    def extra_repr(self: Any) -> str:
+        if callable(shown):
+            return shown(self)
+        parts = []
+        for word in shown.split():
+            if word == "inplace":
+                parts += ["inplace=True"] if self.inplace else []
+            elif word.startswith("="):
+                parts.append(str(getattr(self, word[1:])))
+            else:
+                parts.append(f"{word}={getattr(self, word)!r}")
+        return ", ".join(parts)
+
+    def forward(self: Any, *inputs: Any, **named: Any) -> Any:
+        return call(self, *inputs, **named)
+
+    fields = {
+        "__doc__": doc or f"{name}({arguments})", "__init__": __init__, "forward": forward,
+        "extra_repr": extra_repr, "__module__": __name__, "__constants__": list(names),
+    }  # fmt: skip
+    kind = type(name, (base,), fields)
+    kind.__signature__ = signature  # type: ignore[attr-defined]
+    STATELESS[name] = kind
+    globals()[name] = kind
+    return kind
+
+
+# ---- activations ---------------------------------------------------------------------------------
+
+functional("ReLU", "inplace=False", lambda self, input: F.relu(input, self.inplace),
+           shown="inplace", doc="max(x, 0).")  # fmt: skip
+functional("ReLU6", "inplace=False", lambda self, input: F.relu6(input, self.inplace),
+           shown="inplace", doc="min(max(x, 0), 6).")  # fmt: skip
+functional("RReLU", "lower=1.0 / 8, upper=1.0 / 3, inplace=False",
+           lambda self, input: F.rrelu(input, self.lower, self.upper, self.training, self.inplace),
+           shown="lower upper inplace",
+           doc="Leaky, with a random slope while training.")  # fmt: skip
+functional("Hardtanh", "min_val=-1.0, max_val=1.0, inplace=False",
+           lambda self, input: F.hardtanh(input, self.min_val, self.max_val, self.inplace),
+           shown="min_val max_val inplace", doc="x limited to [min_val, max_val].")  # fmt: skip
+functional("ELU", "alpha=1.0, inplace=False",
+           lambda self, input: F.elu(input, self.alpha, self.inplace),
+           shown="alpha inplace", doc="x, or alpha (exp(x) - 1) below 0.")  # fmt: skip
+functional("CELU", "alpha=1.0, inplace=False",
+           lambda self, input: F.celu(input, self.alpha, self.inplace),
+           shown="alpha inplace", doc="x, or alpha (exp(x / alpha) - 1) below 0.")  # fmt: skip
+functional("SELU", "inplace=False", lambda self, input: F.selu(input, self.inplace),
+           shown="inplace", doc="ELU, scaled so that it normalises itself.")  # fmt: skip
+functional("SiLU", "inplace=False", lambda self, input: F.silu(input, inplace=self.inplace),
+           shown="inplace", doc="x sigmoid(x).")  # fmt: skip
+functional("Mish", "inplace=False", lambda self, input: F.mish(input, inplace=self.inplace),
+           shown="inplace", doc="x tanh(softplus(x)).")  # fmt: skip
+functional("Hardswish", "inplace=False", lambda self, input: F.hardswish(input, self.inplace),
+           doc="x relu6(x + 3) / 6.")  # fmt: skip
+functional("Hardsigmoid", "inplace=False", lambda self, input: F.hardsigmoid(input, self.inplace),
+           doc="relu6(x + 3) / 6.")  # fmt: skip
+functional("LeakyReLU", "negative_slope=0.01, inplace=False",
+           lambda self, input: F.leaky_relu(input, self.negative_slope, self.inplace),
+           shown="negative_slope inplace", doc="x, or negative_slope x below 0.")  # fmt: skip
+functional("Threshold", "threshold, value, inplace=False",
+           lambda self, input: F.threshold(input, self.threshold, self.value, self.inplace),
+           shown="threshold value inplace", doc="x above the threshold, else value.")  # fmt: skip
+functional("GELU", "approximate='none'",
+           lambda self, input: F.gelu(input, approximate=self.approximate),
+           shown="approximate", doc="x times the normal distribution's cdf.")  # fmt: skip
+functional("GLU", "dim=-1", lambda self, input: F.glu(input, self.dim), shown="dim",
+           doc="a sigmoid(b) of the two halves along a dim.")  # fmt: skip
+functional("Softplus", "beta=1.0, threshold=20.0",
+           lambda self, input: F.softplus(input, self.beta, self.threshold),
+           shown="beta threshold", doc="log(1 + exp(beta x)) / beta.")  # fmt: skip
+functional("Softshrink", "lambd=0.5", lambda self, input: F.softshrink(input, self.lambd),
+           shown="=lambd", doc="x moved by lambd towards 0.")  # fmt: skip
+functional("Hardshrink", "lambd=0.5", lambda self, input: F.hardshrink(input, self.lambd),
+           shown="=lambd", doc="x, or 0 within lambd of 0.")  # fmt: skip
+functional("Sigmoid", "", lambda self, input: input.sigmoid(), doc="1 / (1 + exp(-x)).")
+functional("Tanh", "", lambda self, input: input.tanh(), doc="tanh(x).")
+functional("LogSigmoid", "", lambda self, input: F.logsigmoid(input), doc="log(sigmoid(x)).")
+functional("Softsign", "", lambda self, input: F.softsign(input), doc="x / (1 + |x|).")
+functional("Tanhshrink", "", lambda self, input: F.tanhshrink(input), doc="x - tanh(x).")
+functional("Softmax", "dim=None", lambda self, input: F.softmax(input, self.dim, _stacklevel=5),
+           shown="dim", doc="exp(x) / sum(exp(x)) along a dim.")  # fmt: skip
+functional("LogSoftmax", "dim=None",
+           lambda self, input: F.log_softmax(input, self.dim, _stacklevel=5),
+           shown="dim", doc="log(softmax(x)) along a dim.")  # fmt: skip
+functional("Softmin", "dim=None", lambda self, input: F.softmin(input, self.dim, _stacklevel=5),
+           shown="dim", doc="softmax(-x) along a dim.")  # fmt: skip
+
+
+def _softmax2d(self: Any, input: Any) -> Any:
+    if input.dim() not in (3, 4):
+        raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
+    return F.softmax(input, -3, _stacklevel=5)
+
+
+functional("Softmax2d", "", _softmax2d, doc="softmax over the channels of images.")
+
+# ---- dropout -------------------------------------------------------------------------------------
+
+
+def _check_p(self: Any) -> None:
+    if not 0 <= self.p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {self.p}")
+
+
+for _name, _function in (
+    ("Dropout", F.dropout), ("Dropout1d", F.dropout1d), ("Dropout2d", F.dropout2d),
+    ("Dropout3d", F.dropout3d), ("AlphaDropout", F.alpha_dropout),
+    ("FeatureAlphaDropout", F.feature_alpha_dropout),
+):  # fmt: skip
+    functional(
+        _name, "p=0.5, inplace=False",
+        lambda self, input, function=_function: function(
+            input, self.p, self.training, self.inplace
+        ),
+        shown=lambda self: f"p={self.p}, inplace={self.inplace}", prepare=_check_p,
+        doc="Zeroes elements (or channels) at random while training.",
+    )  # fmt: skip
+
+# ---- padding -------------------------------------------------------------------------------------
+
+
+def _pads(n: int) -> Callable[[Any], None]:
+    def prepare(self: Any) -> None:
+        padding = self.padding
+        self.padding = (padding,) * (2 * n) if isinstance(padding, int) else tuple(padding)
+
+    return prepare
+
+
+for _n in (1, 2, 3):
+    for _mode, _title in (
+        ("circular", "Circular"), ("reflect", "Reflection"), ("replicate", "Replication"),
+    ):  # fmt: skip
+        functional(
+            f"{_title}Pad{_n}d", "padding",
+            lambda self, input, mode=_mode: F.pad(input, self.padding, mode),
+            shown="=padding", prepare=_pads(_n), doc=f"Pads {_n} dims, {_mode}.",
+        )  # fmt: skip
+    functional(
+        f"ConstantPad{_n}d", "padding, value",
+        lambda self, input: F.pad(input, self.padding, "constant", self.value),
+        shown="padding value", prepare=_pads(_n), doc=f"Pads {_n} dims with a number.",
+    )  # fmt: skip
+
+    def _zero(self: Any, n: int = _n) -> None:
+        _pads(n)(self)
+        self.value = 0.0
+
+    functional(
+        f"ZeroPad{_n}d", "padding",
+        lambda self, input: F.pad(input, self.padding, "constant", 0.0),
+        shown="=padding", prepare=_zero, doc=f"Pads {_n} dims with zeros.",
+    )  # fmt: skip
+
+# ---- pooling -------------------------------------------------------------------------------------
+
+
+def _default_stride(self: Any) -> None:
+    if self.stride is None:
+        self.stride = self.kernel_size
+
+
+for _n in (1, 2, 3):
+    functional(
+        f"MaxPool{_n}d",
+        "kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False",
+        lambda self, input, n=_n: getattr(F, f"max_pool{n}d")(
+            input, self.kernel_size, self.stride, self.padding, self.dilation,
+            ceil_mode=self.ceil_mode, return_indices=self.return_indices,
+        ),
+        shown="kernel_size stride padding dilation ceil_mode", prepare=_default_stride,
+        doc="The largest element of each window.",
+    )  # fmt: skip
+    functional(
+        f"AdaptiveAvgPool{_n}d", "output_size",
+        lambda self, input, n=_n: getattr(F, f"adaptive_avg_pool{n}d")(
+            input, self.output_size
+        ),
+        shown="output_size", doc="Means over windows that give an output size.",
+    )  # fmt: skip
+    functional(
+        f"AdaptiveMaxPool{_n}d", "output_size, return_indices=False",
+        lambda self, input, n=_n: getattr(F, f"adaptive_max_pool{n}d")(
+            input, self.output_size, self.return_indices
+        ),
+        shown="output_size", doc="Maxima over windows that give an output size.",
+    )  # fmt: skip
+    functional(
+        f"LPPool{_n}d", "norm_type, kernel_size, stride=None, ceil_mode=False",
+        lambda self, input, n=_n: getattr(F, f"lp_pool{n}d")(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        ),
+        shown="norm_type kernel_size stride ceil_mode", doc="The p-norm of each window.",
+    )  # fmt: skip
+
+
+def _one(self: Any) -> None:
+    _default_stride(self)
+    for name in ("kernel_size", "stride", "padding"):
+        value = getattr(self, name)
+        setattr(self, name, (value,) if isinstance(value, int) else tuple(value))
+
+
+functional(
+    "AvgPool1d", "kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True",
+    lambda self, input: F.avg_pool1d(
+        input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
+    ),
+    shown="kernel_size stride padding", prepare=_one, doc="The mean of each window.",
+)  # fmt: skip
+for _n in (2, 3):
+    functional(
+        f"AvgPool{_n}d",
+        "kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, "
+        "divisor_override=None",
+        lambda self, input, n=_n: getattr(F, f"avg_pool{n}d")(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+            self.count_include_pad, self.divisor_override,
+        ),
+        shown="kernel_size stride padding", prepare=_default_stride, doc="The mean of each window.",
+    )  # fmt: skip
+
+# ---- shape and images ----------------------------------------------------------------------------
+
+functional("Flatten", "start_dim=1, end_dim=-1",
+           lambda self, input: input.flatten(self.start_dim, self.end_dim),
+           shown="start_dim end_dim", doc="Dims start_dim to end_dim joined.")  # fmt: skip
+
+
+def _check_unflatten(self: Any) -> None:
+    size = self.unflattened_size
+    if isinstance(self.dim, str):
+        raise NotImplementedError("Unflatten: named dims are not supported")
+    for i, value in enumerate(size):
+        if not isinstance(value, int):
+            raise TypeError(
+                f"unflattened_size must be tuple of ints, but found element of type "
+                f"{type(value).__name__} at pos {i}"
+            )
+
+
+functional("Unflatten", "dim, unflattened_size",
+           lambda self, input: input.unflatten(self.dim, self.unflattened_size),
+           shown="dim unflattened_size", prepare=_check_unflatten,
+           doc="A dim split into several.")  # fmt: skip
+functional("PixelShuffle", "upscale_factor",
+           lambda self, input: F.pixel_shuffle(input, self.upscale_factor),
+           shown="upscale_factor", doc="Channels become pixels.")  # fmt: skip
+functional("PixelUnshuffle", "downscale_factor",
+           lambda self, input: F.pixel_unshuffle(input, self.downscale_factor),
+           shown="downscale_factor", doc="Pixels become channels.")  # fmt: skip
+functional("ChannelShuffle", "groups",
+           lambda self, input: F.channel_shuffle(input, self.groups),
+           shown="groups", doc="Channels of groups interleaved.")  # fmt: skip
+
+
+def _scales(self: Any) -> None:
+    scale = self.scale_factor
+    if scale is not None:
+        self.scale_factor = tuple(map(float, scale)) if isinstance(scale, tuple) else float(scale)
+
+
+def _how(self: Any) -> str:
+    by = "scale_factor" if self.scale_factor is not None else "size"
+    return f"{by}={getattr(self, by)!r}, mode={self.mode!r}"
+
+
+functional(
+    "Upsample",
+    "size=None, scale_factor=None, mode='nearest', align_corners=None, recompute_scale_factor=None",
+    lambda self, input: F.interpolate(
+        input, self.size, self.scale_factor, self.mode, self.align_corners,
+        recompute_scale_factor=self.recompute_scale_factor,
+    ),
+    shown=_how, prepare=_scales, doc="Interpolated to a size or by a factor.",
+)  # fmt: skip
+
+
+def _fixed_mode(mode: str, align: bool | None) -> Callable[[Any], None]:
+    def prepare(self: Any) -> None:
+        self.mode, self.align_corners, self.recompute_scale_factor = mode, align, None
+        _scales(self)
+
+    return prepare
+
+
+for _name, _mode, _align in (
+    ("UpsamplingNearest2d", "nearest", None), ("UpsamplingBilinear2d", "bilinear", True),
+):  # fmt: skip
+    functional(
+        _name, "size=None, scale_factor=None", STATELESS["Upsample"].forward,
+        shown=_how, prepare=_fixed_mode(_mode, _align), base=STATELESS["Upsample"],
+        doc=f"Upsample with mode {_mode!r}.",
+    )  # fmt: skip
+
+functional("LocalResponseNorm", "size, alpha=1e-4, beta=0.75, k=1.0",
+           lambda self, input: F.local_response_norm(
+               input, self.size, self.alpha, self.beta, self.k),
+           shown=lambda self: f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}",
+           doc="Divided by what the neighbouring channels have.")  # fmt: skip
+
+# ---- distances -----------------------------------------------------------------------------------
+
+functional("CosineSimilarity", "dim=1, eps=1e-8",
+           lambda self, x1, x2: F.cosine_similarity(x1, x2, self.dim, self.eps),
+           doc="The cosine of the angle along a dim.")  # fmt: skip
+
+
+def _pairwise(self: Any) -> None:
+    self.norm, self.__dict__["p"] = self.p, self.p
+
+
+functional("PairwiseDistance", "p=2.0, eps=1e-6, keepdim=False",
+           lambda self, x1, x2: F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim),
+           prepare=_pairwise, doc="The p-norm of the difference.")  # fmt: skip

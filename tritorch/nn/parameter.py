@@ -1,0 +1,153 @@
+"""Parameters and buffers: tensors that a module registers by itself."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from tritorch.core.tensor import Tensor, make_subclass
+from tritorch.ops.declare import PUBLIC
+
+
+class _ParameterMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if cls is Parameter and getattr(instance, "_is_param", False):
+            return isinstance(instance, Tensor)
+        return super().__instancecheck__(instance)
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
+    """A tensor that a module counts among its parameters when it is assigned as an attribute."""
+
+    grad: Any
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+        if data is None:
+            data = PUBLIC["empty"](0)
+        if type(data) is Tensor or type(data) is Parameter:
+            return make_subclass(cls, data, requires_grad)
+        out = data.detach().requires_grad_(requires_grad)
+        out._is_param = True
+        return out
+
+    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+        pass
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(
+                self.data.clone(memory_format=_preserve()), self.requires_grad
+            )
+        return memo[id(self)]
+
+    def __repr__(self, **options: Any) -> str:  # type: ignore[override]
+        return "Parameter containing:\n" + super().__repr__(**options)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        state = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+        return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict(), state)
+
+
+def _preserve() -> Any:
+    from tritorch.core.layout import preserve_format
+
+    return preserve_format
+
+
+def _rebuild_parameter(
+    data: Tensor, requires_grad: bool, backward_hooks: Any, state: dict[str, Any] | None = None
+) -> Parameter:
+    out = Parameter(data, requires_grad)
+    if state:
+        out.__dict__.update(state)
+    return out
+
+
+class _BufferMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if cls is Buffer and getattr(instance, "_is_buffer", False):
+            return isinstance(instance, Tensor)
+        return super().__instancecheck__(instance)
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
+    """A tensor that a module registers as a buffer when it is assigned as an attribute."""
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        if data is None:
+            data = PUBLIC["empty"](0)
+        out = data.detach().requires_grad_(data.requires_grad)
+        out._is_buffer, out.persistent = True, persistent
+        return out
+
+
+class UninitializedTensorMixin:
+    """What lazy modules hold until the first call tells them shapes."""
+
+    cls_to_become: Any = None
+
+    def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Becomes an uninitialised tensor of a shape."""
+        device = self.device if device is None else device
+        dtype = self.dtype if dtype is None else dtype
+        self.data = PUBLIC["empty"](shape, device=device, dtype=dtype)
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self) -> Any:
+        """Not known yet."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually "
+            "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
+            "initialized one. Call `forward` to initialize the parameters before accessing their "
+            "attributes."
+        )
+
+    def __repr__(self, **options: Any) -> str:
+        return f"<{type(self).__name__}>"
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether a parameter or buffer waits for its shape."""
+    return isinstance(param, UninitializedTensorMixin)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape the first call decides."""
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        data = PUBLIC["empty"](0, device=device, dtype=dtype)
+        return make_subclass(cls, data, requires_grad)
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        pass
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
+        return memo[id(self)]
+
+    def __repr__(self, **options: Any) -> str:  # type: ignore[override]
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (self.requires_grad, self.device, self.dtype)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[misc]
+    """A buffer whose shape the first call decides."""
+
+    cls_to_become = Tensor
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None,
+        persistent: bool = True,
+    ) -> Any:  # fmt: skip
+        out = make_subclass(cls, PUBLIC["empty"](0, device=device, dtype=dtype), requires_grad)
+        out.persistent, out._is_buffer = persistent, True
+        return out
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
