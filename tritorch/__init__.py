@@ -109,3 +109,18 @@ for _name, _type in (_legacy.CUDA_TYPES | _legacy.CUDA_STORAGES).items():
     setattr(cuda, _name, _type)
 globals().update(ops.PUBLIC)  # every operator that PyTorch has as torch.<name>
 _triton.install()
+
+
+_LATE = ("optim", "serialization")  # imported when they are first asked for
+
+
+def __getattr__(name: str) -> object:
+    import importlib
+
+    if name in _LATE:
+        return importlib.import_module(f"tritorch.{name}")
+    if name in ("save", "load"):
+        found = getattr(importlib.import_module("tritorch.serialization"), name)
+        globals()[name] = found
+        return found
+    raise AttributeError(f"module 'tritorch' has no attribute {name!r}")

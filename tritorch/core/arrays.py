@@ -102,6 +102,8 @@ def np_strided(
     reach = offset + sum((n - 1) * s for n, s in zip(shape, strides)) + 1
     if math.prod(shape) == 0:
         return np.empty(shape, root.dtype)
+    if size == 1 and root.dtype.kind == "f":  # as_strided does not know float8: as bytes
+        return np_strided(root.view(np.uint8), shape, strides, offset).view(root.dtype)
     flat = np.lib.stride_tricks.as_strided(root, (reach,), (size,))
     return np.lib.stride_tricks.as_strided(
         flat[offset:], tuple(shape), tuple(stride * size for stride in strides)

@@ -1,0 +1,116 @@
+"""What users allow beyond the default (add_safe_globals), and what a checkpoint would need."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from tritorch.serialization import names
+from tritorch.serialization.archive import ArchiveReader
+
+_Item = Callable[..., Any] | tuple[Callable[..., Any], str]
+_added: set[_Item] = set()
+
+
+def add_safe_globals(safe_globals: list[_Item]) -> None:
+    """Marks functions and classes, or (object, "full.path") pairs, as safe for weights_only."""
+    _added.update(safe_globals)
+
+
+def get_safe_globals() -> list[_Item]:
+    """What was added."""
+    return list(_added)
+
+
+def clear_safe_globals() -> None:
+    """Takes back all that was added."""
+    _added.clear()
+
+
+class safe_globals:
+    """Within, these are safe for weights_only."""
+
+    def __init__(self, safe_globals: list[_Item]) -> None:
+        self.safe_globals = safe_globals
+
+    def __enter__(self) -> None:
+        add_safe_globals(self.safe_globals)
+
+    def __exit__(self, *exception: Any) -> None:
+        _added.difference_update(self.safe_globals)
+
+
+def user_allowed() -> dict[str, Any]:
+    """What was added, under the names that pickles use."""
+    table: dict[str, Any] = {}
+    for item in _added:
+        if isinstance(item, tuple):
+            if len(item) != 2:
+                raise ValueError(
+                    f"Expected tuple of length 2 (global, str of callable full path), but got "
+                    f"tuple of length: {len(item)}"
+                )
+            if type(item[1]) is not str:
+                raise TypeError(
+                    f"Expected second item in tuple to be str of callable full path, but got: "
+                    f"{type(item[1])}"
+                )
+            table[item[1]] = item[0]
+        else:
+            table[f"{item.__module__}.{item.__qualname__}"] = item
+            written = names.path_of(item)
+            if written is not None:
+                table[".".join(written)] = item
+    return table
+
+
+def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
+    """The names in a checkpoint's pickle that weights_only would refuse; nothing is run."""
+    if isinstance(f, (str, bytes)) or hasattr(f, "__fspath__"):
+        with open(f, "rb") as file:
+            return get_unsafe_globals_in_checkpoint(file)
+    start = f.tell()
+    magic = f.read(4)
+    f.seek(start)
+    if magic != b"PK\x03\x04":
+        raise ValueError("Expected input to be a checkpoint returned by tritorch.save")
+    archive = ArchiveReader(f)
+    if archive.has("constants.pkl"):
+        raise ValueError(
+            "Expected input to be a checkpoint returned by tritorch.save but got a torchscript "
+            "checkpoint"
+        )
+    safe = names.allowed().keys() | user_allowed().keys()
+    found = _globals_in(archive.read("data.pkl"))
+    return [path for path in found if path not in safe and names.torch_path(path) not in safe]
+
+
+def _globals_in(data: bytes) -> set[str]:
+    """Names of all GLOBAL opcodes."""
+    found: set[str] = set()
+    file = io.BytesIO(data)
+    while True:
+        key = file.read(1)
+        if key == pickle.STOP:
+            return found
+        if key == pickle.GLOBAL:
+            pair = [file.readline()[:-1].decode("utf-8") for _ in range(2)]
+            found.add(".".join(names.python3_name(*pair)))
+        elif key in _WIDTHS:
+            file.seek(_WIDTHS[key], 1)
+        elif key in _LENGTHS and (size := file.read(_LENGTHS[key])):
+            file.seek(int.from_bytes(size, "little"), 1)
+        else:
+            raise pickle.UnpicklingError(
+                f"Unsupported operand {key[0]}" if key else "pickle data was truncated"
+            )
+
+
+# Opcodes by what follows them: so many bytes, or a length of so many bytes and then the data.
+_WIDTHS = {bytes([code]): 0 for code in b"\x81Rbaesu(t\x85\x86\x87N\x89\x88)]}\x8fQ"} | {
+    pickle.BININT: 4, pickle.BININT1: 1, pickle.BININT2: 2, pickle.BINFLOAT: 8, pickle.BINGET: 1,
+    pickle.LONG_BINGET: 4, pickle.BINPUT: 1, pickle.LONG_BINPUT: 4, pickle.PROTO: 1,
+}  # fmt: skip
+_LENGTHS = {pickle.BINUNICODE: 4, pickle.SHORT_BINSTRING: 1, pickle.LONG1: 1}

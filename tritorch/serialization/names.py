@@ -1,0 +1,153 @@
+"""PyTorch's names of what pickles refer to, and tritorch's objects behind them, both ways.
+
+Checkpoints name `torch._utils._rebuild_tensor_v2` and the like, whoever writes them.  `allowed()`
+is the list of those that `weights_only=True` accepts; `resolve` finds any other for
+`weights_only=False`; `path_of` is the name that an object is written under.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from codecs import encode
+from collections import Counter, OrderedDict
+from typing import Any
+
+from tritorch.core import dtype as dtypes, legacy
+from tritorch.core.device import device as Device
+from tritorch.core.layout import memory_format
+from tritorch.core.size import Size
+from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.tensor import Tensor
+from tritorch.serialization import rebuild
+
+# What PyTorch allows and tritorch does not have: the error says so, rather than "unsafe".
+_LACKING = {
+    f"torch.{name}"
+    for name in (
+        "float8_e5m2fnuz", "float8_e4m3fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "complex32",
+        "bits8", "bits16", "bits1x8", "bits2x4", "bits4x2", "qint8", "qint32", "quint8", "quint4x2",
+        "quint2x4", "per_tensor_affine", "per_tensor_symmetric", "per_channel_affine",
+        "per_channel_symmetric", "per_channel_affine_float_qparams", "QInt8Storage",
+        "QInt32Storage", "QUInt8Storage", "QUInt4x2Storage", "QUInt2x4Storage",
+        "_utils._rebuild_qtensor", "_utils._rebuild_sparse_tensor",
+        "_utils._rebuild_meta_tensor_no_storage", "_utils._rebuild_nested_tensor",
+        "_utils._rebuild_wrapper_subclass", "_utils._rebuild_device_tensor_from_numpy",
+        "_utils._rebuild_device_tensor_from_cpu_tensor",
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)),
+    )
+}  # fmt: skip
+# Trees whose modules have PyTorch's names.
+_SHARED_TREES = ("nn", "optim", "utils", "distributions", "amp", "autograd")
+_RENAMED = {"torch.tensor": "torch._tensor"}  # a module of old versions
+
+
+@functools.cache
+def allowed() -> dict[str, Any]:
+    """Every name that weights_only=True accepts by default, and its object."""
+    from tritorch.nn.parameter import Parameter
+
+    table: dict[str, Any] = {
+        "collections.OrderedDict": OrderedDict,
+        "collections.Counter": Counter,
+        "torch.nn.parameter.Parameter": Parameter,
+        "torch.serialization._get_layout": rebuild._get_layout,
+        "torch.Size": Size,
+        "torch.Tensor": Tensor,
+        "torch.device": Device,
+        "_codecs.encode": encode,
+        "builtins.bytearray": bytearray,
+        "builtins.set": set,
+        "builtins.complex": complex,
+        "torch.storage.TypedStorage": TypedStorage,
+        "torch.storage.UntypedStorage": UntypedStorage,
+        "torch.TypedStorage": TypedStorage,
+        "torch.UntypedStorage": UntypedStorage,
+        "torch._tensor._rebuild_from_type_v2": rebuild._rebuild_from_type_v2,
+    }
+    table |= {f"torch.{kind.name}": kind for kind in dtypes.all_dtypes}
+    for name in legacy.CPU_TYPES:
+        table[f"torch.{name}"] = legacy.CPU_TYPES[name]
+        table[f"torch.cuda.{name}"] = legacy.CUDA_TYPES[name]
+    for name in rebuild._STORAGE_NAMES:
+        table[f"torch.{name}"] = table[f"torch.cuda.{name}"] = rebuild.storage_type(name)
+    table |= {f"torch._utils.{function.__name__}": function for function in rebuild.FUNCTIONS}
+    return table
+
+
+def is_lacking(path: str) -> bool:
+    """Whether PyTorch allows a name that tritorch has nothing for."""
+    return path.replace("torch.cuda.", "torch.") in _LACKING
+
+
+def torch_path(path: str) -> str:
+    """A dotted path with PyTorch's package in front."""
+    return path[3:] if path.startswith("tritorch.") else path
+
+
+@functools.cache
+def _written() -> dict[int, str]:
+    table: dict[int, str] = {}
+    for path, known in allowed().items():
+        if path.startswith("torch."):
+            table.setdefault(id(known), path)
+    return table
+
+
+def path_of(obj: Any) -> tuple[str, str] | None:
+    """(module, name) in PyTorch's tree, None for what is not tritorch's or has no place there."""
+    path = _written().get(id(obj))
+    if path is not None:
+        module, _, name = path.rpartition(".")
+        return module, name
+    if isinstance(obj, memory_format):
+        return "torch", obj.name
+    module, name = getattr(obj, "__module__", None) or "", getattr(obj, "__qualname__", "")
+    if not name or not (module == "tritorch" or module.startswith("tritorch.")):
+        return None
+    import tritorch
+
+    if getattr(tritorch, name, None) is obj:
+        return "torch", name
+    if module.split(".")[1:2] and module.split(".")[1] in _SHARED_TREES:
+        return torch_path(module + "."), name
+    if getattr(tritorch.nn.functional, name, None) is obj:
+        return "torch.nn.functional", name
+    return None
+
+
+def resolve(module: str, name: str) -> Any:
+    """The object behind a name that starts with torch; AttributeError if tritorch has none."""
+    module = _RENAMED.get(module, module)
+    path = f"{module}.{name}"
+    if path in allowed():
+        return allowed()[path]
+    if path == "torch._tensor._rebuild_from_type":
+        return rebuild._rebuild_from_type
+    for package in _and_parents("tri" + module):
+        try:
+            found: Any = importlib.import_module(package)
+            for part in name.split("."):
+                found = getattr(found, part)
+        except (ImportError, AttributeError):
+            continue  # the name may live in another module of the same package
+        return found
+    raise AttributeError(
+        f"the checkpoint needs {path}, which tritorch does not have; load it with PyTorch and save "
+        f"its state_dict"
+    )
+
+
+def _and_parents(package: str) -> list[str]:
+    parts = package.split(".")
+    least = 1 if len(parts) == 1 else 2  # torch.nn.x.y: up to torch.nn
+    return [".".join(parts[:end]) for end in range(len(parts), least - 1, -1)]
+
+
+def python3_name(module: str, name: str) -> tuple[str, str]:
+    """A name as protocol 2 writes it, in Python 3's terms."""
+    import _compat_pickle
+
+    if (module, name) in _compat_pickle.NAME_MAPPING:
+        return _compat_pickle.NAME_MAPPING[(module, name)]
+    return _compat_pickle.IMPORT_MAPPING.get(module, module), name

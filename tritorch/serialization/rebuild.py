@@ -1,0 +1,251 @@
+"""What the globals in PyTorch's pickles do: tensors, parameters and layouts from their parts.
+
+# Note [Tensors from files]
+Nothing here believes its arguments: a view is made only after its shape, strides and offset have
+been checked against the storage, since NumPy's strided views reach wherever they are told to.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from tritorch.core import dtype as dtypes, layout as layouts
+from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.tensor import Tensor, _as_class
+
+_MAX_DIMS = 64  # NumPy's
+_STORAGE_NAMES = {
+    "DoubleStorage": dtypes.float64, "FloatStorage": dtypes.float32, "HalfStorage": dtypes.float16,
+    "LongStorage": dtypes.int64, "IntStorage": dtypes.int32, "ShortStorage": dtypes.int16,
+    "CharStorage": dtypes.int8, "ByteStorage": dtypes.uint8, "BoolStorage": dtypes.bool_,
+    "BFloat16Storage": dtypes.bfloat16, "ComplexDoubleStorage": dtypes.complex128,
+    "ComplexFloatStorage": dtypes.complex64,
+}  # fmt: skip
+
+
+class StorageType:
+    """Stands for `torch.FloatStorage` and its like, of which checkpoints need the dtype only."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.dtype = _STORAGE_NAMES[name]
+
+    def __repr__(self) -> str:
+        return f"StorageType(dtype={self.dtype})"
+
+    def __reduce__(self) -> Any:
+        return storage_type, (self.name,)
+
+
+@functools.cache
+def storage_type(name: str) -> StorageType:
+    """The one object for a name; KeyError if PyTorch has no such storage."""
+    return StorageType(name)
+
+
+STORAGE_OF_DTYPE = {kind: name for name, kind in _STORAGE_NAMES.items()}
+
+
+def storage_of(array: np.ndarray[Any, Any]) -> UntypedStorage:
+    """A storage on an array's memory."""
+    storage = object.__new__(UntypedStorage)
+    storage._set(array)
+    return storage
+
+
+def typed(storage: UntypedStorage, kind: dtypes.dtype) -> TypedStorage:
+    """A storage as elements of a dtype."""
+    return TypedStorage(wrap_storage=storage, dtype=kind, _internal=True)
+
+
+def byteswap(array: np.ndarray[Any, Any], kind: dtypes.dtype) -> None:
+    """Turns the bytes of each element around, in place; complex numbers are two elements."""
+    width = kind.itemsize // 2 if kind.is_complex else kind.itemsize
+    if width > 1:
+        words = array[: array.size // width * width].view(f"u{width}")
+        words.byteswap(inplace=True)
+
+
+def _int(value: Any, what: str) -> int:
+    if type(value) is not int:
+        raise RuntimeError(f"tensor in checkpoint: {what} must be an int, got {_kind(value)}")
+    return value
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def _ints(values: Any, what: str) -> tuple[int, ...]:
+    if not isinstance(values, (tuple, list)) or len(values) > _MAX_DIMS:
+        raise RuntimeError(f"tensor in checkpoint: {what} must be a tuple of at most 64 ints")
+    return tuple(_int(value, f"an element of {what}") for value in values)
+
+
+def _view(storage: Any, kind: Any, offset: Any, size: Any, stride: Any) -> Tensor:
+    untyped = storage._untyped_storage if isinstance(storage, TypedStorage) else storage
+    if not isinstance(untyped, UntypedStorage) or not isinstance(kind, dtypes.dtype):
+        raise RuntimeError(
+            f"tensor in checkpoint: needs a storage and a dtype, got {_kind(storage)} and "
+            f"{_kind(kind)}"
+        )
+    offset, shape, strides = _int(offset, "offset"), _ints(size, "size"), _ints(stride, "stride")
+    if len(shape) != len(strides) or offset < 0 or min((*shape, *strides), default=0) < 0:
+        raise RuntimeError(
+            f"tensor in checkpoint: sizes {list(shape)}, strides {list(strides)} and offset "
+            f"{offset} must be of one length and not negative"
+        )
+    numel = math.prod(shape)
+    last = sum((n - 1) * s for n, s in zip(shape, strides))
+    needed = (offset + last + 1) * kind.itemsize if numel else 0
+    if needed > untyped.nbytes():
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, "
+            f"and itemsize {kind.itemsize} requiring a storage size of {needed} are out of bounds "
+            f"for storage of size {untyped.nbytes()}"
+        )
+    if max(numel, math.prod(max(n, 1) for n in shape)) * kind.itemsize >= 2**63:
+        raise RuntimeError(f"tensor in checkpoint: sizes {list(shape)} overflow")
+    return untyped._view(kind, shape, strides, offset)
+
+
+def _require_grad(tensor: Tensor, requires_grad: Any) -> None:
+    if requires_grad and not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
+        raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+    tensor._leaf = bool(requires_grad)
+
+
+def _resolve(tensor: Tensor, storage: Any, metadata: Any) -> Tensor:
+    """PyTorch's pending conjugation and negation, carried out."""
+    if not isinstance(metadata, dict):
+        raise RuntimeError(f"tensor in checkpoint: metadata must be a dict, got {_kind(metadata)}")
+    pending = [name for name in ("conj", "neg") if metadata.get(name)]
+    if pending and (getattr(storage, "_waits", False) or tensor.nbytes > storage.nbytes()):
+        raise RuntimeError(
+            f"tensor in checkpoint: its {' and '.join(pending)} bit can't be resolved here; save "
+            f"it with resolve_conj() or resolve_neg()"
+        )
+    for name in pending:
+        tensor = tensor.conj() if name == "conj" else -tensor
+    return tensor
+
+
+def _rebuild_tensor(storage: Any, storage_offset: Any, size: Any, stride: Any) -> Tensor:
+    return _view(storage, getattr(storage, "dtype", None), storage_offset, size, stride)
+
+
+def _rebuild_tensor_v2(
+    storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any,
+    backward_hooks: Any, metadata: Any = None,
+) -> Tensor:  # fmt: skip
+    tensor = _rebuild_tensor(storage, storage_offset, size, stride)
+    if metadata:
+        tensor = _resolve(tensor, storage, metadata)
+    _require_grad(tensor, requires_grad)
+    return tensor
+
+
+def _rebuild_tensor_v3(
+    storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any,
+    backward_hooks: Any, dtype: Any, metadata: Any = None,
+) -> Tensor:  # fmt: skip
+    if getattr(storage, "_foreign", False) and isinstance(dtype, dtypes.dtype):
+        # Untyped bytes of the other byte order: only now is known how wide the elements are.
+        untyped = storage._untyped_storage
+        host = untyped.cpu()
+        byteswap(host._elements(dtypes.uint8), dtype)
+        if host is not untyped:
+            untyped.copy_(host)
+        storage._foreign = False
+    tensor = _view(storage, dtype, storage_offset, size, stride)
+    if metadata:
+        tensor = _resolve(tensor, storage, metadata)
+    _require_grad(tensor, requires_grad)
+    return tensor
+
+
+def _require_tensor(data: Any) -> None:
+    if not isinstance(data, Tensor):
+        raise RuntimeError(f"parameter in checkpoint: needs a tensor, got {_kind(data)}")
+
+
+def _rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any = None) -> Any:
+    from tritorch.nn.parameter import Parameter
+
+    _require_tensor(data)
+    _require_grad(data.detach(), requires_grad)
+    return Parameter(data, bool(requires_grad))
+
+
+def _rebuild_parameter_with_state(
+    data: Any, requires_grad: Any, backward_hooks: Any, state: Any
+) -> Any:
+    out = _rebuild_parameter(data, requires_grad)
+    set_state(out, state)
+    return out
+
+
+def _rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any:
+    return finish_from_type(func(*args), new_type, state)
+
+
+def _rebuild_from_type(func: Any, type: Any, args: Any, dict: Any) -> Any:
+    return finish_from_type(func(*args), type, dict)
+
+
+def finish_from_type(out: Any, new_type: Any, state: Any) -> Any:
+    """A rebuilt tensor as its subclass, with its attributes."""
+    _require_tensor(out)
+    if not (isinstance(new_type, type) and issubclass(new_type, Tensor)):
+        raise RuntimeError(f"tensor in checkpoint: not a class of tensors: {_kind(new_type)}")
+    if type(out) is not new_type:
+        leaf, out = out._leaf, _as_class(out, new_type)
+        out._leaf = leaf
+    if new_type.__setstate__ is not Tensor.__setstate__:
+        out.__setstate__(state)
+    else:
+        set_state(out, state)
+    return out
+
+
+def get_state(tensor: Any) -> Any:
+    """What a tensor carries besides its elements: its __dict__, with the slots of a subclass."""
+    slots = copyreg._slotnames(type(tensor))  # type: ignore[attr-defined]
+    held = {name: getattr(tensor, name) for name in slots if hasattr(tensor, name)}
+    return (dict(tensor.__dict__), held) if held else dict(tensor.__dict__)
+
+
+def set_state(tensor: Any, state: Any) -> None:
+    """Restores what get_state gave."""
+    slots = None
+    if isinstance(state, tuple):
+        if len(state) != 2:
+            raise RuntimeError("Invalid serialized state: a tuple must have two items")
+        state, slots = state
+    for part in (state, slots):
+        if part and not (isinstance(part, dict) and all(type(key) is str for key in part)):
+            raise RuntimeError("Invalid serialized state: attributes must be a dict of strings")
+    if state:
+        tensor.__dict__.update(state)
+    for name, value in (slots or {}).items():
+        if hasattr(Tensor, name):
+            raise RuntimeError(f"Invalid serialized state: {name!r} is not a slot of a subclass")
+        setattr(tensor, name, value)
+
+
+def _get_layout(name: str) -> layouts.layout:
+    found = getattr(layouts, str(name).rpartition(".")[2], None)
+    if not isinstance(found, layouts.layout):
+        raise RuntimeError(f"unknown layout: {str(name)[:50]}")
+    return found
+
+
+FUNCTIONS = (
+    _rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_parameter,
+    _rebuild_parameter_with_state,
+)  # fmt: skip
