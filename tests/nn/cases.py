@@ -104,6 +104,14 @@ CASES = [
     ("nn.TripletMarginLoss()", [(3, 4), (3, 4), (3, 4)]),
     ("nn.TripletMarginWithDistanceLoss()", [(3, 4), (3, 4), (3, 4)]),
     ("nn.GaussianNLLLoss()", [(3, 4), (3, 4), "np.full((3, 4), 0.7, np.float32)"]),
+    # recurrent
+    ("nn.RNN(3, 4)", [(5, 2, 3)]), ("nn.RNN(3, 4, 2, nonlinearity='relu')", [(5, 2, 3), (2, 2, 4)]),
+    ("nn.LSTM(3, 4, 2, bidirectional=True)", [(5, 2, 3)]), ("nn.LSTM(3, 4, bias=False)", [(5, 3)]),
+    ("nn.LSTM(3, 4, proj_size=2, batch_first=True)", [(2, 5, 3)]),
+    ("nn.GRU(3, 4, batch_first=True, bidirectional=True)", [(2, 5, 3), (2, 2, 4)]),
+    ("nn.GRU(3, 4, num_layers=2, dropout=0.5).eval()", [(5, 2, 3)]),
+    ("nn.RNNCell(3, 4)", [(2, 3)]), ("nn.RNNCell(3, 4, nonlinearity='relu')", [(3,)]),
+    ("nn.LSTMCell(3, 4)", [(2, 3)]), ("nn.GRUCell(3, 4, bias=False)", [(2, 3), (2, 4)]),
     # containers
     ("nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))", [(2, 3)]),
     ("nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2), nn.ReLU()])", []),
@@ -117,6 +125,11 @@ CASES = [
 def numbers(shape, seed):
     """The same numbers for both libraries."""
     return np.random.RandomState(seed).standard_normal(shape).astype(np.float32)
+
+
+def flat(out):
+    """The tensors of nested tuples."""
+    return [t for part in out for t in flat(part)] if isinstance(out, tuple) else [out]
 
 
 def run(torch, index):
@@ -141,11 +154,15 @@ def run(torch, index):
     for x, given in zip(tensors, inputs):
         if not isinstance(given, str):
             x.requires_grad_()
-    out = module(*tensors)
-    found["out"] = out.detach().numpy()
-    if out.requires_grad:
-        weight = np.cos(np.arange(max(out.numel(), 1))).reshape(tuple(out.shape))
-        (out * torch.tensor(weight.astype(np.float32))).sum().backward()
+    outs = flat(module(*tensors))
+    total = 0
+    for i, out in enumerate(outs):
+        found["out" if i == 0 else f"out {i}"] = out.detach().numpy()
+        if out.requires_grad:
+            weight = np.cos(np.arange(max(out.numel(), 1)) + i).reshape(tuple(out.shape))
+            total = total + (out * torch.tensor(weight.astype(np.float32))).sum()
+    if not isinstance(total, int):
+        total.backward()
         for i, x in enumerate(tensors):
             if x.grad is not None:
                 found[f"input {i}"] = x.grad.numpy()

@@ -31,5 +31,15 @@ from tritorch.nn.modules.norm import (
     RMSNorm,
     SyncBatchNorm,
 )
+from tritorch.nn.modules.rnn import (
+    GRU,
+    LSTM,
+    RNN,
+    GRUCell,
+    LSTMCell,
+    RNNBase,
+    RNNCell,
+    RNNCellBase,
+)
 
 globals().update(_stateless.STATELESS)
