@@ -112,6 +112,22 @@ CASES = [
     ("nn.GRU(3, 4, num_layers=2, dropout=0.5).eval()", [(5, 2, 3)]),
     ("nn.RNNCell(3, 4)", [(2, 3)]), ("nn.RNNCell(3, 4, nonlinearity='relu')", [(3,)]),
     ("nn.LSTMCell(3, 4)", [(2, 3)]), ("nn.GRUCell(3, 4, bias=False)", [(2, 3), (2, 4)]),
+    # attention
+    ("nn.MultiheadAttention(4, 2)", [(3, 2, 4), (5, 2, 4), (5, 2, 4)]),
+    ("nn.MultiheadAttention(4, 2, bias=False, kdim=3, vdim=5, batch_first=True)",
+     [(2, 3, 4), (2, 6, 3), (2, 6, 5)]),
+    ("nn.MultiheadAttention(4, 2, add_bias_kv=True, add_zero_attn=True)",
+     [(3, 4), (5, 4), (5, 4)]),
+    ("nn.MultiheadAttention(4, 2)",
+     [(3, 2, 4), (3, 2, 4), (3, 2, 4), "np.array([[0, 0, 1], [0, 0, 0]], bool)", "False",
+      "np.triu(np.ones((3, 3), bool), 1)"]),
+    ("nn.TransformerEncoderLayer(4, 2, 8).eval()", [(3, 2, 4)]),
+    ("nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, norm_first=True, activation='gelu', "
+     "batch_first=True)", [(2, 3, 4)]),
+    ("nn.TransformerDecoderLayer(4, 2, 8, dropout=0.0)", [(3, 2, 4), (5, 2, 4)]),
+    ("nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0), 2, nn.LayerNorm(4))",
+     [(3, 2, 4), "np.triu(np.full((3, 3), -np.inf, np.float32), 1)"]),
+    ("nn.Transformer(4, 2, 1, 1, 8, dropout=0.0)", [(3, 2, 4), (5, 2, 4)]),
     # containers
     ("nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))", [(2, 3)]),
     ("nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2), nn.ReLU()])", []),
@@ -129,7 +145,17 @@ def numbers(shape, seed):
 
 def flat(out):
     """The tensors of nested tuples."""
-    return [t for part in out for t in flat(part)] if isinstance(out, tuple) else [out]
+    if isinstance(out, tuple):
+        return [t for part in out for t in flat(part)]
+    return [] if out is None else [out]
+
+
+def given(torch, what, seed):
+    """An input of a case."""
+    if not isinstance(what, str):
+        return torch.tensor(numbers(what, seed))
+    value = eval(what, {"np": np})
+    return value if isinstance(value, bool) else torch.tensor(value)
 
 
 def run(torch, index):
@@ -147,12 +173,9 @@ def run(torch, index):
         if value.is_floating_point():
             filled = numbers(tuple(value.shape), 100 + i) * 0.5
             value.copy_(torch.tensor(abs(filled) + 0.5 if "running_var" in key else filled))
-    tensors = [
-        torch.tensor(eval(x, {"np": np}) if isinstance(x, str) else numbers(x, 7 * index + i))
-        for i, x in enumerate(inputs)
-    ]
-    for x, given in zip(tensors, inputs):
-        if not isinstance(given, str):
+    tensors = [given(torch, x, 7 * index + i) for i, x in enumerate(inputs)]
+    for x, made in zip(tensors, inputs):
+        if not isinstance(made, str):
             x.requires_grad_()
     outs = flat(module(*tensors))
     total = 0
@@ -164,7 +187,7 @@ def run(torch, index):
     if not isinstance(total, int):
         total.backward()
         for i, x in enumerate(tensors):
-            if x.grad is not None:
+            if getattr(x, "grad", None) is not None:
                 found[f"input {i}"] = x.grad.numpy()
     for name, param in module.named_parameters():
         if param.grad is not None:

@@ -1,6 +1,7 @@
 """Every module of torch.nn."""
 
 from tritorch.nn.modules import loss as _loss, stateless as _stateless
+from tritorch.nn.modules.attention import MultiheadAttention
 from tritorch.nn.modules.container import (
     ModuleDict,
     ModuleList,
@@ -40,6 +41,13 @@ from tritorch.nn.modules.rnn import (
     RNNBase,
     RNNCell,
     RNNCellBase,
+)
+from tritorch.nn.modules.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
 )
 
 globals().update(_stateless.STATELESS)
