@@ -212,3 +212,22 @@ def test_functional_call_and_apply():
     assert net.gain.item() == 1
     net.apply(lambda m: nn.init.zeros_(m.weight) if isinstance(m, nn.Linear) else None)
     assert not net.first.weight.any()
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+def test_lazy_modules():
+    net = nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(2))
+    assert net[0].has_uninitialized_params() and "UninitializedParameter" in repr(net[3].weight)
+    with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized"):
+        net[0].weight.shape  # noqa: B018
+    out = net(torch.ones(3, 5, 6, 6))
+    assert [type(m) for m in net[:2]] == [nn.Conv2d, nn.BatchNorm2d] and type(net[3]) is nn.Linear
+    assert net[0].weight.shape == (4, 5, 3, 3) and net[3].in_features == 64
+    out.sum().backward()
+    assert net[0].weight.grad.shape == (4, 5, 3, 3)
+    other = nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(2))
+    other.load_state_dict(net.state_dict())
+    assert other(torch.ones(3, 5, 6, 6)).shape == (3, 2)
+    assert other[0].weight.equal(net[0].weight)
+    wide = nn.LazyConvTranspose1d(6, 3, 2)
+    assert wide(torch.ones(1, 3, 4)).shape == (1, 6, 9) and type(wide) is nn.ConvTranspose1d

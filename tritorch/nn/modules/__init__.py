@@ -1,6 +1,6 @@
 """Every module of torch.nn."""
 
-from tritorch.nn.modules import loss as _loss, stateless as _stateless
+from tritorch.nn.modules import lazy as _lazy, loss as _loss, stateless as _stateless
 from tritorch.nn.modules.attention import MultiheadAttention
 from tritorch.nn.modules.container import (
     ModuleDict,
@@ -50,4 +50,4 @@ from tritorch.nn.modules.transformer import (
     TransformerEncoderLayer,
 )
 
-globals().update(_stateless.STATELESS)
+globals().update(_stateless.STATELESS | _lazy.LAZY)
