@@ -55,7 +55,8 @@ def state() -> Any:
 
 def containers() -> dict[str, Any]:
     return {
-        "list": [1, -2, 2**40, 2**100, 1.5, "text", None, True], "tuple": (1, (2, 3), (), (1, 2, 3, 4)),
+        "list": [1, -2, 2**40, 2**100, 1.5, "text", None, True],
+        "tuple": (1, (2, 3), (), (1, 2, 3, 4)),
         "bytes": b"ab\xff", "bytearray": bytearray(b"xy"), "set": {1, 2}, "complex": 1 + 2j,
         "ordered": collections.OrderedDict(a=1), "counter": collections.Counter("aab"),
         "size": torch.Size([2, 3]), "device": torch.device("cuda", 1), "cpu": torch.device("cpu"),

@@ -232,8 +232,9 @@ def storage_reference(pid: Any, length: int) -> tuple[Any, str, str, int]:
         raise pickle.UnpicklingError(f"a reference to a storage must be a tuple of {length} items")
     _, written, key, location, numel = pid[:5]
     kind = rebuild.dtypes.uint8 if written is UntypedStorage else getattr(written, "dtype", None)
-    key = key.decode("ascii") if type(key) is bytes else key
-    location = location.decode("ascii") if type(location) is bytes else location
+    # Bytes in files that Python 2 wrote.
+    key = key.decode("ascii", "replace") if type(key) is bytes else key
+    location = location.decode("ascii", "replace") if type(location) is bytes else location
     if (
         not isinstance(written, (type, rebuild.StorageType))
         or not isinstance(kind, rebuild.dtypes.dtype)

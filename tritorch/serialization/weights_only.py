@@ -29,7 +29,7 @@ _BLOCKED_MODULES = ("sys", "os", "posix", "nt")
 # Errors of the interpreter itself: the pickle is damaged.
 _DAMAGE = (
     IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError, struct.error,
-    AssertionError, RecursionError, NotImplementedError,
+    AssertionError, RecursionError,
 )  # fmt: skip
 
 
@@ -200,7 +200,10 @@ class Unpickler:
             )
         if self._persistent_load is None:
             raise UnpicklingError("unsupported persistent id encountered")
-        return self._persistent_load(pid)
+        self.in_user_code = True  # map_location and registered packages
+        out = self._persistent_load(pid)
+        self.in_user_code = False
+        return out
 
 
 def _build_user(instance: Any, state: Any) -> None:
