@@ -1,0 +1,67 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritorch.core.layout import preserve_format
+from tritorch.core.tensor import Tensor
+from tritorch.optim._per_parameter import PerParameter, add_ratio, check, full_like, root, scalar
+from tritorch.optim.optimizer import ParamsT
+
+
+class Adagrad(PerParameter):
+    """s += g²;  p -= lr / (1 + (t - 1) lr_decay) g / (√s + eps)."""
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check(
+            lr, lr_decay=lr_decay, weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value, eps=eps,
+        )  # fmt: skip
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p] = self.new_state(p, group)
+
+    def new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        start: Any = group["initial_accumulator_value"]
+        if p.is_complex():
+            start = complex(start, start)
+        total = full_like(p.detach(), start, memory_format=preserve_format)
+        return {"step": scalar(0.0, p, group), "sum": total}
+
+    def share_memory(self) -> None:
+        """Moves the state to memory that other processes can share."""
+        for state in self.state.values():
+            state["sum"].share_memory_()
+
+    def update(
+        self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
+    ) -> None:
+        total = state["sum"].addcmul_(grad, grad)
+        scale = -group["lr"] / (1 + (step - 1) * group["lr_decay"])
+        add_ratio(p, grad, root(total, group["eps"]), scale)

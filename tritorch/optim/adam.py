@@ -1,0 +1,100 @@
+"""Adam, and by `decoupled_weight_decay` AdamW."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritorch.core.tensor import Tensor
+from tritorch.ops.arithmetic import maximum
+from tritorch.optim._per_parameter import (
+    PerParameter,
+    add_ratio,
+    check,
+    correction,
+    kept,
+    root,
+    square_average,
+    zeros_like,
+)
+from tritorch.optim.optimizer import ParamsT
+
+
+class Adam(PerParameter):
+    """m, v = averages of g, g²;  p -= lr m̂ / (√v̂ + eps), where m̂ = m / (1 - beta1^t), v̂ alike."""
+
+    zeros = ("exp_avg", "exp_avg_sq")
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        check(lr, betas, eps=eps, weight_decay=weight_decay)
+        _check_tensors(lr, betas, bool(foreach) and not capturable)
+        defaults = {
+            "lr": lr,
+            "betas": tuple(b.squeeze() if isinstance(b, Tensor) else b for b in betas),
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("decoupled_weight_decay", False)
+
+    def new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state = super().new_state(p, group)
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"] = zeros_like(state["exp_avg_sq"])
+        return state
+
+    def update(
+        self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
+    ) -> None:
+        beta1, beta2 = group["betas"]
+        average, square = state["exp_avg"], state["exp_avg_sq"]
+        average.lerp_(grad, 1 - beta1)
+        square_average(square, grad, beta2)
+        if group["amsgrad"]:
+            largest = state["max_exp_avg_sq"]
+            square = largest.copy_(maximum(kept(largest), kept(square)))
+        # Corrections for the averages' start at zero go into scalars, not through memory.
+        gathered = correction(beta2, step) ** 0.5
+        scale = -group["lr"] * gathered / correction(beta1, step)
+        add_ratio(p, average, root(square, group["eps"] * gathered), scale)
+
+
+def _check_tensors(lr: Any, betas: Any, host_only: bool) -> None:
+    """What may be a tensor, and when."""
+    kinds = [isinstance(beta, Tensor) for beta in betas]
+    if any(kinds) != all(kinds) or not all(isinstance(b, (float, Tensor)) for b in betas):
+        raise ValueError("betas must be either both floats or both Tensors")
+    named = {"lr": lr, "betas[0]": betas[0], "betas[1]": betas[1]}
+    for name, value in named.items():
+        if isinstance(value, Tensor):
+            if host_only:
+                raise ValueError(
+                    f"{name} as a Tensor is not supported for capturable=False and foreach=True"
+                )
+            if value.numel() != 1:
+                raise ValueError(f"Tensor {name} must be 1-element")

@@ -1,0 +1,63 @@
+"""Rprop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritorch.core.layout import preserve_format
+from tritorch.core.tensor import Tensor
+from tritorch.ops.arithmetic import where
+from tritorch.optim._per_parameter import PerParameter, check, full_like, kept
+from tritorch.optim.optimizer import ParamsT
+
+
+class Rprop(PerParameter):
+    """Steps of sizes that grow while a gradient keeps its sign and shrink when it flips."""
+
+    zeros = ("prev",)
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check(lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        defaults = {
+            "lr": lr,
+            "etas": etas,
+            "step_sizes": step_sizes,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state = super().new_state(p, group)
+        lr = float(group["lr"])
+        size = complex(lr, lr) if p.is_complex() else lr
+        state["step_size"] = full_like(p.detach(), size, memory_format=preserve_format)
+        return state
+
+    def update(
+        self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
+    ) -> None:
+        previous, size = state["prev"], state["step_size"]
+        shrink, grow = group["etas"]
+        agreement = grad * kept(previous)
+        flipped = agreement < 0
+        size.mul_(where(flipped, shrink, where(agreement > 0, grow, 1.0)).to(size.dtype))
+        size.clamp_(*group["step_sizes"])
+        grad = grad.masked_fill(flipped, 0)  # a parameter that went too far waits for a step
+        p.addcmul_(grad.sign(), kept(size), value=-1)
+        previous.copy_(grad)
