@@ -72,11 +72,9 @@ def main() -> None:
         "resumed": resumed,
         "lbfgs": [[o, cases.run_lbfgs(torch, o)] for o in cases.LBFGS],
         "sparse_adam": [[o, _sparse_adam(torch, cases, o)] for o in cases.SPARSE_ADAM],
-        "differentiable": [
-            [name, o, cases.run_differentiable(torch, name, o)] for name, o in cases.DIFFERENTIABLE
-        ],
         "schedulers": [[text, cases.run_scheduler(torch, text)] for text in cases.SCHEDULERS],
         "epochs": [[text, cases.run_epochs(torch, text)] for text in cases.EPOCH_FORM],
+        "resumed_schedules": [[text, cases.run_resumed(torch, text)] for text in cases.RESUMED],
         "errors": [[text, cases.run_error(torch, text)] for text in cases.ERRORS],
         "repr": repr(cases.make(torch, "Adam", {"lr": 0.5}, "float32", named=True)[1]),
     }
