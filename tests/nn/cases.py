@@ -46,6 +46,12 @@ CASES = [
     *((f"nn.Adaptive{kind}Pool{n}d({3 if n < 3 else 2})", [(2, 3, *(7, 5, 4)[:n])])
       for kind in ("Avg", "Max") for n in (1, 2, 3)),
     ("nn.AdaptiveAvgPool2d((None, 2))", [(2, 3, 4, 5)]),
+    ("nn.MaxUnpool1d(2)", [(1, 2, 3), "np.array([[[0, 3, 5], [1, 2, 4]]])"]),
+    ("nn.MaxUnpool2d((2, 1), stride=(2, 1))",
+     [(1, 1, 2, 2), "np.array([[[[0, 1], [4, 7]]]])"]),
+    ("nn.MaxUnpool3d(2)", [(1, 1, 1, 1, 1), "np.array([[[[[5]]]]])"]),
+    ("nn.Unfold(2)", [(2, 3, 3, 4)]), ("nn.Unfold((3, 2), 2, 1, (2, 1))", [(1, 2, 6, 5)]),
+    ("nn.Fold((4, 5), (2, 3), padding=1)", [(2, 12, 25)]), ("nn.Fold(4, 2, stride=2)", [(4, 4)]),
     # linear maps
     ("nn.Linear(3, 4)", [(2, 3)]), ("nn.Linear(3, 4, bias=False)", [(2, 5, 3)]),
     ("nn.Linear(2, 3, dtype=torch.float64)", []), ("nn.Bilinear(2, 3, 4)", [(5, 2), (5, 3)]),

@@ -254,3 +254,17 @@ def test_arguments(tmp_path: Path) -> None:
         tritorch.save({"a": 1}, file)
     assert tritorch.load(str(tmp_path / "x.pt"), pickle_module=pickle) == {"a": 1}
     assert os.listdir(tmp_path) == ["x.pt"]
+
+
+def test_whole_module() -> None:
+    from tritorch import nn
+
+    file = io.BytesIO()
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    tritorch.save(model, file)
+    data = zipfile.ZipFile(file).read("archive/data.pkl")
+    assert b"tritorch" not in data and b"ctorch.nn.modules.linear\nLinear\n" in data
+    file.seek(0)
+    loaded = tritorch.load(file, weights_only=False)
+    x = tritorch.ones(1, 2)
+    assert loaded(x).tolist() == model(x).tolist()

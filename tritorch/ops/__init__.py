@@ -11,6 +11,7 @@ from tritorch.ops import (
     copying,
     embedding,
     factory,
+    folding,
     gather,
     indexing,
     joining,

@@ -280,7 +280,9 @@ def hinge_embedding_loss(
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """log(1 + exp(-target * input))."""
-    return reduce_loss((-target * input).exp().log1p(), reduction_mode(size_average, reduce, reduction))
+    return reduce_loss(
+        (-target * input).exp().log1p(), reduction_mode(size_average, reduce, reduction)
+    )
 
 
 @functional

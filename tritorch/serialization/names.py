@@ -110,7 +110,7 @@ def path_of(obj: Any) -> tuple[str, str] | None:
     if getattr(tritorch, name, None) is obj:
         return "torch", name
     if module.split(".")[1:2] and module.split(".")[1] in _SHARED_TREES:
-        return torch_path(module + "."), name
+        return "torch" + module.removeprefix("tritorch"), name
     if getattr(tritorch.nn.functional, name, None) is obj:
         return "torch.nn.functional", name
     return None

@@ -207,6 +207,16 @@ for _n in (1, 2, 3):
 # ---- pooling -------------------------------------------------------------------------------------
 
 
+def _windows(n: int) -> Callable[[Any], None]:
+    def prepare(self: Any) -> None:
+        _default_stride(self)
+        for name in ("kernel_size", "stride", "padding"):
+            value = getattr(self, name)
+            setattr(self, name, (value,) * n if isinstance(value, int) else tuple(value))
+
+    return prepare
+
+
 def _default_stride(self: Any) -> None:
     if self.stride is None:
         self.stride = self.kernel_size
@@ -244,13 +254,14 @@ for _n in (1, 2, 3):
         ),
         shown="norm_type kernel_size stride ceil_mode", doc="The p-norm of each window.",
     )  # fmt: skip
-
-
-def _one(self: Any) -> None:
-    _default_stride(self)
-    for name in ("kernel_size", "stride", "padding"):
-        value = getattr(self, name)
-        setattr(self, name, (value,) if isinstance(value, int) else tuple(value))
+    functional(
+        f"MaxUnpool{_n}d", "kernel_size, stride=None, padding=0",
+        lambda self, input, indices, output_size=None, n=_n: getattr(F, f"max_unpool{n}d")(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        ),
+        shown="kernel_size stride padding", prepare=_windows(_n),
+        doc="The inverse of MaxPool, zeros where nothing was the largest.",
+    )  # fmt: skip
 
 
 functional(
@@ -258,7 +269,7 @@ functional(
     lambda self, input: F.avg_pool1d(
         input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
     ),
-    shown="kernel_size stride padding", prepare=_one, doc="The mean of each window.",
+    shown="kernel_size stride padding", prepare=_windows(1), doc="The mean of each window.",
 )  # fmt: skip
 for _n in (2, 3):
     functional(
@@ -271,6 +282,17 @@ for _n in (2, 3):
         ),
         shown="kernel_size stride padding", prepare=_default_stride, doc="The mean of each window.",
     )  # fmt: skip
+
+functional("Unfold", "kernel_size, dilation=1, padding=0, stride=1",
+           lambda self, input: F.unfold(
+               input, self.kernel_size, self.dilation, self.padding, self.stride),
+           shown="kernel_size dilation padding stride", doc="Windows as columns.")  # fmt: skip
+functional("Fold", "output_size, kernel_size, dilation=1, padding=0, stride=1",
+           lambda self, input: F.fold(
+               input, self.output_size, self.kernel_size, self.dilation, self.padding,
+               self.stride),
+           shown="output_size kernel_size dilation padding stride",
+           doc="Columns added back into images.")  # fmt: skip
 
 # ---- shape and images ----------------------------------------------------------------------------
 
