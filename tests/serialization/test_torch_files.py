@@ -117,6 +117,10 @@ def test_whole_module_is_refused() -> None:
     assert {"torch.nn.modules.container.Sequential", "torch.nn.modules.linear.Linear"} <= set(
         unsafe
     )
+    assert "torch.nn.modules.activation.ReLU" in unsafe
+    with serialization.safe_globals([tritorch.nn.ReLU]):
+        left = serialization.get_unsafe_globals_in_checkpoint(FILES / "module.zip.pt")
+        assert set(unsafe) - set(left) == {"torch.nn.modules.activation.ReLU"}
     with pytest.raises(ValueError, match="Expected input to be a checkpoint"):
         serialization.get_unsafe_globals_in_checkpoint(FILES / "views.legacy.pt")
     assert serialization.get_unsafe_globals_in_checkpoint(FILES / "state.zip.pt") == []

@@ -30,6 +30,7 @@ zeros_like, full_like = PUBLIC["zeros_like"], PUBLIC["full_like"]
 
 _CAPTURABLE_DEVICES = ["cuda"]
 _FUSED_DEVICES = ["cpu", "cuda"]
+_SMALL = 8192  # elements
 
 
 class PerParameter(Optimizer):
@@ -195,9 +196,18 @@ def read(value: Tensor) -> Any:
     return value if value.is_cuda else value.item()
 
 
+def _small(x: Tensor) -> bool:
+    """Whether a call costs more than its work: then temporaries are cheaper than fused operators.
+
+    On the host `a + w * b` is several native calls without a detour, `lerp_` and its like are one
+    call with one; from some thousand elements on, memory decides.
+    """
+    return not x.is_cuda and x.numel() <= _SMALL
+
+
 def add_scaled(x: Tensor, y: Tensor, scale: Any) -> None:
     """x += scale y."""
-    if isinstance(scale, Tensor):
+    if isinstance(scale, Tensor) or _small(x):
         x.add_(y * scale)
     else:
         x.add_(y, alpha=scale)
@@ -205,19 +215,28 @@ def add_scaled(x: Tensor, y: Tensor, scale: Any) -> None:
 
 def add_ratio(x: Tensor, y: Tensor, z: Tensor, scale: Any) -> None:
     """x += scale y / z."""
-    if isinstance(scale, Tensor):
-        x.add_(kept(y) * scale / z)
+    if isinstance(scale, Tensor) or _small(x):
+        x.add_(kept(y) / z * scale)
     else:
         x.addcdiv_(kept(y), z, value=scale)
 
 
+def move_average(average: Tensor, x: Tensor, weight: Any) -> None:
+    """average += weight (x - average)."""
+    if isinstance(weight, float) and weight < 0.5 and _small(average):
+        average.add_((x - average) * weight)
+    else:
+        average.lerp_(x, weight)
+
+
 def square_average(average: Tensor, x: Tensor, decay: Any) -> None:
     """average = decay average + (1 - decay) x x."""
-    average.mul_(decay)
     if isinstance(decay, Tensor):
-        average.add_(x * x * (1 - decay))
+        average.mul_(decay).add_(x * x * (1 - decay))
+    elif _small(average):
+        average.add_((x * x - average) * (1 - decay))
     else:
-        average.addcmul_(x, x, value=1 - decay)
+        average.mul_(decay).addcmul_(x, x, value=1 - decay)
 
 
 def correction(beta: Any, step: Any) -> Any:
@@ -230,7 +249,7 @@ def correction(beta: Any, step: Any) -> Any:
 def root(x: Tensor, eps: Any) -> Tensor:
     """sqrt(x) + eps."""
     out = x.sqrt()
-    return out + eps if out.requires_grad else out.add_(eps)
+    return out + eps if out.requires_grad or _small(x) else out.add_(eps)
 
 
 def kept(x: Tensor) -> Tensor:

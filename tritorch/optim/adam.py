@@ -12,6 +12,7 @@ from tritorch.optim._per_parameter import (
     check,
     correction,
     kept,
+    move_average,
     root,
     square_average,
     zeros_like,
@@ -73,7 +74,7 @@ class Adam(PerParameter):
     ) -> None:
         beta1, beta2 = group["betas"]
         average, square = state["exp_avg"], state["exp_avg_sq"]
-        average.lerp_(grad, 1 - beta1)
+        move_average(average, grad, 1 - beta1)
         square_average(square, grad, beta2)
         if group["amsgrad"]:
             largest = state["max_exp_avg_sq"]

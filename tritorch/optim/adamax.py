@@ -6,7 +6,14 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.ops.arithmetic import maximum
-from tritorch.optim._per_parameter import PerParameter, add_ratio, check, correction, kept
+from tritorch.optim._per_parameter import (
+    PerParameter,
+    add_ratio,
+    check,
+    correction,
+    kept,
+    move_average,
+)
 from tritorch.optim.optimizer import ParamsT
 
 
@@ -46,6 +53,6 @@ class Adamax(PerParameter):
     ) -> None:
         beta1, beta2 = group["betas"]
         average, norm = state["exp_avg"], state["exp_inf"]
-        average.lerp_(grad, 1 - beta1)
+        move_average(average, grad, 1 - beta1)
         norm.copy_(maximum(norm * beta2, grad.abs().add_(group["eps"])))
         add_ratio(p, average, kept(norm), -group["lr"] / correction(beta1, step))

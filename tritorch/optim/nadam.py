@@ -10,6 +10,7 @@ from tritorch.optim._per_parameter import (
     add_ratio,
     check,
     correction,
+    move_average,
     read,
     root,
     scalar,
@@ -76,7 +77,7 @@ class NAdam(PerParameter):
         mu_next = beta1 * (1 - 0.5 * 0.96 ** ((step + 1) * decay))
         state["mu_product"].mul_(mu)
         product = read(state["mu_product"])
-        average.lerp_(grad, 1 - beta1)
+        move_average(average, grad, 1 - beta1)
         square_average(square, grad, beta2)
         gathered = correction(beta2, step) ** 0.5
         denominator = root(square, group["eps"] * gathered)

@@ -13,6 +13,7 @@ from tritorch.optim._per_parameter import (
     check,
     correction,
     kept,
+    move_average,
     root,
     square_average,
 )
@@ -66,7 +67,7 @@ class RAdam(PerParameter):
     ) -> None:
         beta1, beta2 = group["betas"]
         average, square = state["exp_avg"], state["exp_avg_sq"]
-        average.lerp_(grad, 1 - beta1)
+        move_average(average, grad, 1 - beta1)
         square_average(square, grad, beta2)
         gathered = correction(beta2, step) ** 0.5
         limit = 2 / (1 - beta2) - 1

@@ -12,6 +12,7 @@ from tritorch.optim._per_parameter import (
     add_scaled,
     check,
     kept,
+    move_average,
     root,
     square_average,
     zeros_like,
@@ -67,7 +68,7 @@ class RMSprop(PerParameter):
         square_average(square, grad, alpha)
         if group["centered"]:
             average = state["grad_avg"]
-            average.lerp_(grad, 1 - alpha)
+            move_average(average, grad, 1 - alpha)
             mean = kept(average)
             square = square.addcmul(mean, mean, value=-1)
         denominator = root(square, group["eps"])

@@ -56,6 +56,6 @@ class SGD(PerParameter):
             if buffer is None:
                 buffer = state["momentum_buffer"] = grad.detach().clone()
             else:
-                buffer.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
+                add_scaled(buffer.mul_(momentum), grad, 1 - group["dampening"])
             grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
         add_scaled(p, grad, -group["lr"])

@@ -66,6 +66,20 @@ def user_allowed() -> dict[str, Any]:
     return table
 
 
+def find_allowed(table: dict[str, Any], path: str) -> Any:
+    """What a table of allowed objects has for a name in a pickle; KeyError if nothing."""
+    for written in (path, names.torch_path(path)):
+        if written in table:
+            return table[written]
+    for known, found in table.items():
+        # torch.nn.Linear is torch.nn.modules.linear.Linear in PyTorch's files.
+        package, _, name = known.rpartition(".")
+        if package.startswith("torch.") and path.endswith(f".{name}"):
+            if path.startswith(f"{package}."):
+                return found
+    raise KeyError(path)
+
+
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     """The names in a checkpoint's pickle that weights_only would refuse; nothing is run."""
     if isinstance(f, (str, bytes)) or hasattr(f, "__fspath__"):
@@ -82,9 +96,20 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
             "Expected input to be a checkpoint returned by tritorch.save but got a torchscript "
             "checkpoint"
         )
-    safe = names.allowed().keys() | user_allowed().keys()
+    default, user = names.allowed(), user_allowed()
     found = _globals_in(archive.read("data.pkl"))
-    return [path for path in found if path not in safe and names.torch_path(path) not in safe]
+    return [path for path in found if not is_allowed(path, default, user)]
+
+
+def is_allowed(path: str, default: dict[str, Any], user: dict[str, Any]) -> bool:
+    """Whether a name in a pickle is allowed, by default or by the user."""
+    if path in default or names.torch_path(path) in default:
+        return True
+    try:
+        find_allowed(user, path)
+    except KeyError:
+        return False
+    return True
 
 
 def _globals_in(data: bytes) -> set[str]:

@@ -105,15 +105,20 @@ def path_of(obj: Any) -> tuple[str, str] | None:
     module, name = getattr(obj, "__module__", None) or "", getattr(obj, "__qualname__", "")
     if not name or not (module == "tritorch" or module.startswith("tritorch.")):
         return None
+    # Files within a tree may be cut otherwise than PyTorch's: its public names are the same.
     import tritorch
 
-    if getattr(tritorch, name, None) is obj:
-        return "torch", name
-    if module.split(".")[1:2] and module.split(".")[1] in _SHARED_TREES:
-        return "torch" + module.removeprefix("tritorch"), name
-    if getattr(tritorch.nn.functional, name, None) is obj:
-        return "torch.nn.functional", name
-    return None
+    short = getattr(obj, "__name__", name)  # operators are made in functions
+    for package, public in (("nn.functional", tritorch.nn.functional), ("", tritorch)):
+        if getattr(public, short, None) is obj:
+            return ".".join(("torch", package)).strip("."), short
+    tree = module.split(".")[1]
+    if tree not in _SHARED_TREES:
+        return None
+    for package in (tree, "optim.lr_scheduler") if tree == "optim" else (tree,):
+        if getattr(importlib.import_module(f"tritorch.{package}"), name, None) is obj:
+            return f"torch.{package}", name
+    return "torch" + module.removeprefix("tritorch"), name
 
 
 def resolve(module: str, name: str) -> Any:

@@ -23,7 +23,7 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.serialization import construct, names, rebuild
-from tritorch.serialization.allowlist import user_allowed
+from tritorch.serialization.allowlist import find_allowed, user_allowed
 
 _BLOCKED_MODULES = ("sys", "os", "posix", "nt")
 # Errors of the interpreter itself: the pickle is damaged.
@@ -117,11 +117,14 @@ class Unpickler:
             raise UnpicklingError(
                 f"Trying to load unsupported GLOBAL {path} whose module {module} is blocked."
             )
-        for table in (names.allowed(), self._user):
-            if path in table:
-                return table[path]
-            if names.torch_path(path) in table:
-                return table[names.torch_path(path)]
+        default = names.allowed()
+        for written in (path, names.torch_path(path)):
+            if written in default:
+                return default[written]
+        try:
+            return find_allowed(self._user, path)
+        except KeyError:
+            pass
         if names.is_lacking(path):
             raise UnpicklingError(f"the checkpoint needs {path}, which tritorch does not have")
         shown = path.removeprefix("builtins.")
