@@ -109,9 +109,11 @@ def path_of(obj: Any) -> tuple[str, str] | None:
     import tritorch
 
     short = getattr(obj, "__name__", name)  # operators are made in functions
-    for package, public in (("nn.functional", tritorch.nn.functional), ("", tritorch)):
-        if getattr(public, short, None) is obj:
-            return ".".join(("torch", package)).strip("."), short
+    for public in (short, short.lstrip("_")):
+        if getattr(tritorch.nn.functional, public, None) is obj:
+            return "torch.nn.functional", public
+        if getattr(tritorch, public, None) is obj:
+            return "torch", public
     tree = module.split(".")[1]
     if tree not in _SHARED_TREES:
         return None
