@@ -119,6 +119,8 @@ def __getattr__(name: str) -> object:
 
     if name in _LATE:
         return importlib.import_module(f"tritorch.{name}")
+    if name == "as_torch":
+        return importlib.import_module("tritorch._as_torch").as_torch
     if name in ("save", "load"):
         found = getattr(importlib.import_module("tritorch.serialization"), name)
         globals()[name] = found

@@ -1,4 +1,4 @@
-"""`python -m tritorch`: the doctor and the demo."""
+"""`python -m tritorch`: the doctor, the demo, and programs written for PyTorch."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ import sys
 def main(argv: list[str] | None = None) -> int:
     """Runs a subcommand and returns the exit status; without one, prints help."""
     parser = argparse.ArgumentParser(prog="python -m tritorch")
-    commands = parser.add_subparsers(dest="command", metavar="{doctor,demo}")
+    commands = parser.add_subparsers(dest="command", metavar="{doctor,demo,run}")
     commands.add_parser(
         "doctor", add_help=False, help="what is installed, what works, what does not, and the fix"
     )
     commands.add_parser(
         "demo", add_help=False, help="run a kernel on the GPU, or on the simulated device"
     )
+    commands.add_parser(
+        "run", add_help=False, help="run a program whose `import torch` gives tritorch"
+    )
+    given = sys.argv[1:] if argv is None else argv
+    if given[:1] == ["run"]:  # everything after it is the program's
+        from tritorch import _as_torch
+
+        return _as_torch.run(given[1:])
     options, rest = parser.parse_known_args(argv)
     if options.command == "doctor":
         from tritorch import _doctor

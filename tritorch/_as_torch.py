@@ -1,0 +1,108 @@
+"""Programs written for PyTorch: `import torch` gives tritorch.
+
+A submodule that PyTorch has and tritorch lacks can be imported; using what is in it raises an error
+that names it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import runpy
+import sys
+import types
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+
+class MissingError(NotImplementedError, AttributeError):
+    """Something of PyTorch that tritorch does not have yet."""
+
+
+class Absent(types.ModuleType):
+    """A module of PyTorch that tritorch lacks."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return AbsentName(f"{self.__name__}.{name}")
+
+
+class AbsentName:
+    """A name in an absent module: an error as soon as it is used."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise MissingError(f"tritorch has no {self._path} yet")
+
+    __call__ = __iter__ = __enter__ = __bool__ = __mro_entries__ = _refuse
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._refuse()
+
+    def __repr__(self) -> str:
+        return f"<{self._path}, which tritorch does not have yet>"
+
+
+class _Finder:
+    """Finds torch and all below it, as tritorch's modules."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name == "torch" or name.startswith("torch."):
+            return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
+        return None
+
+
+class _Loader:
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+        name = "tritorch" + spec.name.removeprefix("torch")
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not name.startswith(error.name):
+                raise
+            return Absent(spec.name)
+        self.real = module.__spec__
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        if not isinstance(module, Absent):
+            module.__spec__ = self.real  # the import system has put torch's there
+
+
+def as_torch() -> None:
+    """From now on `import torch`, and its submodules, gives tritorch in this process."""
+    present = sys.modules.get("torch")
+    if present is not None and present is not sys.modules["tritorch"]:
+        raise RuntimeError("as_torch() comes too late: torch is imported already")
+    if not any(finder is _Finder for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder)
+    sys.modules["torch"] = sys.modules["tritorch"]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """`python -m tritorch run script.py args...`"""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("usage: python -m tritorch run [-m MODULE | SCRIPT] [ARGUMENT ...]")
+        return 0 if arguments else 2
+    as_torch()
+    if arguments[0] == "-m":
+        sys.argv = list(arguments[1:])
+        sys.path.insert(0, "")
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return 0
+    script = Path(arguments[0])
+    if not script.exists():
+        print(f"python -m tritorch run: no such file: {script}", file=sys.stderr)
+        return 2
+    sys.argv = [str(script), *arguments[1:]]
+    sys.path.insert(0, str(script.resolve().parent))
+    runpy.run_path(str(script), run_name="__main__")
+    return 0
