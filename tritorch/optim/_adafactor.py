@@ -18,7 +18,7 @@ class Adafactor(PerParameter):
     p -= max(eps2, rms(p)) min(lr, 1 / √t) u
     """
 
-    real_views = False
+    elementwise = real_views = False
 
     def __init__(
         self,

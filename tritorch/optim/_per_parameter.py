@@ -1,7 +1,8 @@
 """What the optimizers that treat one parameter at a time share: a subclass is its formula.
 
 A subclass names its state, and `update` changes one parameter.  Before `update`, gradients are
-negated (`maximize`), weight decay is applied and complex tensors are viewed as real ones.
+negated (`maximize`), weight decay is applied and complex tensors are viewed as real ones.  Large
+parameters on the host are updated block by block.
 
 # Note [Numbers or tensors]
 Hyperparameters and step counts are Python numbers wherever that needs no wait for the device: so
@@ -30,7 +31,8 @@ zeros_like, full_like = PUBLIC["zeros_like"], PUBLIC["full_like"]
 
 _CAPTURABLE_DEVICES = ["cuda"]
 _FUSED_DEVICES = ["cpu", "cuda"]
-_SMALL = 8192  # elements
+# Elements: up to that many, an operator of the host is one native call.
+_BLOCK = 32768
 
 
 class PerParameter(Optimizer):
@@ -38,6 +40,7 @@ class PerParameter(Optimizer):
 
     zeros: tuple[str, ...] = ()  # state that starts as zeros in the parameter's shape
     scalars: tuple[str, ...] = ("step",)  # state of one element
+    elementwise = True  # whether `update` may see a part of a parameter at a time
     real_views = True  # whether `update` sees complex tensors as real ones
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
@@ -60,6 +63,10 @@ class PerParameter(Optimizer):
     ) -> None:
         """Changes one parameter; step counts from one, where there is a step."""
         raise NotImplementedError
+
+    def advance(self, state: dict[str, Any], step: Any, group: dict[str, Any]) -> Any:
+        """Once for a parameter before its update: what the formula gets as `step`."""
+        return step
 
     def decays(self, group: dict[str, Any]) -> tuple[Any, Any]:
         """Weight decay: the part that joins the gradient, the part that shrinks the parameter."""
@@ -93,12 +100,6 @@ class PerParameter(Optimizer):
                 state = self.new_state(p, group)
                 if state:
                     self.state[p] = state
-            if maximize:
-                grad = -grad
-            if coupled:
-                grad = grad.add(p, alpha=coupled)
-            if decoupled:
-                p.mul_(1 - options["lr"] * decoupled)
             count = state.get("step")
             if count is not None:
                 if count.is_cuda:
@@ -111,7 +112,18 @@ class PerParameter(Optimizer):
             if self.real_views and p.is_complex():
                 p, grad = view_as_real(p), view_as_real(grad)
                 state = {k: _real(v) for k, v in state.items()}
-            self.update(p, grad, state, count, options)
+            count = self.advance(state, count, options)
+            blocks = [(p, grad, state)]
+            if self.elementwise and p.numel() > _BLOCK and not p.is_cuda:
+                blocks = _blocks(p, grad, state) or blocks
+            for p, grad, state in blocks:
+                if maximize:
+                    grad = -grad
+                if coupled:
+                    grad = grad.add(p, alpha=coupled)
+                if decoupled:
+                    shrink(p, options["lr"] * decoupled)
+                self.update(p, grad, state, count, options)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -123,6 +135,18 @@ class PerParameter(Optimizer):
 
 def _real(value: Any) -> Any:
     return view_as_real(value) if isinstance(value, Tensor) and value.is_complex() else value
+
+
+def _blocks(p: Tensor, grad: Tensor, state: dict[str, Any]) -> list[Any]:
+    """The same in parts that stay in the cache through all of a formula; nothing if they can't."""
+    n = p.numel()
+    named = {k: v for k, v in state.items() if isinstance(v, Tensor) and v.numel() == n}
+    whole = [p, grad, *named.values()]
+    known = all(value is not None for value in state.values())
+    if is_grad_enabled() or not known or not all(x.is_contiguous() for x in whole):
+        return []
+    parts = zip(*(x.detach().view(-1).split(_BLOCK) for x in whole))
+    return [(p, grad, dict(zip(named, values))) for p, grad, *values in parts]
 
 
 def _numbers(group: dict[str, Any]) -> dict[str, Any]:
@@ -200,9 +224,9 @@ def _small(x: Tensor) -> bool:
     """Whether a call costs more than its work: then temporaries are cheaper than fused operators.
 
     On the host `a + w * b` is several native calls without a detour, `lerp_` and its like are one
-    call with one; from some thousand elements on, memory decides.
+    call with one; for more elements, memory decides.
     """
-    return not x.is_cuda and x.numel() <= _SMALL
+    return not x.is_cuda and x.numel() <= _BLOCK
 
 
 def add_scaled(x: Tensor, y: Tensor, scale: Any) -> None:
@@ -211,6 +235,22 @@ def add_scaled(x: Tensor, y: Tensor, scale: Any) -> None:
         x.add_(y * scale)
     else:
         x.add_(y, alpha=scale)
+
+
+def add_product(x: Tensor, y: Tensor, z: Tensor, scale: Any = 1) -> None:
+    """x += scale y z."""
+    if _small(x):
+        x.add_(y * z if scale == 1 else y * z * scale)
+    else:
+        x.addcmul_(y, z, value=scale)
+
+
+def shrink(x: Tensor, share: Any) -> None:
+    """x -= share x."""
+    if isinstance(share, Tensor) or not _small(x):
+        x.mul_(1 - share)
+    else:
+        x.add_(x * -share)
 
 
 def add_ratio(x: Tensor, y: Tensor, z: Tensor, scale: Any) -> None:

@@ -6,7 +6,15 @@ from typing import Any
 
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
-from tritorch.optim._per_parameter import PerParameter, add_ratio, check, full_like, root, scalar
+from tritorch.optim._per_parameter import (
+    PerParameter,
+    add_product,
+    add_ratio,
+    check,
+    full_like,
+    root,
+    scalar,
+)
 from tritorch.optim.optimizer import ParamsT
 
 
@@ -62,6 +70,7 @@ class Adagrad(PerParameter):
     def update(
         self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
     ) -> None:
-        total = state["sum"].addcmul_(grad, grad)
+        total = state["sum"]
+        add_product(total, grad, grad)
         scale = -group["lr"] / (1 + (step - 1) * group["lr_decay"])
         add_ratio(p, grad, root(total, group["eps"]), scale)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.tensor import Tensor
-from tritorch.optim._per_parameter import PerParameter, add_scaled, check, kept, read, scalar
+from tritorch.optim._per_parameter import (
+    PerParameter,
+    add_scaled,
+    check,
+    kept,
+    read,
+    scalar,
+    shrink,
+)
 from tritorch.optim.optimizer import ParamsT
 
 
@@ -51,21 +59,27 @@ class ASGD(PerParameter):
             "ax": state["ax"],
         }
 
+    def advance(self, state: dict[str, Any], step: Any, group: dict[str, Any]) -> Any:
+        lr, eta, mu = group["lr"], read(state["eta"]), read(state["mu"])
+        if isinstance(mu, Tensor):  # before they change
+            eta, mu = eta.clone(), mu.clone()
+        eta_next = lr / (1 + group["lambd"] * lr * step) ** group["alpha"]
+        late = step - group["t0"]
+        late = late.clamp(min=1) if isinstance(late, Tensor) else max(1, late)
+        state["eta"].copy_(_as_tensor(eta_next, state["eta"]))
+        state["mu"].copy_(_as_tensor(1 / late, state["mu"]))
+        return eta, mu
+
     def update(
         self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
     ) -> None:
-        lr, lambd, average = group["lr"], group["lambd"], state["ax"]
-        eta, mu = read(state["eta"]), read(state["mu"])
-        p.mul_(1 - lambd * eta)
+        (eta, mu), average = step, state["ax"]
+        shrink(p, group["lambd"] * eta)
         add_scaled(p, grad, -eta)
         if isinstance(mu, Tensor) or mu != 1:
             average.add_((p - average) * mu)
         else:
             average.copy_(kept(p))
-        state["eta"].copy_(_as_tensor(lr / (1 + lambd * lr * step) ** group["alpha"], state["eta"]))
-        late = step - group["t0"]
-        late = late.clamp(min=1) if isinstance(late, Tensor) else max(1, late)
-        state["mu"].copy_(_as_tensor(1 / late, state["mu"]))
 
 
 def _as_tensor(value: Any, like: Tensor) -> Tensor:

@@ -68,19 +68,23 @@ class NAdam(PerParameter):
         state = super().new_state(p, group)
         return {"step": state["step"], "mu_product": scalar(1.0, p, group), **state}
 
+    def advance(self, state: dict[str, Any], step: Any, group: dict[str, Any]) -> Any:
+        beta1, decay = group["betas"][0], group["momentum_decay"]
+        mu = beta1 * (1 - 0.5 * 0.96 ** (step * decay))
+        mu_next = beta1 * (1 - 0.5 * 0.96 ** ((step + 1) * decay))
+        product = read(state["mu_product"].mul_(mu))
+        return step, (1 - mu) / (1 - product), mu_next / (1 - product * mu_next)
+
     def update(
         self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
     ) -> None:
         beta1, beta2 = group["betas"]
-        average, square, decay = state["exp_avg"], state["exp_avg_sq"], group["momentum_decay"]
-        mu = beta1 * (1 - 0.5 * 0.96 ** (step * decay))
-        mu_next = beta1 * (1 - 0.5 * 0.96 ** ((step + 1) * decay))
-        state["mu_product"].mul_(mu)
-        product = read(state["mu_product"])
+        average, square = state["exp_avg"], state["exp_avg_sq"]
+        step, for_grad, for_average = step
         move_average(average, grad, 1 - beta1)
         square_average(square, grad, beta2)
         gathered = correction(beta2, step) ** 0.5
         denominator = root(square, group["eps"] * gathered)
         scale = -group["lr"] * gathered
-        add_ratio(p, grad, denominator, scale * (1 - mu) / (1 - product))
-        add_ratio(p, average, denominator, scale * mu_next / (1 - product * mu_next))
+        add_ratio(p, grad, denominator, scale * for_grad)
+        add_ratio(p, average, denominator, scale * for_average)

@@ -14,6 +14,7 @@ from tritorch.optim._per_parameter import (
     kept,
     move_average,
     root,
+    shrink,
     square_average,
     zeros_like,
 )
@@ -74,7 +75,8 @@ class RMSprop(PerParameter):
         denominator = root(square, group["eps"])
         if group["momentum"] > 0:
             buffer = state["momentum_buffer"]
-            add_ratio(buffer.mul_(group["momentum"]), grad, denominator, 1)
+            shrink(buffer, 1 - group["momentum"])
+            add_ratio(buffer, grad, denominator, 1)
             add_scaled(p, buffer, -group["lr"])
         else:
             add_ratio(p, grad, denominator, -group["lr"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.tensor import Tensor
-from tritorch.optim._per_parameter import PerParameter, add_scaled, check
+from tritorch.optim._per_parameter import PerParameter, add_scaled, check, shrink
 from tritorch.optim.optimizer import ParamsT
 
 
@@ -56,6 +56,7 @@ class SGD(PerParameter):
             if buffer is None:
                 buffer = state["momentum_buffer"] = grad.detach().clone()
             else:
-                add_scaled(buffer.mul_(momentum), grad, 1 - group["dampening"])
+                shrink(buffer, 1 - momentum)
+                add_scaled(buffer, grad, 1 - group["dampening"])
             grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
         add_scaled(p, grad, -group["lr"])
