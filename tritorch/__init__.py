@@ -111,7 +111,11 @@ globals().update(ops.PUBLIC)  # every operator that PyTorch has as torch.<name>
 _triton.install()
 
 
-_LATE = ("optim", "serialization")  # imported when they are first asked for
+_LATE = ("jit", "optim", "serialization")  # imported when they are first asked for
+
+
+_ELSEWHERE = {"as_torch": "_as_torch", "compile": "jit", "load": "serialization",
+              "save": "serialization"}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
@@ -119,10 +123,8 @@ def __getattr__(name: str) -> object:
 
     if name in _LATE:
         return importlib.import_module(f"tritorch.{name}")
-    if name == "as_torch":
-        return importlib.import_module("tritorch._as_torch").as_torch
-    if name in ("save", "load"):
-        found = getattr(importlib.import_module("tritorch.serialization"), name)
+    if name in _ELSEWHERE:
+        found = getattr(importlib.import_module(f"tritorch.{_ELSEWHERE[name]}"), name)
         globals()[name] = found
         return found
     raise AttributeError(f"module 'tritorch' has no attribute {name!r}")

@@ -1,0 +1,88 @@
+"""torch.jit's annotations: they keep programs running, which run as they are."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+Attribute = lambda value, type: value
+annotate = lambda the_type, the_value: the_value
+__all__ = [
+    "Attribute", "Final", "annotate", "compile", "export", "freeze", "ignore", "interface", "is_scripting",
+    "is_tracing", "isinstance", "optimized_execution", "script", "script_if_tracing",
+    "script_method", "set_fusion_strategy", "trace", "trace_module", "unused",
+]  # fmt: skip
+
+
+def compile(model: Any = None, **options: Any) -> Any:
+    """torch.compile, until there is a compiler: the function or module itself."""
+    return (lambda function: function) if model is None else model
+
+
+def is_scripting() -> bool:
+    """False: nothing is compiled."""
+    return False
+
+
+def is_tracing() -> bool:
+    """False: nothing is traced."""
+    return False
+
+
+def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """The function or module itself."""
+    return obj
+
+
+def trace(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """The function or module itself."""
+    return func
+
+
+def trace_module(mod: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    """The module itself."""
+    return mod
+
+
+def freeze(mod: Any, *args: Any, **kwargs: Any) -> Any:
+    """The module itself."""
+    return mod
+
+
+def script_method(fn: Function) -> Function:
+    """The method itself."""
+    return fn
+
+
+script_if_tracing = export = interface = script_method
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
+    """The function itself; also with arguments."""
+    return drop if callable(drop) else lambda fn: fn
+
+
+def unused(fn: Function) -> Function:
+    """The function itself."""
+    return fn
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Python's."""
+    import builtins
+
+    return builtins.isinstance(obj, target_type)
+
+
+@contextlib.contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """Nothing changes."""
+    yield
+
+
+def set_fusion_strategy(strategy: Any) -> Any:
+    """Nothing is fused."""
+    return strategy
