@@ -11,10 +11,26 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Attribute = lambda value, type: value
 annotate = lambda the_type, the_value: the_value
 __all__ = [
-    "Attribute", "Final", "annotate", "compile", "export", "freeze", "ignore", "interface", "is_scripting",
-    "is_tracing", "isinstance", "optimized_execution", "script", "script_if_tracing",
-    "script_method", "set_fusion_strategy", "trace", "trace_module", "unused",
-]  # fmt: skip
+    "Attribute",
+    "Final",
+    "annotate",
+    "compile",
+    "export",
+    "freeze",
+    "ignore",
+    "interface",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
+    "optimized_execution",
+    "script",
+    "script_if_tracing",
+    "script_method",
+    "set_fusion_strategy",
+    "trace",
+    "trace_module",
+    "unused",
+]
 
 
 def compile(model: Any = None, **options: Any) -> Any:
