@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.tensor import Tensor
-from tritorch.optim._per_parameter import PerParameter, add_scaled, check, kept, square_average
+from tritorch.optim._per_parameter import PerParameter, add_scaled, check, square_average
 from tritorch.optim.optimizer import ParamsT
 
 
@@ -48,6 +48,6 @@ class Adadelta(PerParameter):
         rho, eps = group["rho"], group["eps"]
         square, moved = state["square_avg"], state["acc_delta"]
         square_average(square, grad, rho)
-        delta = kept((moved + eps).sqrt_()).div_((square + eps).sqrt_()).mul_(grad)
+        delta = (moved + eps).sqrt() / (square + eps).sqrt() * grad
         square_average(moved, delta, rho)
         add_scaled(p, delta, -group["lr"])

@@ -54,5 +54,5 @@ class Adamax(PerParameter):
         beta1, beta2 = group["betas"]
         average, norm = state["exp_avg"], state["exp_inf"]
         move_average(average, grad, 1 - beta1)
-        norm.copy_(maximum(norm * beta2, grad.abs().add_(group["eps"])))
+        norm.copy_(maximum(norm * beta2, grad.abs() + group["eps"]))
         add_ratio(p, average, kept(norm), -group["lr"] / correction(beta1, step))

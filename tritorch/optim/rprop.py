@@ -7,7 +7,7 @@ from typing import Any
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
 from tritorch.ops.arithmetic import where
-from tritorch.optim._per_parameter import PerParameter, check, full_like, kept
+from tritorch.optim._per_parameter import PerParameter, add_product, check, full_like, kept
 from tritorch.optim.optimizer import ParamsT
 
 
@@ -59,5 +59,5 @@ class Rprop(PerParameter):
         size.mul_(where(flipped, shrink, where(agreement > 0, grow, 1.0)).to(size.dtype))
         size.clamp_(*group["step_sizes"])
         grad = grad.masked_fill(flipped, 0)  # a parameter that went too far waits for a step
-        p.addcmul_(grad.sign(), kept(size), value=-1)
+        add_product(p, grad.sign(), kept(size), -1)
         previous.copy_(grad)
