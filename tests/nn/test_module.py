@@ -145,6 +145,26 @@ def test_an_error_names_the_path():
     assert info.value.__notes__ == ["In module Sequential: body.first (Linear)"]
 
 
+def doubled(module, args, out):
+    return out * 2
+
+
+def test_hooks_are_copied_and_pickled():
+    net = nn.Linear(2, 2)
+    plain = net(torch.ones(1, 2))
+    handle = net.register_forward_hook(doubled)
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert torch.allclose(other(torch.ones(1, 2)), 2 * plain)
+        other.register_forward_hook(doubled)
+        assert torch.allclose(other(torch.ones(1, 2)), 4 * plain)
+    handle.remove()
+    assert net(torch.ones(1, 2)).equal(plain)
+    state = net.__getstate__() | {"_forward_hooks": OrderedDict({7: doubled})}  # as torch's are
+    other = nn.Linear(2, 2)
+    other.__setstate__(state)
+    assert torch.allclose(other(torch.ones(1, 2)), 2 * plain)
+
+
 def test_copies_and_pickles():
     net = Net()
     for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):

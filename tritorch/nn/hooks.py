@@ -4,34 +4,12 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tritorch.autograd.function import Function
+from tritorch.autograd.graph import RemovableHandle
 from tritorch.core.tensor import Tensor
-
-
-class RemovableHandle:
-    """Takes a hook away again."""
-
-    next_id = 0
-
-    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
-        self.hooks_dict_ref = weakref.ref(hooks_dict)
-        self.id = RemovableHandle.next_id
-        RemovableHandle.next_id += 1
-
-    def remove(self) -> None:
-        """The hook no longer runs."""
-        hooks = self.hooks_dict_ref()
-        if hooks is not None:
-            hooks.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self.remove()
 
 
 class Hooks(OrderedDict[int, Any]):
@@ -47,13 +25,24 @@ class Hooks(OrderedDict[int, Any]):
             self.move_to_end(handle.id, last=False)
         return handle
 
-    def values(self) -> Any:
-        """The hooks."""
-        return [hook for hook, _ in super().values()]
+    @classmethod
+    def of(cls, table: Any) -> Hooks:
+        """Hooks, also of the plain ones in a module that PyTorch has pickled."""
+        if isinstance(table, Hooks):
+            return table
+        out = cls()
+        for key, hook in table.items():
+            out[key] = (hook, {})
+            RemovableHandle._next_id = max(RemovableHandle._next_id, key + 1)
+        return out
 
-    def items(self) -> Any:
+    def hooks(self) -> list[Any]:
+        """The hooks."""
+        return [hook for hook, _ in self.values()]
+
+    def pairs(self) -> list[tuple[Any, dict[str, Any]]]:
         """(hook, options) pairs."""
-        return list(super().values())
+        return list(self.values())
 
 
 class _Watch(Function):
@@ -160,8 +149,3 @@ class BackwardHook:
         if places is None:
             return result
         return new[0] if single else type(result)(new) if type(result) is list else new
-
-
-def hooks_of(table: Any) -> Iterator[Any]:
-    """The hooks of a table."""
-    yield from table.values()

@@ -177,7 +177,7 @@ class Module:
                 f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' (torch Tensor or "
                 f"None required)"
             )
-        for hook in _global.buffer.values():
+        for hook in _global.buffer.hooks():
             replaced = hook(self, name, tensor)
             tensor = tensor if replaced is None else replaced
         self._buffers[name] = tensor
@@ -200,7 +200,7 @@ class Module:
                 f"created explicitly. To express '{name}' as a function of another Tensor, compute "
                 f"the value in the forward() method."
             )
-        for hook in _global.parameter.values():
+        for hook in _global.parameter.hooks():
             replaced = hook(self, name, param)
             param = param if replaced is None else replaced
         self._parameters[name] = param
@@ -229,7 +229,7 @@ class Module:
             raise KeyError(f'module name can\'t contain ".", got: {name}')
         if name == "":
             raise KeyError('module name can\'t be empty string ""')
-        for hook in _global.module.values():
+        for hook in _global.module.hooks():
             replaced = hook(self, name, module)
             module = module if replaced is None else replaced
         self._modules[name] = module
@@ -270,7 +270,7 @@ class Module:
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, fields, params, fields["_buffers"])
-            for hook in _global.module.values():
+            for hook in _global.module.hooks():
                 replaced = hook(self, name, value)
                 value = value if replaced is None else replaced
             modules[name] = value
@@ -296,7 +296,7 @@ class Module:
                 self._forget(name, fields, params, modules)
                 self.register_buffer(name, value, value.persistent)
                 return
-            for hook in _global.buffer.values():
+            for hook in _global.buffer.hooks():
                 replaced = hook(self, name, value)
                 value = value if replaced is None else replaced
             assert buffers is not None
@@ -329,7 +329,7 @@ class Module:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for name in _HOOK_KINDS:
-            self.__dict__.setdefault(name, Hooks())
+            self.__dict__[name] = Hooks.of(self.__dict__.get(name, {}))
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
         self.__dict__.setdefault("_is_full_backward_hook", None)
 
@@ -606,7 +606,7 @@ class Module:
         return self._call_with_hooks(args, kwargs)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for hook, options in [*_global.forward_pre.items(), *self._forward_pre_hooks.items()]:
+        for hook, options in [*_global.forward_pre.pairs(), *self._forward_pre_hooks.pairs()]:
             if options.get("with_kwargs"):
                 replaced = hook(self, args, kwargs)
                 if replaced is not None:
@@ -623,17 +623,17 @@ class Module:
         full, plain = self._backward_kinds()
         watch = None
         if full or self._backward_pre_hooks or _global.backward_pre:
-            before = [*_global.backward_pre.values(), *self._backward_pre_hooks.values()]
+            before = [*_global.backward_pre.hooks(), *self._backward_pre_hooks.hooks()]
             watch = BackwardHook(self, full, before)
             args = watch.setup_inputs(args)
         called = set()
         try:
             result = self.forward(*args, **kwargs)
-            for hook, options in [*_global.forward.items(), *self._forward_hooks.items()]:
+            for hook, options in [*_global.forward.pairs(), *self._forward_hooks.pairs()]:
                 called.add(hook)
                 result = self._after(hook, options, args, kwargs, result)
         except Exception as error:
-            for hook, options in [*_global.forward.items(), *self._forward_hooks.items()]:
+            for hook, options in [*_global.forward.pairs(), *self._forward_hooks.pairs()]:
                 if options.get("always_call") and hook not in called:
                     try:
                         self._after(hook, options, args, kwargs, None)
@@ -665,8 +665,8 @@ class Module:
         """(full backward hooks, old ones)"""
         full: list[Any] = []
         plain: list[Any] = []
-        (plain if _global.non_full_backward else full).extend(_global.backward.values())
-        (full if self._is_full_backward_hook else plain).extend(self._backward_hooks.values())
+        (plain if _global.non_full_backward else full).extend(_global.backward.hooks())
+        (full if self._is_full_backward_hook else plain).extend(self._backward_hooks.hooks())
         return full, plain
 
     def register_forward_pre_hook(
@@ -762,7 +762,7 @@ class Module:
         metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = metadata
-        for hook in self._state_dict_pre_hooks.values():
+        for hook in self._state_dict_pre_hooks.hooks():
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._modules.items():
@@ -770,7 +770,7 @@ class Module:
                 module.state_dict(
                     destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
                 )
-        for hook, options in self._state_dict_hooks.items():
+        for hook, options in self._state_dict_hooks.pairs():
             replaced = hook(self, destination, prefix, metadata)
             if options.get("in_place"):
                 if replaced is not None:
@@ -783,7 +783,7 @@ class Module:
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
-        for hook, options in self._load_state_dict_pre_hooks.items():
+        for hook, options in self._load_state_dict_pre_hooks.pairs():
             rest = (state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
                     error_msgs)  # fmt: skip
             hook(self, *rest) if options.get("with_module") else hook(*rest)
@@ -888,7 +888,7 @@ class Module:
                     below = f"{prefix}{name}."
                     load(child, {k: v for k, v in local.items() if k.startswith(below)}, below)
             keys = _IncompatibleKeys(missing, unexpected)
-            for hook in module._load_state_dict_post_hooks.values():
+            for hook in module._load_state_dict_post_hooks.hooks():
                 if hook(module, keys) is not None:
                     raise AssertionError(
                         "Hooks registered with ``register_load_state_dict_post_hook`` are not "
