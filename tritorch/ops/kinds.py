@@ -254,23 +254,38 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
     require_distinct_elements(self)
 
     def write() -> None:
-        if op.is_ufunc and type(array) is ndarray and result.numpy is array.dtype:
-            if (
-                array.dtype in op.direct
-                and array.size < BIG
-                and all(type(o) is not ndarray or o.dtype is array.dtype for o in operands)
-            ):
-                try:
+        if (
+            op.is_ufunc
+            and type(array) is ndarray
+            and result.numpy is array.dtype
+            and array.dtype in op.direct
+            and all(type(o) is not ndarray or o.dtype is array.dtype for o in operands)
+        ):
+            try:
+                if array.size >= BIG and _in_blocks(array, operands):
+                    from tritorch.cpu import threads
+
+                    threads.elementwise(op.cpu, array, *operands)
+                else:
                     op.cpu(*operands, out=array)  # type: ignore[call-arg]
-                    return
-                except (OverflowError, TypeError):
-                    pass
+                return
+            except (OverflowError, TypeError):
+                pass
         if type(array) is Array and not compute.is_complex and _gpu().may_write(array, operands):
             _gpu().call(op.gpu_name, tuple(operands), compute, result, array)
         else:
             _write(array, op.compute(operands, compute, result))
 
     return in_place(op, self, (), inputs, write)
+
+
+def _in_blocks(array: Any, operands: Sequence[Any]) -> bool:
+    """Whether blocks of an array may be written while others are read: all dense, none shifted."""
+    return array.flags.c_contiguous and all(
+        o is array or (o.flags.c_contiguous and not np.may_share_memory(o, array))
+        for o in operands
+        if type(o) is ndarray
+    )
 
 
 # ---- unary ---------------------------------------------------------------------------------------
@@ -447,8 +462,23 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
         if op.is_ufunc and op.rule == SAME:
             try:
                 a = self._a
-                b = other._a
                 kind = a.dtype
+                number = type(other)
+                if number is float or number is int:
+                    if (
+                        type(a) is ndarray
+                        and kind in fits
+                        and (kind.kind == "f" or (number is int and kind.kind in "iu"))
+                        and a.size < BIG
+                        and 0 not in a.strides
+                        and not self._inference
+                        and not wants(self)
+                    ):
+                        cpu(a, other, a)
+                        bump(self)
+                        return self
+                    return apply_in_place(op, (self, other))
+                b = other._a
                 if b.dtype is kind and kind in fits and type(a) is ndarray and type(b) is ndarray:
                     if (
                         a.shape == b.shape
@@ -472,7 +502,7 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
                             _gpu().flat2(op.gpu_name, a, b, *plans[kind], a)
                             bump(self)
                             return self
-            except AttributeError:
+            except (AttributeError, OverflowError):
                 pass
         _require_operands(op.name, self, other)
         return apply_in_place(op, (self, other))
