@@ -262,7 +262,7 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
             and all(type(o) is not ndarray or o.dtype is array.dtype for o in operands)
         ):
             try:
-                if array.size >= BIG and _in_blocks(array, operands):
+                if len(operands) == 1 and array.size >= BIG and _in_blocks(array, operands):
                     from tritorch.cpu import threads
 
                     threads.elementwise(op.cpu, array, *operands)
