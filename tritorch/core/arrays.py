@@ -12,7 +12,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import layout
 from tritorch.core.device import device as Device
-from tritorch.core.dtype import dtype, from_numpy_dtype
+from tritorch.core.dtype import complex64, dtype, float32, float64, from_numpy_dtype
 
 ndarray = np.ndarray
 CPU = Device("cpu")
@@ -185,3 +185,27 @@ def move(array: Any, device: Device, non_blocking: bool = False) -> Any:
     if device.type == "cpu":
         return array.numpy()
     return array.to_device(device.index, non_blocking)
+
+
+def strided(array: Any, shape: Sequence[int], strides: Sequence[int], skip: int) -> Any:
+    """A view by strides, `skip` elements after an array's first."""
+    if type(array) is not np.ndarray:
+        return array.as_strided(shape, strides, array.storage_offset() + skip)
+    if array.size == 0 or math.prod(shape) == 0:
+        return np.empty(shape, array.dtype)
+    return np_strided(array, shape, strides, skip)
+
+
+def pairs(array: Any) -> Any:
+    """A complex array as real pairs, in a new last dim."""
+    if type(array) is np.ndarray:
+        real = array.real
+        if array.size == 0:
+            return np.empty((*array.shape, 2), real.dtype)
+        return np.lib.stride_tricks.as_strided(
+            real, (*real.shape, 2), (*real.strides, real.itemsize)
+        )
+    kind = float32 if array.dtype is complex64 else float64
+    flat = array.as_strided((array.storage_nbytes // array.itemsize,), (1,), 0).view_dtype(kind)
+    strides = [*(2 * s for s in array.strides), 1]
+    return flat.as_strided((*array.shape, 2), strides, 2 * array.storage_offset())

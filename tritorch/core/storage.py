@@ -76,9 +76,7 @@ class UntypedStorage:
 
     def _view(self, kind: dtype, shape: Any, strides: Any, offset: int) -> Tensor:
         """A tensor on this storage."""
-        from tritorch.ops.views import strided
-
-        out = _C.wrap(strided(self._elements(kind), tuple(shape), tuple(strides), offset))
+        out = _C.wrap(arrays.strided(self._elements(kind), tuple(shape), tuple(strides), offset))
         out._shared = self._shared
         return out
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
+from tritorch.core.arrays import pairs
 from tritorch.core.device import cuda_index, device
 from tritorch.core.dtype import (
     bool_,
@@ -175,8 +176,6 @@ def _launch_copy(to: _C.Array, source: _C.Array) -> None:
 
 def _convert_complex(to: _C.Array, source: _C.Array) -> None:
     """Between complex and other dtypes: part by part."""
-    from tritorch.ops.memory import pairs
-
     if not to.dtype.is_complex:
         if to.dtype is bool_:  # whether either part is not 0
             from tritorch.gpu import pointwise

@@ -10,6 +10,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
+from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype
 from tritorch.cuda._arrays import from_numpy
 from tritorch.gpu import pointwise
@@ -41,8 +42,6 @@ def call(
     out: Array | None,
 ) -> Array:
     """pointwise.call, where something is complex."""
-    from tritorch.ops.memory import pairs
-
     if _function(name) is None or len(arguments) > 3:
         return _through_host(name, arguments, compute, out_dtype, out)
     index = next(a.device_index for a in arguments if type(a) is Array)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
+from tritorch.core.arrays import pairs
 from tritorch.core.dtype import bool_, dtype, float32, float64, int64
 from tritorch.gpu import pointwise
 from tritorch.gpu.layout import INT32_MAX, float_bits, reach
@@ -129,13 +130,6 @@ def reduce(
         return y
     final = reduce(target, (1,), False, out_dtype, acc, "same", combine, identity)
     return final.reshape(p.shape)
-
-
-def pairs(x: Array) -> Array:
-    """Complex numbers as (..., 2) reals: a view."""
-    from tritorch.ops.memory import pairs
-
-    return pairs(x)
 
 
 def unpaired(y: Array, kind: dtype) -> Array:

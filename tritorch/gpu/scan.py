@@ -8,9 +8,10 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
+from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype, int64
 from tritorch.gpu.pointwise import triton_type
-from tritorch.gpu.reduction import _limit, accumulator, pairs, unpaired
+from tritorch.gpu.reduction import _limit, accumulator, unpaired
 
 Array = _C.Array
 

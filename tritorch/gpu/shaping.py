@@ -9,6 +9,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
+from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype
 from tritorch.gpu.layout import INT32_MAX, block_size, reach
 from tritorch.gpu.pointwise import triton_type
@@ -43,7 +44,6 @@ def cat(arrays: Sequence[Array], dim: int) -> Array:
 def _bits(x: Array) -> Array:
     """The same elements as integers: data only moves.  complex128 as pairs."""
     from tritorch.core import dtype as dtypes
-    from tritorch.ops.memory import pairs
 
     if x.dtype.itemsize == 16:
         return pairs(x)
@@ -82,8 +82,6 @@ def _triangle(x: Array, diagonal: int, upper: bool) -> Array:
     if n == 0:
         return out
     if x.dtype.itemsize == 16:
-        from tritorch.ops.memory import pairs
-
         for part in (0, 1):  # real, then imaginary parts
             pairs(out)[..., part].copy_(_triangle(pairs(x)[..., part], diagonal, upper))
         return out
@@ -175,8 +173,6 @@ def pad_backward(g: Array, shape: tuple[int, ...], padding: tuple[int, ...], mod
     if mode == "constant":
         return g[_inside(shape, sides)].clone()
     if g.dtype.is_complex:
-        from tritorch.ops.memory import pairs
-
         out = _C.empty(shape, g.dtype, g.device_index)
         for part in (0, 1):
             inner_pad = pad_backward(pairs(g)[..., part].clone(), shape, padding, mode)

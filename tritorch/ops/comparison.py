@@ -95,7 +95,3 @@ def isin(
         test_elements = PUBLIC["tensor"](test_elements, device=elements.device)
     found = eq(elements.unsqueeze(-1), test_elements.reshape(-1)).any(-1)
     return ~found if invert else found
-
-
-for _name in ("logical_and", "logical_or", "logical_xor"):
-    _ = _name

@@ -316,10 +316,8 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     else:
         strides = layouts.contiguous_strides(shape)
         root = storage._elements(self.dtype)
-        from tritorch.ops.views import strided
-
         self._a = (
-            strided(root, shape, strides, self.storage_offset())
+            arrays.strided(root, shape, strides, self.storage_offset())
             if count
             else arrays.empty(shape, self.dtype, self.device)
         )

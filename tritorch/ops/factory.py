@@ -706,14 +706,12 @@ _tri_indices("triu_indices", lambda n, k, m: np.triu_indices(n, k, m))
 
 
 def _complex_array(real: Any, imag: Any) -> Any:
-    from tritorch.ops.memory import pairs
-
     kind = arrays.dtype_of(real).to_complex()
     out = arrays.empty(real.shape, kind, arrays.device_of(real))
     if type(out) is np.ndarray:
         out.real, out.imag = real, imag
         return out
-    both = pairs(out)
+    both = arrays.pairs(out)
     both[..., 0].copy_(real)
     both[..., 1].copy_(imag)
     return out

@@ -10,17 +10,17 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import arrays
-from tritorch.core.dtype import complex64, complex128, dtype, float32, float64
+from tritorch.core.dtype import complex64, complex128, dtype, float32
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
-from tritorch.ops.views import strided, view_operator
+from tritorch.ops.views import view_operator
 
 # ---- strides -------------------------------------------------------------------------------------
 
 
 def _as_strided_array(array: Any, size: Any, stride: Any, offset: int, geometry: Any) -> Any:
-    return strided(array, size, stride, offset)
+    return arrays.strided(array, size, stride, offset)
 
 
 def _as_strided_grad(g: Tensor, size: Any, stride: Any, offset: int, geometry: Any) -> Tensor:
@@ -132,21 +132,6 @@ def identity_of(values: Tensor, source: Tensor) -> Tensor:
     return _identity.call((values, source), ())
 
 
-def pairs(array: Any) -> Any:
-    """A complex array as real pairs, in a new last dim."""
-    if type(array) is ndarray:
-        real = array.real
-        if array.size == 0:
-            return np.empty((*array.shape, 2), real.dtype)
-        return np.lib.stride_tricks.as_strided(
-            real, (*real.shape, 2), (*real.strides, real.itemsize)
-        )
-    kind = float32 if array.dtype is complex64 else float64
-    flat = array.as_strided((array.storage_nbytes // array.itemsize,), (1,), 0).view_dtype(kind)
-    strides = [*(2 * s for s in array.strides), 1]
-    return flat.as_strided((*array.shape, 2), strides, 2 * array.storage_offset())
-
-
 def _unpaired(array: Any) -> Any:
     kind = complex64 if arrays.dtype_of(array) is float32 else complex128
     strides = arrays.strides_of(array)
@@ -170,11 +155,14 @@ def _unpaired(array: Any) -> Any:
     )
 
 
-_view_as_real = view_operator("view_as_real", "", pairs, lambda g: view_as_complex(g.contiguous()))
+_view_as_real = view_operator("view_as_real", "", arrays.pairs,
+                              lambda g: view_as_complex(g.contiguous()))  # fmt: skip
 _view_as_complex = view_operator("view_as_complex", "", _unpaired, lambda g: view_as_real(g))
-_real = view_operator("real", "", lambda a: a.real if type(a) is ndarray else pairs(a)[..., 0],
+_real = view_operator("real", "",
+                      lambda a: a.real if type(a) is ndarray else arrays.pairs(a)[..., 0],
                       lambda g: PUBLIC["complex"](g, g.new_zeros(g.shape)))  # fmt: skip
-_imag = view_operator("imag", "", lambda a: a.imag if type(a) is ndarray else pairs(a)[..., 1],
+_imag = view_operator("imag", "",
+                      lambda a: a.imag if type(a) is ndarray else arrays.pairs(a)[..., 1],
                       lambda g: PUBLIC["complex"](g.new_zeros(g.shape), g))  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import sizes, wrap_dim
 from tritorch.ops.declare import PUBLIC, Array, ndarray, public
 from tritorch.ops.shape import contiguous_format, expand, reshape, view
-from tritorch.ops.views import embed, strided, view_operator
+from tritorch.ops.views import embed, view_operator
 
 # ---- parts ---------------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ def _diagonal_array(array: Any, offset: int, dim1: int, dim2: int, shape: tuple[
     length = max(min(n, m - offset) if offset >= 0 else min(n + offset, m), 0)
     skip = (offset * strides[dim2] if offset >= 0 else -offset * strides[dim1]) if length else 0
     keep = [i for i in range(len(shape)) if i not in (dim1, dim2)]
-    return strided(
+    return arrays.strided(
         array,
         (*(shape[i] for i in keep), length),
         (*(strides[i] for i in keep), strides[dim1] + strides[dim2]),
@@ -299,7 +299,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 def _unfold_array(array: Any, dim: int, size: int, step: int, shape: tuple[int, ...]) -> Any:
     strides = arrays.strides_of(array)
     count = (shape[dim] - size) // step + 1
-    return strided(
+    return arrays.strided(
         array,
         (*shape[:dim], count, *shape[dim + 1 :], size),
         (*strides[:dim], strides[dim] * step, *strides[dim + 1 :], strides[dim]),

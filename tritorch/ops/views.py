@@ -6,11 +6,8 @@ gradient in zeros.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
@@ -45,13 +42,3 @@ embed_op = Operator("embed", "g", "shape op params", cpu=_embed, gpu=_embed, kin
 def embed(g: Tensor, shape: Sequence[int], op: Operator, params: tuple[Any, ...]) -> Tensor:
     """Zeros of a shape, with g where the view `op(params)` looks."""
     return embed_op.call((g,), (tuple(shape), op, params))
-
-
-def strided(array: Any, shape: Sequence[int], strides: Sequence[int], skip: int) -> Any:
-    """A view by strides, `skip` elements after an array's first."""
-    if type(array) is not ndarray:
-        return array.as_strided(shape, strides, array.storage_offset() + skip)
-    if array.size == 0 or math.prod(shape) == 0:
-        return np.empty(shape, array.dtype)
-    out = arrays.np_strided(array, shape, strides, skip)
-    return out
