@@ -14,6 +14,7 @@
 #include "launch/pack.h"
 #include "memory/graph.h"
 #include "memory/registry.h"
+#include "tensor/gate.h"
 #include "tensor/tensor.h"
 #include "traces.h"
 
@@ -1113,5 +1114,6 @@ NB_MODULE(_C, m) {
   bind_memory(m);
   bind_arrays(m);
   bind_simulator(m);
-  if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr())) throw nb::python_error();
+  if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()))
+    throw nb::python_error();
 }

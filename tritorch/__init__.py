@@ -20,7 +20,7 @@ from tritorch.autograd import (
     set_grad_enabled,
 )
 from tritorch.autograd.grad_mode import is_inference_mode_enabled
-from tritorch.core import legacy as _legacy
+from tritorch.core import gates as _gates, legacy as _legacy
 from tritorch.core.defaults import (
     are_deterministic_algorithms_enabled,
     get_default_device,
@@ -65,6 +65,7 @@ from tritorch.core.dtype import (
     uint32,
     uint64,
 )
+from tritorch.core.gates import DisableTorchFunction, DisableTorchFunctionSubclass
 from tritorch.core.generator import (
     Generator,
     default_generator,
@@ -107,7 +108,8 @@ globals().update(_legacy.CPU_TYPES | _legacy.CPU_STORAGES)
 set_default_tensor_type = _legacy.set_default_tensor_type
 for _name, _type in (_legacy.CUDA_TYPES | _legacy.CUDA_STORAGES).items():
     setattr(cuda, _name, _type)
-globals().update(ops.PUBLIC)  # every operator that PyTorch has as torch.<name>
+_gates.install()
+globals().update(_gates.publish(ops.PUBLIC, __name__))  # what PyTorch has as torch.<name>
 _triton.install()
 
 

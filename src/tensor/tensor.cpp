@@ -7,6 +7,9 @@
 #include <string_view>
 
 namespace tritorch {
+
+PyTypeObject* tensor_type = nullptr;
+
 namespace {
 
 // ---- state --------------------------------------------------------------------------------------
@@ -18,7 +21,6 @@ thread_local bool tracing_calls = false;  // anomaly mode: nodes keep the stack 
 std::uint64_t next_sequence = 0;          // under the GIL
 
 // Registered from Python, once.
-PyTypeObject* tensor_type = nullptr;  // the class of new tensors
 PyObject* size_type = nullptr;
 PyObject* ndarray_type = nullptr;
 PyObject* generic_type = nullptr;  // of NumPy's scalars

@@ -17,6 +17,8 @@
 
 namespace tritorch {
 
+extern PyTypeObject* tensor_type;  // tritorch.Tensor: the class of new tensors
+
 // Adds the types and the functions of grad mode to the module.  Returns false with a Python error
 // set on failure.
 bool add_tensor_types(PyObject* module);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+from tritorch import _C
 from tritorch.core.tensor import Tensor, make_subclass
 from tritorch.ops.declare import PUBLIC
 
@@ -20,6 +21,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that a module counts among its parameters when it is assigned as an attribute."""
 
     grad: Any
+    __torch_function__ = _C._disabled_torch_function_impl
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         if data is None:
@@ -73,6 +75,8 @@ class _BufferMeta(type):
 class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that a module registers as a buffer when it is assigned as an attribute."""
 
+    __torch_function__ = _C._disabled_torch_function_impl
+
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         if data is None:
             data = PUBLIC["empty"](0)
@@ -85,6 +89,7 @@ class UninitializedTensorMixin:
     """What lazy modules hold until the first call tells them shapes."""
 
     cls_to_become: Any = None
+    __torch_function__ = _C._disabled_torch_function_impl
 
     def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Becomes an uninitialised tensor of a shape."""

@@ -1,0 +1,271 @@
+#include "tensor/gate.h"
+
+#include <structmember.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor/tensor.h"
+
+namespace tritorch {
+namespace {
+
+// ---- state --------------------------------------------------------------------------------------
+
+struct State {
+  bool modes = false;     // function modes are active
+  bool autocast = false;  // for some device
+  bool overrides = true;  // subclasses may override
+};
+thread_local State state;
+
+PyObject* override_handler = nullptr;  // (gate, *args, **kwargs): a mode or an override may act
+PyObject* autocast_handler = nullptr;  // (gate, *args, **kwargs): casts, then calls
+PyObject* no_override = nullptr;       // what a class says to have no override
+PyObject* str_override = nullptr;
+
+// ---- which types override -----------------------------------------------------------------------
+
+// Answers by type; the version tag changes when the type or a base does, and is never used twice.
+struct Answer {
+  PyTypeObject* type = nullptr;
+  unsigned version = 0;
+  bool overrides = false;
+};
+std::array<Answer, 64> answers;
+
+bool ask_type(PyTypeObject* type) {
+  Answer& answer = answers[(reinterpret_cast<std::uintptr_t>(type) >> 5) % answers.size()];
+  if (answer.type == type && answer.version != 0 && answer.version == type->tp_version_tag)
+    return answer.overrides;
+  PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), str_override);
+  if (!found) PyErr_Clear();
+  answer = {type, type->tp_version_tag, found && found != no_override};
+  Py_XDECREF(found);
+  return answer.overrides;
+}
+
+inline bool type_overrides(PyTypeObject* type) {
+  return type != tensor_type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && ask_type(type);
+}
+
+// Whether an argument, or an item of a list or tuple, is of a type that overrides.
+bool overridden(PyObject* const* args, Py_ssize_t n) {
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyTypeObject* type = Py_TYPE(args[i]);
+    if (type == tensor_type) continue;
+    if (type == &PyTuple_Type || type == &PyList_Type) {
+      const Py_ssize_t size = PySequence_Fast_GET_SIZE(args[i]);
+      for (Py_ssize_t k = 0; k < size && k < PySequence_Fast_GET_SIZE(args[i]); ++k)
+        if (type_overrides(Py_TYPE(PySequence_Fast_ITEMS(args[i])[k]))) return true;
+    } else if (type_overrides(type)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// ---- Gate ---------------------------------------------------------------------------------------
+
+struct Gate {
+  PyObject_HEAD vectorcallfunc call;
+  PyObject* function;
+  PyObject* name;
+  PyObject* qualname;
+  PyObject* module;
+  PyObject* shown;   // the gate that overrides are told: Tensor.add for Tensor.__add__
+  PyObject* policy;  // autocast's; None: it leaves the call alone
+  PyObject* weak;
+};
+
+PyObject* call_handler(PyObject* handler, PyObject* gate, PyObject* const* args, Py_ssize_t n,
+                       PyObject* names) {
+  const Py_ssize_t total = n + (names ? PyTuple_GET_SIZE(names) : 0);
+  PyObject* few[8];
+  PyObject** all =
+      total < 8 ? few : static_cast<PyObject**>(PyMem_Malloc(sizeof(PyObject*) * (total + 1)));
+  if (!all) return PyErr_NoMemory();
+  all[0] = gate;
+  for (Py_ssize_t i = 0; i < total; ++i) all[i + 1] = args[i];
+  PyObject* result = PyObject_Vectorcall(handler, all, static_cast<std::size_t>(n + 1), names);
+  if (all != few) PyMem_Free(all);
+  return result;
+}
+
+PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* names) {
+  auto* gate = reinterpret_cast<Gate*>(self);
+  const Py_ssize_t n = PyVectorcall_NARGS(flagged);
+  const State& now = state;
+  if (now.modes || (now.overrides && overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))))
+    return call_handler(override_handler, self, args, n, names);
+  if (now.autocast && gate->policy && gate->policy != Py_None)
+    return call_handler(autocast_handler, self, args, n, names);
+  return PyObject_Vectorcall(gate->function, args, flagged, names);
+}
+
+PyObject* gate_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *function, *name, *qualname, *module;
+  if (!PyArg_ParseTuple(args, "OUUU", &function, &name, &qualname, &module)) return nullptr;
+  auto* gate = reinterpret_cast<Gate*>(type->tp_alloc(type, 0));
+  if (!gate) return nullptr;
+  gate->call = gate_call;
+  gate->function = Py_NewRef(function);
+  gate->name = Py_NewRef(name);
+  gate->qualname = Py_NewRef(qualname);
+  gate->module = Py_NewRef(module);
+  return reinterpret_cast<PyObject*>(gate);
+}
+
+int gate_traverse(PyObject* self, visitproc visit, void* arg) {
+  auto* gate = reinterpret_cast<Gate*>(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(gate->function);
+  Py_VISIT(gate->shown);
+  Py_VISIT(gate->policy);
+  return 0;
+}
+
+int gate_clear(PyObject* self) {
+  auto* gate = reinterpret_cast<Gate*>(self);
+  Py_CLEAR(gate->function);
+  Py_CLEAR(gate->name);
+  Py_CLEAR(gate->qualname);
+  Py_CLEAR(gate->module);
+  Py_CLEAR(gate->shown);
+  Py_CLEAR(gate->policy);
+  return 0;
+}
+
+void gate_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  if (reinterpret_cast<Gate*>(self)->weak) PyObject_ClearWeakRefs(self);
+  gate_clear(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+// A method, when it is found in a class.
+PyObject* gate_bind(PyObject* self, PyObject* object, PyObject*) {
+  return object && object != Py_None ? PyMethod_New(self, object) : Py_NewRef(self);
+}
+
+// What the gate does not have itself (__wrapped__'s attributes, __doc__, ...) is the function's.
+PyObject* gate_getattr(PyObject* self, PyObject* name) {
+  if (PyUnicode_CompareWithASCIIString(name, "__module__") == 0)  // not the type's
+    return Py_NewRef(reinterpret_cast<Gate*>(self)->module);
+  PyObject* found = PyObject_GenericGetAttr(self, name);
+  if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyErr_Clear();
+  return PyObject_GetAttr(reinterpret_cast<Gate*>(self)->function, name);
+}
+
+PyObject* gate_doc(PyObject* self, void*) {
+  return PyObject_GetAttrString(reinterpret_cast<Gate*>(self)->function, "__doc__");
+}
+
+PyObject* gate_repr(PyObject* self) {
+  auto* gate = reinterpret_cast<Gate*>(self);
+  return PyUnicode_FromFormat("<function %U.%U>", gate->module, gate->qualname);
+}
+
+// Pickled and copied by name.
+PyObject* gate_reduce(PyObject* self, PyObject*) {
+  return Py_NewRef(reinterpret_cast<Gate*>(self)->qualname);
+}
+
+PyMemberDef gate_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Gate, call), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Gate, weak), READONLY, nullptr},
+    {"__wrapped__", T_OBJECT, offsetof(Gate, function), READONLY, nullptr},
+    {"__name__", T_OBJECT, offsetof(Gate, name), READONLY, nullptr},
+    {"__qualname__", T_OBJECT, offsetof(Gate, qualname), READONLY, nullptr},
+    {"shown", T_OBJECT, offsetof(Gate, shown), 0, nullptr},
+    {"policy", T_OBJECT, offsetof(Gate, policy), 0, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyGetSetDef gate_properties[] = {{"__doc__", gate_doc, nullptr, nullptr, nullptr},
+                                 {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyMethodDef gate_methods[] = {{"__reduce__", gate_reduce, METH_NOARGS, nullptr},
+                              {nullptr, nullptr, 0, nullptr}};
+PyType_Slot gate_slots[] = {{Py_tp_new, reinterpret_cast<void*>(gate_new)},
+                            {Py_tp_dealloc, reinterpret_cast<void*>(gate_dealloc)},
+                            {Py_tp_traverse, reinterpret_cast<void*>(gate_traverse)},
+                            {Py_tp_clear, reinterpret_cast<void*>(gate_clear)},
+                            {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                            {Py_tp_descr_get, reinterpret_cast<void*>(gate_bind)},
+                            {Py_tp_getattro, reinterpret_cast<void*>(gate_getattr)},
+                            {Py_tp_repr, reinterpret_cast<void*>(gate_repr)},
+                            {Py_tp_members, gate_members},
+                            {Py_tp_getset, gate_properties},
+                            {Py_tp_methods, gate_methods},
+                            {0, nullptr}};
+PyType_Spec gate_spec = {"tritorch._C.Gate", sizeof(Gate), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                             Py_TPFLAGS_METHOD_DESCRIPTOR,
+                         gate_slots};
+
+// ---- functions ----------------------------------------------------------------------------------
+
+PyObject* set_flag(bool* flag, PyObject* value) {
+  const int truth = PyObject_IsTrue(value);
+  if (truth < 0) return nullptr;
+  const bool before = *flag;
+  *flag = truth != 0;
+  return PyBool_FromLong(before);
+}
+PyObject* set_function_modes(PyObject*, PyObject* value) { return set_flag(&state.modes, value); }
+PyObject* set_autocast(PyObject*, PyObject* value) { return set_flag(&state.autocast, value); }
+PyObject* set_overrides(PyObject*, PyObject* value) { return set_flag(&state.overrides, value); }
+PyObject* overrides_enabled(PyObject*, PyObject*) { return PyBool_FromLong(state.overrides); }
+
+// has_override(*objects): whether any is of a type that overrides, or holds one that is
+PyObject* has_override(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return PyBool_FromLong(state.overrides && overridden(args, n));
+}
+
+PyObject* type_has_override(PyObject*, PyObject* type) {
+  if (!PyType_Check(type)) return PyErr_Format(PyExc_TypeError, "expected a type");
+  return PyBool_FromLong(type_overrides(reinterpret_cast<PyTypeObject*>(type)));
+}
+
+// Never called: a class that has it as `__torch_function__` does not override.
+PyObject* disabled_impl(PyObject*, PyObject*, PyObject*) {
+  return PyErr_Format(PyExc_RuntimeError, "this class has no __torch_function__");
+}
+
+PyObject* set_gate_handlers(PyObject*, PyObject* args) {
+  PyObject *overriding, *casting;
+  if (!PyArg_ParseTuple(args, "OO", &overriding, &casting)) return nullptr;
+  Py_XSETREF(override_handler, Py_NewRef(overriding));
+  Py_XSETREF(autocast_handler, Py_NewRef(casting));
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"set_function_modes", set_function_modes, METH_O, "Returns what it was."},
+    {"set_autocast", set_autocast, METH_O, "Returns what it was."},
+    {"set_overrides", set_overrides, METH_O, "Returns what it was."},
+    {"overrides_enabled", overrides_enabled, METH_NOARGS, nullptr},
+    {"has_override", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(has_override)),
+     METH_FASTCALL, nullptr},
+    {"type_has_override", type_has_override, METH_O, nullptr},
+    {"_disabled_torch_function_impl",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(disabled_impl)),
+     METH_VARARGS | METH_KEYWORDS, "A class's `__torch_function__` when it overrides nothing."},
+    {"set_gate_handlers", set_gate_handlers, METH_VARARGS, "(overriding, casting)"},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+bool add_gate_type(PyObject* module) {
+  str_override = PyUnicode_InternFromString("__torch_function__");
+  PyObject* type = PyType_FromSpec(&gate_spec);
+  if (!str_override || !type || PyModule_AddObjectRef(module, "Gate", type) < 0 ||
+      PyModule_AddFunctions(module, functions) < 0)
+    return false;
+  no_override = PyObject_GetAttrString(module, "_disabled_torch_function_impl");
+  return no_override != nullptr;
+}
+
+}  // namespace tritorch

@@ -1,0 +1,263 @@
+"""Public functions as users call them: `_C.Gate`s, which modes, subclasses and autocast may act on.
+
+# Note [Gates]
+Inside the package, modules call each other's plain functions.  What is published (`tritorch.add`,
+`Tensor.add`, `nn.functional.relu`) is a gate around one of them, made here, once for each name.
+A gate is native: for plain tensors it compares the type of each argument and calls.  Otherwise it
+comes to `dispatch` (function modes, `__torch_function__`) or to `amp`'s casts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from types import FunctionType, GetSetDescriptorType
+from typing import Any
+
+from tritorch import _C
+from tritorch.core.tensor import Tensor, make_subclass
+
+Gate = _C.Gate
+GATES: dict[str, dict[str, Any]] = {}  # by module (or "tritorch.Tensor"), then by name
+POLICIES: dict[str, Any] = {}  # autocast's, by name: filled when amp is first used
+
+
+def publish(functions: Mapping[str, Any], module: str) -> dict[str, Any]:
+    """The functions, each behind its gate; what is not a function stays as it is."""
+    made = {
+        name: Gate(function, name, name, module) if isinstance(function, FunctionType) else function
+        for name, function in functions.items()
+    }
+    gates = {name: gate for name, gate in made.items() if type(gate) is Gate}
+    GATES.setdefault(module, {}).update(gates)
+    for name, gate in gates.items():
+        gate.policy = POLICIES.get(name)
+    return made
+
+
+# ---- Tensor's methods ----------------------------------------------------------------------------
+
+# These make or identify a tensor, whatever its class.
+UNGATED = frozenset(
+    (
+        "__new__", "__init__", "__init_subclass__", "__hash__", "__setstate__",
+        "__torch_function__", "as_subclass",
+    )
+)  # fmt: skip
+# PyTorch's overrides see Python's operators as these methods.
+SHOWN_AS = {
+    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul",
+    "__truediv__": "div", "__rtruediv__": "__rdiv__", "__mod__": "remainder", "__pow__": "pow",
+    "__matmul__": "matmul", "__rmatmul__": "matmul", "__rand__": "bitwise_and",
+    "__ror__": "bitwise_or", "__rxor__": "bitwise_xor", "__neg__": "neg", "__pos__": "positive",
+    "__abs__": "abs", "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt",
+    "__ge__": "ge", "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_",
+    "__itruediv__": "div_", "__ipow__": "pow_", "__ifloordiv__": "floor_divide_",
+    "__imod__": "remainder_",
+}  # fmt: skip
+
+
+def publish_methods() -> None:
+    """Puts every method of Tensor behind a gate; called when all are attached."""
+    gates = {
+        name: Gate(function, name, f"Tensor.{name}", "tritorch")
+        for name, function in vars(Tensor).items()
+        if isinstance(function, FunctionType)
+        and name not in UNGATED
+        and (name.startswith("__") or not name.startswith("_"))
+    }
+    for name, gate in gates.items():
+        gate.shown = gates.get(SHOWN_AS.get(name, name), gate)
+        setattr(Tensor, name, gate)
+    GATES["tritorch.Tensor"] = gates
+
+
+def _properties() -> dict[str, Any]:
+    return {
+        name: value
+        for base in (_C.TensorBase, Tensor)
+        for name, value in vars(base).items()
+        if not name.startswith("_") and isinstance(value, (property, GetSetDescriptorType))
+    }
+
+
+def gate_properties(cls: type) -> None:
+    """A subclass that overrides sees its properties read and written, too."""
+    if not _C.type_has_override(cls) or any(
+        base is not Tensor and issubclass(base, Tensor) and _C.type_has_override(base)
+        for base in cls.__bases__
+    ):
+        return
+    for name, plain in _properties().items():
+        if getattr(cls, name, None) is not plain:
+            continue  # the subclass has its own
+        ways = ("__get__", "__set__", "__delete__")
+        gates = [_access_gate(getattr(plain, way), f"{name}.{way}") for way in ways]
+        setattr(cls, name, property(gates[0], gates[1], gates[2], plain.__doc__))
+
+
+def _access_gate(access: Any, name: str) -> Any:
+    gate = Gate(access, access.__name__, f"Tensor.{name}", "tritorch")
+    gate.shown = access
+    return gate
+
+
+# ---- overriding ----------------------------------------------------------------------------------
+
+
+class _Modes(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Any] = []  # innermost last
+
+
+modes = _Modes()
+
+
+def push_mode(mode: Any) -> None:
+    """Enters a function mode."""
+    modes.stack.append(mode)
+    _C.set_function_modes(True)
+
+
+def pop_mode() -> Any:
+    """Leaves the innermost function mode."""
+    mode = modes.stack.pop()
+    _C.set_function_modes(bool(modes.stack))
+    return mode
+
+
+def overloaded_arguments(relevant: Iterable[Any]) -> list[Any]:
+    """One argument of each type that overrides, subclasses before their bases."""
+    found: list[Any] = []
+    for argument in relevant:
+        kind = type(argument)
+        if not _C.type_has_override(kind) or any(type(other) is kind for other in found):
+            continue
+        place = next(
+            (i for i, other in enumerate(found) if issubclass(kind, type(other))), len(found)
+        )
+        found.insert(place, argument)
+    return found
+
+
+def _flat(arguments: Iterable[Any]) -> Iterable[Any]:
+    for argument in arguments:
+        if type(argument) in (list, tuple):
+            yield from argument
+        else:
+            yield argument
+
+
+def dispatch(gate: Any, *args: Any, **kwargs: Any) -> Any:
+    """A call that a mode or the class of an argument may override."""
+    relevant = _flat((*args, *kwargs.values())) if _C.overrides_enabled() else ()
+    return override(gate.shown or gate, overloaded_arguments(relevant), args, kwargs)
+
+
+def override(function: Any, overloaded: list[Any], args: Any, kwargs: Any) -> Any:
+    """Asks the innermost mode, then the arguments' classes, until one answers."""
+    types = tuple(map(type, overloaded))
+    mode = None
+    if modes.stack:
+        mode = pop_mode()
+        try:
+            result = mode.__torch_function__(function, types, args, kwargs)
+        finally:
+            push_mode(mode)
+        if result is not NotImplemented:
+            return result
+    for argument in overloaded:
+        result = argument.__torch_function__(function, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    asked = [*map(repr, types)] + ([f"mode {type(mode)!r}"] if mode is not None else [])
+    name = f"{function.__module__}.{getattr(function, '__qualname__', function.__name__)}"
+    raise TypeError(
+        f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned "
+        f"NotImplemented:\n\n" + "\n".join(f"  - {each}" for each in asked)
+    )
+
+
+class DisableTorchFunctionSubclass:
+    """Inside, subclasses of Tensor do not override."""
+
+    def __enter__(self) -> None:
+        self._before = _C.set_overrides(False)
+
+    def __exit__(self, *exception: Any) -> None:
+        _C.set_overrides(self._before)
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """Inside, neither subclasses nor function modes override."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._modes = _C.set_function_modes(False)
+
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)
+        _C.set_function_modes(self._modes)
+
+
+# ---- what Tensor itself answers ------------------------------------------------------------------
+
+
+def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Calls the function; tensors among the results become tensors of this class."""
+    if not all(issubclass(cls, kind) for kind in types):
+        return NotImplemented
+    before = _C.set_overrides(False)
+    try:
+        result = func(*args, **(kwargs or {}))
+    finally:
+        _C.set_overrides(before)
+    return result if func in _AS_THEY_ARE else convert(result, cls)
+
+
+def _init_subclass(cls: Any, **options: Any) -> None:
+    super(Tensor, cls).__init_subclass__(**options)
+    gate_properties(cls)
+
+
+def convert(result: Any, cls: Any) -> Any:
+    """Tensors, also in lists and tuples, as tensors of a class."""
+    if cls is Tensor:
+        return result
+    if isinstance(result, Tensor) and not isinstance(result, cls):
+        return _adopted(result, cls)
+    if isinstance(result, (tuple, list)):
+        items = [convert(item, cls) for item in result]
+        kind: Any = type(result)
+        return kind._make(items) if hasattr(kind, "_make") else kind(items)
+    return result
+
+
+def _adopted(result: Any, cls: Any) -> Any:
+    """A result as a tensor of another class, in the same place of the graph."""
+    if result._leaf:
+        return result.as_subclass(cls)
+    new = make_subclass(cls, result)
+    for field in ("_raw_node", "output_nr", "_base", "_view", "_epoch", "_tangent", "_inference"):
+        setattr(new, field, getattr(result, field))
+    return new
+
+
+_AS_THEY_ARE: set[Any] = set()  # what is no result of this call: gradients, bases
+
+
+def install() -> None:
+    """Called once, when every operator is declared."""
+    tensor: Any = Tensor
+    tensor.__torch_function__ = classmethod(_torch_function)
+    tensor.__init_subclass__ = classmethod(_init_subclass)
+    publish_methods()
+    _C.set_gate_handlers(dispatch, cast)
+    _AS_THEY_ARE.update(p.__get__ for n, p in vars(Tensor).items() if n in ("grad", "_base"))
+    _C.DisableTorchFunction = DisableTorchFunction  # where PyTorch's users look for them
+    _C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass
+
+
+def cast(gate: Any, *args: Any, **kwargs: Any) -> Any:
+    """A call inside autocast of a function that has a policy."""
+    return gate.policy(gate.__wrapped__, args, kwargs)
