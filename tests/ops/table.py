@@ -228,6 +228,9 @@ CASES = [
     C("mse", F.mse_loss, [(5,), (5,)], reference=lambda a, b: ((a - b) ** 2).mean()),
     C("huber", F.huber_loss, [(5,), (5,)]),
     C("smooth l1", F.smooth_l1_loss, [(5,), (5,)]),
+    C("ctc_loss",
+      lambda x, t: F.ctc_loss(x.log_softmax(2), t, (5, 4, 5), (3, 2, 0), zero_infinity=True),
+      [(5, 3, 4)], constants=(index(1, 2, 2, 3, 1, 0, 0, 0, 0).reshape(3, 3),)),
     # convolution, pooling, padding
     C("conv1d", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1),
       [(2, 2, 6), (3, 2, 3), (3,)]),

@@ -9,6 +9,7 @@ from tritorch.ops import (
     conv,
     copies,
     copying,
+    ctc,
     embedding,
     factory,
     folding,
