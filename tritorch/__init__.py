@@ -113,11 +113,26 @@ globals().update(_gates.publish(ops.PUBLIC, __name__))  # what PyTorch has as to
 _triton.install()
 
 
-_LATE = ("jit", "optim", "serialization")  # imported when they are first asked for
-
-
-_ELSEWHERE = {"as_torch": "_as_torch", "compile": "jit", "load": "serialization",
-              "save": "serialization"}  # fmt: skip
+# Imported when they are first asked for.
+# Imported when they are first asked for.
+_LATE = ("amp", "jit", "multiprocessing", "optim", "overrides", "serialization")
+_ELSEWHERE = {
+    name: module
+    for module, names in {
+        "_as_torch": "as_torch",
+        "amp": "autocast GradScaler",
+        "amp.state": """
+            autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
+            get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype
+            is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
+            set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled
+            set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype
+            """,
+        "jit": "compile",
+        "serialization": "load save",
+    }.items()
+    for name in names.split()
+}
 
 
 def __getattr__(name: str) -> object:

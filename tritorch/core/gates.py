@@ -254,8 +254,9 @@ def install() -> None:
     publish_methods()
     _C.set_gate_handlers(dispatch, cast)
     _AS_THEY_ARE.update(p.__get__ for n, p in vars(Tensor).items() if n in ("grad", "_base"))
-    _C.DisableTorchFunction = DisableTorchFunction  # where PyTorch's users look for them
-    _C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass
+    native: Any = _C
+    native.DisableTorchFunction = DisableTorchFunction  # where PyTorch's users look for them
+    native.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass
 
 
 def cast(gate: Any, *args: Any, **kwargs: Any) -> Any:

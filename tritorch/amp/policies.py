@@ -1,0 +1,232 @@
+"""What autocast does to a call, by the function's name: PyTorch's lists, for CPU and GPU.
+
+    LOWER     inputs become the region's dtype: products, where speed is
+    FLOAT32   inputs become float32: losses, norms, exponentials, where range is
+    SUM       the result is float32 (`dtype=float32`): sums and softmax
+    WIDEST    inputs become the widest dtype among them
+
+float64 and integer tensors are left alone, as are tensors on the other kind of device.  Inside the
+call autocast is off, so one call is cast once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tritorch import _C
+from tritorch.amp.state import state
+from tritorch.core import gates
+from tritorch.core.dtype import bfloat16, dtype as Dtype, float16, float32
+from tritorch.core.tensor import Tensor
+
+How = Callable[[Callable[..., Any], Any, Any, str], Any]
+_NARROW = (float16, bfloat16, float32)
+
+
+# ---- casts ---------------------------------------------------------------------------------------
+
+
+def _eligible(value: Any, device: str) -> bool:
+    return (
+        isinstance(value, Tensor)
+        and value.dtype in _NARROW
+        and ("cuda" if value.is_cuda else "cpu") == device
+    )
+
+
+def cast(value: Any, dtype: Dtype, device: str) -> Any:
+    """A value with the tensors in it cast; parameters' casts are kept."""
+    if isinstance(value, Tensor):
+        if value.dtype is dtype or not _eligible(value, device):
+            return value
+        if not (state.caches and value._leaf and dtype is state.dtypes[device]):
+            return value.to(dtype)
+        # A cast that was made without a graph must not serve where one is wanted.
+        key = (id(value), dtype, _C.is_grad_enabled())
+        kept = state.cast.get(key)
+        if kept is None or kept[0] is not value or kept[1] != value._version:
+            kept = state.cast[key] = (value, value._version, value.to(dtype))
+        return kept[2]
+    if type(value) in (list, tuple):
+        return type(value)(cast(item, dtype, device) for item in value)
+    return value
+
+
+def _cast_all(
+    args: Any, kwargs: Any, dtype: Dtype, device: str
+) -> tuple[list[Any], dict[str, Any]]:
+    return (
+        [cast(value, dtype, device) for value in args],
+        {name: cast(value, dtype, device) for name, value in kwargs.items()},
+    )
+
+
+def lower(function: Any, args: Any, kwargs: Any, device: str) -> Any:
+    """In the region's dtype."""
+    args, kwargs = _cast_all(args, kwargs, state.dtypes[device], device)
+    return function(*args, **kwargs)
+
+
+def in_float32(function: Any, args: Any, kwargs: Any, device: str) -> Any:
+    """In float32."""
+    args, kwargs = _cast_all(args, kwargs, float32, device)
+    return function(*args, **kwargs)
+
+
+def into_float32(function: Any, args: Any, kwargs: Any, device: str) -> Any:
+    """With a float32 result, unless the call says which dtype."""
+    if kwargs.get("dtype") is None and not any(isinstance(value, Dtype) for value in args):
+        if args and _eligible(args[0], device):
+            return function(cast(args[0], float32, device), *args[1:], **kwargs)
+        if _eligible(kwargs.get("input"), device):
+            kwargs = {**kwargs, "input": cast(kwargs["input"], float32, device)}
+    return function(*args, **kwargs)
+
+
+def _lower_unless_scalar(function: Any, args: Any, kwargs: Any, device: str) -> Any:
+    """inner, tensordot: contractions to one number are dot products, which are not lowered."""
+    result = function(*args, **kwargs)
+    if isinstance(result, Tensor) and result.ndim == 0:
+        return result
+    return lower(function, args, kwargs, device)
+
+
+def _float32_without_indices(function: Any, args: Any, kwargs: Any, device: str) -> Any:
+    """max_pool3d: with indices it is another function, which has no policy."""
+    if kwargs.get("return_indices") or (len(args) > 6 and args[6]):
+        return function(*args, **kwargs)
+    return in_float32(function, args, kwargs, device)
+
+
+def in_widest(function: Any, args: Any, kwargs: Any, device: str) -> Any:
+    """In the widest dtype among the inputs."""
+    found = {t.dtype for t in _tensors((*args, *kwargs.values())) if _eligible(t, device)}
+    low = state.dtypes[device]
+    if len(found) > 1 and not found <= {low, float32}:
+        raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
+    widest = float32 if float32 in found else low
+    args, kwargs = _cast_all(args, kwargs, widest, device)
+    return function(*args, **kwargs)
+
+
+def refuse(function: Any, args: Any, kwargs: Any, device: str) -> Any:
+    """An error: what it takes is not safe in float16."""
+    raise RuntimeError(
+        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+        "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
+        "In this case, combine the two layers using "
+        "torch.nn.functional.binary_cross_entropy_with_logits\n"
+        "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
+        "safe to autocast."
+    )
+
+
+def _in_float32_if_it_reads(function: Any, args: Any, kwargs: Any, device: str) -> Any:
+    """pad: reflection and replication in float32 where PyTorch's kernels know no other."""
+    mode = kwargs.get("mode", args[2] if len(args) > 2 else "constant")
+    dims = len(kwargs.get("pad", args[1] if len(args) > 1 else ())) // 2
+    if (mode == "reflect" and dims < 3) or mode == "replicate":
+        return in_float32(function, args, kwargs, device)
+    return function(*args, **kwargs)
+
+
+# ---- the lists -----------------------------------------------------------------------------------
+
+_PRODUCTS = """
+    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d conv_tbc prelu linear
+    addmm addbmm baddbmm matmul __matmul__ __rmatmul__ mm bmm vecdot scaled_dot_product_attention
+    einsum chain_matmul multi_dot
+    """
+_LOSSES = """
+    binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy hinge_embedding_loss
+    huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss
+    nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss
+    """
+_LINALG = """
+    cholesky cholesky_ex cholesky_inverse cholesky_solve cond eig eigh eigvals eigvalsh geqrf
+    householder_product inv inv_ex inverse ldl_factor lstsq lu_solve matrix_rank orgqr ormqr pinv
+    pinverse qr solve svd svdvals tensorinv tensorsolve triangular_solve
+    """
+_FFT = """
+    fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft irfft2 irfftn rfft rfft2 rfftn stft
+    """
+
+CPU: dict[How, str] = {
+    lower: _PRODUCTS + "lstm",
+    _lower_unless_scalar: "inner tensordot",
+    _float32_without_indices: "max_pool3d",
+    in_float32: _LOSSES + _LINALG + _FFT + """
+        adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy cdist ctc_loss
+        fractional_max_pool2d fractional_max_pool3d grid_sample max_unpool1d max_unpool2d
+        max_unpool3d nanquantile polar prod quantile trace view_as_complex
+        """,
+    in_widest: """
+        cat concat concatenate stack index_copy hstack vstack dstack row_stack column_stack
+        """,
+    _in_float32_if_it_reads: "pad",
+}  # fmt: skip
+
+CUDA: dict[How, str] = {
+    lower: _PRODUCTS + """
+        addmv addr mv lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
+        """,
+    in_float32: _LOSSES + """
+        acos arccos asin arcsin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan
+        pow float_power softplus layer_norm rms_norm group_norm nuclear_norm frobenius_norm
+        cosine_similarity dist pdist cdist renorm logsumexp interpolate upsample upsample_nearest
+        upsample_bilinear __rdiv__ __rpow__ norm normalize vector_norm matrix_norm
+        """,
+    into_float32: "prod softmax log_softmax softmin cumprod cumsum sum",
+    in_widest: """
+        addcdiv addcmul atan2 arctan2 bilinear cross dot vdot grid_sample index_put tensordot
+        scatter_add
+        """,
+    refuse: "binary_cross_entropy",
+}  # fmt: skip
+
+
+class Policy:
+    """A name's policies, for CPU and GPU: what its gate calls while autocast is on."""
+
+    def __init__(self, cpu: How | None, cuda: How | None) -> None:
+        self.by_device = {"cpu": cpu, "cuda": cuda}
+
+    def __call__(self, function: Any, args: Any, kwargs: Any) -> Any:
+        device = "cpu"
+        for tensor in _tensors((*args, *kwargs.values())):
+            if tensor.is_cuda:
+                device = "cuda"
+                break
+        how = self.by_device[device] if state.enabled[device] else None
+        if how is None:
+            return function(*args, **kwargs)
+        before = _C.set_autocast(False)
+        try:
+            return how(function, args, kwargs, device)
+        finally:
+            _C.set_autocast(before)
+
+
+def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif type(value) in (list, tuple):
+            for item in value:
+                if isinstance(item, Tensor):
+                    yield item
+
+
+def install() -> None:
+    """Gives every gate its policy; called when amp is first used."""
+    tables = [
+        {name: how for how, names in table.items() for name in names.split()}
+        for table in (CPU, CUDA)
+    ]
+    for name in tables[0].keys() | tables[1].keys():
+        gates.POLICIES[name] = Policy(tables[0].get(name), tables[1].get(name))
+    for made in gates.GATES.values():
+        for gate in made.values():
+            shown = gate.shown or gate
+            gate.policy = gates.POLICIES.get(shown.__name__) or gates.POLICIES.get(gate.__name__)

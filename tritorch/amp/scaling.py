@@ -1,0 +1,50 @@
+"""The arithmetic of gradient scaling; nothing here makes the host wait for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.core.tensor import Tensor
+from tritorch.ops.declare import PUBLIC
+
+
+def unscale_and_check_(grads: Sequence[Tensor], found_inf: Tensor, inv_scale: Tensor) -> None:
+    """grads *= inv_scale; found_inf becomes 1 when any of them is not finite."""
+    for grad in grads:
+        array = grad._array
+        if type(array) is np.ndarray:
+            factor = array.dtype.type(inv_scale.item())
+            if factor != 1:
+                np.multiply(array, factor, out=array)
+            finite = np.isfinite(array).all()
+            _C.bump_version(grad)
+            if not finite:
+                found_inf.fill_(1.0)
+        else:
+            grad.mul_(inv_scale.to(grad.dtype))
+            bad = PUBLIC["isfinite"](grad).logical_not().any()
+            found_inf.copy_(PUBLIC["where"](bad, PUBLIC["ones_like"](found_inf), found_inf))
+
+
+def update_scale_(
+    scale: Tensor,
+    growth_tracker: Any,
+    found_inf: Tensor,
+    growth_factor: float,
+    backoff_factor: float,
+    growth_interval: int,
+) -> None:
+    """The scale and the count of good steps, after a step."""
+    where = PUBLIC["where"]
+    overflow = found_inf > 0
+    steps = growth_tracker + 1
+    due = steps == growth_interval
+    grown = scale * growth_factor
+    grown = where(PUBLIC["isfinite"](grown), grown, scale)
+    scale.copy_(where(overflow, scale * backoff_factor, where(due, grown, scale)))
+    zero = PUBLIC["zeros_like"](growth_tracker)
+    growth_tracker.copy_(where(overflow | due, zero, steps))

@@ -1,0 +1,119 @@
+"""What autocast is set to, in this thread."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from tritorch import _C
+from tritorch.core.device import device as Device
+from tritorch.core.dtype import bfloat16, dtype, float16
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.enabled = {"cpu": False, "cuda": False}
+        self.dtypes = {"cpu": bfloat16, "cuda": float16}
+        self.caches = True
+        self.nesting = 0
+        self.cast: dict[Any, Any] = {}  # parameters' casts, kept until the outermost region ends
+
+
+state = _State()
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether autocast knows a type of device."""
+    return Device(device_type).type in state.enabled
+
+
+def _known(device_type: Any) -> str:
+    if device_type not in state.enabled:
+        raise RuntimeError(
+            f"autocast: unknown device type for autocast: {device_type!r}; it knows "
+            f"{' and '.join(state.enabled)}"
+        )
+    return device_type
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Whether functions of tensors on a type of device are autocast; by default on the GPU."""
+    return state.enabled[_known(device_type or "cuda")]
+
+
+def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
+    """Turns autocast on or off; with one argument, on the GPU."""
+    if enabled is None:
+        device_type, enabled = "cuda", device_type
+    state.enabled[_known(device_type)] = bool(enabled)
+    _C.set_autocast(any(state.enabled.values()))
+
+
+def get_autocast_dtype(device_type: str) -> dtype:
+    """The dtype that autocast lowers to."""
+    return state.dtypes[_known(device_type)]
+
+
+def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
+    """Sets the dtype that autocast lowers to."""
+    state.dtypes[_known(device_type)] = dtype
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether casts of parameters are kept for their next use in a region."""
+    return state.caches
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Whether casts of parameters are kept for their next use in a region."""
+    state.caches = bool(enabled)
+
+
+def clear_autocast_cache() -> None:
+    """Forgets the casts of parameters."""
+    state.cast.clear()
+
+
+def autocast_increment_nesting() -> int:
+    """One region deeper."""
+    state.nesting += 1
+    return state.nesting
+
+
+def autocast_decrement_nesting() -> int:
+    """Out of a region; the caller clears the cache when none is left."""
+    state.nesting -= 1
+    return state.nesting
+
+
+# ---- older names ---------------------------------------------------------------------------------
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """`is_autocast_enabled("cpu")`."""
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """`set_autocast_enabled("cpu", enabled)`."""
+    set_autocast_enabled("cpu", enabled)
+
+
+def get_autocast_cpu_dtype() -> dtype:
+    """`get_autocast_dtype("cpu")`."""
+    return get_autocast_dtype("cpu")
+
+
+def set_autocast_cpu_dtype(dtype: dtype) -> None:
+    """`set_autocast_dtype("cpu", dtype)`."""
+    set_autocast_dtype("cpu", dtype)
+
+
+def get_autocast_gpu_dtype() -> dtype:
+    """`get_autocast_dtype("cuda")`."""
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_gpu_dtype(dtype: dtype) -> None:
+    """`set_autocast_dtype("cuda", dtype)`."""
+    set_autocast_dtype("cuda", dtype)

@@ -1,0 +1,180 @@
+"""Overriding functions of tensors from other classes, as in torch.overrides.
+
+A class with a `__torch_function__` class method is asked whenever an object of it is an argument; a
+`TorchFunctionMode` is asked about every call while it is entered.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tritorch import _C
+from tritorch.core import gates
+from tritorch.core.tensor import Tensor, is_tensor, typename
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Whether an argument, or a function mode, overrides."""
+    return bool(gates.modes.stack) or _C.has_override(*relevant_args)
+
+
+def has_torch_function_unary(arg: Any) -> bool:
+    """`has_torch_function((arg,))`."""
+    return has_torch_function((arg,))
+
+
+def has_torch_function_variadic(*args: Any) -> bool:
+    """`has_torch_function(args)`."""
+    return has_torch_function(args)
+
+
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """What the override of a function answers, for functions written in Python."""
+    overloaded = gates.overloaded_arguments(relevant_args) if _C.overrides_enabled() else []
+    return gates.override(public_api, overloaded, args, kwargs)
+
+
+def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..., Any]:
+    """Makes a function overridable; `dispatcher` says which of its arguments count."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = tuple(dispatcher(*args, **kwargs))
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+# ---- modes ---------------------------------------------------------------------------------------
+
+
+class TorchFunctionMode:
+    """While entered, its `__torch_function__` is asked about every function of tensors.
+
+    Inside `__torch_function__` the mode itself is off, so that calling `func` does not come back.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        gates.push_mode(self)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        gates.pop_mode()
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """A new mode, to be entered."""
+        return cls(*args, **kwargs)
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that changes nothing."""
+
+    def __torch_function__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+class enable_reentrant_dispatch:
+    """Inside an override, subclasses and modes are asked again."""
+
+    def __enter__(self) -> None:
+        self._before = _C.set_overrides(True)
+
+    def __exit__(self, *exception: Any) -> None:
+        _C.set_overrides(self._before)
+
+
+# ---- what can be overridden ----------------------------------------------------------------------
+
+
+def _modules() -> dict[str, Any]:
+    import importlib
+
+    return {
+        name: Tensor if name == "tritorch.Tensor" else importlib.import_module(name)
+        for name in list(gates.GATES)
+    }
+
+
+def get_overridable_functions() -> dict[Any, list[Any]]:
+    """By module or class: the functions that call overrides, properties' `__get__` among them."""
+    found = {
+        module: list(gates.GATES[name].values())
+        for name, module in _modules().items()
+    }  # fmt: skip
+    found[Tensor] += [plain.__get__ for plain in gates._properties().values()]
+    return found
+
+
+def get_ignored_functions() -> set[Any]:
+    """Public functions that make tensors or ask about them without ever calling overrides."""
+    names = {name for module in gates.GATES.values() for name in module}
+    top = _modules()["tritorch"]
+    ignored = {
+        value
+        for name, value in vars(top).items()
+        if inspect.isroutine(value) and not name.startswith("_") and name not in names
+    }
+    ignored |= {getattr(Tensor, name) for name in gates.UNGATED}
+    return ignored | {is_tensor, typename}
+
+
+def get_testing_overrides() -> dict[Any, Callable[..., Any]]:
+    """For each overridable function, one with the same arguments that returns -1."""
+    return {
+        function: _double(function)
+        for functions in get_overridable_functions().values()
+        for function in functions
+    }
+
+
+def _double(function: Any) -> Callable[..., Any]:
+    def double(*args: Any, **kwargs: Any) -> int:
+        return -1
+
+    try:
+        double.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    except ValueError:  # a property's access: native
+        pass
+    double.__name__ = getattr(function, "__name__", "double")
+    return double
+
+
+def resolve_name(f: Any) -> str | None:
+    """The name of an overridable function ("torch.Tensor.add"), None for others."""
+    if isinstance(f, _C.Gate):
+        return f"{f.__module__}.{f.__qualname__}".replace("tritorch", "torch", 1)
+    for name, plain in gates._properties().items():
+        if f in (plain.__get__, plain.__set__):
+            return f"torch.Tensor.{name}.{f.__name__}"
+    return None
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """Whether an object is a tensor or has `__torch_function__`."""
+    return type(inp) is Tensor or hasattr(inp, "__torch_function__")
+
+
+def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
+    """Whether a function is a method of Tensor or the access to one of its properties."""
+    methods = gates.GATES["tritorch.Tensor"].values()
+    if isinstance(func, _C.Gate):
+        return any(func is method for method in methods)
+    return getattr(func, "__name__", "") in ("__get__", "__set__", "__delete__")
