@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,19 +34,18 @@ class UntypedStorage:
     def _set(self, array: Any) -> None:
         self._array = array
         self._shared = _C.wrap(array)._shared
-        self._shared.storage = self
-        self.shared = False
+        self._shared.storage = weakref.ref(self)  # a strong one would be a cycle
 
     @classmethod
     def _of(cls, tensor: Tensor) -> UntypedStorage:
         shared = tensor._shared
-        if shared.storage is None:
+        storage = shared.storage() if shared.storage is not None else None
+        if storage is None:
             storage = object.__new__(cls)
             storage._array = shared.array if shared.array is not None else tensor._array
             storage._shared = shared
-            storage.shared = False
-            shared.storage = storage
-        return shared.storage
+            shared.storage = weakref.ref(storage)
+        return storage
 
     def nbytes(self) -> int:
         """How many bytes there are."""
@@ -184,13 +184,22 @@ class UntypedStorage:
         return self
 
     def share_memory_(self) -> UntypedStorage:
-        """Marks the memory as shared between processes."""
-        self.shared = True
+        """Moves the memory, with all tensors on it, where other processes can see it."""
+        if not self.is_cuda:
+            from tritorch.core.sharing import share
+
+            share(self)
         return self
 
     def is_shared(self) -> bool:
-        """Whether other processes can see the memory."""
-        return self.is_cuda or self.shared
+        """Whether other processes can see the memory; GPU memory counts as shared."""
+        from tritorch.core.sharing import is_shared
+
+        return self.is_cuda or is_shared(self)
+
+    @classmethod
+    def _new_shared(cls, size: int, *, device: Any = "cpu") -> UntypedStorage:
+        return cls(size, device=device).share_memory_()
 
     def is_pinned(self, device: Any = None) -> bool:
         """Whether the memory is page-locked."""
@@ -292,6 +301,19 @@ class TypedStorage:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
+
+    def share_memory_(self) -> TypedStorage:
+        """Moves the memory, with all tensors on it, where other processes can see it."""
+        self._untyped_storage.share_memory_()
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether other processes can see the memory; GPU memory counts as shared."""
+        return self._untyped_storage.is_shared()
+
+    def _new_shared(self, size: int, device: Any = None) -> TypedStorage:
+        untyped = UntypedStorage._new_shared(size * self.dtype.itemsize, device=device or "cpu")
+        return TypedStorage(wrap_storage=untyped, dtype=self.dtype, _internal=True)
 
     def clone(self) -> TypedStorage:
         """A copy."""

@@ -133,12 +133,14 @@ class Tensor(_C.TensorBase):
 
     def is_shared(self) -> bool:
         """Whether other processes can see the memory; GPU memory counts as shared."""
-        return self.is_cuda or getattr(self._shared.storage, "shared", False)
+        return self.is_cuda or self.untyped_storage().is_shared()
 
     def share_memory_(self) -> Tensor:
-        """Marks the memory as shared between processes; GPU memory is."""
+        """Moves the memory, with all tensors on it, where other processes can see it."""
         if not self.is_cuda:
-            self.untyped_storage().share_memory_()
+            from tritorch.core.sharing import share
+
+            share(self.untyped_storage(), self)
         return self
 
     def is_pinned(self, device: Any = None) -> bool:

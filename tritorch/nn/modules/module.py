@@ -532,8 +532,12 @@ class Module(StateDict):
         return self._apply(lambda t: PUBLIC["empty_like"](t, device=device), recurse)
 
     def share_memory(self) -> Module:
-        """To memory that other processes can see."""
-        return self._apply(lambda t: t.share_memory_())
+        """Moves parameters, gradients and buffers where other processes can see them."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
+            if tensor.grad is not None:
+                tensor.grad.share_memory_()
+        return self
 
     def train(self, mode: bool = True) -> Module:
         """Training mode for this module and all below."""

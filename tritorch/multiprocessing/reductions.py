@@ -1,0 +1,92 @@
+"""How tensors and storages are pickled between processes: their memory is shared, not copied."""
+
+from __future__ import annotations
+
+from multiprocessing import reduction
+from typing import Any
+
+import numpy as np
+
+from tritorch.core import arrays, sharing
+from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.tensor import Tensor
+from tritorch.multiprocessing import named
+
+NO_CUDA = (
+    "CUDA tensors cannot be sent to another process yet: sharing GPU memory between processes "
+    "(CUDA IPC) is not implemented in tritorch; send tensor.cpu(), which travels in shared memory"
+)
+
+
+def check_sendable(tensor: Tensor) -> None:
+    """Raises where a tensor cannot go to another process."""
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd "
+            "does not support crossing process boundaries.  If you just want to transfer the data, "
+            "call detach() on the tensor before serializing (e.g., putting it on the queue)."
+        )
+    if tensor.is_cuda:
+        raise RuntimeError(NO_CUDA)
+
+
+def reduce_tensor(tensor: Tensor) -> Any:
+    """A tensor as its shared storage and its place in it."""
+    check_sendable(tensor)
+    sharing.share(tensor.untyped_storage(), tensor)
+    return tensor.__reduce_ex__(5)
+
+
+def reduce_storage(storage: UntypedStorage) -> Any:
+    """A storage as its file, to be mapped again; moves it into shared memory where it is not."""
+    if storage.is_cuda:
+        raise RuntimeError(NO_CUDA)
+    nbytes = storage.nbytes()
+    sharing.share(storage)
+    segment = sharing.segment_of(storage._array)
+    assert segment is not None
+    skip = arrays.address_of(storage._array) - segment.address
+    if isinstance(segment, named.NamedSegment):
+        return _rebuild_named, (named.lend(segment), segment.nbytes, skip, nbytes)
+    handle = reduction.DupFd(segment.descriptor())
+    return _rebuild_from_file, (handle, segment.nbytes, skip, nbytes)
+
+
+def reduce_typed_storage(storage: TypedStorage) -> Any:
+    """An untyped storage and the dtype."""
+    return _rebuild_typed, (storage.untyped(), storage.dtype)
+
+
+def _storage_in(segment: sharing.Segment, skip: int, nbytes: int) -> UntypedStorage:
+    storage = object.__new__(UntypedStorage)
+    storage._set(np.asarray(segment)[skip : skip + nbytes])
+    return storage
+
+
+def _rebuild_from_file(handle: Any, size: int, skip: int, nbytes: int) -> UntypedStorage:
+    return _storage_in(sharing.attach(handle.detach(), size), skip, nbytes)
+
+
+def _rebuild_named(name: str, size: int, skip: int, nbytes: int) -> UntypedStorage:
+    return _storage_in(named.receive(name, size), skip, nbytes)
+
+
+def _rebuild_typed(storage: UntypedStorage, dtype: Any) -> TypedStorage:
+    return TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
+
+
+def _reduce_parameter(parameter: Any) -> Any:
+    check_sendable(parameter)
+    sharing.share(parameter.untyped_storage(), parameter)
+    return parameter.__reduce_ex__(5)
+
+
+def init_reductions() -> None:
+    """Tells multiprocessing's pickler."""
+    from tritorch.nn.parameter import Parameter
+
+    register = reduction.ForkingPickler.register
+    register(Tensor, reduce_tensor)
+    register(Parameter, _reduce_parameter)
+    register(UntypedStorage, reduce_storage)
+    register(TypedStorage, reduce_typed_storage)
