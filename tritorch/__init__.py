@@ -114,7 +114,6 @@ _triton.install()
 
 
 # Imported when they are first asked for.
-# Imported when they are first asked for.
 _LATE = ("amp", "jit", "multiprocessing", "optim", "overrides", "serialization")
 _ELSEWHERE = {
     name: module
