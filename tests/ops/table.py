@@ -250,6 +250,10 @@ CASES = [
     ),
     C("nearest", lambda x: F.interpolate(x, scale_factor=2), [(1, 1, 2, 3)]),
     C("bilinear", lambda x: F.interpolate(x, (5, 4), mode="bilinear"), [(1, 1, 3, 3)]),
+    C("grid_sample", lambda x, g: F.grid_sample(x, g, align_corners=False),
+      [(1, 2, 3, 4), (1, 2, 3, 2)], -0.9, 0.9),
+    C("grid_sample cubic", lambda x, g: F.grid_sample(x, g, "bicubic", "reflection", True),
+      [(1, 1, 3, 4), (1, 2, 2, 2)], -1.2, 1.2),
     # norms, embedding, attention
     C("layer_norm", lambda x, w, b: F.layer_norm(x, (4,), w, b), [(3, 4), (4,), (4,)]),
     C("rms_norm", lambda x, w: F.rms_norm(x, (4,), w, 1e-6), [(3, 4), (4,)]),

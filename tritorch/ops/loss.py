@@ -6,12 +6,11 @@ import math
 import warnings
 from typing import Any
 
-from tritorch import _C
 from tritorch.core.dtype import int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
-from tritorch.ops.backends import backend
+from tritorch.ops.backends import backend, composed_backend
 from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.shape import broadcast_tensors, reshape
 from tritorch.ops.softmax import differentiating, log_softmax
@@ -129,21 +128,9 @@ def _bce_forward(p: Tensor, t: Tensor) -> Tensor:
     return (t - 1) * (-p).log1p().clamp(min=-100) - t * p.log().clamp(min=-100)
 
 
-def _composed(forward: Any) -> Any:
-    """A backend composed of public operators, for a record with a gradient of its own."""
-
-    def run(*arrays: Any) -> Any:
-        before = _C.set_grad_enabled(False)
-        try:
-            return forward(*map(_C.wrap, arrays))._array
-        finally:
-            _C.set_grad_enabled(before)
-
-    return run
-
-
 _bce = Operator(
-    "binary_cross_entropy", "p t", cpu=_composed(_bce_forward), gpu=_composed(_bce_forward),
+    "binary_cross_entropy", "p t", cpu=composed_backend(_bce_forward),
+    gpu=composed_backend(_bce_forward),
     grad=(lambda g, p, t: g * (p - t) / ((1 - p) * p).clamp(min=1e-12),
           lambda g, p: g * ((-p).log1p().clamp(min=-100) - p.log().clamp(min=-100))),
 )  # fmt: skip
