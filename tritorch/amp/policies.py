@@ -103,7 +103,7 @@ def in_widest(function: Any, args: Any, kwargs: Any, device: str) -> Any:
     """In the widest dtype among the inputs."""
     found = {t.dtype for t in _tensors((*args, *kwargs.values())) if _eligible(t, device)}
     low = state.dtypes[device]
-    if len(found) > 1 and not found <= {low, float32}:
+    if float32 not in found and not found <= {low}:
         raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
     widest = float32 if float32 in found else low
     args, kwargs = _cast_all(args, kwargs, widest, device)
@@ -193,6 +193,8 @@ class Policy:
         self.by_device = {"cpu": cpu, "cuda": cuda}
 
     def __call__(self, function: Any, args: Any, kwargs: Any) -> Any:
+        if kwargs.get("out") is not None:  # as in PyTorch: what is written to decides
+            return function(*args, **kwargs)
         device = "cpu"
         for tensor in _tensors((*args, *kwargs.values())):
             if tensor.is_cuda:

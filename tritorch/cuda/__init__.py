@@ -209,3 +209,11 @@ def synchronize(device: Any = None) -> None:
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether bfloat16 has hardware support (sm_80 and later) or, by default, works at all."""
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "amp":  # imported when it is first asked for
+        import importlib
+
+        return importlib.import_module("tritorch.cuda.amp")
+    raise AttributeError(f"module 'tritorch.cuda' has no attribute {name!r}")
