@@ -13,10 +13,10 @@ from .errors import report
 
 
 @triton.jit
-def label_of(target_ptr, state, inside, blank, stride):
+def label_of(target, state, inside, blank, stride):
     """The label of a state."""
     on_label = inside & (state % 2 == 1)
-    return tl.load(target_ptr + (state // 2) * stride, mask=on_label, other=blank)
+    return tl.load(target + (state // 2) * stride, mask=on_label, other=blank)
 
 
 @triton.jit

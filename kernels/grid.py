@@ -113,7 +113,7 @@ def tap(
 
 @triton.jit
 def coordinates(
-    grid_ptr, image, at, mask, y_sizes, grid_strides, DIMS: tl.constexpr, COMPUTE: tl.constexpr,
+    grid, image, at, mask, y_sizes, grid_strides, DIMS: tl.constexpr, COMPUTE: tl.constexpr,
     WIDE: tl.constexpr,
 ):  # fmt: skip
     """The three coordinates (z, y, x) of points `at` of an image; the grid has them reversed."""
@@ -122,12 +122,12 @@ def coordinates(
         offsets_of(image, grid_strides[0], WIDE) + offsets_of(z, grid_strides[1], WIDE)
         + offsets_of(y, grid_strides[2], WIDE) + offsets_of(x, grid_strides[3], WIDE)
     )  # fmt: skip
-    c_x = convert(tl.load(grid_ptr + offsets, mask=mask, other=0), COMPUTE)
+    c_x = convert(tl.load(grid + offsets, mask=mask, other=0), COMPUTE)
     offsets += grid_strides[4]
-    c_y = convert(tl.load(grid_ptr + offsets, mask=mask, other=0), COMPUTE)
+    c_y = convert(tl.load(grid + offsets, mask=mask, other=0), COMPUTE)
     if DIMS == 3:
         offsets += grid_strides[4]
-        c_z = convert(tl.load(grid_ptr + offsets, mask=mask, other=0), COMPUTE)
+        c_z = convert(tl.load(grid + offsets, mask=mask, other=0), COMPUTE)
     else:
         c_z = c_x * 0
     return c_z, c_y, c_x
@@ -188,8 +188,8 @@ def grid_backward(
     MODE: tl.constexpr, PADDING: tl.constexpr, ALIGN: tl.constexpr, DIMS: tl.constexpr,
     TAPS: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """dgrid[n, p] = sum over taps of the weight's slope times sum over c of g[n, c, p] x[n, c, tap];
-    dgrid is dense.  One program computes BLOCK points."""
+    """dgrid[n, p] = sum over taps of the weight's slope times sum over c of g[n, c, p]
+    x[n, c, tap]; dgrid is dense.  One program computes BLOCK points."""
     linear, mask = block_offsets(n_points, WIDE, BLOCK)
     image = linear // plane
     at = linear % plane

@@ -11,8 +11,9 @@ from tritorch.gpu import grid as gpu
 from tritorch.nn import functional as F
 
 pytestmark = pytest.mark.device
-MODES = list(itertools.product(("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection"),
-                               (False, True)))  # fmt: skip
+INTERPOLATIONS = ("bilinear", "nearest", "bicubic")
+PADDINGS = ("zeros", "border", "reflection")
+MODES = list(itertools.product(INTERPOLATIONS, PADDINGS, (False, True)))
 
 
 def check(shape, size, mode, padding, align, kind=np.float32, change=lambda x: x):

@@ -29,6 +29,7 @@ from tritorch.ops import (
     pooling,
     random,
     reduction,
+    resample,
     scan,
     shape,
     softmax,

@@ -8,6 +8,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.backends import backend
 from tritorch.ops.declare import Operator
+from tritorch.ops.resample import resample
 
 _nearest = Operator(
     "upsample_nearest",
@@ -66,6 +67,7 @@ _linear_back: Operator = Operator(
 
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
+_FILTERED = ("bilinear", "bicubic", "lanczos")
 
 
 @functional
@@ -78,7 +80,7 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         if align_corners is not None:
             raise ValueError(
                 "align_corners option can only be set with the interpolating modes: linear | "
-                "bilinear | bicubic | trilinear"
+                "bilinear | bicubic | trilinear | lanczos"
             )
     elif align_corners is None:
         align_corners = False
@@ -123,10 +125,10 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
             f"Input and output sizes should be greater than 0, but got input "
             f"({', '.join(map(str, input.shape[2:]))}) and output ({', '.join(map(str, sizes))})"
         )
-    if antialias and not (mode in ("bilinear", "bicubic") and input.ndim == 4):
+    if antialias and not (mode in _FILTERED and spatial == 2):
         raise ValueError(
-            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D "
-            "tensor as input"
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires "
+            "a 4-D tensor as input"
         )
     if mode in ("nearest", "nearest-exact") and spatial in (1, 2, 3):
         return _nearest.call((input,), (sizes, scales, mode == "nearest-exact", tuple(input.shape)))
@@ -134,12 +136,21 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         return FUNCTIONAL[f"adaptive_avg_pool{spatial}d"](input, sizes)
     if mode in _LINEAR and _LINEAR[mode] == spatial and not antialias:
         return _linear.call((input,), (sizes, scales, bool(align_corners), tuple(input.shape)))
-    if (mode in _LINEAR and _LINEAR[mode] != spatial) or (mode == "bicubic" and spatial != 2):
-        wanted = _LINEAR.get(mode, 2) + 2
-        raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {wanted}D input")
+    if mode == "lanczos" and spatial == 2:
+        if align_corners:
+            raise ValueError("Lanczos mode does not support align_corners=True")
+        if not antialias:
+            raise ValueError("Lanczos mode requires antialias=True")
+    if mode in _FILTERED and spatial == 2:
+        return resample(input, sizes, scales, bool(align_corners), mode, antialias)
+    if mode in _LINEAR and spatial in (1, 2, 3):
+        raise NotImplementedError(
+            f"Got {input.ndim}D input, but {mode} mode needs {_LINEAR[mode] + 2}D input"
+        )
     raise NotImplementedError(
         f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the "
-        f"modes: nearest | linear | bilinear | trilinear | area | nearest-exact (got {mode})"
+        f"modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | "
+        f"nearest-exact (got {mode})"
     )
 
 

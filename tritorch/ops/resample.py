@@ -1,0 +1,42 @@
+"""Images resampled by cubic interpolation, or by filters against aliasing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritorch.core.dtype import dtype, float32, uint8
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import not_implemented
+from tritorch.ops.declare import Operator
+
+_resample: Operator = Operator(
+    "resample",
+    "x",
+    "dim n m scale align kind transposed",
+    cpu="resample.resample",
+    grad=lambda g, dim, n, m, scale, align, kind, transposed: _resample.call(
+        (g,), (dim, n, m, scale, align, kind, not transposed)
+    ),
+)
+
+
+def _complain(kind: dtype, mode: str) -> Exception:
+    word = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    return not_implemented(f"compute_indices_weights_{word}", kind)
+
+
+def resample(x: Tensor, size: Any, scales: Any, align: bool, mode: str, antialias: bool) -> Tensor:
+    """(N, C, H, W) at another size: along rows, then along columns."""
+    kind = x.dtype
+    if not kind.is_floating_point and kind is not uint8:
+        raise _complain(kind, mode)
+    name = f"{mode}_aa" if antialias else mode
+    out = x.to(float32) if kind.itemsize < 4 else x
+    for dim in (3, 2):
+        n, m, scale = x.shape[dim], size[dim - 2], scales[dim - 2]
+        if n != m or scale not in (None, 1.0):
+            out = _resample.call((out,), (dim, n, m, scale, align, name, False))
+            if kind is uint8:
+                out = out.round().clamp(0, 255)
+    out = out.to(kind)
+    return out.clone() if out is x else out
