@@ -523,5 +523,12 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     return input.copy_(out) if inplace else out
 
 
-PUBLIC["rrelu"] = rrelu
+@functional
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3,
+           training: bool = False) -> Tensor:  # fmt: skip
+    """rrelu in place."""
+    return rrelu(input, lower, upper, training, True)
+
+
+PUBLIC["rrelu"], PUBLIC["rrelu_"] = rrelu, rrelu_
 _ = layouts

@@ -1,8 +1,10 @@
 """Every module of torch.nn."""
 
 from tritorch.nn.modules import lazy as _lazy, loss as _loss, stateless as _stateless
+from tritorch.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
 from tritorch.nn.modules.attention import MultiheadAttention
 from tritorch.nn.modules.container import (
+    Container,
     ModuleDict,
     ModuleList,
     ParameterDict,
@@ -19,11 +21,13 @@ from tritorch.nn.modules.conv import (
 )
 from tritorch.nn.modules.embedding import Embedding, EmbeddingBag
 from tritorch.nn.modules.linear import Bilinear, Identity, Linear, PReLU
+from tritorch.nn.modules.loss import LinearCrossEntropyLoss, NLLLoss2d
 from tritorch.nn.modules.module import Module
 from tritorch.nn.modules.norm import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
+    CrossMapLRN2d,
     GroupNorm,
     InstanceNorm1d,
     InstanceNorm2d,
@@ -49,5 +53,6 @@ from tritorch.nn.modules.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from tritorch.ops.linear_cross_entropy import LinearCrossEntropyOptions
 
 globals().update(_stateless.STATELESS | _lazy.LAZY)

@@ -20,6 +20,15 @@ def _place(index: Any, length: int) -> int:
     return index % length
 
 
+class Container(Module):
+    """Modules by the names of arguments."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__()
+        for name, module in kwargs.items():
+            self.add_module(name, module)
+
+
 class Sequential(Module):
     """Modules that run one after the other."""
 

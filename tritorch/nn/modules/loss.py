@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions
+from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
 from tritorch.nn.modules.stateless import STATELESS, functional
+from tritorch.ops.linear_cross_entropy import LinearCrossEntropyOptions
 from tritorch.ops.loss import reduction_mode
 
 F: Any = _functions
@@ -138,3 +143,69 @@ loss("MultiMarginLoss", "p=1, margin=1.0, weight=None, " + _OLD,
          input, target, p=self.p, margin=self.margin, weight=self.weight,
          reduction=self.reduction),
      "Hinges between the target class and others.", "weight")  # fmt: skip
+loss("CTCLoss", "blank=0, reduction='mean', zero_infinity=False",
+     lambda self, log_probs, targets, input_lengths, target_lengths: F.ctc_loss(
+         log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction,
+         self.zero_infinity),
+     "-log of the probability of labels without known times.")  # fmt: skip
+
+
+_NLL: Any = STATELESS["NLLLoss"]
+
+
+class NLLLoss2d(_NLL):
+    """Deprecated: NLLLoss."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in "
+            "replacement.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__(*args, **kwargs)
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """CrossEntropyLoss of a linear map's outputs; with options, a few rows at a time."""
+
+    def __init__(
+        self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (),
+        bias: bool = False, device: Any = None, dtype: Any = None, reduction: str = "mean",
+        weight: Tensor | None = None, ignore_index: int | None = None,
+        label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
+    ) -> None:  # fmt: skip
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise RuntimeError(
+                f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}"
+            )
+        if not 0 <= label_smoothing <= 1:
+            raise RuntimeError(
+                f"expected label_smoothing to be in range [0, 1], got {label_smoothing}"
+            )
+        super().__init__()
+        self.reduction = reduction
+        self.register_buffer("weight", weight)
+        self.num_classes, self.out_features = num_classes, out_features
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        rows = num_classes * math.prod(out_features)
+        self.linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
+        self.options = options
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss."""
+        shape, linear = (self.num_classes, *self.out_features), self.linear
+        return F.linear_cross_entropy(
+            input, linear.weight.reshape((*shape, linear.in_features)), target,
+            linear_bias=None if linear.bias is None else linear.bias.reshape(shape),
+            weight=self.weight, reduction=self.reduction, ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing, options=self.options,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
+            f"out_features={self.out_features}, bias={self.linear.bias is not None}, "
+            f"reduction={self.reduction}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, options={self.options}"
+        )

@@ -313,3 +313,30 @@ class RMSNorm(Module):
         return (
             f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
         )
+
+
+class CrossMapLRN2d(Module):
+    """Divided by what the neighbouring channels have, as in old networks."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The normalised images."""
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        squares, reach = input.square(), int((self.size - 1) / 2 + 1)
+        channels = input.shape[1]
+        total = squares
+        for step in range(1, min(reach, channels)):
+            before, after = squares[:, :-step], squares[:, step:]
+            total = total + F.pad(after, (0, 0, 0, 0, 0, step))
+            total = total + F.pad(before, (0, 0, 0, 0, step, 0))
+        if channels > reach:  # as in PyTorch, whose gradient does not know of it either
+            first = squares[:, :1].detach().expand(-1, channels - reach, -1, -1)
+            total = total + F.pad(first, (0, 0, 0, 0, reach, 0))
+        return input * (total * (self.alpha / self.size) + self.k).pow(-self.beta)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

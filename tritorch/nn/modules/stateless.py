@@ -283,6 +283,38 @@ for _n in (2, 3):
         shown="kernel_size stride padding", prepare=_default_stride, doc="The mean of each window.",
     )  # fmt: skip
 
+
+def _fractional(self: Any) -> None:
+    n = int(type(self).__name__[-2])
+    self.register_buffer("_random_samples", self.__dict__.pop("_random_samples"))
+    every = lambda value: (
+        (value,) * n if isinstance(value, (int, float)) or value is None else tuple(value)
+    )
+    size, ratio, self.kernel_size = self.output_size, self.output_ratio, every(self.kernel_size)
+    if size is None and ratio is None:
+        raise ValueError(
+            f"FractionalMaxPool{n}d requires specifying either an output size, or a pooling ratio"
+        )
+    if size is not None and ratio is not None:
+        raise ValueError("only one of output_size and output_ratio may be specified")
+    self.output_size = None if size is None else every(size)
+    self.output_ratio = None if ratio is None else every(ratio)
+    if ratio is not None and not all(0 < r < 1 for r in every(ratio)):
+        raise ValueError(f"output_ratio must be between 0 and 1 (got {ratio})")
+
+
+for _n in (2, 3):
+    functional(
+        f"FractionalMaxPool{_n}d",
+        "kernel_size, output_size=None, output_ratio=None, return_indices=False, "
+        "_random_samples=None",
+        lambda self, input, n=_n: getattr(F, f"fractional_max_pool{n}d")(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        ),
+        prepare=_fractional, doc="The largest of windows that random numbers place.",
+    )  # fmt: skip
+
 functional("Unfold", "kernel_size, dilation=1, padding=0, stride=1",
            lambda self, input: F.unfold(
                input, self.kernel_size, self.dilation, self.padding, self.stride),

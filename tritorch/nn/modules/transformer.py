@@ -9,13 +9,14 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions, init
-from tritorch.nn.modules.attention import MultiheadAttention, as_added
+from tritorch.nn.modules.attention import MultiheadAttention
 from tritorch.nn.modules.container import ModuleList
 from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
 from tritorch.nn.modules.norm import LayerNorm
 from tritorch.nn.modules.stateless import STATELESS
 from tritorch.ops.declare import PUBLIC
+from tritorch.ops.multihead import as_added
 
 F: Any = _functions
 Dropout: Any = STATELESS["Dropout"]
