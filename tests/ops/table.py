@@ -44,6 +44,23 @@ def index(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
+def recurrent(mode: str, packed: bool) -> Case:
+    """Both directions of a layer of width 2, three steps of three sequences (or 3, 3 and 1)."""
+    gates = {"rnn_tanh": 1, "lstm": 4, "gru": 3}[mode]
+    weights = [(2 * gates, 2), (2 * gates, 2), (2 * gates,), (2 * gates,)] * 2
+    states = [(2, 3, 2)] * (2 if mode == "lstm" else 1)
+
+    def run(x: Any, *rest: Any) -> Any:
+        hx = rest[:2] if mode == "lstm" else rest[0]
+        options = (hx, rest[len(states) :], True, 1, 0.0, False, True)
+        if packed:
+            return getattr(torch, mode)(x, torch.tensor([3, 3, 1]), *options)
+        return getattr(torch, mode)(x, *options, False)
+
+    shape = (7, 2) if packed else (3, 3, 2)
+    return Case(f"{mode}{'_packed' * packed}", run, [shape, *states, *weights], -1.0, 1.0)
+
+
 def pointwise_cases() -> list[Case]:
     """One case for each pointwise record that has a public function."""
     cases = []
@@ -209,6 +226,8 @@ CASES = [
       constants=(np.array([True, False, True, True]),)),
     # products
     C("mm", torch.mm, [(2, 3), (3, 4)], reference=np.matmul),
+    C("t", torch.t, [(2, 3)], reference=np.transpose),
+    *(recurrent(mode, packed) for mode in ("rnn_tanh", "lstm", "gru") for packed in (False, True)),
     C("bmm", torch.bmm, [(2, 2, 3), (2, 3, 2)], reference=np.matmul),
     C("matmul broadcast", torch.matmul, [(2, 1, 2, 3), (2, 3, 2)], reference=np.matmul),
     C("addmm", lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2), [(2,), (3, 4), (4, 2)],

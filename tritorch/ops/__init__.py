@@ -32,6 +32,7 @@ from tritorch.ops import (
     pointwise,
     pooling,
     random,
+    recurrent,
     reduction,
     resample,
     scan,

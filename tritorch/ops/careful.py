@@ -369,12 +369,30 @@ def _batched_mm(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: 
     return a.matmul(b)._array
 
 
+def _batched_linear(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: int) -> Any:
+    """Rows of a batch are rows; weights of a batch are a batched product."""
+    x, w, b = (
+        t if t is None else _whole(t) if is_batched(t, level) else t.detach() for t in inputs
+    )
+    if not is_batched(inputs[1], level) and not is_batched(inputs[2], level):
+        return op.call((x, w, b), params)._array
+    size = _batch_size(inputs, level)
+    if not is_batched(inputs[0], level):
+        x = x.expand(size, *x.shape)
+    rows = x.reshape(size, -1, x.shape[-1])
+    out = rows.matmul(w.transpose(-1, -2))
+    if b is not None:
+        out = out + (b.unsqueeze(1) if is_batched(inputs[2], level) else b)
+    return out.reshape(*x.shape[:-1], w.shape[-2])._array
+
+
 _RULES: dict[str, Any] = {
     "reduction": _batched_reduction,
     "scan": _batched_reduction,
     "softmax": _batched_reduction,
     "log_softmax": _batched_reduction,
     "mm": _batched_mm,
+    "linear": _batched_linear,
 }
 
 

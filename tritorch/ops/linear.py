@@ -3,11 +3,55 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from tritorch.core.tensor import Tensor
+from tritorch.cpu import threads
+from tritorch.cpu.narrow import like, widen
 from tritorch.ops.activation import functional, functional_with_out
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.arithmetic import conj
+from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_same_dtype
 from tritorch.ops.shape import reshape
+
+
+def _cpu_linear(x: Any, w: Any, b: Any) -> Any:
+    shape = (*x.shape[:-1], w.shape[0])
+    if x.dtype not in _FLOATS:
+        x, w, b, narrow = widen(x), widen(w), None if b is None else widen(b), x
+        return like(_cpu_linear(x, w, b), narrow)
+    out = x.reshape(math.prod(shape[:-1]), x.shape[-1]).dot(w.T)
+    if b is not None:
+        threads.elementwise(np.add, out, out, b)
+    return out.reshape(shape)
+
+
+def _gpu_linear(x: Any, w: Any, b: Any) -> Any:
+    from tritorch.gpu import matmul, pointwise
+
+    rows = x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
+    out = matmul.mm(rows, w.transpose(0, 1))
+    if b is not None:
+        compute = matmul.accumulator(x.dtype)
+        pointwise.call("add", (out, b), compute, x.dtype, out)
+    return out.reshape((*x.shape[:-1], w.shape[0]))
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x if x.ndim == 2 else reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+
+
+# The weight's gradient is a product laid out like the weight, not the transpose of one.
+_linear = Operator(
+    "linear", "x w b", cpu=_cpu_linear, gpu=_gpu_linear, node="Addmm",
+    grad=(
+        lambda g, w: g.matmul(conj(w)),
+        lambda g, x: _rows(g).t().mm(conj(_rows(x))),
+        lambda g: _rows(g).sum(0),
+    ),
+)  # fmt: skip
 
 
 @functional_with_out
@@ -15,16 +59,21 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b."""
     if weight.ndim == 1:
         out = input.matmul(weight)
-    else:
-        if input.ndim == 0 or input.shape[-1] != weight.shape[-1]:
-            rows = math.prod(input.shape[:-1]) if input.ndim else 1
-            inner = input.shape[-1] if input.ndim else 1
-            raise RuntimeError(
-                f"mat1 and mat2 shapes cannot be multiplied ({rows}x{inner} and "
-                f"{weight.shape[1]}x{weight.shape[0]})"
-            )
+        return out if bias is None else out + bias
+    if weight.ndim != 2 or input.ndim == 0 or input.shape[-1] != weight.shape[1]:
+        rows = math.prod(input.shape[:-1]) if input.ndim else 1
+        inner = input.shape[-1] if input.ndim else 1
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({rows}x{inner} and "
+            f"{weight.shape[1]}x{weight.shape[0]})"
+        )
+    require_same_dtype("addmm_impl_cpu_", input, weight)
+    if not (input.dtype.is_floating_point or input.dtype.is_complex):
         out = input.matmul(weight.t())
-    return out if bias is None else out + bias
+        return out if bias is None else out + bias
+    if bias is None or (bias.shape == weight.shape[:1] and bias.dtype is input.dtype):
+        return _linear.call((input, weight, bias))
+    return _linear.call((input, weight, None)) + bias
 
 
 @functional
@@ -114,5 +163,11 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return reshape(split.transpose(1, 2), input.shape)
 
 
-for _function in (pixel_shuffle, pixel_unshuffle, channel_shuffle):
+@functional
+def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """channel_shuffle, by another name."""
+    return channel_shuffle(input, groups)
+
+
+for _function in (pixel_shuffle, pixel_unshuffle, channel_shuffle, native_channel_shuffle):
     PUBLIC[_function.__name__] = _function

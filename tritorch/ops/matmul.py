@@ -17,11 +17,11 @@ from tritorch.ops.checks import broadcast_shapes, require_tensor, wrap_dim
 from tritorch.ops.declare import PUBLIC, Operator, ndarray, public, write_out
 from tritorch.ops.shape import expand, reshape, transpose
 
-_FLOATS = frozenset(np.dtype(code) for code in "fdFD")
+BLAS_TYPES = frozenset(np.dtype(code) for code in "fdFD")
 
 
 def _cpu_mm(a: Any, b: Any) -> Any:
-    if a.dtype in _FLOATS:
+    if a.dtype in BLAS_TYPES:
         return np.matmul(a, b)  # BLAS, any strides
     functions = backend("cpu", "matmul")
     return (functions.mm if a.ndim == 2 else functions.bmm)(a, b)
@@ -33,7 +33,8 @@ _bmm = Operator("bmm", "a b", cpu=_cpu_mm, gpu="matmul.bmm",
                 grad=(lambda g, b: g.bmm(b.mH), lambda g, a: a.mH.bmm(g)))  # fmt: skip
 
 
-def _same_dtype(name: str, a: Tensor, b: Tensor) -> None:
+def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
+    """Refuses products of two types, and of bools."""
     if a.dtype is not b.dtype:
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: {_c_name(a)} != {_c_name(b)}"
@@ -58,7 +59,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
         which = "self must be a matrix" if input.ndim != 2 else "mat2 must be a matrix"
         raise RuntimeError(which)
     _check_inner(input, mat2)
-    _same_dtype("addmm_impl_cpu_", input, mat2)
+    require_same_dtype("addmm_impl_cpu_", input, mat2)
     result = _mm.call((input, mat2), ())
     return result if out is None else _write_exact(result, out)
 
@@ -89,7 +90,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
             f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, "
             f"{input.shape[2]}] but got: [{mat2.shape[0]}, {mat2.shape[1]}]."
         )
-    _same_dtype("bmm", input, mat2)
+    require_same_dtype("bmm", input, mat2)
     result = _bmm.call((input, mat2), ())
     return result if out is None else _write_exact(result, out)
 
@@ -103,7 +104,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The product of vectors, matrices, or broadcast batches of matrices."""
     try:
         a, b = input._a, other._a
-        if a.ndim == 2 == b.ndim and a.dtype is b.dtype and a.dtype in _FLOATS and out is None:
+        if a.ndim == 2 == b.ndim and a.dtype is b.dtype and a.dtype in BLAS_TYPES and out is None:
             if type(a) is ndarray is type(b) and a.shape[1] == b.shape[0]:
                 return _mm.finish(a.dot(b), input, other)
     except AttributeError:

@@ -1,8 +1,4 @@
-"""Recurrent networks: RNN, LSTM and GRU, their cells, packed sequences.
-
-The inputs of all steps go through one matrix product; what remains of a step is the product with
-the hidden state and the gates.
-"""
+"""Recurrent networks: RNN, LSTM and GRU, their cells, packed sequences."""
 
 from __future__ import annotations
 
@@ -10,44 +6,19 @@ import math
 import warnings
 from typing import Any
 
+from tritorch.core.gates import GATES
 from tritorch.core.tensor import Tensor
-from tritorch.nn import functional as _functions, init
+from tritorch.nn import init
 from tritorch.nn.modules.linear import parameter
 from tritorch.nn.modules.module import Module
 from tritorch.nn.utils.rnn import PackedSequence
-from tritorch.ops.declare import PUBLIC
 
-F: Any = _functions
-
-
-# ---- one step: the gates' inputs and the hidden state to the new state ---------------------------
+_GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
-def _tanh_step(gates: Tensor, state: tuple[Tensor, ...], w: Tensor, b: Any) -> tuple[Tensor, ...]:
-    return ((gates + F.linear(state[0], w, b)).tanh(),)
-
-
-def _relu_step(gates: Tensor, state: tuple[Tensor, ...], w: Tensor, b: Any) -> tuple[Tensor, ...]:
-    return ((gates + F.linear(state[0], w, b)).relu(),)
-
-
-def _lstm_step(gates: Tensor, state: tuple[Tensor, ...], w: Tensor, b: Any) -> tuple[Tensor, ...]:
-    i, f, g, o = (gates + F.linear(state[0], w, b)).chunk(4, -1)
-    cell = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
-    return o.sigmoid() * cell.tanh(), cell
-
-
-def _gru_step(gates: Tensor, state: tuple[Tensor, ...], w: Tensor, b: Any) -> tuple[Tensor, ...]:
-    hidden = state[0]
-    from_x, from_h = gates.chunk(3, -1), F.linear(hidden, w, b).chunk(3, -1)
-    reset = (from_x[0] + from_h[0]).sigmoid()
-    update = (from_x[1] + from_h[1]).sigmoid()
-    new = (from_x[2] + reset * from_h[2]).tanh()
-    return (new + update * (hidden - new),)
-
-
-_STEPS = {"RNN_TANH": (_tanh_step, 1), "RNN_RELU": (_relu_step, 1), "LSTM": (_lstm_step, 4),
-          "GRU": (_gru_step, 3)}  # fmt: skip
+def _function(name: str) -> Any:
+    """The public function: autocast and overrides act on it."""
+    return GATES["tritorch"][name.lower()]
 
 
 class RNNBase(Module):
@@ -91,7 +62,7 @@ class RNNBase(Module):
         self.num_layers, self.bias, self.batch_first = num_layers, bias, batch_first
         self.dropout, self.bidirectional, self.proj_size = float(dropout), bidirectional, proj_size
         directions = 2 if bidirectional else 1
-        self._step, gates = _STEPS[mode]
+        gates = _GATES[mode]
         real = proj_size or hidden_size
         self._all_weights: list[list[str]] = []
         for layer in range(num_layers):
@@ -148,8 +119,7 @@ class RNNBase(Module):
         packed = isinstance(input, PackedSequence)
         if packed:
             data, sizes, order, back = input
-            batch_sizes = sizes.tolist()
-            batch = batch_sizes[0]
+            batch = int(sizes[0])
             single = False
         else:
             if input.dim() not in (2, 3):
@@ -159,23 +129,26 @@ class RNNBase(Module):
                 )
             single = input.dim() == 2
             data = input.unsqueeze(1) if single else input
-            if self.batch_first and not single:
-                data = input.transpose(0, 1)
-            batch_sizes, order, back = None, None, None
-            batch = data.size(1)
+            sizes = order = back = None
+            batch = data.size(0 if self.batch_first and not single else 1)
         state = self._given(hx, data, batch, single, order)
         self._check(data, state, batch)
-        out, last = self._layers(data, state, batch_sizes)
+        weights = [getattr(self, name) for names in self._all_weights for name in names]
+        options = (
+            weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional,
+        )  # fmt: skip
+        run = _function(self.mode)
+        given = state if self.mode == "LSTM" else state[0]
         if packed:
+            out, *last = run(data, sizes, given, *options)
             result: Any = PackedSequence(out, sizes, order, back)
         else:
+            out, *last = run(data, given, *options, self.batch_first and not single)
             result = out.squeeze(1) if single else out
-            if self.batch_first and not single:
-                result = out.transpose(0, 1)
-        last = tuple(
+        last = [
             s.squeeze(1) if single else s if back is None else s.index_select(1, back) for s in last
-        )
-        return result, last if self.mode == "LSTM" else last[0]
+        ]
+        return result, tuple(last) if self.mode == "LSTM" else last[0]
 
     def _given(self, hx: Any, data: Tensor, batch: int, single: bool, order: Any) -> Any:
         if hx is None:
@@ -190,77 +163,6 @@ class RNNBase(Module):
         if single:
             state = tuple(value.unsqueeze(1) for value in state)
         return state if order is None else tuple(s.index_select(1, order) for s in state)
-
-    def _layers(self, data: Tensor, state: Any, batch_sizes: Any) -> tuple[Tensor, Any]:
-        directions = 2 if self.bidirectional else 1
-        lasts = []
-        for layer in range(self.num_layers):
-            outs = []
-            for direction in range(directions):
-                place = layer * directions + direction
-                weights = [getattr(self, name) for name in self._all_weights[place]]
-                begin = tuple(s[place] for s in state)
-                run = self._run if batch_sizes is None else self._run_packed
-                out, last = run(data, begin, weights, bool(direction), batch_sizes)
-                outs.append(out)
-                lasts.append(last)
-            data = outs[0] if directions == 1 else PUBLIC["cat"](outs, -1)
-            if self.dropout and self.training and layer < self.num_layers - 1:
-                data = F.dropout(data, self.dropout, True)
-        return data, tuple(PUBLIC["stack"](parts) for parts in zip(*lasts))
-
-    def _weights(self, data: Tensor, weights: list[Any]) -> tuple[Tensor, Any, Any, Any]:
-        """(the gates' inputs of all steps, hidden weights, hidden bias, projection)"""
-        w_ih, w_hh, *rest = weights
-        b_ih, b_hh = (rest[0], rest[1]) if self.bias else (None, None)
-        if b_ih is not None and self.mode != "GRU":
-            b_ih, b_hh = b_ih + b_hh, None  # one addition for all steps
-        return F.linear(data, w_ih, b_ih), w_hh, b_hh, rest[-1] if self.proj_size else None
-
-    def _advance(self, gates: Tensor, state: Any, w: Any, b: Any, project: Any) -> Any:
-        state = self._step(gates, state, w, b)
-        return state if project is None else (F.linear(state[0], project), *state[1:])
-
-    def _run(
-        self, data: Tensor, state: Any, weights: list[Any], reverse: bool, _: Any
-    ) -> tuple[Tensor, Any]:
-        gates, w, b, project = self._weights(data, weights)
-        outs = []
-        steps = gates.unbind(0)
-        for step in reversed(steps) if reverse else steps:
-            state = self._advance(step, state, w, b, project)
-            outs.append(state[0])
-        if not outs:
-            return data.new_zeros((0, *state[0].shape)), state
-        return PUBLIC["stack"](outs[::-1] if reverse else outs), state
-
-    def _run_packed(
-        self, data: Tensor, state: Any, weights: list[Any], reverse: bool, sizes: list[int]
-    ) -> tuple[Tensor, Any]:
-        gates, w, b, project = self._weights(data, weights)
-        steps = gates.split(sizes)
-        outs: list[Any] = []
-        if reverse:  # sequences join as they begin
-            begin, state = state, tuple(s[: sizes[-1]] for s in state)
-            for step, size in zip(reversed(steps), reversed(sizes)):
-                have = state[0].shape[0]
-                if size > have:
-                    state = tuple(
-                        PUBLIC["cat"]([s, first[have:size]]) for s, first in zip(state, begin)
-                    )
-                state = self._advance(step, state, w, b, project)
-                outs.append(state[0])
-            return PUBLIC["cat"](outs[::-1]), state
-        ended: list[Any] = []
-        for step, size in zip(steps, sizes):
-            if size < state[0].shape[0]:
-                ended.append(tuple(s[size:] for s in state))
-                state = tuple(s[:size] for s in state)
-            state = self._advance(step, state, w, b, project)
-            outs.append(state[0])
-        ended.append(state)
-        last = tuple(PUBLIC["cat"](parts[::-1]) for parts in zip(*ended))
-        return PUBLIC["cat"](outs), last
 
     def extra_repr(self) -> str:
         """Sizes, and what is not the default."""
@@ -278,15 +180,6 @@ class RNNBase(Module):
         if self.bidirectional:
             text += f", bidirectional={self.bidirectional}"
         return text
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        state.pop("_step", None)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._step = _STEPS[self.mode][0]
 
 
 class RNN(RNNBase):
@@ -378,9 +271,12 @@ class RNNCellBase(Module):
         x = input.unsqueeze(0) if single else input
         zeros = lambda: x.new_zeros((x.size(0), self.hidden_size))
         given = tuple(zeros() if s is None else s.unsqueeze(0) if single else s for s in state)
-        gates = F.linear(x, self.weight_ih, self.bias_ih)
-        out = _STEPS[self._mode][0](gates, given, self.weight_hh, self.bias_hh)
-        return tuple(s.squeeze(0) for s in out) if single else out
+        weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        out = _function(f"{self._mode}_cell")(
+            x, given if self._mode == "LSTM" else given[0], *weights
+        )
+        states = out if self._mode == "LSTM" else (out,)
+        return tuple(s.squeeze(0) for s in states) if single else states
 
 
 class RNNCell(RNNCellBase):

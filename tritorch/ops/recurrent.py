@@ -1,0 +1,185 @@
+"""Recurrent networks: torch.lstm, gru, rnn_tanh, rnn_relu, and one step of each.
+
+The inputs of all steps go through one matrix product; `scan` does the rest of a layer in one
+direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tritorch.core.tensor import Tensor
+from tritorch.ops.activation import FUNCTIONAL
+from tritorch.ops.backends import backend
+from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.linear import linear
+
+# ---- one step: the inputs' share of the gates, and the states, to the new states -----------------
+
+
+def _tanh_step(gates: Tensor, state: Sequence[Any], w: Tensor, b: Any) -> tuple[Any, ...]:
+    return ((gates + linear(state[0], w, b)).tanh(),)
+
+
+def _relu_step(gates: Tensor, state: Sequence[Any], w: Tensor, b: Any) -> tuple[Any, ...]:
+    return ((gates + linear(state[0], w, b)).relu(),)
+
+
+def _lstm_step(gates: Tensor, state: Sequence[Any], w: Tensor, b: Any) -> tuple[Any, ...]:
+    i, f, g, o = (gates + linear(state[0], w, b)).chunk(4, -1)
+    cell = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
+    return o.sigmoid() * cell.tanh(), cell
+
+
+def _gru_step(gates: Tensor, state: Sequence[Any], w: Tensor, b: Any) -> tuple[Any, ...]:
+    hidden = state[0]
+    from_x, from_h = gates.chunk(3, -1), linear(hidden, w, b).chunk(3, -1)
+    reset = (from_x[0] + from_h[0]).sigmoid()
+    update = (from_x[1] + from_h[1]).sigmoid()
+    new = (from_x[2] + reset * from_h[2]).tanh()
+    return (new + update * (hidden - new),)
+
+
+STEPS = {"rnn_tanh": _tanh_step, "rnn_relu": _relu_step, "lstm": _lstm_step, "gru": _gru_step}
+
+# ---- all steps of a layer, in one direction ------------------------------------------------------
+
+
+def _composed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: str, sizes: Sequence[int],
+              reverse: bool, project: Any = None) -> tuple[Tensor, Sequence[Any]]:  # fmt: skip
+    """(hidden states of all rows and the last ones, the last cell), by small operators.
+
+    project: an LSTM's projection."""
+    from tritorch.cpu.recurrent import spans
+
+    cat = PUBLIC["cat"]
+    state: tuple[Any, ...] = (h,) if c is None else (h, c)
+    outs = []
+    for low, high in spans(sizes, reverse):
+        rows = high - low
+        new = STEPS[mode](gates[low:high], [s[:rows] for s in state], w, b)
+        if project is not None:
+            new = (linear(new[0], project), *new[1:])
+        outs.append(new[0])
+        state = tuple(n if rows == len(s) else cat([n, s[rows:]]) for n, s in zip(new, state))
+    return cat([*(outs[::-1] if reverse else outs), state[0]]), state[1:]
+
+
+def _composed_packed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: str,
+                     sizes: Sequence[int], reverse: bool) -> Tensor:  # fmt: skip
+    packed, cell = _composed(gates, h, c, w, b, mode, sizes, reverse)
+    return PUBLIC["cat"]([packed, *cell])
+
+
+_backward = Operator(
+    "recurrent_backward", "g packed acts rest h c w b", "mode sizes reverse", kind="internal",
+    cpu=lambda *given: backend("cpu", "recurrent").backward(*given),
+    gpu=lambda *given: backend("gpu", "recurrent").backward(*given), outputs=0b11111,
+)  # fmt: skip
+_scan = Operator(
+    "recurrent", "gates h c w b", "mode sizes reverse", outputs=0b001,
+    cpu=lambda *given: backend("cpu", "recurrent").scan(*given),
+    gpu=lambda *given: backend("gpu", "recurrent").scan(*given),
+    joint=lambda g, h, c, w, b, out, mode, sizes, reverse: _backward.call(
+        (g[0], *out, h, c, w, b), (mode, sizes, reverse)
+    ),
+    composed=_composed_packed,
+)  # fmt: skip
+
+
+def _direction(
+    data: Tensor, state: Sequence[Any], weights: Sequence[Any], mode: str, sizes: Sequence[int],
+    reverse: bool, has_biases: bool,
+) -> tuple[Tensor, tuple[Any, ...]]:  # fmt: skip
+    """(hidden states of all rows, last states) of one layer in one direction."""
+    w_in, w_hidden, *rest = weights
+    b_in, b_hidden = (rest[0], rest[1]) if has_biases else (None, None)
+    project = rest[-1] if len(rest) % 2 else None
+    if b_in is not None and mode != "gru":
+        b_in, b_hidden = b_in + b_hidden, None  # one addition for all steps
+    gates = linear(data, w_in, b_in)
+    h, c = (*state, None)[:2]
+    n, batch = data.shape[0], h.shape[0]
+    if n == 0:
+        return data.new_zeros((0, h.shape[1])), tuple(state)
+    if project is not None:
+        packed, cell = _composed(gates, h, c, w_hidden, b_hidden, mode, sizes, reverse, project)
+        return packed[:n], (packed[n:], *cell)
+    packed = _scan.call((gates, h, c, w_hidden, b_hidden), (mode, tuple(sizes), reverse))[0]
+    last = (packed[n : n + batch], packed[n + batch :]) if mode == "lstm" else (packed[n:],)
+    return packed[:n], last
+
+
+def _layers(
+    mode: str, data: Tensor, hx: Sequence[Tensor], params: Sequence[Any], has_biases: bool,
+    num_layers: int, dropout: float, train: bool, bidirectional: bool, sizes: Sequence[int],
+    steps: tuple[int, ...] | None,
+) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
+    """`data`: rows, step after step.  `steps`: (steps, batch) where that is their shape."""
+    directions = 2 if bidirectional else 1
+    places = num_layers * directions
+    per = len(params) // places
+    lasts = []
+    for layer in range(num_layers):
+        outs = []
+        for direction in range(directions):
+            place = layer * directions + direction
+            weights = params[place * per : (place + 1) * per]
+            begin = tuple(s[place] for s in hx)
+            out, last = _direction(data, begin, weights, mode, sizes, direction == 1, has_biases)
+            outs.append(out)
+            lasts.append(last)
+        data = outs[0] if directions == 1 else PUBLIC["cat"](outs, -1)
+        if dropout and train and layer < num_layers - 1:
+            data = FUNCTIONAL["dropout"](data, dropout, True)
+    out = data if steps is None else data.reshape(*steps, data.shape[-1])
+    return out, tuple(PUBLIC["stack"](parts) for parts in zip(*lasts))
+
+
+def _network(mode: str, n_states: int) -> Any:
+    def network(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        names = ["input", "hx", "params", "has_biases", "num_layers", "dropout", "train",
+                 "bidirectional", "batch_first"]  # fmt: skip
+        packed = "batch_sizes" in kwargs or (len(args) > 3 and isinstance(args[3], (list, tuple)))
+        if packed:  # data, batch_sizes, hx, ...
+            names = ["data", "batch_sizes", *names[1:-1]]
+        given = dict(zip(names, args)) | kwargs
+        hx = given["hx"] if n_states == 2 else (given["hx"],)
+        options: list[Any] = [given[name] for name in names[names.index("params") :]]
+        if packed:
+            sizes = given["batch_sizes"].tolist()
+            out, last = _layers(mode, given["data"], hx, *options, sizes, None)
+            return out, *last
+        data, batch_first = given["input"], options.pop()
+        if batch_first:
+            data = data.transpose(0, 1)
+        steps, batch, width = data.shape
+        rows = data.reshape(steps * batch, width)
+        out, last = _layers(mode, rows, hx, *options, (batch,) * steps, (steps, batch))
+        return out.transpose(0, 1) if batch_first else out, *last
+
+    network.__name__ = network.__qualname__ = mode
+    network.__doc__ = (
+        "(outputs of the last layer, last states of all layers), of (input, hx, params, has_biases,"
+        " num_layers, dropout, train, bidirectional, batch_first), or, for packed sequences, of"
+        " (data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)."
+    )
+    return network
+
+
+def _cell(mode: str) -> Any:
+    def cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Any = None,
+             b_hh: Any = None) -> Any:  # fmt: skip
+        state = tuple(hx) if mode == "lstm" else (hx,)
+        new = STEPS[mode](linear(input, w_ih, b_ih), state, w_hh, b_hh)
+        return new if mode == "lstm" else new[0]
+
+    cell.__name__ = cell.__qualname__ = f"{mode}_cell"
+    cell.__doc__ = "The new state after one step."
+    return cell
+
+
+for _mode in STEPS:
+    PUBLIC[_mode] = _network(_mode, 2 if _mode == "lstm" else 1)
+    PUBLIC[f"{_mode}_cell"] = _cell(_mode)
