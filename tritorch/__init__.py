@@ -114,7 +114,7 @@ _triton.install()
 
 
 # Imported when they are first asked for.
-_LATE = ("amp", "jit", "multiprocessing", "optim", "overrides", "serialization")
+_LATE = ("amp", "jit", "multiprocessing", "optim", "overrides", "serialization", "utils")
 _ELSEWHERE = {
     name: module
     for module, names in {
