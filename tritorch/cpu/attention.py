@@ -1,25 +1,48 @@
-"""Scaled dot-product attention, (B, H, L, E), in blocks of rows whose scores fit the cache.
+"""Scaled dot-product attention, (B, H, L, E), in blocks whose scores fit the cache.
 
-A block needs its scores once: they are never stored for the whole.  A causal block stops at its
-last column that is seen.
+A block is some rows of one head, or several heads whole where sequences are short, or several
+examples.  It needs its scores once: they are never stored for the whole.  A causal block stops at
+its last column that is seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from tritorch.cpu import threads
 from tritorch.cpu.narrow import like, widen
 
 Array = np.ndarray[Any, Any]
+Index = tuple[Any, ...]
 
-SCORES = 1 << 17  # scores of a block
+SCORES = 1 << 16  # scores of a block: with what is computed of them they stay in the cache
 
 
-def _blocks(length: int, columns: int, causal: bool) -> Iterator[tuple[slice, slice]]:
-    """Rows, and the columns that they can see."""
+def _for_heads(shape: tuple[int, ...], columns: int, work: Callable[[Index], None]) -> None:
+    """work((examples, heads)) for parts of the batch, side by side."""
+    examples, heads, length = shape[:3]
+    one = max(length * columns, 1)
+    if heads * one <= SCORES:
+        per = max(1, SCORES // max(heads * one, 1))
+        parts: list[Index] = [
+            (slice(i, min(i + per, examples)), slice(None)) for i in range(0, examples, per)
+        ]
+    else:
+        per = max(1, SCORES // one)
+        parts = [
+            (slice(i, i + 1), slice(h, min(h + per, heads)))
+            for i in range(examples)
+            for h in range(0, heads, per)
+        ]
+    large = examples * heads * one >= threads.PARALLEL
+    threads.blocks(len(parts), 1, lambda low, high: work(parts[low]), large)
+
+
+def _rows(length: int, columns: int, causal: bool) -> Iterator[tuple[slice, slice]]:
+    """Blocks of rows, and the columns that they can see."""
     step = max(16, SCORES // max(columns, 1))
     for low in range(0, length, step):
         high = min(low + step, length)
@@ -27,15 +50,16 @@ def _blocks(length: int, columns: int, causal: bool) -> Iterator[tuple[slice, sl
 
 
 def _scores(q: Array, k: Array, mask: Array | None, causal: bool, rows: slice) -> Array:
-    """One block: q (already scaled) k^T, masked; a column that is not seen is -inf."""
-    scores = np.matmul(q, k.T)
+    """One block of k q^T (q is scaled), masked: a column for each query, so that sums over keys run
+    along memory.  What is not seen is -inf."""
+    scores = np.matmul(k, q.swapaxes(-1, -2))
     if causal:
-        # Only the triangle at the end holds columns that some of the rows don't see.
-        start = rows.start
-        corner = scores[:, start:]
-        hidden = np.arange(corner.shape[1]) > np.arange(corner.shape[0])[:, None]
+        # Only the triangle at the end holds keys that some of the queries don't see.
+        corner = scores[..., rows.start :, :]
+        hidden = np.arange(corner.shape[-2])[:, None] > np.arange(corner.shape[-1])
         np.copyto(corner, -np.inf, where=hidden)
     if mask is not None:
+        mask = mask.swapaxes(-1, -2)
         if mask.dtype == bool:
             np.copyto(scores, -np.inf, where=~mask)
         else:
@@ -47,31 +71,49 @@ def _mask(mask: Array | None, q: Array, k: Array) -> Array | None:
     return None if mask is None else np.broadcast_to(mask, (*q.shape[:3], k.shape[2]))
 
 
+def _for_each_query(x: Array, group: int) -> Array:
+    """Keys or values, once for each head of the queries."""
+    return x if group == 1 else np.repeat(x, group, axis=1)
+
+
+def _for_each_key(x: Array, group: int) -> Array:
+    """The gradient of `_for_each_query`."""
+    if group == 1:
+        return x
+    return x.reshape(x.shape[0], -1, group, *x.shape[2:]).sum(2)
+
+
 def attention(
     q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float
 ) -> tuple[Array, Array]:
     """softmax(q k^T scale + mask) v, and the log of each row's sum."""
-    a, b, c = widen(q), widen(k), widen(v)
     group = q.shape[1] // max(k.shape[1], 1)
+    a, b, c = widen(q), _for_each_query(widen(k), group), _for_each_query(widen(v), group)
     mask = _mask(mask, q, k)
     out = np.empty((*q.shape[:3], v.shape[3]), a.dtype)
     lse = np.empty(q.shape[:3], a.dtype)
-    with np.errstate(all="ignore"):
-        for i, h in np.ndindex(*q.shape[:2]):
-            keys, values = b[i, h // group], c[i, h // group]
-            for rows, seen in _blocks(q.shape[2], k.shape[2], causal):
-                part = None if mask is None else mask[i, h, rows, seen]
-                scaled = a[i, h, rows] * a.dtype.type(scale)
-                weights = _scores(scaled, keys[seen], part, causal, rows)
-                top = np.max(weights, axis=1, keepdims=True, initial=-np.inf)
+    factor = a.dtype.type(scale)
+    all_seen = mask is None and k.shape[2] > 0
+
+    def work(part: Index) -> None:
+        keys, values = b[part], c[part]
+        for rows, seen in _rows(q.shape[2], k.shape[2], causal):
+            here = (*part, rows)
+            hides = None if mask is None else mask[(*here, seen)]
+            weights = _scores(a[here] * factor, keys[..., seen, :], hides, causal, rows)
+            top = np.max(weights, axis=-2, initial=-np.inf)
+            if not all_seen:
                 top[np.isneginf(top)] = 0
-                weights -= top
-                np.exp(weights, out=weights)
-                total = np.add.reduce(weights, axis=1, keepdims=True)
-                lse[i, h, rows] = (top + np.log(total))[:, 0]
+            weights -= top[..., None, :]
+            np.exp(weights, out=weights)
+            total = np.add.reduce(weights, axis=-2)
+            lse[here] = top + np.log(total)
+            if not all_seen:
                 total[total == 0] = 1  # a row that sees nothing gives 0
-                block = np.matmul(weights, values[seen])
-                np.divide(block, total, out=out[i, h, rows])
+            block = np.matmul(weights.swapaxes(-1, -2), values[..., seen, :])
+            np.divide(block, total[..., None], out=out[here])
+
+    _for_heads(q.shape, k.shape[2], work)
     return like(out, q), lse
 
 
@@ -87,27 +129,41 @@ def attention_backward(
     scale: float,
 ) -> tuple[Array, Array, Array]:
     """The gradients of q, k and v."""
-    a, b, c, grad = widen(q), widen(k), widen(v), widen(g)
     group = q.shape[1] // max(k.shape[1], 1)
+    a, b, c = widen(q), _for_each_query(widen(k), group), _for_each_query(widen(v), group)
+    grad, given = widen(g), widen(out)
     mask = _mask(mask, q, k)
     factor = a.dtype.type(scale)
-    delta = np.einsum("bhle,bhle->bhl", grad, widen(out))
-    base = np.where(np.isneginf(lse), 0, lse)  # no weight at all, where nothing is seen
-    dq, dk, dv = np.empty(q.shape, a.dtype), np.zeros(k.shape, a.dtype), np.zeros(v.shape, a.dtype)
-    with np.errstate(all="ignore"):
-        for i, h in np.ndindex(*q.shape[:2]):
-            j = h // group
-            for rows, seen in _blocks(q.shape[2], k.shape[2], causal):
-                part = None if mask is None else mask[i, h, rows, seen]
-                scaled = a[i, h, rows] * factor
-                weights = _scores(scaled, b[i, j, seen], part, causal, rows)
-                weights -= base[i, h, rows, None]
-                np.exp(weights, out=weights)
-                dy = grad[i, h, rows]
-                dv[i, j, seen] += np.matmul(weights.T, dy)
-                slopes = np.matmul(dy, c[i, j, seen].T)
-                slopes -= delta[i, h, rows, None]
-                slopes *= weights
-                np.multiply(np.matmul(slopes, b[i, j, seen]), factor, out=dq[i, h, rows])
-                dk[i, j, seen] += np.matmul(slopes.T, scaled)
-    return like(dq, q), like(dk, k), like(dv, v)
+    dq, dk, dv = np.empty(q.shape, a.dtype), np.empty(b.shape, a.dtype), np.empty(c.shape, a.dtype)
+
+    def work(part: Index) -> None:
+        keys, values, d_keys, d_values = b[part], c[part], dk[part], dv[part]
+        blocks = list(_rows(q.shape[2], k.shape[2], causal))
+        if len(blocks) != 1 or blocks[0][1].stop != k.shape[2]:
+            d_keys[...] = 0
+            d_values[...] = 0
+        for rows, seen in blocks:
+            here = (*part, rows)
+            hides = None if mask is None else mask[(*here, seen)]
+            scaled, dy = a[here] * factor, grad[here]
+            weights = _scores(scaled, keys[..., seen, :], hides, causal, rows)
+            base = lse[here]
+            if mask is not None:
+                base = np.where(np.isneginf(base), 0, base)  # where nothing is seen, no weight
+            weights -= base[..., None, :]
+            np.exp(weights, out=weights)
+            slopes = np.matmul(values[..., seen, :], dy.swapaxes(-1, -2))
+            slopes -= np.einsum("...le,...le->...l", dy, given[here])[..., None, :]
+            slopes *= weights
+            d = np.matmul(slopes.swapaxes(-1, -2), keys[..., seen, :])
+            np.multiply(d, factor, out=dq[here])
+            for sums, left, right in ((d_values, weights, dy), (d_keys, slopes, scaled)):
+                if len(blocks) == 1 and seen.stop == k.shape[2]:
+                    np.matmul(left, right, out=sums)
+                else:
+                    sums[..., seen, :] += np.matmul(left, right)
+
+    _for_heads(q.shape, k.shape[2], work)
+    return (
+        like(dq, q), like(_for_each_key(dk, group), k), like(_for_each_key(dv, group), v),
+    )  # fmt: skip

@@ -59,8 +59,15 @@ def with_inplace(function: Any) -> Any:
 
 # ---- fused ---------------------------------------------------------------------------------------
 
-relu = unary("relu", lambda x: np.maximum(x, 0), without="bool complex",
-             grad=lambda g, out: g.masked_fill(out <= 0, 0))  # fmt: skip
+_relu_back = ternary("relu_backward", "g y", lambda g, y: np.where(y > 0, g, g.dtype.type(0)),
+                     gpu="relu_backward", without="bool complex")  # fmt: skip
+
+
+def _relu_grad(g: Tensor, out: Tensor) -> Tensor:
+    return g.masked_fill(out <= 0, 0) if differentiating() else apply(_relu_back, (g, out))
+
+
+relu = unary("relu", lambda x: np.maximum(x, 0), without="bool complex", grad=_relu_grad)
 
 
 def _fused(name: str, forward: Any, composed: Any, backward: Any, gpu: str) -> Any:
@@ -95,9 +102,26 @@ def _gelu_grad(g: Tensor, x: Tensor) -> Tensor:
     return g * (cdf + x * (-0.5 * x * x).exp() * INV_SQRT_2PI)
 
 
+def _gelu_cpu(x: Any) -> Any:
+    y = cpu.erf(x * x.dtype.type(INV_SQRT2))
+    y += 1
+    y *= x
+    y *= x.dtype.type(0.5)
+    return y
+
+
 def _gelu_grad_cpu(g: Any, x: Any) -> Any:
-    cdf = 0.5 * (1 + cpu.erf(x * x.dtype.type(INV_SQRT2)))
-    return (g * (cdf + x * np.exp(-0.5 * x * x) * INV_SQRT_2PI)).astype(x.dtype)
+    cdf = cpu.erf(x * x.dtype.type(INV_SQRT2))
+    cdf += 1
+    cdf *= x.dtype.type(0.5)
+    slope = x * x
+    slope *= x.dtype.type(-0.5)
+    np.exp(slope, out=slope)
+    slope *= x
+    slope *= x.dtype.type(INV_SQRT_2PI)
+    slope += cdf
+    slope *= g
+    return slope
 
 
 def _gelu_tanh_grad(g: Tensor, x: Tensor) -> Tensor:
@@ -125,7 +149,7 @@ def _silu_grad_cpu(g: Any, x: Any) -> Any:
 
 _gelu_none = _fused(
     "gelu",
-    lambda x: (0.5 * x * (1 + cpu.erf(x * x.dtype.type(INV_SQRT2)))).astype(x.dtype),
+    _gelu_cpu,
     _gelu_grad,
     _gelu_grad_cpu,
     "gelu",

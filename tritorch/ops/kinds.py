@@ -131,16 +131,21 @@ class Pointwise(Operator):
         return arrays.cast(out, result)
 
     def _on_cpu(self, values: list[Any], kind: dtype) -> Any:
-        if self.is_ufunc and max(getattr(value, "size", 0) for value in values) >= BIG:
-            shape = np.broadcast_shapes(*(getattr(value, "shape", ()) for value in values))
-            out_dtype = self.result_dtype(kind).numpy
-            same = [v for v in values if type(v) is ndarray and v.shape == shape]
-            if all(v.flags.c_contiguous for v in same):
-                from tritorch.cpu import threads
+        if max(getattr(value, "size", 0) for value in values) < BIG:
+            return self.cpu(*values)
+        shape = np.broadcast_shapes(*(getattr(value, "shape", ()) for value in values))
+        arrays_given = [v for v in values if type(v) is ndarray]
+        same = [v for v in arrays_given if v.shape == shape]
+        if all(v.flags.c_contiguous for v in same):
+            from tritorch.cpu import threads
 
+            out_dtype = self.result_dtype(kind).numpy
+            if self.is_ufunc:
                 out = np.empty(shape, out_dtype)
                 threads.elementwise(self.cpu, out, *values)
                 return out
+            if len(same) == len(arrays_given):  # several passes: over blocks, each stays in cache
+                return threads.mapped(self.cpu, out_dtype, *values, per=1 << 15)
         return self.cpu(*values)
 
 
