@@ -23,7 +23,8 @@ from tritorch.utils.data._utils.worker import Job, latest, process_main, thread_
 Outcome = tuple[int, int, int, Any]  # worker, epoch, number, batch
 
 _CHECK = 1.0  # seconds between looks whether the processes live, should a socket not tell
-_LAST_WISH = 5.0  # seconds that workers have to end by themselves
+_LAST_WISH = 5.0  # seconds that worker processes have to end by themselves
+_LAST_JOIN = 1.0  # and threads, which cannot be ended otherwise
 
 
 @contextlib.contextmanager
@@ -304,7 +305,7 @@ class Threads:
         """Ends all workers; one that is busy ends after its batch, or with the process."""
         for worker in self.workers:
             worker.tasks.put(None)
-        until = time.monotonic() + _LAST_WISH
+        until = time.monotonic() + _LAST_JOIN
         for worker in self.workers:
             if worker.thread is not threading.current_thread():
                 worker.thread.join(max(until - time.monotonic(), 0))

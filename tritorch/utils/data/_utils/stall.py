@@ -16,6 +16,7 @@ import traceback
 
 SIGNAL = signal.SIGRTMIN + 9
 WARN_AFTER = float(os.environ.get("TRITORCH_LOADER_STALL_SECONDS", "120"))
+_OWN = os.path.join("_utils", "worker.py")
 _PATIENCE = 2.0  # seconds for a dump
 
 
@@ -31,10 +32,23 @@ def _read(file: int, start: int) -> str:
     return os.pread(file, max(os.fstat(file).st_size - start, 0), start).decode(errors="replace")
 
 
+def _short(text: str) -> str:
+    """Without the frames of the loader itself, and of what started it."""
+    kept, skipping = [], False
+    for line in text.splitlines():
+        if not line.startswith("  File "):
+            skipping = False
+        elif _OWN in line and line.endswith(" in serve"):
+            skipping = True
+        if not skipping:
+            kept.append(line)
+    return "\n".join(kept).rstrip()
+
+
 def of_crash(file: int | None) -> str:
     """What a dead worker left in its file."""
     text = "" if file is None else _read(file, 0)
-    return text[text.find("Fatal Python error") :] if "Fatal Python error" in text else ""
+    return _short(text[text.find("Fatal Python error") :]) if "Fatal Python error" in text else ""
 
 
 def _state(pid: int) -> str:
@@ -66,7 +80,7 @@ def of_process(pid: int, file: int | None) -> str:
         elif size > start and now - seen > 0.05:  # nothing more is coming
             break
         time.sleep(0.01)
-    return _read(file, start).rstrip() or f"It gives no stack: the process is {state}."
+    return _short(_read(file, start)) or f"It gives no stack: the process is {state}."
 
 
 def of_thread(ident: int | None) -> str:
@@ -74,4 +88,6 @@ def of_thread(ident: int | None) -> str:
     frame = sys._current_frames().get(ident or 0)
     if frame is None:
         return "It is gone."
-    return "".join(traceback.format_stack(frame)).rstrip()
+    frames = traceback.extract_stack(frame)
+    own = [i for i, f in enumerate(frames) if _OWN in f.filename and f.name == "serve"]
+    return "".join(traceback.format_list(frames[own[-1] + 1 if own else 0 :])).rstrip()

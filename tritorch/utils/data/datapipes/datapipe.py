@@ -107,10 +107,10 @@ class IterDataPipe(_Pipe, IterableDataset[T_co]):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "__iter__" in cls.__dict__:
-            cls.__iter__ = _only_one(cls.__iter__)
+            cls.__iter__ = _only_one(cls.__iter__)  # type: ignore[method-assign]
 
     def __iter__(self) -> Iterator[T_co]:
-        return self  # type: ignore[return-value]
+        return self
 
     def reset(self) -> None:
         """Called when a new iterator begins."""
