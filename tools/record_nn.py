@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import torch
+import torch.nn.utils.prune
 
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "nn"))

@@ -50,6 +50,11 @@ CASES = [
     ("nn.MaxUnpool2d((2, 1), stride=(2, 1))",
      [(1, 1, 2, 2), "np.array([[[[0, 1], [4, 7]]]])"]),
     ("nn.MaxUnpool3d(2)", [(1, 1, 1, 1, 1), "np.array([[[[[5]]]]])"]),
+    ("nn.FractionalMaxPool2d(2, output_size=(3, 2), "
+     "_random_samples=torch.tensor([[[0.3, 0.6], [0.1, 0.9]]]))", [(1, 2, 6, 5)]),
+    ("nn.FractionalMaxPool3d((2, 1, 2), output_ratio=0.5, "
+     "_random_samples=torch.tensor([[[0.3, 0.6, 0.2]]]))", [(1, 1, 4, 5, 6)]),
+    ("nn.FractionalMaxPool2d(3, output_ratio=(0.5, 0.7))", []),
     ("nn.Unfold(2)", [(2, 3, 3, 4)]), ("nn.Unfold((3, 2), 2, 1, (2, 1))", [(1, 2, 6, 5)]),
     ("nn.Fold((4, 5), (2, 3), padding=1)", [(2, 12, 25)]), ("nn.Fold(4, 2, stride=2)", [(4, 4)]),
     # linear maps
@@ -74,6 +79,10 @@ CASES = [
     ("nn.LayerNorm(4)", [(2, 3, 4)]), ("nn.LayerNorm((3, 4), bias=False)", [(2, 3, 4)]),
     ("nn.LayerNorm(4, elementwise_affine=False)", [(2, 4)]), ("nn.GroupNorm(2, 4)", [(2, 4, 3)]),
     ("nn.GroupNorm(2, 4, affine=False)", [(2, 4, 3)]), ("nn.RMSNorm(4)", [(2, 4)]),
+    # without gradients: PyTorch's are not those of what it computes
+    *((f"nn.CrossMapLRN2d({args})",
+       ["np.linspace(-1, 2, 40, dtype=np.float32).reshape(2, 5, 2, 2)"])
+      for args in ("3", "5, 0.5, 0.5, 2", "4, 1.0")),
     ("nn.LocalResponseNorm(2)", [(2, 4, 3, 3)]), ("nn.SyncBatchNorm(3)", []),
     # embeddings
     ("nn.Embedding(4, 3)", [INDICES]), ("nn.Embedding(4, 3, padding_idx=-1)", [INDICES]),
@@ -86,6 +95,7 @@ CASES = [
     ("nn.Upsample(scale_factor=2)", [(1, 2, 2, 3)]),
     ("nn.Upsample(size=(4, 5), mode='bilinear')", [(1, 2, 2, 3)]),
     ("nn.Upsample(scale_factor=(2, 1.5), mode='bilinear', align_corners=True)", [(1, 1, 4, 4)]),
+    ("nn.Upsample(scale_factor=2, mode='bicubic')", [(1, 1, 4, 4)]),
     ("nn.UpsamplingNearest2d(scale_factor=2)", [(1, 1, 2, 2)]),
     ("nn.UpsamplingBilinear2d(size=(3, 3))", [(1, 1, 2, 2)]),
     ("nn.CosineSimilarity()", [(2, 3), (2, 3)]), ("nn.PairwiseDistance()", [(2, 3), (2, 3)]),
@@ -110,6 +120,18 @@ CASES = [
     ("nn.TripletMarginLoss()", [(3, 4), (3, 4), (3, 4)]),
     ("nn.TripletMarginWithDistanceLoss()", [(3, 4), (3, 4), (3, 4)]),
     ("nn.GaussianNLLLoss()", [(3, 4), (3, 4), "np.full((3, 4), 0.7, np.float32)"]),
+    *((f"nn.CTCLoss({args})", [(7, 2, 4), "np.array([[1, 2, 2], [3, 1, 0]])", "np.array([7, 5])",
+                               "np.array([3, 2])"])
+      for args in ("", "reduction='sum'", "blank=3, reduction='none', zero_infinity=True")),
+    ("nn.CTCLoss()", [(6, 2, 4), "np.array([1, 2, 3, 1])", "np.array([6, 6])", "np.array([1, 3])"]),
+    ("nn.AdaptiveLogSoftmaxWithLoss(8, 10, [3, 6], div_value=2.0, head_bias=True)",
+     [(5, 8), "np.array([0, 9, 4, 2, 6])"]),
+    ("nn.LinearCrossEntropyLoss(3, 4, bias=True)", [(5, 3), "np.array([1, 0, 2, 3, 0])"]),
+    ("nn.LinearCrossEntropyLoss(3, 4, weight=torch.tensor([1.0, 2.0, 0.5, 1.0]), ignore_index=2)",
+     [(5, 3), "np.array([1, 0, 2, 3, 0])"]),
+    *((f"nn.LinearCrossEntropyLoss(3, 4, bias=True, reduction='{reduction}', "
+       "options=nn.LinearCrossEntropyOptions(batch_chunk_size=2))",
+       [(5, 3), "np.array([1, 0, 2, -100, 0])"]) for reduction in ("mean", "sum", "none")),
     # recurrent
     ("nn.RNN(3, 4)", [(5, 2, 3)]), ("nn.RNN(3, 4, 2, nonlinearity='relu')", [(5, 2, 3), (2, 2, 4)]),
     ("nn.LSTM(3, 4, 2, bidirectional=True)", [(5, 2, 3)]), ("nn.LSTM(3, 4, bias=False)", [(5, 3)]),
@@ -140,6 +162,27 @@ CASES = [
     ("nn.ModuleDict({'a': nn.Linear(2, 3), 'b': nn.ReLU()})", []),
     ("nn.ParameterList([torch.zeros(2), nn.Parameter(torch.zeros(3, 2))])", []),
     ("nn.ParameterDict({'x': torch.zeros(2)})", []),
+    ("nn.Container(a=nn.Linear(2, 3), b=nn.ReLU())", []),
+    ("nn.DataParallel(nn.Linear(2, 3))", []),
+    # parametrized and pruned
+    *((f"nn.utils.{form}({layer})", [inputs])
+      for form in ("parametrizations.weight_norm", "parametrizations.spectral_norm", "weight_norm",
+                   "spectral_norm")
+      for layer, inputs in (("nn.Linear(3, 4)", (2, 3)),
+                            ("nn.ConvTranspose2d(2, 3, 2, bias=False)", (1, 2, 3, 3)))),
+    ("nn.utils.parametrizations.weight_norm(nn.Linear(3, 4), dim=None)", [(2, 3)]),
+    ("nn.utils.parametrizations.spectral_norm(nn.Linear(3, 4), 'bias').eval()", [(2, 3)]),
+    ("nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(3, 4)))", [(2, 3)]),
+    ("nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(3, 4)))", [(2, 3)]),
+    *((f"nn.utils.parametrizations.orthogonal(nn.Linear({sizes}), orthogonal_map='{kind}')",
+       [(2, n)]) for kind in ("matrix_exp", "cayley", "householder")
+      for sizes, n in (("3, 3", 3), ("2, 4", 2), ("4, 2", 4))),
+    ("nn.utils.parametrizations.orthogonal(nn.Linear(2, 3), use_trivialization=False)", [(3, 2)]),
+    ("nn.utils.parametrize.remove_parametrizations("
+     "nn.utils.parametrizations.weight_norm(nn.Linear(2, 3)), 'weight')", [(2, 2)]),
+    ("nn.utils.prune.l1_unstructured(nn.Linear(3, 4), 'weight', 0.3)", [(2, 3)]),
+    ("nn.utils.prune.ln_structured(nn.Conv1d(3, 4, 2), 'weight', 2, n=2, dim=0)", [(2, 3, 5)]),
+    ("nn.utils.prune.remove(nn.utils.prune.identity(nn.Linear(3, 4), 'bias'), 'bias')", [(2, 3)]),
     ("nn.Sequential()", []), ("nn.ModuleList()", []),
 ]  # fmt: skip
 

@@ -236,6 +236,16 @@ CASES = [
       reference=lambda a, b, c: a @ b @ c),
     C("dot", torch.dot, [(4,), (4,)], reference=np.dot),
     C("linear", F.linear, [(2, 3), (4, 3), (4,)], reference=lambda x, w, b: x @ w.T + b),
+    # matrices
+    *(
+        C(f"qr {m}x{n}", lambda x: tuple(torch.linalg.qr(x)), [(m, n)])
+        for m, n in ((3, 3), (4, 2), (2, 4))
+    ),
+    C("solve", lambda a, b: torch.linalg.solve(a + 4 * torch.eye(3, device=a.device).to(a), b),
+      [(2, 3, 3), (3, 2)],
+      reference=lambda a, b: np.linalg.solve(a + 4 * np.eye(3), np.broadcast_to(b, (2, 3, 2)))),
+    C("matrix_exp", torch.linalg.matrix_exp, [(2, 3, 3)]),
+    C("householder", torch.linalg.householder_product, [(4, 3), (3,)]),
     # softmax and losses
     C("softmax", lambda x: torch.softmax(x, 1), [(2, 4)]),
     C("log_softmax", lambda x: torch.log_softmax(x, 0), [(3, 2)]),

@@ -17,6 +17,9 @@ ELSEWHERE = {
     "logaddexp", "clamp", "special_i1", "digamma",
 }  # fmt: skip
 
+# docs/operators.md: besides complex numbers, what goes through the host.
+ON_HOST = {"linalg.qr", "linalg.solve"}
+
 
 def call(case: Case, tensors: list, device: str = "cpu"):
     constants = [torch.tensor(value, device=device) for value in case.constants]
@@ -93,7 +96,7 @@ def test_both_devices_agree(case):
         )
     for cpu, gpu in zip(*results):
         np.testing.assert_allclose(gpu, cpu, rtol=2e-3, atol=case.tolerance)
-    assert not backends.via_host  # docs/operators.md: only complex numbers go through the host
+    assert backends.via_host <= ON_HOST
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

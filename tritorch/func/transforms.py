@@ -283,38 +283,25 @@ def functional_call(
     tie_weights: bool = True, strict: bool = False,
 ) -> Any:  # fmt: skip
     """A module's forward, with other tensors in the place of its parameters and buffers."""
-    dicts = parameter_and_buffer_dicts
-    values: dict[str, Any] = {}
-    for each in (dicts,) if isinstance(dicts, dict) else dicts:
-        repeated = set(values) & set(each)
-        if repeated:
+    from tritorch.nn.utils.stateless import _functional_call
+
+    values = parameter_and_buffer_dicts
+    if not isinstance(values, dict):
+        if not isinstance(values, (list, tuple)):
             raise ValueError(
-                f"{next(iter(repeated))} appears in multiple dictionaries; behavior of functional "
-                "call is ambiguous"
+                f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but "
+                f"got {type(values)}"
             )
-        values.update(each)
-    args = () if args is None else args if isinstance(args, tuple) else (args,)
-    before: list[tuple[Any, str, Any]] = []
-    try:
-        for path, tensor in values.items():
-            owner: Any = module
-            *parents, name = path.split(".")
-            for part in parents:
-                owner = getattr(owner, part)
-            for table in (getattr(owner, "_parameters", {}), getattr(owner, "_buffers", {})):
-                if name in table:
-                    before.append((table, name, table[name]))
-                    table[name] = tensor
-                    break
-            else:
-                if strict:
-                    raise RuntimeError(f"Unexpected key(s): {path}.")
-                before.append((owner.__dict__, name, owner.__dict__.get(name)))
-                owner.__dict__[name] = tensor
-        return module(*args, **(kwargs or {}))
-    finally:
-        for table, name, value in reversed(before):
-            table[name] = value
+        values = {}
+        for each in parameter_and_buffer_dicts:
+            repeated = set(values) & set(each)
+            if repeated:
+                raise ValueError(
+                    f"{next(iter(repeated))} appears in multiple dictionaries; behavior of "
+                    f"functional call is ambiguous"
+                )
+            values.update(each)
+    return _functional_call(module, values, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

@@ -45,6 +45,14 @@ class Hooks(OrderedDict[int, Any]):
         return list(self.values())
 
 
+def find_hook(hooks: Hooks, kind: type, name: str) -> int | None:
+    """The key of a hook of a class, for the parameter of a name."""
+    for key, (hook, _) in hooks.items():
+        if isinstance(hook, kind) and getattr(hook, "name", None) == name:
+            return key
+    return None
+
+
 class _Watch(Function):
     """The identity on several tensors, so that their gradients arrive together."""
 

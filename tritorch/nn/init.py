@@ -10,6 +10,7 @@ from typing import Any
 from tritorch.autograd import no_grad
 from tritorch.core.tensor import Tensor
 from tritorch.ops.declare import PUBLIC
+from tritorch.ops.linalg import linalg_qr
 
 _GAINS = {"sigmoid": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
 _LINEAR = (
@@ -181,6 +182,24 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     return _fill(tensor, fill)
 
 
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """Orthogonal rows or columns; of more than two dims, the trailing ones are one."""
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if not tensor.numel():
+        return tensor
+    rows = tensor.shape[0]
+
+    def fill(t: Tensor) -> None:
+        flat = t.new_empty((rows, t.numel() // rows)).normal_(0, 1, generator=generator)
+        wide = rows < flat.shape[1]
+        q, r = linalg_qr(flat.t() if wide else flat)
+        q = q * r.diagonal().sign()  # makes all orthogonal matrices equally likely
+        t.copy_((q.t() if wide else q).reshape(t.shape)).mul_(gain)
+
+    return _fill(tensor, fill)
+
+
 def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     name = function.__name__
 
@@ -200,4 +219,4 @@ uniform, normal, constant = _deprecated(uniform_), _deprecated(normal_), _deprec
 eye, dirac = _deprecated(eye_), _deprecated(dirac_)
 xavier_uniform, xavier_normal = _deprecated(xavier_uniform_), _deprecated(xavier_normal_)
 kaiming_uniform, kaiming_normal = _deprecated(kaiming_uniform_), _deprecated(kaiming_normal_)
-sparse = _deprecated(sparse_)
+sparse, orthogonal = _deprecated(sparse_), _deprecated(orthogonal_)

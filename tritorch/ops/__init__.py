@@ -20,6 +20,7 @@ from tritorch.ops import (
     grouped,
     indexing,
     joining,
+    linalg,
     linear,
     linear_cross_entropy,
     loss,

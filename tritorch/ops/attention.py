@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from tritorch.core.dtype import bool_
@@ -12,6 +13,40 @@ from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.shape import expand, reshape
 from tritorch.ops.softmax import softmax
+
+# By PyTorch's numbers: 0 the composed definition, 1 to 3 the fused kernel.
+_MATH, _FUSED = 0, frozenset((1, 2, 3))
+_allowed: tuple[int, ...] = (0, 1, 2, 3, 4)
+_ordered = False
+
+
+def allowed() -> tuple[int, ...]:
+    """The implementations that may be used."""
+    return _allowed
+
+
+def allow(backends: tuple[int, ...], ordered: bool) -> Any:
+    """Allows these only (ordered: the first that can); returns what `allow` undoes it with."""
+    global _allowed, _ordered
+    before = _allowed, _ordered
+    _allowed, _ordered = tuple(backends), ordered
+    return before
+
+
+def _is_fused(can: Any, why: str) -> bool:
+    """Whether the fused kernel runs: what is allowed, and what the kernel can."""
+    fused, math_too = not _FUSED.isdisjoint(_allowed), _MATH in _allowed
+    if not fused and not math_too:
+        raise RuntimeError(
+            "No viable backend for scaled_dot_product_attention was found. This is likely due to "
+            "turning off both the math kernel and the fused kernels."
+        )
+    if fused and can and not (_ordered and math_too and _allowed[0] == _MATH):
+        return True
+    if not math_too:
+        warnings.warn(f"Fused attention is not used because {why}.", stacklevel=4)
+        raise RuntimeError("No available kernel.  Aborting execution.")
+    return False
 
 
 def _composed(
@@ -97,7 +132,8 @@ def scaled_dot_product_attention(
             )
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None and query.shape[-1] else scale or 1.0
     fused = dropout_p == 0 and query.numel() and key.numel() and value.shape[-1] == query.shape[-1]
-    if not fused or query.is_complex():
+    why = "it has dropout, is empty or complex, or values are of another size than keys"
+    if not _is_fused(fused and not query.is_complex(), why):
         return _composed(query, key, value, attn_mask, is_causal, factor, dropout_p)
     return _run_fused(query, key, value, attn_mask, is_causal, factor, enable_gqa)
 

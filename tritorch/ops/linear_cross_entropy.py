@@ -157,8 +157,9 @@ class _Chunked(Function):
             x, w, b = ctx.saved_tensors
             for part in _chunks(x, w, b, g, ctx.rest):
                 ctx.grads = part.grads
-            found, ctx.grads = ctx.grads, None
-            return (*found, *(None,) * 6)
+            ready: Any = ctx.grads
+            ctx.grads = None
+            return (*ready, *(None,) * 6)
         ctx.calls += 1
         if ctx.calls > 1 and not options.allow_retain_graph:
             raise RuntimeError(
@@ -284,7 +285,7 @@ def _in_chunks(
             f"Expected input batch_size ({x.shape[0]}) to match target batch_size "
             f"({target.numel()})."
         )
-    chosen = options._adjust(*x.shape, w.shape[0], x.dtype, x.device)
+    chosen = options._adjust(x.shape[0], x.shape[1], w.shape[0], x.dtype, x.device)
     grads = _C.is_grad_enabled()
     wanted = tuple(grads and t is not None and t.requires_grad for t in (x, w, b))
     out = _Chunked.apply(x, w, b, target, weight, ignore, reduction, chosen, wanted)

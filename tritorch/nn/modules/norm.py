@@ -333,8 +333,8 @@ class CrossMapLRN2d(Module):
             before, after = squares[:, :-step], squares[:, step:]
             total = total + F.pad(after, (0, 0, 0, 0, 0, step))
             total = total + F.pad(before, (0, 0, 0, 0, step, 0))
-        if channels > reach:  # as in PyTorch, whose gradient does not know of it either
-            first = squares[:, :1].detach().expand(-1, channels - reach, -1, -1)
+        if channels > reach:  # as in PyTorch, which never takes the first channel out again
+            first = squares[:, :1].expand(-1, channels - reach, -1, -1)
             total = total + F.pad(first, (0, 0, 0, 0, reach, 0))
         return input * (total * (self.alpha / self.size) + self.k).pow(-self.beta)
 

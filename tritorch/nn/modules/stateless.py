@@ -287,9 +287,7 @@ for _n in (2, 3):
 def _fractional(self: Any) -> None:
     n = int(type(self).__name__[-2])
     self.register_buffer("_random_samples", self.__dict__.pop("_random_samples"))
-    every = lambda value: (
-        (value,) * n if isinstance(value, (int, float)) or value is None else tuple(value)
-    )
+    every: Any = lambda value: (value,) * n if isinstance(value, (int, float)) else tuple(value)
     size, ratio, self.kernel_size = self.output_size, self.output_ratio, every(self.kernel_size)
     if size is None and ratio is None:
         raise ValueError(

@@ -1,6 +1,6 @@
 """Tools for networks, as in torch.nn.utils."""
 
-from tritorch.nn.utils import rnn
+from tritorch.nn.utils import parametrizations, parametrize, prune, rnn, stateless
 from tritorch.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -20,3 +20,5 @@ from tritorch.nn.utils.memory_format import (
     convert_conv2d_weight_memory_format,
     convert_conv3d_weight_memory_format,
 )
+from tritorch.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+from tritorch.nn.utils.weight_norm import remove_weight_norm, weight_norm
