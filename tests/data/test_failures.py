@@ -196,7 +196,7 @@ CONTEXTS = [{}, {"multiprocessing_context": "thread"}, {"persistent_workers": Tr
         ("return", 0, ""),
         ("sys.exit(3)", 3, ""),
         ("raise ValueError('of the program')", 1, "ValueError: of the program"),
-        ("globals().update(kept=iterator); return", 0, ""),
+        ("globals().update(kept=(iterator, batch)); return", 0, ""),
     ],
 )
 def test_a_program_that_leaves_a_loader_ends(tmp_path, options, then, code, said):

@@ -130,12 +130,12 @@ def test_share_memory_of_storages_modules_and_gradients():
     module = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     module(tritorch.randn(4, 2)).sum().backward()
     optimizer = tritorch.optim.SGD(module.parameters(), lr=0.1)
-    before = module[0].bias.detach().clone()
+    before = module[1].bias.detach().clone()
     assert module.share_memory() is module
     for tensor in (*module.parameters(), *module.buffers(), module[0].weight.grad):
         assert tensor.is_shared()
     optimizer.step()
-    assert not module[0].bias.equal(before) and module[0].bias.is_shared()
+    assert not module[1].bias.equal(before) and module[1].bias.is_shared()
     new = tritorch.UntypedStorage._new_shared(16)
     assert new.is_shared() and new.nbytes() == 16
 
@@ -229,6 +229,31 @@ def test_all_of_multiprocessing_is_there():
     for name in multiprocessing.__all__:
         assert getattr(mp, name) == getattr(multiprocessing, name), name
     assert tritorch.multiprocessing is mp
+
+
+def test_python_s_own_multiprocessing_shares_too(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(
+        """
+import multiprocessing
+import tritorch
+
+def fill(x):
+    x.fill_(3)
+
+if __name__ == "__main__":
+    x = tritorch.zeros(2).share_memory_()
+    child = multiprocessing.get_context("spawn").Process(target=fill, args=(x,))
+    child.start()
+    child.join()
+    print(x.tolist())
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout == "[3.0, 3.0]\n", done.stderr
 
 
 def test_too_many_files_is_explained(monkeypatch):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import gc
+import importlib
 import mmap
 import os
 import sys
@@ -150,6 +151,8 @@ def share(storage: Any, tensor: Any = None) -> None:
     """
     if is_shared(storage):
         return
+    # So that Python's own multiprocessing sends it as what it is now, too.
+    importlib.import_module("tritorch.multiprocessing")
     nbytes = storage.nbytes()
     alone = tensor is not None and not _has_others(storage, tensor)
     old, root = storage._elements(uint8), storage._array

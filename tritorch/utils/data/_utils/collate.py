@@ -102,9 +102,8 @@ def stack_arrays(arrays: list[np.ndarray[Any, Any]]) -> Tensor | None:
     """Arrays of one shape and dtype as a tensor, in a worker in shared memory; None otherwise."""
     first = arrays[0]
     shape, kind = first.shape, first.dtype
-    for array in arrays:
-        if array.shape != shape or array.dtype != kind:
-            return None
+    if len({array.shape for array in arrays}) > 1 or len({array.dtype for array in arrays}) > 1:
+        return None
     out = transport.empty((len(arrays), *shape), kind)
     if not shape:
         out[...] = arrays
@@ -115,18 +114,12 @@ def stack_arrays(arrays: list[np.ndarray[Any, Any]]) -> Tensor | None:
 
 def collate_tensor_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Tensor:
     """Tensors stacked."""
-    arrays = []
-    for tensor in batch:
-        if type(tensor) is not Tensor or tensor.requires_grad:
-            break
-        array = tensor._array
-        if type(array) is not np.ndarray:
-            break
-        arrays.append(array)
-    else:
-        out = stack_arrays(arrays)
-        if out is not None:
-            return out
+    if {type(tensor) for tensor in batch} == {Tensor} and not _C.any_requires_grad(*batch):
+        arrays = [tensor._array for tensor in batch]
+        if {type(array) for array in arrays} == {np.ndarray}:
+            out = stack_arrays(arrays)
+            if out is not None:
+                return out
     return PUBLIC["stack"](list(batch), 0)
 
 

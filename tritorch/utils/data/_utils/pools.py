@@ -82,7 +82,7 @@ class _Process:
         """Sends what waits as far as there is room; whether all is sent."""
         while self.waiting:
             try:
-                transport.send(self.socket, self.waiting[0], flags=socket.MSG_DONTWAIT)
+                transport.send(self.socket, self.waiting[0], flags=transport.AT_ONCE)
             except BlockingIOError:
                 return False
             except OSError:  # it has died, which reading will tell
@@ -95,7 +95,7 @@ class _Process:
         """(epoch, number, outcome), () if there is nothing, or None if it is gone."""
         while True:
             try:
-                found = transport.receive(self.socket, socket.MSG_DONTWAIT)
+                found = transport.receive(self.socket, transport.AT_ONCE)
             except BlockingIOError:
                 return ()
             except OSError:

@@ -29,11 +29,12 @@ from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.multiprocessing.reductions import check_sendable
 from tritorch.serialization.rebuild import storage_of
-from tritorch.utils.data._utils.segments import MOST, Arena, Inbox
+from tritorch.utils.data._utils.segments import INLINE, MOST, Arena, Inbox
 
 _LARGEST = 64 << 10  # bytes of a message on the socket; a longer one goes as a file
 _FILES = _array.array("i", [0] * (MOST + 1))
 _ANCILLARY = socket.CMSG_SPACE(len(_FILES) * _FILES.itemsize)
+_CLOSE, AT_ONCE = int(socket.MSG_CMSG_CLOEXEC), int(socket.MSG_DONTWAIT)
 
 arena: Arena | None = None  # in a worker process
 _arriving = threading.local()
@@ -140,15 +141,16 @@ def _reduce_tensor(parts: _Parts, tensor: Tensor) -> Any:
     array = tensor._array
     kind, shape, leaf = tensor.dtype, array.shape, tensor._leaf
     strides = None if array.flags.c_contiguous else arrays.strides_of(array)
-    if array.nbytes:
+    if array.nbytes >= INLINE:
         place = parts.root(tensor)
         if place is not None:
             skip = arrays.address_of(array) - place[1]
             return _arrived, (place[0], skip, kind, shape, strides, leaf)
-        if strides is not None:
-            array = arrays.copy(array)
-            strides = arrays.strides_of(array)
-            array = arrays.np_strided(array, (array.size,), (1,), 0)
+    if strides is not None:
+        array = arrays.copy(array)  # dense, in the same order
+        strides = arrays.strides_of(array)
+        array = arrays.np_strided(array, (array.size,), (1,), 0)
+    if array.nbytes >= INLINE:
         index = parts.place(array)
         if index >= 0:
             return _arrived, (index, 0, kind, shape, strides, leaf)
@@ -240,7 +242,7 @@ def send(sock: socket.socket, message: Any, files: list[int] | None = None, flag
 def _next_message(sock: socket.socket, flags: int) -> tuple[bytes, list[Any]]:
     while True:
         try:
-            return sock.recvmsg(_LARGEST, _ANCILLARY, flags | socket.MSG_CMSG_CLOEXEC)[:2]
+            return sock.recvmsg(_LARGEST, _ANCILLARY, flags | _CLOSE)[:2]
         except ConnectionResetError:
             pass  # it left without reading everything; what it has sent comes first
 
@@ -293,7 +295,7 @@ class Sender:
         """Reads the tasks that are there; False when the loader is gone."""
         while True:
             try:
-                found = receive(self.sock, socket.MSG_DONTWAIT)
+                found = receive(self.sock, AT_ONCE)
             except BlockingIOError:
                 return True
             if found is None:
