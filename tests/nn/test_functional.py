@@ -89,10 +89,12 @@ def test_kinds_of_attention_are_steered(monkeypatch):
     assert ran == ["fused", "math", "fused", "math", "fused"]
     with sdpa_kernel([]), pytest.raises(RuntimeError, match="No viable backend"):
         F.scaled_dot_product_attention(q, q, q)
-    with sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
-        with pytest.warns(UserWarning, match="Fused attention is not used"):
-            with pytest.raises(RuntimeError, match="No available kernel"):
-                F.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
+    with (
+        sdpa_kernel([SDPBackend.FLASH_ATTENTION]),
+        pytest.warns(UserWarning, match="Fused attention is not used"),
+        pytest.raises(RuntimeError, match="No available kernel"),
+    ):
+        F.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
     assert attention.allowed() == (0, 1, 2, 3, 4)
 
 

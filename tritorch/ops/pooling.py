@@ -178,8 +178,9 @@ def _make_max(n: int) -> None:
         both = with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
         return both if return_indices else both[0]
 
-    function.__name__ = name
+    function.__name__, with_indices.__name__ = name, f"{name}_with_indices"
     function.__doc__ = f"The largest element of each window of {n} dims."
+    with_indices.__doc__ = f"{name}, and where in the plane the largest elements are."
     FUNCTIONAL[name] = function
     FUNCTIONAL[f"{name}_with_indices"] = PUBLIC[f"{name}_with_indices"] = with_indices
     PUBLIC[name] = function
@@ -271,13 +272,16 @@ def _make_adaptive(n: int) -> None:
             out, indices = out.squeeze(0), indices.squeeze(0)
         return (out, indices) if return_indices else out
 
+    def with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        return largest(input, output_size, True)
+
     average.__name__, largest.__name__ = avg_name, max_name
+    with_indices.__name__ = f"{max_name}_with_indices"
+    with_indices.__doc__ = f"{max_name}, and where in the plane the largest elements are."
     average.__doc__ = f"Means over windows so chosen that {n} dims get a given size."
     largest.__doc__ = f"Maxima over windows so chosen that {n} dims get a given size."
     FUNCTIONAL[avg_name], FUNCTIONAL[max_name] = average, largest
-    FUNCTIONAL[f"{max_name}_with_indices"] = lambda input, output_size, return_indices=False: (
-        largest(input, output_size, True)
-    )
+    FUNCTIONAL[with_indices.__name__] = with_indices
     if n == 1:
         PUBLIC[avg_name] = average
         PUBLIC[max_name] = lambda input, output_size: largest(input, output_size, True)

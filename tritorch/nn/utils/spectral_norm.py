@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tritorch.autograd import no_grad
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions
@@ -11,6 +13,7 @@ from tritorch.nn.hooks import find_hook
 from tritorch.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter, UninitializedParameter
+from tritorch.ops.declare import PUBLIC
 
 F: Any = _functions
 
@@ -146,10 +149,6 @@ class _LoadHook:
 
 def _solve(matrix: Tensor, u: Tensor) -> Tensor:
     """The least-squares v of matrix v = u."""
-    import numpy as np
-
-    from tritorch.ops.declare import PUBLIC
-
     found = np.linalg.pinv(matrix.detach().cpu().double().numpy()) @ u.cpu().double().numpy()
     return PUBLIC["tensor"](found, dtype=matrix.dtype, device=matrix.device)
 
