@@ -94,15 +94,24 @@ def test_a_persistent_loader_starts_again_after_a_death(tmp_path):
     assert lists(made) == [[0, 1], [2, 3], [4, 5]]
 
 
+def stuck_at(made, timeout):
+    """An iterator before the bad batch, and a timeout from then on: starting may take long."""
+    iterator = iter(made)
+    assert [next(iterator).tolist() for _ in range(3)] == [[0, 1], [2, 3], [4, 5]]
+    iterator._timeout = timeout
+    return iterator
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_timeout_shows_where_the_worker_is(method, monkeypatch):
     monkeypatch.setattr("tritorch.utils.data._utils.pools._LAST_WISH", 0.1)
+    iterator = stuck_at(loader(Calls(datasets.stuck_here), method), 1)
     monkeypatch.setattr(stall, "WARN_AFTER", 0.3)
     with (
         pytest.warns(RuntimeWarning, match=r"(?s)has waited.*worker 1 .*in stuck_here"),
         pytest.raises(RuntimeError, match=r"(?s)timed out after 1 seconds.*worker 1 .*stuck_here"),
     ):
-        list(loader(Calls(datasets.stuck_here), method, timeout=1))
+        next(iterator)
 
 
 def test_a_stopped_worker_is_told_as_such(monkeypatch):
@@ -114,8 +123,9 @@ def test_a_stopped_worker_is_told_as_such(monkeypatch):
             os.kill(os.getpid(), signal.SIGSTOP)
         return i
 
+    iterator = stuck_at(loader(Calls(stop)), 0.5)
     with pytest.raises(RuntimeError, match="gives no stack: the process is stopped"):
-        list(loader(Calls(stop), timeout=0.5))
+        next(iterator)
 
 
 def test_cuda_in_forked_workers():
