@@ -20,11 +20,6 @@ def relu_backward(g, y):
 
 
 @triton.jit
-def relu_backward(g, y):
-    return tl.where(y > 0, g, tl.zeros_like(g))
-
-
-@triton.jit
 def sigmoid_backward(g, y):
     return g * (y * (1 - y))
 

@@ -53,49 +53,24 @@ def _seen(tap: Ints, out: Ints, stride: Ints, dilation: Ints) -> Any:
 def max_pool(
     x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> tuple[Array, Array]:
-    """The largest of each window (the first of equals), and where in the plane."""
+    """The largest of each window (the first of equals, the last NaN), and where in the plane."""
     spatial = x.shape[2:]
     out = tuple(out_size(*v, ceil_mode) for v in zip(spatial, kernel, stride, padding, dilation))
     kind = np.dtype(np.float32) if x.dtype.name in NARROW else x.dtype
-    lowest = -np.inf if kind.kind == "f" else np.iinfo(kind).min
     planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
     best = np.empty((math.prod(x.shape[:2]), *out), x.dtype)
     index = np.empty(best.shape, np.int64)
-    # Where each window begins, and its first element that is not padding: the index of a window
-    # in which nothing is above the lowest.
-    corner: Any = np.zeros((), np.int64)
-    first: Any = np.zeros((), np.int64)
-    for dim, (m, n, k, s, p, d) in enumerate(zip(out, spatial, kernel, stride, padding, dilation)):
-        start = _starts(m, s, p)
-        skip = -(np.minimum(start, 0) // d)
-        sides = [-1 if i == dim else 1 for i in range(len(out))]
-        corner = corner * n + start.reshape(sides)
-        first = first * k + skip.reshape(sides)
-    reach = _reach(out, kernel, stride, dilation)
-    steps = [math.prod(spatial[i + 1 :]) for i in range(len(spatial))]
-    offsets = np.array(
-        [
-            sum(t * d * step for t, d, step in zip(tap, dilation, steps))
-            for tap in itertools.product(*map(range, kernel))
-        ]
-    )
-    border = any(padding) or any(r > n for r, n in zip(reach, spatial))
 
     def work(low: int, high: int) -> None:
-        block = planes[low:high].astype(kind, copy=False)
-        if border:
-            block = _extended(block, padding, tuple(map(max, reach, spatial)), lowest)
-        top = np.full((high - low, *out), lowest, kind)
-        which = np.broadcast_to(first, top.shape).astype(np.int32)
-        for i, tap in enumerate(itertools.product(*map(range, kernel))):
-            seen = block[_seen(tap, out, stride, dilation)]
-            better = seen > top
-            if kind.kind == "f":
-                better |= seen != seen
-            np.copyto(top, seen, where=better)
-            np.copyto(which, i, where=better)
+        top, where = planes[low:high].astype(kind, copy=False), None
+        nan = kind.kind == "f" and bool(np.isnan(top.sum()))  # or both infinities: no harm
+        step = 1  # elements between neighbours of a dim
+        for dim in range(len(out) - 1, -1, -1):  # one dim after the other
+            options = (kernel[dim], stride[dim], padding[dim], dilation[dim])
+            top, where = _slide(top, where, dim + 1, out[dim], step, nan, *options)
+            step *= spatial[dim]
         best[low:high] = top
-        np.add(offsets[which], corner, out=index[low:high])
+        index[low:high] = where
 
     if best.size:
         threads.rows(len(planes), 2 * math.prod(spatial) * kind.itemsize, work)
@@ -103,14 +78,71 @@ def max_pool(
     return best.reshape(shape), index.reshape(shape)
 
 
+def _slide(
+    x: Array, where: Array | None, axis: int, m: int, step: int, nan: bool,
+    k: int, s: int, p: int, d: int,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Windows along one dim: the largest, and its place (`where` gives x's places within rows)."""
+    n = x.shape[axis]
+    sides = [-1 if i == axis else 1 for i in range(x.ndim)]
+    lead: Any = (slice(None),) * axis
+    starts = _starts(m, s, p)
+    first = starts + -(np.minimum(starts, 0) // d) * d  # of each window, not in the padding
+    base: Any = (first * step).reshape(sides)
+    # The first element of each window wins over what is not above it, be it -inf.
+    top = np.take(x, first, axis) if p else x[(*lead, slice(0, (m - 1) * s + 1, s))].copy()
+    shape = top.shape
+    places = np.intp if step * n > 2**31 - 1 else np.int32
+    if where is None:
+        which = np.zeros(shape, np.uint8 if k < 256 else np.int32)  # the tap
+    else:
+        here = np.take(where, first, axis) + base.astype(places)
+    for tap in range(k):
+        at = tap * d - p
+        low = max(-(at // s), 0)  # windows from here to there have this tap inside
+        high = min((n - 1 - at) // s + 1, m)
+        if low >= high or (tap == 0 and not p):
+            continue
+        windows = (*lead, slice(low, high))
+        source = (*lead, slice(low * s + at, (high - 1) * s + at + 1, s))
+        seen, held = np.ascontiguousarray(x[source]), top[windows]
+        better = seen > held
+        if nan:
+            better |= seen != seen
+        np.maximum(held, seen, out=held)
+        if where is None:
+            np.maximum(which[windows], better * which.dtype.type(tap), out=which[windows])
+        else:
+            change = where[source] + ((np.arange(low, high) * s + at) * step).reshape(sides)
+            change = change.astype(places, copy=False)
+            change -= here[windows]
+            change *= better
+            here[windows] += change
+    if where is None:
+        if p:  # taps count from the window's start, which may lie in the padding
+            skipped = ((first - starts) // d).reshape(sides)
+            which = np.maximum(which, skipped)
+        here = which.astype(places)
+        here *= d * step
+        here += (starts * step).reshape(sides).astype(places)
+    return top, here
+
+
 def max_pool_backward(g: Array, indices: Array, shape: Ints) -> Array:
     """Each output's gradient at its window's largest."""
-    n, c = shape[:2]
-    wide = widen(g).reshape(n * c, -1)
-    size = math.prod(shape[2:])
-    flat = indices.reshape(n * c, -1) + np.arange(n * c)[:, None] * size
-    total = np.bincount(flat.reshape(-1), wide.reshape(-1).astype(np.float64), n * c * size)
-    return total.reshape(shape).astype(g.dtype)
+    n, size = math.prod(shape[:2]), math.prod(shape[2:])
+    wide, flat = widen(g).reshape(n, -1), indices.reshape(n, -1)
+    total = np.empty((n, size), g.dtype)
+
+    def work(low: int, high: int) -> None:
+        rows = high - low
+        place = flat[low:high] + np.arange(0, rows * size, size)[:, None]
+        sums = np.bincount(place.reshape(-1), wide[low:high].reshape(-1), rows * size)
+        total[low:high] = sums.reshape(rows, size)
+
+    if total.size:
+        threads.rows(n, 3 * size * wide.itemsize, work)
+    return total.reshape(shape)
 
 
 def _divisors(
