@@ -85,6 +85,29 @@ def as_torch() -> None:
     if not any(finder is _Finder for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder)
     sys.modules["torch"] = sys.modules["tritorch"]
+    _in_spawned_processes_too()
+
+
+class _Again:
+    """Becomes a call of `as_torch` where it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return as_torch, ()
+
+
+def _in_spawned_processes_too() -> None:
+    """A spawned process imports the program anew, and before that reads what this adds to."""
+    from multiprocessing import spawn
+
+    prepare: Any = spawn.get_preparation_data
+    if getattr(prepare, "_adds_tritorch", False):
+        return
+
+    def with_tritorch(name: str) -> dict[str, Any]:
+        return {**prepare(name), "tritorch": _Again()}
+
+    with_tritorch._adds_tritorch = True  # type: ignore[attr-defined]
+    spawn.get_preparation_data = with_tritorch
 
 
 def run(arguments: Sequence[str]) -> int:
