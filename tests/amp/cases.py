@@ -10,7 +10,8 @@ import numpy as np
 F = "torch.nn.functional."
 EXPRESSIONS = [
     # products
-    "torch.mm(x, x)", "x @ x", "x.matmul(v)", "torch.bmm(b, b)", "torch.mv(x, v)", "torch.dot(v, v)",
+    "torch.mm(x, x)", "x @ x", "x.matmul(v)", "torch.bmm(b, b)", "torch.mv(x, v)",
+    "torch.dot(v, v)",
     "torch.addmm(x, x, x)", "torch.baddbmm(b, b, b)", "torch.addbmm(x, b, b)", "torch.inner(x, x)",
     "torch.inner(v, v)", "torch.tensordot(x, x, 1)", "torch.tensordot(x, x, 2)",
     "torch.einsum('ij,jk->ik', x, x)", "torch.outer(v, v)", "torch.kron(x, x)",
@@ -20,7 +21,8 @@ EXPRESSIONS = [
     F + "scaled_dot_product_attention(b, b, b)",
     # losses
     F + "mse_loss(x_low, x)", F + "l1_loss(x_low, x_low)", F + "smooth_l1_loss(x, x_low)",
-    F + "huber_loss(x_low, x_low)", F + "cross_entropy(x_low, labels)", F + "nll_loss(x_low, labels)",
+    F + "huber_loss(x_low, x_low)", F + "cross_entropy(x_low, labels)",
+    F + "nll_loss(x_low, labels)",
     F + "binary_cross_entropy(n_low, n_low)", F + "binary_cross_entropy_with_logits(x_low, x_low)",
     F + "kl_div(x_low, x_low)", F + "poisson_nll_loss(x_low, x_low)",
     F + "soft_margin_loss(x_low, x_low)", F + "multi_margin_loss(x_low, labels)",
@@ -42,7 +44,8 @@ EXPRESSIONS = [
     "torch.trace(x_low)", "torch.pow(n_low, 2)", "n_low.log()", "x_low.softmax(1)",
     "torch.where(x > 0, x, x_low)", "torch.matmul(x.double(), x.double())", "(x.long() @ x.long())",
     "torch.mm(x, x, out=torch.empty(3, 3))", "x.clone().addmm_(x, x)", "torch.nn.Linear(3, 2)(x)",
-    "torch.nn.LSTM(3, 2)(x)[0]", "torch.nn.GRU(3, 2)(x)[0]", "torch.nn.MultiheadAttention(3, 1)(b, b, b)[0]",
+    "torch.nn.LSTM(3, 2)(x)[0]", "torch.nn.GRU(3, 2)(x)[0]",
+    "torch.nn.MultiheadAttention(3, 1)(b, b, b)[0]",
     "torch.nn.TransformerEncoderLayer(3, 1)(b)", "torch.nn.BatchNorm1d(3)(x_low)",
 ]  # fmt: skip
 

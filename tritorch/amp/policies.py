@@ -84,6 +84,11 @@ def into_float32(function: Any, args: Any, kwargs: Any, device: str) -> Any:
     return function(*args, **kwargs)
 
 
+def _lower_then_float32(function: Any, args: Any, kwargs: Any, device: str) -> Any:
+    """linear_cross_entropy: a product, and a loss."""
+    return lower(function, args, kwargs, device).float()
+
+
 def _lower_unless_scalar(function: Any, args: Any, kwargs: Any, device: str) -> Any:
     """inner, tensordot: contractions to one number are dot products, which are not lowered."""
     result = function(*args, **kwargs)
@@ -136,7 +141,7 @@ def _in_float32_if_it_reads(function: Any, args: Any, kwargs: Any, device: str) 
 _PRODUCTS = """
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d conv_tbc prelu linear
     addmm addbmm baddbmm matmul __matmul__ __rmatmul__ mm bmm vecdot scaled_dot_product_attention
-    einsum chain_matmul multi_dot
+    einsum chain_matmul multi_dot multi_head_attention_forward
     """
 _LOSSES = """
     binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy hinge_embedding_loss
@@ -155,6 +160,7 @@ _FFT = """
 CPU: dict[How, str] = {
     lower: _PRODUCTS + "lstm",
     _lower_unless_scalar: "inner tensordot",
+    _lower_then_float32: "linear_cross_entropy",
     _float32_without_indices: "max_pool3d",
     in_float32: _LOSSES + _LINALG + _FFT + """
         adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy cdist ctc_loss
@@ -171,6 +177,7 @@ CUDA: dict[How, str] = {
     lower: _PRODUCTS + """
         addmv addr mv lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
         """,
+    _lower_then_float32: "linear_cross_entropy",
     in_float32: _LOSSES + """
         acos arccos asin arcsin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan
         pow float_power softplus layer_norm rms_norm group_norm nuclear_norm frobenius_norm

@@ -62,7 +62,8 @@ def max_pool(
     index = np.empty(best.shape, np.int64)
 
     def work(low: int, high: int) -> None:
-        top, where = planes[low:high].astype(kind, copy=False), None
+        top: Any = planes[low:high].astype(kind, copy=False)
+        where: Any = None
         nan = kind.kind == "f" and bool(np.isnan(top.sum()))  # or both infinities: no harm
         step = 1  # elements between neighbours of a dim
         for dim in range(len(out) - 1, -1, -1):  # one dim after the other

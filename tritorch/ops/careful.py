@@ -371,7 +371,7 @@ def _batched_mm(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: 
 
 def _batched_linear(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: int) -> Any:
     """Rows of a batch are rows; weights of a batch are a batched product."""
-    x, w, b = (
+    x, w, b = (  # type: Any, Any, Any
         t if t is None else _whole(t) if is_batched(t, level) else t.detach() for t in inputs
     )
     if not is_batched(inputs[1], level) and not is_batched(inputs[2], level):

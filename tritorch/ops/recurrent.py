@@ -112,9 +112,9 @@ def _direction(
 
 
 def _layers(
-    mode: str, data: Tensor, hx: Sequence[Tensor], params: Sequence[Any], has_biases: bool,
-    num_layers: int, dropout: float, train: bool, bidirectional: bool, sizes: Sequence[int],
-    steps: tuple[int, ...] | None,
+    mode: str, data: Tensor, hx: Sequence[Tensor], sizes: Sequence[int],
+    steps: tuple[int, ...] | None, params: Sequence[Any], has_biases: bool, num_layers: int,
+    dropout: float, train: bool, bidirectional: bool,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
     """`data`: rows, step after step.  `steps`: (steps, batch) where that is their shape."""
     directions = 2 if bidirectional else 1
@@ -149,14 +149,14 @@ def _network(mode: str, n_states: int) -> Any:
         options: list[Any] = [given[name] for name in names[names.index("params") :]]
         if packed:
             sizes = given["batch_sizes"].tolist()
-            out, last = _layers(mode, given["data"], hx, *options, sizes, None)
+            out, last = _layers(mode, given["data"], hx, sizes, None, *options)
             return out, *last
         data, batch_first = given["input"], options.pop()
         if batch_first:
             data = data.transpose(0, 1)
         steps, batch, width = data.shape
         rows = data.reshape(steps * batch, width)
-        out, last = _layers(mode, rows, hx, *options, (batch,) * steps, (steps, batch))
+        out, last = _layers(mode, rows, hx, (batch,) * steps, (steps, batch), *options)
         return out.transpose(0, 1) if batch_first else out, *last
 
     network.__name__ = network.__qualname__ = mode
