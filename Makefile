@@ -10,7 +10,7 @@ CUDA_INCLUDE ?= $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/triton
 # The package is installed editable, so a changed Python file needs no new install; a changed C++
 # file, or a Python file that came or went, does.
 NATIVE  := CMakeLists.txt pyproject.toml $(shell find src -type f \( -name '*.cpp' -o -name '*.h' \))
-MODULES := $(shell find tritorch kernels \( -name '*.py' -o -name '*.pyi' \) | LC_ALL=C sort)
+MODULES := $(shell find tritorch kernels examples \( -name '*.py' -o -name '*.pyi' \) | LC_ALL=C sort)
 CPP     := $(shell find src tests/cpp bench/cpp \( -name '*.cpp' -o -name '*.h' \) 2>/dev/null)
 
 .PHONY: help demo test lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
@@ -19,8 +19,8 @@ CPP     := $(shell find src tests/cpp bench/cpp \( -name '*.cpp' -o -name '*.h' 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.package  ## install into .venv and run the demo
-	$(BIN)/python -m tritorch demo
+demo: $(VENV)/.package  ## install into .venv, report, train a small GPT and let it write
+	$(BIN)/python -m tritorch demo --out build/demo
 
 test: $(VENV)/.package $(VENV)/.test-tools  ## install into .venv and run every test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests $(PYTEST_ARGS)

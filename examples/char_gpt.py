@@ -1,8 +1,8 @@
 """A character GPT: learns to write like the text it reads, one character after another.
 
-    python char_gpt.py                      # a minute on two CPU cores
-    python char_gpt.py --text my_notes.txt --steps 2000 --out runs/notes
-    python char_gpt.py --resume --steps 1000
+python char_gpt.py                      # a minute on two CPU cores
+python char_gpt.py --text my_notes.txt --steps 2000 --out runs/notes
+python char_gpt.py --resume --steps 1000
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 from training import Run, parse
@@ -48,7 +49,8 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, time, width = x.shape
         # (batch, time, 3 width) -> three of (batch, heads, time, width / heads)
-        q, k, v = self.qkv(self.norm1(x)).view(batch, time, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        qkv = self.qkv(self.norm1(x)).view(batch, time, 3, self.heads, -1)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
         dropout = self.dropout if self.training else 0.0
         y = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
         x = x + self.project(y.transpose(1, 2).reshape(batch, time, width))
@@ -92,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
     options = parse(
         __doc__,
         argv,
-        steps=500,
+        steps=600,
         text=(str(TEXT), "a text to learn from"),
         batch=(16, "pieces of text a step"),
         context=(64, "characters a piece"),
@@ -103,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         lr=(2e-3, "AdamW's rate, for embeddings, norms and biases"),
         muon_lr=(0.02, "Muon's rate, for the matrices of the blocks"),
         sample=(600, "characters to write at the end"),
-        temperature=(0.7, "of the sample: lower is safer"),
+        temperature=(0.6, "of the sample: lower is safer"),
     )
     torch.manual_seed(options.seed)
     text = Path(options.text).read_text(encoding="utf-8")
@@ -161,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         written = model.write(start, options.sample, options.temperature)
     sample = "".join(letters[k] for k in written[0].tolist()).strip()
     (options.out / "sample.txt").write_text(sample + "\n", encoding="utf-8")
-    print(f"\n{sample}\n")
+    print(f"\n{chr(10).join(fill(line, 96) for line in sample.splitlines())}\n")
     return run.losses
 
 

@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         size=(24, "pixels of an image's side"),
         width=(16, "channels of the first round"),
         lr=(1e-2, "Adam's highest rate"),
+        unseen=(512, "images to test on at the end"),
         workers=(0, "processes that draw images"),
     )
     torch.manual_seed(options.seed)
@@ -68,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         schedule.step()
         run.log(loss, len(images))
 
-    shapes.accuracy(run, model, options.size)
+    shapes.accuracy(run, model, options.size, options.unseen)
     return run.losses
 
 

@@ -1,6 +1,6 @@
 """A diffusion model of points in the plane: noise walks back to a pair of spirals.
 
-    python diffusion.py --steps 2000        # then look at runs/diffusion/sample.png
+python diffusion.py --steps 2000        # then look at runs/diffusion/sample.png
 """
 
 from __future__ import annotations

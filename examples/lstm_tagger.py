@@ -23,7 +23,7 @@ WORDS = {
     "det": "the a this every some her their no",
     "adj": "old young light dark cold green quick calm open clean dry kind",
     "noun": "fish light cold plant walk dream ship watch book open kind dog river child hand water",
-    "verb": "fish plant walk dream ship watch book light open clean dry water hand sees likes finds",
+    "verb": "fish plant walk dream ship watch book light open clean dry water hand sees finds",
     "prep": "in on under near with behind",
     "pron": "they we you she he",
     "adv": "often slowly never here again quick",
@@ -108,6 +108,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         width=(48, "of embeddings and of each direction's state"),
         layers=(1, "LSTM layers"),
         lr=(1e-2, "Adam's rate at the start"),
+        unseen=(200, "sentences to test on at the end"),
     )
     torch.manual_seed(options.seed)
     model = Tagger(len(VOCABULARY), len(TAGS), options.width, options.layers).to(options.device)
@@ -131,12 +132,12 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         run.log(loss, int(lengths.sum()))
 
     model.eval()
-    words, tags, lengths = batch(np.random.default_rng(options.seed), 200)
+    words, tags, lengths = batch(np.random.default_rng(options.seed), options.unseen)
     with torch.no_grad(), run.autocast():
         found = model(words.to(options.device), lengths).argmax(2).cpu()
     told = tags != IGNORED
     lines = [f"right in {(found == tags)[told].float().mean().item():.1%} of new words"]
-    for row in range(0, 200, 40):
+    for row in range(0, options.unseen, -(-options.unseen // 5)):
         pairs = zip(words[row].tolist(), found[row].tolist())
         lines.append(" ".join(f"{VOCABULARY[w]}/{TAGS[t]}" for w, t in pairs if w))
     (options.out / "sample.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -187,7 +187,12 @@ class Axes:
         part[:] = np.round(part * (1 - share) + np.array(colour) * share)
 
     def line(
-        self, x: Any, y: Any, colour: Sequence[int] = STRONG, radius: float = 1.1, opacity: float = 1
+        self,
+        x: Any,
+        y: Any,
+        colour: Sequence[int] = STRONG,
+        radius: float = 1.1,
+        opacity: float = 1,
     ) -> None:
         """A line through points; a gap where a value is not finite."""
         px, py = self._x(x), self._y(y)
@@ -202,7 +207,12 @@ class Axes:
             self._stamp(np.concatenate(xs), np.concatenate(ys), colour, radius, opacity)
 
     def points(
-        self, x: Any, y: Any, colour: Sequence[int] = STRONG, radius: float = 1.6, opacity: float = 1
+        self,
+        x: Any,
+        y: Any,
+        colour: Sequence[int] = STRONG,
+        radius: float = 1.6,
+        opacity: float = 1,
     ) -> None:
         """A disc at each point."""
         self._stamp(self._x(x), self._y(y), colour, radius, opacity)
@@ -229,13 +239,12 @@ def curve(path: str | Path, values: Sequence[float], title: str) -> None:
     axes.line(x, y, PALE, 0.8)
     axes.line(x, smooth, STRONG, 1.3)
     if len(y):
-        _, top, right, _ = axes.box
-        text(axes.image, right, 18, f"last {smooth[-1]:.4g}", STRONG, align=1)
+        text(axes.image, axes.box[2], 18, f"last {smooth[-1]:.4g}", STRONG, align=1)
     write_png(path, axes.image)
 
 
 def running_average(values: Any, share: float = 1 / 40) -> Any:
-    """The average of the finite values around each, weighted by a bell as wide as `share` of all."""
+    """Averages of the finite values around each, under a bell as wide as `share` of all."""
     values = np.asarray(values, float)
     if not len(values):
         return values
@@ -250,7 +259,7 @@ def running_average(values: Any, share: float = 1 / 40) -> Any:
 def grid(path: str | Path, images: Any, columns: int, scale: int = 3) -> None:
     """Images (n, channels, height, width) of numbers from 0 to 1, side by side."""
     images = np.asarray(images, np.float32)
-    n, channels, height, width = images.shape
+    n, _, height, width = images.shape
     rows = -(-n // columns)
     sheet = np.ones((rows * (height + 1) + 1, columns * (width + 1) + 1, 3), np.float32)
     for k in range(n):

@@ -137,8 +137,8 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
     _, _, going = play(model, rng, 32, options.longest, options.device)
     lengths = going.sum(0)
     told = (
-        f"32 new episodes: balanced for {lengths.mean():.0f} of {options.longest} moments on average, "
-        f"the worst for {lengths.min()}"
+        f"32 new episodes: balanced for {lengths.mean():.0f} of {options.longest} moments on "
+        f"average, the worst for {lengths.min()}"
     )
     (options.out / "sample.txt").write_text(told + "\n", encoding="utf-8")
     print(told)

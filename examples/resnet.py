@@ -37,21 +37,19 @@ class Residual(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A first convolution, four stages of two blocks, the average, a linear layer."""
+    """A first convolution, stages of two blocks, the average, a linear layer."""
 
-    def __init__(self, classes: int, width: int) -> None:
+    def __init__(self, classes: int, width: int, stages: int) -> None:
         super().__init__()
         self.stem = nn.Sequential(
             nn.Conv2d(3, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
         )
-        stages, before = [], width
-        for k in range(4):
-            after = width * 2**k
-            stages.append(
-                nn.Sequential(Residual(before, after, 1 if k == 0 else 2), Residual(after, after, 1))
-            )
+        layers, before = [], width
+        for k in range(stages):
+            after, stride = width * 2**k, 1 if k == 0 else 2
+            layers += [Residual(before, after, stride), Residual(after, after, 1)]
             before = after
-        self.stages = nn.Sequential(*stages)
+        self.stages = nn.Sequential(*layers)
         self.classify = nn.Linear(before, classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -70,11 +68,13 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         batch=(32, "images a step"),
         size=(24, "pixels of an image's side"),
         width=(16, "channels of the first stage: ResNet-18 has 64"),
+        stages=(4, "each has half of the side and twice the channels of the one before"),
         lr=(0.1, "SGD's highest rate"),
+        unseen=(512, "images to test on at the end"),
         workers=(0, "processes that draw images"),
     )
     torch.manual_seed(options.seed)
-    model = ResNet(len(shapes.NAMES), options.width).to(options.device)
+    model = ResNet(len(shapes.NAMES), options.width, options.stages).to(options.device)
     # Weight decay is for the weights of convolutions and of the linear layer.
     decayed = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]
@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         schedule.step()
         run.log(loss, len(images))
 
-    shapes.accuracy(run, model, options.size)
+    shapes.accuracy(run, model, options.size, options.unseen)
     return run.losses
 
 

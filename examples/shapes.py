@@ -1,4 +1,4 @@
-"""Generated images for the classifiers: coloured shapes, anywhere, of any size, turned, with noise."""
+"""Generated images for the classifiers: coloured shapes of any place, size and turn, and noise."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def training_batches(run: Run, done: int, size: int, batch: int, workers: int) -
 
 
 @torch.no_grad()
-def accuracy(run: Run, model: torch.nn.Module, size: int, count: int = 512) -> float:
+def accuracy(run: Run, model: torch.nn.Module, size: int, count: int) -> float:
     """The share of images of another seed that the model names rightly, with a table by shape."""
     model.eval()
     right, seen = np.zeros(len(NAMES)), np.zeros(len(NAMES))

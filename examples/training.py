@@ -70,7 +70,7 @@ class Run:
         self.dtype = getattr(torch, options.dtype)
         # float16's small gradients would be zero: they are scaled up, and back before the update.
         self.scaler = torch.amp.GradScaler(
-            self.device.type, enabled=self.dtype is torch.float16
+            self.device.type, init_scale=2.0**10, enabled=self.dtype is torch.float16
         )
         self.parts = parts | {"scaler": self.scaler}
         self.history: dict[str, list[float]] = {"loss": []}
@@ -97,9 +97,7 @@ class Run:
 
     def autocast(self) -> Any:
         """A block whose matrix products compute in --dtype."""
-        return torch.autocast(
-            self.device.type, self.dtype, enabled=self.dtype is not torch.float32
-        )
+        return torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not torch.float32)
 
     def steps(self) -> Iterator[int]:
         """The numbers of the steps to do; saves as it goes, and draws the curves at the end."""
@@ -227,8 +225,9 @@ class _Progress:
         done, now = self.done - self.first, time.perf_counter()
         if done > 1 and self.warm is not None:
             spent = now - self.warm
+            each = spent / (done - 1) * 1e3
             print(
-                f"{done} steps in {now - self.began:.1f} s: {spent / (done - 1) * 1e3:.1f} ms/step, "
+                f"{done} steps in {now - self.began:.1f} s: {each:.1f} ms/step, "
                 f"{_short(self.counted / spent)} {self.unit}/s, {memory(self.device) / 1e6:.0f} MB"
             )
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Records the loss curves of the examples with PyTorch in tritorch's place, for tests/programs.
 
-    PYTHON_WITH_TORCH tools/record_examples.py
-    PYTHON_WITH_TORCH tools/record_examples.py SCRIPT [ARGUMENT ...]    # or just runs an example
+PYTHON_WITH_TORCH tools/record_examples.py
+PYTHON_WITH_TORCH tools/record_examples.py SCRIPT [ARGUMENT ...]    # or just runs an example
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch.utils.data  # so that it is among the modules below
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "tests" / "programs" / "recorded_curves.json"
-STEPS = 8
+STEPS = (2, 8)  # a simulated GPU gets through two
 
 
 def tritorch_is_torch() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
     curves = importlib.import_module("curves")
     with tempfile.TemporaryDirectory() as folder:
         found = {
-            name: curves.run(name, torch, STEPS, Path(folder) / name, "cpu")
+            name: {n: curves.run(name, torch, n, Path(folder) / name, "cpu") for n in STEPS}
             for name in curves.CASES
         }
     TARGET.write_text(json.dumps(found, indent=1) + "\n")

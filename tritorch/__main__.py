@@ -14,7 +14,7 @@ def main(argv: list[str] | None = None) -> int:
         "doctor", add_help=False, help="what is installed, what works, what does not, and the fix"
     )
     commands.add_parser(
-        "demo", add_help=False, help="run a kernel on the GPU, or on the simulated device"
+        "demo", add_help=False, help="check a kernel, then train a small GPT and let it write"
     )
     commands.add_parser(
         "run", add_help=False, help="run a program whose `import torch` gives tritorch"

@@ -1,13 +1,17 @@
-"""`python -m tritorch demo`: the doctor's report, then a Triton kernel on tritorch's arrays.
+"""`python -m tritorch demo`: what works here, a Triton kernel, and a GPT that learns to write.
 
-It runs on the GPU if there is one, else on the simulated device.
+The kernel runs on the GPU if there is one, else on the simulated device; the GPT trains on the GPU
+or on the CPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -16,9 +20,15 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the demo; the exit status: 0 if the kernel's result is right."""
     parser = argparse.ArgumentParser(
         prog="python -m tritorch demo",
-        description="Add two vectors with a Triton kernel and check the result against NumPy.",
+        description="Report what works here, check a Triton kernel against NumPy, and train a "
+        "character GPT (tritorch/examples/char_gpt.py): about a minute on two CPU cores.",
     )
-    parser.add_argument("-n", type=int, help="elements (100,000; on a GPU 100 million)")
+    parser.add_argument("-n", type=int, help="elements to add (100,000; on a GPU 100 million)")
+    parser.add_argument("--steps", type=int, default=600, help="training steps (%(default)s)")
+    parser.add_argument("--device", help="where to train: cpu or cuda (the GPU if there is one)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("tritorch-demo"), help="folder for results (%(default)s)"
+    )
     options = parser.parse_args(argv)
 
     from tritorch import _doctor
@@ -30,11 +40,18 @@ def main(argv: list[str] | None = None) -> int:
     # The choice is made before anything touches CUDA: the driver is loaded once a process.
     if not any(f.name.startswith("GPU ") for f in sections["GPU"]):
         os.environ.setdefault("TRITORCH_SIMULATE_CUDA", "1")
+    right = _check_kernel(options.n)
+    if options.steps > 0:
+        _train(options)
+    return 0 if right else 1
 
+
+def _check_kernel(n: int | None) -> bool:
+    """Adds two vectors by a Triton kernel; whether the sum is NumPy's."""
     import tritorch
     import tritorch._demo_kernels as kernels
 
-    n = options.n or (100_000 if tritorch.cuda.is_simulated() else 100_000_000)
+    n = n or (100_000 if tritorch.cuda.is_simulated() else 100_000_000)
     print(f"\nAdding {n:,} float32 numbers on {tritorch.cuda.get_device_name()}")
     rng = np.random.default_rng(0)
     x_host, y_host = (rng.standard_normal(n, dtype=np.float32) for _ in range(2))
@@ -53,6 +70,19 @@ def main(argv: list[str] | None = None) -> int:
     print(
         f"  first launch, compilation included: {first * 1e3:.1f} ms; second: {second * 1e3:.3f} ms"
     )
-    print(f"  the result {'equals' if right else 'DIFFERS FROM'} NumPy's\n")
-    print(tritorch.cuda.memory_summary())
-    return 0 if right else 1
+    print(f"  the result {'equals' if right else 'DIFFERS FROM'} NumPy's; memory on the device:\n")
+    print(tritorch.cuda.memory_summary(abbreviated=True))
+    return right
+
+
+def _train(options: argparse.Namespace) -> None:
+    """Runs examples/char_gpt.py as a script would run: its folder is where its imports are."""
+    found = importlib.util.find_spec("tritorch.examples")
+    assert found is not None and found.origin is not None
+    folder = Path(found.origin).parent
+    print(f"\nTraining a character GPT: {folder / 'char_gpt.py'}")
+    sys.path.insert(0, str(folder))
+    arguments = [f"--steps={options.steps}", f"--out={options.out}", "--save-every=1000"]
+    if options.device:
+        arguments.append(f"--device={options.device}")
+    importlib.import_module("char_gpt").main(arguments)

@@ -16,14 +16,14 @@ import numpy as np
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 # Each example's model, and its options: small enough for a simulated GPU.
-CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "char_gpt": ("GPT", dict(batch=4, context=16, width=32, layers=2, heads=2, sample=8)),
-    "cnn": ("CNN", dict(batch=8, size=16, width=4)),
-    "resnet": ("ResNet", dict(batch=4, size=16, width=4)),
-    "vae": ("VAE", dict(batch=8, size=8, width=4, code=4)),
-    "lstm_tagger": ("Tagger", dict(batch=4, width=12)),
-    "diffusion": ("Denoiser", dict(batch=16, width=16, layers=2, times=10, points=50)),
-    "reinforce": ("Policy", dict(batch=4, longest=20, width=12)),
+CASES = {
+    "char_gpt": ("GPT", "--batch=2 --context=8 --width=16 --layers=1 --heads=2 --sample=2"),
+    "cnn": ("CNN", "--batch=4 --size=8 --width=4 --unseen=2"),
+    "resnet": ("ResNet", "--batch=2 --size=4 --width=8 --stages=2 --unseen=2"),
+    "vae": ("VAE", "--batch=8 --size=8 --width=4 --code=4"),
+    "lstm_tagger": ("Tagger", "--batch=3 --width=8 --unseen=3"),
+    "diffusion": ("Denoiser", "--batch=16 --width=16 --layers=2 --times=10 --points=50"),
+    "reinforce": ("Policy", "--batch=4 --longest=20 --width=12"),
 }
 
 
@@ -54,8 +54,7 @@ def run(name: str, torch: Any, steps: int, out: Path, device: str, *more: str) -
     example = load(name)
     model, options = CASES[name]
     make = getattr(example, model)
-    argv = [f"--{k.replace('_', '-')}={v}" for k, v in options.items()]
-    argv += [f"--steps={steps}", f"--out={out}", f"--device={device}", *more]
+    argv = [*options.split(), f"--steps={steps}", f"--out={out}", f"--device={device}", *more]
     setattr(example, model, lambda *args: set_weights(make(*args), torch))
     try:
         return example.main(argv)

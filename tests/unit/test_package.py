@@ -153,10 +153,12 @@ def test_no_import_of_torch_is_ever_attempted():
 
 
 @pytest.mark.device
-def test_demo_checks_its_result():
-    done = subprocess.run(
-        [sys.executable, "-m", "tritorch", "demo", "-n", "5000"], capture_output=True, text=True
-    )
+def test_demo_checks_its_result(tmp_path):
+    command = [sys.executable, "-m", "tritorch", "demo", "-n", "5000", "--steps=2", "--device=cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the result equals NumPy's" in done.stdout
     assert "What works" in done.stdout and "Allocated" in done.stdout
+    assert "2 steps in" in done.stdout and "loss on text it has not seen" in done.stdout
+    made = {path.name for path in (tmp_path / "tritorch-demo").iterdir()}
+    assert made == {"checkpoint.pt", "loss.png", "sample.txt"}
