@@ -91,15 +91,29 @@ def orthogonal(
         raise ValueError("Number of steps must be less than 100 for computational efficiency")
     if len(coefficients) != 3:
         raise ValueError("Coefficients must be a tuple of exactly 3 values")
-    a, b, c = coefficients
     tall = x.shape[0] > x.shape[1]
-    x = x.bfloat16()
     x = x.T if tall else x  # the smaller Gram matrix
+    x = (_steps if x.is_cuda else _steps_on_cpu)(x.bfloat16(), *coefficients, steps, eps)
+    return x.T if tall else x
+
+
+def _steps(x: Tensor, a: float, b: float, c: float, steps: int, eps: float) -> Tensor:
     x = x / x.norm().clamp(min=eps)
     for _ in range(steps):
         gram = x @ x.T
         x = addmm(x, addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x.T if tall else x
+    return x
+
+
+def _steps_on_cpu(x: Tensor, a: float, b: float, c: float, steps: int, eps: float) -> Tensor:
+    """In float32, rounded to bfloat16 where a bfloat16 product would be: no product is there."""
+    rounded = lambda y: y.bfloat16().float()
+    x = (x / x.norm().clamp(min=eps)).float()
+    for _ in range(steps):
+        gram = rounded(x @ x.T)
+        power = rounded((gram @ gram).mul_(c).add_(gram, alpha=b))
+        x = rounded((power @ x).add_(x, alpha=a))
+    return x
 
 
 def _ratio(p: Tensor, rule: str | None) -> float:
