@@ -3,11 +3,6 @@
 A block's patches (im2col) are copied once and one product takes all taps and channels: measured
 faster than a product for each tap, whose accumulation passes over the output each time.  Transposed
 convolution is the input's gradient, and the other way round.
-
-# Note [Runs]
-With stride 1, what a tap sees of a padded image is one run of memory, if the columns between the
-rows (the padding's) are computed too and left out of the result: so patches are copied run by run
-instead of row by row.
 """
 
 from __future__ import annotations
@@ -28,7 +23,6 @@ Ints = tuple[int, ...]
 
 COLUMNS = 1 << 10  # columns from which a product is efficient: small images are taken together
 PATCHES = 1 << 21  # elements of a block of patches
-RUNS = 1 << 18  # the same, where they are copied in runs
 
 
 def _output_size(spatial: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Ints:
@@ -48,11 +42,6 @@ def _padded(x: Array, padding: Ints, reach: Ints) -> Array:
     inner: tuple[Any, ...] = tuple(slice(p, p + n) for p, n in zip(padding, spatial))
     out[(..., *inner)] = x
     return out
-
-
-def _around(x: Array, padding: Ints) -> Ints:
-    """The spatial dims with padding."""
-    return tuple(n + 2 * p for n, p in zip(x.shape[2:], padding))
 
 
 def _patches(x: Array, kernel: Ints, stride: Ints, dilation: Ints, out: Ints) -> Array:
@@ -95,59 +84,6 @@ def _gather(
     return np.ascontiguousarray(view).reshape(x.shape[1] * math.prod(kernel), columns)
 
 
-class _Runs:
-    """Patches of stride 1 as runs.  See Note [Runs]."""
-
-    def __init__(self, padded: Ints, out: Ints) -> None:
-        self.out = out
-        self.pitches = tuple(math.prod(padded[i + 1 :]) for i in range(len(padded)))
-
-    @staticmethod
-    def pay(padded: Ints, out: Ints, stride: Ints) -> bool:
-        """Whether few columns are computed in vain."""
-        return set(stride) == {1} and math.prod(padded[1:]) * 3 <= math.prod(out[1:]) * 4
-
-    def length(self, rows: int) -> int:
-        """Of the run for some rows of one image."""
-        return sum((m - 1) * p for m, p in zip((rows, *self.out[1:]), self.pitches)) + 1
-
-    def patches(self, x: Array, rows: slice, kernel: Ints, dilation: Ints) -> Array:
-        """(C * kernel, n * length) of padded images (n, C, ...)."""
-        n, c = x.shape[:2]
-        length = self.length(rows.stop - rows.start)
-        size = x.itemsize
-        view = as_strided(
-            x[:, :, rows.start :],
-            (c, *kernel, n, length),
-            (
-                x.strides[1],
-                *(p * d * size for p, d in zip(self.pitches, dilation)),
-                x.strides[0],
-                size,
-            ),
-        )
-        return np.ascontiguousarray(view).reshape(c * math.prod(kernel), n * length)
-
-    def inside(self, runs: Array, images: int, rows: int) -> Array:
-        """A view (O, n, rows, ...) of runs (O, n * length), without the columns between."""
-        length, size = self.length(rows), runs.itemsize
-        return as_strided(
-            runs,
-            (len(runs), images, rows, *self.out[1:]),
-            (runs.strides[0], length * size, *(p * size for p in self.pitches)),
-        )
-
-
-def _run_blocks(n: int, rows: int, run: _Runs, depth: int) -> Iterator[tuple[slice, slice]]:
-    """Images and rows for each product: their patches stay in the cache."""
-    whole = max(depth * run.length(rows), 1)
-    images = max(1, min(n, RUNS // whole))
-    height = max(1, min(rows, rows * RUNS // whole)) if images == 1 else rows
-    for i in range(0, n, images):
-        for j in range(0, rows, height):
-            yield slice(i, min(i + images, n)), slice(j, min(j + height, rows))
-
-
 def _pointwise(kernel: Ints, stride: Ints, padding: Ints, spatial: Ints, out: Ints) -> bool:
     """Whether the patches are the input."""
     return set(kernel) == {1} and set(stride) == {1} and not any(padding) and spatial == out
@@ -175,16 +111,6 @@ def _forward(
             source = x.reshape(n, groups, w.shape[1], plane)
             weights = w.reshape(groups, o // groups, w.shape[1])
             np.matmul(weights, source, out=result.reshape(n, groups, o // groups, plane))
-        elif _Runs.pay(_around(x, padding), out, stride):
-            run = _Runs(_around(x, padding), out)
-            weights = w.reshape(groups, o // groups, -1)
-            for images, rows in _run_blocks(n, out[0], run, w[0].size * groups):
-                padded = _padded(x[images], padding, (0,) * len(out))
-                columns = run.patches(padded, rows, kernel, dilation)
-                columns = columns.reshape(groups, -1, columns.shape[1])
-                product = np.matmul(weights, columns).reshape(o, -1)
-                inside = run.inside(product, len(padded), rows.stop - rows.start)
-                result[images, :, rows] = inside.swapaxes(0, 1)
         else:
             weights = w.reshape(groups, o // groups, -1)
             row = plane // out[0]
@@ -307,8 +233,6 @@ def _weight_gradient(
     if g.size and x.size and total.size:
         if shape[1] == 1 and groups > 1:
             return _depthwise_weight(g, x, shape, stride, padding, dilation)
-        if _Runs.pay(_around(x, padding), out, stride):
-            return _weight_gradient_of_runs(g, x, shape, padding, dilation, groups)
         n, plane = g.shape[0], math.prod(out)
         row = plane // out[0]
         grad = g.reshape(n, groups, shape[0] // groups, plane)
@@ -319,22 +243,6 @@ def _weight_gradient(
             part = part[0] if len(part) == 1 else np.moveaxis(part, 0, 2)
             part = part.reshape(groups, shape[0] // groups, -1)
             total += np.matmul(part, np.swapaxes(columns, 1, 2))
-    return total.reshape(shape)
-
-
-def _weight_gradient_of_runs(
-    g: Array, x: Array, shape: Ints, padding: Ints, dilation: Ints, groups: int
-) -> Array:
-    run = _Runs(_around(x, padding), g.shape[2:])
-    total = np.zeros((groups, shape[0] // groups, math.prod(shape[1:])), x.dtype)
-    for images, rows in _run_blocks(len(g), g.shape[2], run, math.prod(shape[1:]) * groups):
-        padded = _padded(x[images], padding, (0,) * (g.ndim - 2))
-        columns = run.patches(padded, rows, shape[2:], dilation)
-        height = rows.stop - rows.start
-        part: Array = np.zeros((shape[0], len(padded) * run.length(height)), g.dtype)
-        run.inside(part, len(padded), height)[...] = g[images, :, rows].swapaxes(0, 1)
-        part = part.reshape(groups, -1, part.shape[1])
-        total += np.matmul(part, np.swapaxes(columns.reshape(groups, -1, part.shape[2]), 1, 2))
     return total.reshape(shape)
 
 
