@@ -13,6 +13,7 @@
 #include "launch/launcher.h"
 #include "launch/pack.h"
 #include "memory/graph.h"
+#include "memory/host.h"
 #include "memory/registry.h"
 #include "tensor/gate.h"
 #include "tensor/tensor.h"
@@ -1114,6 +1115,7 @@ NB_MODULE(_C, m) {
   bind_memory(m);
   bind_arrays(m);
   bind_simulator(m);
+  keep_freed_host_memory();
   if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()))
     throw nb::python_error();
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ Ints = tuple[int, ...]
 
 COLUMNS = 1 << 10  # columns from which a product is efficient: small images are taken together
 PATCHES = 1 << 21  # elements of a block of patches
+PRODUCTS = 1 << 22  # multiplications from which a second thread pays for being woken
+PARTS = 4  # sums of the weight's gradient, each over some of the blocks
 
 
 def _output_size(spatial: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Ints:
@@ -67,6 +69,14 @@ def _blocks(n: int, rows: int, row: int, depth: int) -> Iterator[tuple[slice, sl
     for i in range(0, n, images):
         for j in range(0, rows, height):
             yield slice(i, min(i + images, n)), slice(j, min(j + height, rows))
+
+
+def _side_by_side(
+    blocks: Iterable[tuple[slice, slice]], work: Callable[[slice, slice], None], products: int
+) -> None:
+    """work(images, rows) for each block, over threads where there is enough to do."""
+    parts = list(blocks)
+    threads.blocks(len(parts), 1, lambda low, high: work(*parts[low]), products >= PRODUCTS)
 
 
 def _gather(
@@ -115,7 +125,8 @@ def _forward(
             weights = w.reshape(groups, o // groups, -1)
             row = plane // out[0]
             target = result.reshape(n, groups, o // groups, plane)
-            for images, rows in _blocks(n, out[0], row, w[0].size * groups):
+
+            def work(images: slice, rows: slice) -> None:
                 columns = _gather(x[images], rows, kernel, stride, padding, dilation, out)
                 columns = columns.reshape(groups, -1, columns.shape[1])
                 place = target[images, :, :, rows.start * row : rows.stop * row]
@@ -125,10 +136,12 @@ def _forward(
                     product = np.matmul(weights, columns)
                     split = product.reshape(groups, o // groups, len(place), -1)
                     place[...] = np.moveaxis(split, 2, 0)
+
+            _side_by_side(_blocks(n, out[0], row, w[0].size * groups), work, w.size * n * plane)
     if shift is not None:
         flat = result.reshape(n, o, plane)
-        work = lambda low, high: np.add(flat[low:high], shift, out=flat[low:high])
-        threads.rows(n, o * plane * result.itemsize, work)
+        add = lambda low, high: np.add(flat[low:high], shift, out=flat[low:high])
+        threads.rows(n, o * plane * result.itemsize, add)
     return result
 
 
@@ -236,13 +249,20 @@ def _weight_gradient(
         n, plane = g.shape[0], math.prod(out)
         row = plane // out[0]
         grad = g.reshape(n, groups, shape[0] // groups, plane)
-        for images, rows in _blocks(n, out[0], row, math.prod(shape[1:]) * groups):
-            columns = _gather(x[images], rows, kernel, stride, padding, dilation, out)
-            columns = columns.reshape(groups, -1, columns.shape[1])
-            part = grad[images, :, :, rows.start * row : rows.stop * row]
-            part = part[0] if len(part) == 1 else np.moveaxis(part, 0, 2)
-            part = part.reshape(groups, shape[0] // groups, -1)
-            total += np.matmul(part, np.swapaxes(columns, 1, 2))
+        parts = list(_blocks(n, out[0], row, math.prod(shape[1:]) * groups))
+        sums = np.zeros((PARTS, *total.shape), x.dtype)
+
+        def work(low: int, high: int) -> None:
+            for images, rows in parts[low::PARTS]:
+                columns = _gather(x[images], rows, kernel, stride, padding, dilation, out)
+                columns = columns.reshape(groups, -1, columns.shape[1])
+                part = grad[images, :, :, rows.start * row : rows.stop * row]
+                part = part[0] if len(part) == 1 else np.moveaxis(part, 0, 2)
+                part = part.reshape(groups, shape[0] // groups, -1)
+                sums[low] += np.matmul(part, np.swapaxes(columns, 1, 2))
+
+        threads.blocks(PARTS, 1, work, total.size * n * plane >= PRODUCTS)
+        np.add.reduce(sums, axis=0, out=total)
     return total.reshape(shape)
 
 

@@ -53,17 +53,20 @@ def scan(
         half = np.full(width, 0.5, gates.dtype)
         half[2 * hidden : 3 * hidden] = 1
         gates, w = gates * half, w * half[:, None]
+    across = np.ascontiguousarray(w.T)  # a product takes it faster than a transposed view
     with np.errstate(all="ignore"):
         for low, high in spans(sizes, reverse):
             rows = high - low
             if mode == "lstm":
                 assert acts is not None and rest is not None and c is not None
-                _lstm_step(gates[low:high], h[:rows], c[:rows], w, acts[low:high], rest[low:high])
+                _lstm_step(
+                    gates[low:high], h[:rows], c[:rows], across, acts[low:high], rest[low:high]
+                )
             elif mode == "gru":
                 assert acts is not None and rest is not None
-                _gru_step(gates[low:high], h[:rows], w, b, acts[low:high], rest[low:high])
+                _gru_step(gates[low:high], h[:rows], across, b, acts[low:high], rest[low:high])
             else:
-                z = h[:rows].dot(w.T)
+                z = h[:rows].dot(across)
                 z += gates[low:high]
                 if b is not None:
                     z += b
@@ -80,23 +83,26 @@ def _relu(x: Array, out: Array) -> None:
 def _lstm_step(gates: Array, h: Array, c: Array, w: Array, z: Array, cells: Array) -> None:
     """c = f c + i g; h = o tanh(c)"""
     n = h.shape[1]
-    np.dot(h, w.T, out=z)
+    np.dot(h, w, out=z)
     z += gates
     np.tanh(z, z)
-    for part in (z[:, : 2 * n], z[:, 3 * n :]):
-        part *= 0.5
-        part += 0.5
-    c *= z[:, n : 2 * n]
-    c += z[:, :n] * z[:, 2 * n : 3 * n]
-    cells[...] = c
-    np.tanh(c, h)
+    z *= 0.5
+    z += 0.5  # the sigmoids
+    g = z[:, 2 * n : 3 * n]
+    g *= 2
+    g -= 1  # g itself is a tanh
+    np.multiply(c, z[:, n : 2 * n], out=cells)
+    np.multiply(z[:, :n], g, out=h)
+    cells += h
+    c[...] = cells
+    np.tanh(cells, h)
     h *= z[:, 3 * n :]
 
 
 def _gru_step(gates: Array, h: Array, w: Array, b: Any, z: Array, inner: Array) -> None:
     """n = tanh(x + r (U h + b)); h = n + u (h - n)"""
     n = h.shape[1]
-    from_h = h.dot(w.T)
+    from_h = h.dot(w)
     if b is not None:
         from_h += b
     inner[...] = from_h[:, 2 * n :]
@@ -130,16 +136,21 @@ def backward(
     dc = None if c0 is None else g[n + batch :].copy()
     d_gates = np.empty((n, w.shape[0]), g.dtype)
     d_hidden = np.empty_like(d_gates) if mode == "gru" else d_gates
-    cells = None if mode != "lstm" else previous(rest, c0, steps)
     with np.errstate(all="ignore"):
+        if mode == "lstm":
+            slopes, through = _lstm_slopes(acts, rest, previous(rest, c0, steps))
         for low, high in reversed(steps):
             rows = high - low
             d, dz = dh[:rows], d_gates[low:high]
             d += g[low:high]
             if mode == "lstm":
-                assert acts is not None and rest is not None and dc is not None
-                assert cells is not None
-                _lstm_back(d, dc[:rows], acts[low:high], rest[low:high], cells[low:high], dz)
+                assert acts is not None and dc is not None
+                part, slope = dc[:rows], slopes[low:high]
+                part += d * through[low:high]
+                by_gate = dz.reshape(rows, 4, hidden)
+                np.multiply(part[:, None], slope[:, :3], out=by_gate[:, :3])
+                np.multiply(d, slope[:, 3], out=dz[:, 3 * hidden :])
+                part *= acts[low:high, hidden : 2 * hidden]
                 np.dot(dz, w, out=d)
             elif mode == "gru":
                 assert acts is not None and rest is not None
@@ -169,26 +180,25 @@ def previous(states: Any, first: Any, steps: Sequence[tuple[int, int]]) -> Array
     return before
 
 
-def _lstm_back(d: Array, dc: Array, z: Array, c: Array, c_before: Array, dz: Array) -> None:
-    """d, dc: the gradients of h and c; dc becomes that of the cell before."""
-    n = d.shape[1]
-    i, f, g, o = (z[:, k * n : (k + 1) * n] for k in range(4))
-    t = np.tanh(c)
-    np.multiply(d, t, out=dz[:, 3 * n :])
-    t *= t
-    np.subtract(1, t, out=t)
-    t *= o
-    t *= d
-    dc += t
-    np.multiply(dc, g, out=dz[:, :n])
-    np.multiply(dc, c_before, out=dz[:, n : 2 * n])
-    np.multiply(dc, i, out=dz[:, 2 * n : 3 * n])
-    dc *= f
-    for gate, part in ((z[:, : 2 * n], dz[:, : 2 * n]), (o, dz[:, 3 * n :])):
-        part *= gate
-        part *= 1 - gate
-    part = dz[:, 2 * n : 3 * n]
-    part *= 1 - g * g
+def _lstm_slopes(z: Any, cells: Any, before: Array) -> tuple[Array, Array]:
+    """For all steps at once: by what the gates i, f, g multiply the gradient of the cell, and o
+    that of the hidden state (N, 4, hidden); and what passes from the hidden state to the cell."""
+    n, hidden = cells.shape
+    gates = z.reshape(n, 4, hidden)
+    i, g, o = gates[:, 0], gates[:, 2], gates[:, 3]
+    t = np.tanh(cells)
+    through = t * t
+    np.subtract(1, through, out=through)
+    through *= o
+    slopes = 1 - gates
+    slopes *= gates  # of a sigmoid
+    slopes[:, 0] *= g
+    slopes[:, 1] *= before
+    np.multiply(g, g, out=slopes[:, 2])
+    np.subtract(1, slopes[:, 2], out=slopes[:, 2])
+    slopes[:, 2] *= i
+    slopes[:, 3] *= t
+    return slopes, through
 
 
 def _gru_back(d: Array, z: Array, inner: Array, h: Array, dz: Array, dw: Array) -> None:

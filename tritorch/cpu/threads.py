@@ -13,11 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.cpu import blas
+
 Array = np.ndarray[Any, Any]
 
-BLOCK = 1 << 16  # elements of a block: smaller ones pass the interpreter lock around too often
-CACHE = 1 << 18  # bytes of a block of rows, with as much again for temporaries
-PARALLEL = 1 << 17  # elements from which a second thread pays for being woken
+BLOCK = 1 << 17  # elements of a block: smaller ones pass the interpreter lock around too often
+CACHE = 1 << 20  # bytes of a block of rows, with as much again for temporaries
+PARALLEL = 1 << 17  # elements from which a second thread pays for being woken: some 60 us
+SLOW_PASS = 1 << 19  # the same for one pass of exp and the like
+PASS = 1 << 21  # and for one pass of arithmetic
+_ARITHMETIC = frozenset(
+    (np.add, np.subtract, np.multiply, np.divide, np.negative, np.maximum, np.minimum, np.absolute)
+)
 _count = int(os.environ.get("OMP_NUM_THREADS", "0")) or len(os.sched_getaffinity(0))
 _pool: ThreadPoolExecutor | None = None
 
@@ -66,12 +73,13 @@ def blocks(n: int, per: int, work: Callable[[int, int], Any], parallel: bool) ->
         run(0, n)
         return
     share = -(-pieces // _count) * per  # whole blocks, so that their edges stay where they are
-    futures = [_executor().submit(run, i, min(i + share, n)) for i in range(share, n, share)]
-    try:
-        run(0, min(share, n))
-    finally:
-        for future in futures:
-            future.exception()  # waits: nothing may still write when this returns
+    with blas.one_thread():
+        futures = [_executor().submit(run, i, min(i + share, n)) for i in range(share, n, share)]
+        try:
+            run(0, min(share, n))
+        finally:
+            for future in futures:
+                future.exception()  # waits: nothing may still write when this returns
     for future in futures:
         future.result()
 
@@ -113,10 +121,10 @@ def elementwise(ufunc: Any, out: Array, *inputs: Any) -> None:
         parts = [x[low:high] if w else x for w, x in zip(whole, sources)]
         ufunc(*parts, out=target[low:high], casting="unsafe")
 
-    blocks(n, per, work, out.size >= PARALLEL)
+    blocks(n, per, work, out.size >= (PASS if ufunc in _ARITHMETIC else SLOW_PASS))
 
 
-def mapped(function: Callable[..., Any], kind: Any, *arrays: Any, per: int = 1 << 16) -> Array:
+def mapped(function: Callable[..., Any], kind: Any, *arrays: Any, per: int = BLOCK) -> Array:
     """A new array of function(*arrays), computed in blocks that fit the cache.
 
     `function` takes one-dimensional arrays, and numbers where numbers (or 0-d arrays) are given.

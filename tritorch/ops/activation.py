@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
@@ -59,7 +57,7 @@ def with_inplace(function: Any) -> Any:
 
 # ---- fused ---------------------------------------------------------------------------------------
 
-_relu_back = ternary("relu_backward", "g y", lambda g, y: np.where(y > 0, g, g.dtype.type(0)),
+_relu_back = ternary("relu_backward", "g y", lambda g, y: cpu.zero_where(g, y <= 0),
                      gpu="relu_backward", without="bool complex")  # fmt: skip
 
 
@@ -67,7 +65,7 @@ def _relu_grad(g: Tensor, out: Tensor) -> Tensor:
     return g.masked_fill(out <= 0, 0) if differentiating() else apply(_relu_back, (g, out))
 
 
-relu = unary("relu", lambda x: np.maximum(x, 0), without="bool complex", grad=_relu_grad)
+relu = unary("relu", cpu.relu, without="bool complex", grad=_relu_grad)
 
 
 def _fused(name: str, forward: Any, composed: Any, backward: Any, gpu: str) -> Any:
@@ -102,39 +100,10 @@ def _gelu_grad(g: Tensor, x: Tensor) -> Tensor:
     return g * (cdf + x * (-0.5 * x * x).exp() * INV_SQRT_2PI)
 
 
-def _gelu_cpu(x: Any) -> Any:
-    y = cpu.erf(x * x.dtype.type(INV_SQRT2))
-    y += 1
-    y *= x
-    y *= x.dtype.type(0.5)
-    return y
-
-
-def _gelu_grad_cpu(g: Any, x: Any) -> Any:
-    cdf = cpu.erf(x * x.dtype.type(INV_SQRT2))
-    cdf += 1
-    cdf *= x.dtype.type(0.5)
-    slope = x * x
-    slope *= x.dtype.type(-0.5)
-    np.exp(slope, out=slope)
-    slope *= x
-    slope *= x.dtype.type(INV_SQRT_2PI)
-    slope += cdf
-    slope *= g
-    return slope
-
-
 def _gelu_tanh_grad(g: Tensor, x: Tensor) -> Tensor:
     inner = KAPPA * (x + 0.044715 * x * x * x)
     t = inner.tanh()
     return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (KAPPA * (1 + 3 * 0.044715 * x * x)))
-
-
-def _gelu_tanh_grad_cpu(g: Any, x: Any) -> Any:
-    t = np.tanh(KAPPA * (x + 0.044715 * x * x * x))
-    return (
-        g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (KAPPA * (1 + 3 * 0.044715 * x * x)))
-    ).astype(x.dtype)
 
 
 def _silu_grad(g: Tensor, x: Tensor) -> Tensor:
@@ -142,26 +111,11 @@ def _silu_grad(g: Tensor, x: Tensor) -> Tensor:
     return g * s * (1 + x * (1 - s))
 
 
-def _silu_grad_cpu(g: Any, x: Any) -> Any:
-    s = cpu.sigmoid(x)
-    return g * s * (1 + x * (1 - s))
-
-
-_gelu_none = _fused(
-    "gelu",
-    _gelu_cpu,
-    _gelu_grad,
-    _gelu_grad_cpu,
-    "gelu",
-)
+_gelu_none = _fused("gelu", cpu.gelu, _gelu_grad, cpu.gelu_backward, "gelu")
 _gelu_tanh = _fused(
-    "gelu_tanh",
-    lambda x: (0.5 * x * (1 + np.tanh(KAPPA * (x + 0.044715 * x * x * x)))).astype(x.dtype),
-    _gelu_tanh_grad,
-    _gelu_tanh_grad_cpu,
-    "gelu_tanh",
+    "gelu_tanh", cpu.gelu_tanh, _gelu_tanh_grad, cpu.gelu_tanh_backward, "gelu_tanh"
 )
-_silu = _fused("silu", lambda x: x * cpu.sigmoid(x), _silu_grad, _silu_grad_cpu, "silu")
+_silu = _fused("silu", cpu.silu, _silu_grad, cpu.silu_backward, "silu")
 
 
 @functional_with_out

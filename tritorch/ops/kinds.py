@@ -145,7 +145,7 @@ class Pointwise(Operator):
                 threads.elementwise(self.cpu, out, *values)
                 return out
             if len(same) == len(arrays_given):  # several passes: over blocks, each stays in cache
-                return threads.mapped(self.cpu, out_dtype, *values, per=1 << 15)
+                return threads.mapped(self.cpu, out_dtype, *values)
         return self.cpu(*values)
 
 

@@ -1,0 +1,43 @@
+"""How many threads NumPy's BLAS uses: one, while our own threads compute blocks side by side."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads",
+          "openblas_{}_num_threads64_", "openblas_{}_num_threads")  # fmt: skip
+
+
+@functools.cache
+def _controls() -> tuple[Callable[[], int], Callable[[int], None]] | None:
+    """OpenBLAS's functions that get and set its number of threads; None: another BLAS."""
+    try:
+        with open("/proc/self/maps") as maps:
+            paths = {line.split()[-1] for line in maps if "openblas" in line}
+    except OSError:
+        return None  # not Linux
+    for path in sorted(paths):
+        library = ctypes.CDLL(path)
+        for name in _NAMES:
+            if hasattr(library, name.format("set")):
+                return getattr(library, name.format("get")), getattr(library, name.format("set"))
+    return None
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Products run in the thread that asks for them: several of ours would wait for each other."""
+    controls = _controls()
+    if controls is None:
+        yield
+        return
+    get, set_number = controls
+    before = get()
+    set_number(1)
+    try:
+        yield
+    finally:
+        set_number(before)
