@@ -15,7 +15,7 @@ from types import FunctionType, GetSetDescriptorType
 from typing import Any
 
 from tritorch import _C
-from tritorch.core.tensor import Tensor, make_subclass
+from tritorch.core.tensor import Tensor, in_place_of
 
 Gate = _C.Gate
 GATES: dict[str, dict[str, Any]] = {}  # by module (or "tritorch.Tensor"), then by name
@@ -225,22 +225,13 @@ def convert(result: Any, cls: Any) -> Any:
     if cls is Tensor:
         return result
     if isinstance(result, Tensor) and not isinstance(result, cls):
-        return _adopted(result, cls)
+        # A leaf stays one: what is made of it is recorded.
+        return result.as_subclass(cls) if result._leaf else in_place_of(result, cls)
     if isinstance(result, (tuple, list)):
         items = [convert(item, cls) for item in result]
         kind: Any = type(result)
         return kind._make(items) if hasattr(kind, "_make") else kind(items)
     return result
-
-
-def _adopted(result: Any, cls: Any) -> Any:
-    """A result as a tensor of another class, in the same place of the graph."""
-    if result._leaf:
-        return result.as_subclass(cls)
-    new = make_subclass(cls, result)
-    for field in ("_raw_node", "output_nr", "_base", "_view", "_epoch", "_tangent", "_inference"):
-        setattr(new, field, getattr(result, field))
-    return new
 
 
 _AS_THEY_ARE: set[Any] = set()  # what is no result of this call: gradients, bases

@@ -165,10 +165,11 @@ class Tensor(_C.TensorBase):
 
     def as_subclass(self, cls: Any) -> Any:
         """The same memory and history as a tensor of a subclass."""
-        out = self.view_as(self)
-        new = _as_class(out, cls)
-        new._raw_node, new.output_nr, new._base = out._raw_node, out.output_nr, out._base
-        return new
+        before = _C.set_overrides(False)
+        try:
+            return in_place_of(self.view_as(self), cls)
+        finally:
+            _C.set_overrides(before)
 
     def is_set_to(self, tensor: Tensor) -> bool:
         """Whether both are the same view of the same memory."""
@@ -422,6 +423,14 @@ def _as_class(tensor: Tensor, cls: Any) -> Any:
     out._a = tensor._array
     out._shared = tensor._shared
     return out
+
+
+def in_place_of(tensor: Tensor, cls: Any) -> Any:
+    """The same tensor as an object of another class, in its place of the graph."""
+    new = _as_class(tensor, cls)
+    for field in ("_raw_node", "output_nr", "_base", "_view", "_epoch", "_tangent", "_inference"):
+        setattr(new, field, getattr(tensor, field))
+    return new
 
 
 def make_subclass(cls: Any, data: Tensor, require_grad: bool = False) -> Any:
