@@ -18,8 +18,6 @@ class Adafactor(PerParameter):
     p -= max(eps2, rms(p)) min(lr, 1 / √t) u
     """
 
-    elementwise = real_views = False
-
     def __init__(
         self,
         params: ParamsT,

@@ -19,8 +19,6 @@ DEFAULT_NS_STEPS = 5
 class Muon(PerParameter):
     """buf = average of g;  p -= lr ratio orthogonal(g + momentum (buf - g)), for matrices."""
 
-    elementwise = False
-
     def __init__(
         self,
         params: ParamsT,

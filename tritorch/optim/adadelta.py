@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tritorch.core.tensor import Tensor
-from tritorch.optim._per_parameter import PerParameter, add_scaled, check, square_average
+from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._per_parameter import check
 from tritorch.optim.optimizer import ParamsT
 
 
-class Adadelta(PerParameter):
+class Adadelta(Elementwise):
     """v = average of g²;  d = g √(u + eps) / √(v + eps);  u = average of d²;  p -= lr d."""
 
+    formula = "adadelta"
+    state_names = ("square_avg", "acc_delta")
     zeros = ("square_avg", "acc_delta")
 
     def __init__(
@@ -41,13 +42,3 @@ class Adadelta(PerParameter):
             "differentiable": differentiable,
         }
         super().__init__(params, defaults)
-
-    def update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
-    ) -> None:
-        rho, eps = group["rho"], group["eps"]
-        square, moved = state["square_avg"], state["acc_delta"]
-        square_average(square, grad, rho)
-        delta = (moved + eps).sqrt() / (square + eps).sqrt() * grad
-        square_average(moved, delta, rho)
-        add_scaled(p, delta, -group["lr"])

@@ -6,20 +6,16 @@ from typing import Any
 
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
-from tritorch.optim._per_parameter import (
-    PerParameter,
-    add_product,
-    add_ratio,
-    check,
-    full_like,
-    root,
-    scalar,
-)
+from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._per_parameter import check, full_like, scalar
 from tritorch.optim.optimizer import ParamsT
 
 
-class Adagrad(PerParameter):
+class Adagrad(Elementwise):
     """s += g²;  p -= lr / (1 + (t - 1) lr_decay) g / (√s + eps)."""
+
+    formula = "adagrad"
+    state_names = ("sum",)
 
     def __init__(
         self,
@@ -66,11 +62,3 @@ class Adagrad(PerParameter):
         """Moves the state to memory that other processes can share."""
         for state in self.state.values():
             state["sum"].share_memory_()
-
-    def update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
-    ) -> None:
-        total = state["sum"]
-        add_product(total, grad, grad)
-        scale = -group["lr"] / (1 + (step - 1) * group["lr_decay"])
-        add_ratio(p, grad, root(total, group["eps"]), scale)

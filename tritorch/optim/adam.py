@@ -5,24 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.tensor import Tensor
-from tritorch.ops.arithmetic import maximum
-from tritorch.optim._per_parameter import (
-    PerParameter,
-    add_ratio,
-    check,
-    correction,
-    kept,
-    move_average,
-    root,
-    square_average,
-    zeros_like,
-)
+from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._per_parameter import check, zeros_like
 from tritorch.optim.optimizer import ParamsT
 
 
-class Adam(PerParameter):
+class Adam(Elementwise):
     """m, v = averages of g, g²;  p -= lr m̂ / (√v̂ + eps), where m̂ = m / (1 - beta1^t), v̂ alike."""
 
+    formula = "adam"
+    state_names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
     zeros = ("exp_avg", "exp_avg_sq")
 
     def __init__(
@@ -69,20 +61,11 @@ class Adam(PerParameter):
             state["max_exp_avg_sq"] = zeros_like(state["exp_avg_sq"])
         return state
 
-    def update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
-    ) -> None:
-        beta1, beta2 = group["betas"]
-        average, square = state["exp_avg"], state["exp_avg_sq"]
-        move_average(average, grad, 1 - beta1)
-        square_average(square, grad, beta2)
-        if group["amsgrad"]:
-            largest = state["max_exp_avg_sq"]
-            square = largest.copy_(maximum(kept(largest), kept(square)))
-        # Corrections for the averages' start at zero go into scalars, not through memory.
-        gathered = correction(beta2, step) ** 0.5
-        scale = -group["lr"] * gathered / correction(beta1, step)
-        add_ratio(p, average, root(square, group["eps"] * gathered), scale)
+    def without(self, group: dict[str, Any]) -> set[str]:
+        return set() if group["amsgrad"] else {"max_exp_avg_sq"}
+
+    def mode(self, group: dict[str, Any]) -> str:
+        return "amsgrad" if group["amsgrad"] else ""
 
 
 def _check_tensors(lr: Any, betas: Any, host_only: bool) -> None:

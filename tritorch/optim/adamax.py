@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tritorch.core.tensor import Tensor
-from tritorch.ops.arithmetic import maximum
-from tritorch.optim._per_parameter import (
-    PerParameter,
-    add_ratio,
-    check,
-    correction,
-    kept,
-    move_average,
-)
+from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._per_parameter import check
 from tritorch.optim.optimizer import ParamsT
 
 
-class Adamax(PerParameter):
+class Adamax(Elementwise):
     """m = average of g;  u = max(beta2 u, |g| + eps);  p -= lr / (1 - beta1^t) m / u."""
 
+    formula = "adamax"
+    state_names = ("exp_avg", "exp_inf")
     zeros = ("exp_avg", "exp_inf")
 
     def __init__(
@@ -47,12 +40,3 @@ class Adamax(PerParameter):
             "capturable": capturable,
         }
         super().__init__(params, defaults)
-
-    def update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
-    ) -> None:
-        beta1, beta2 = group["betas"]
-        average, norm = state["exp_avg"], state["exp_inf"]
-        move_average(average, grad, 1 - beta1)
-        norm.copy_(maximum(norm * beta2, grad.abs() + group["eps"]))
-        add_ratio(p, average, kept(norm), -group["lr"] / correction(beta1, step))

@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.tensor import Tensor
-from tritorch.optim._per_parameter import (
-    PerParameter,
-    add_scaled,
-    check,
-    kept,
-    read,
-    scalar,
-    shrink,
-)
+from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._per_parameter import check, scalar
 from tritorch.optim.optimizer import ParamsT
 
 
-class ASGD(PerParameter):
+class ASGD(Elementwise):
     """p = (1 - lambd eta) p - eta g, averaged from step t0 on in ax; eta falls with the steps."""
 
+    formula = "asgd"
+    state_names = ("ax",)
     zeros = ("ax",)
     scalars = ("step", "eta", "mu")
 
@@ -58,29 +53,3 @@ class ASGD(PerParameter):
             "mu": scalar(1.0, p, group),
             "ax": state["ax"],
         }
-
-    def advance(self, state: dict[str, Any], step: Any, group: dict[str, Any]) -> Any:
-        lr, eta, mu = group["lr"], read(state["eta"]), read(state["mu"])
-        if isinstance(mu, Tensor):  # before they change
-            eta, mu = eta.clone(), mu.clone()
-        eta_next = lr / (1 + group["lambd"] * lr * step) ** group["alpha"]
-        late = step - group["t0"]
-        late = late.clamp(min=1) if isinstance(late, Tensor) else max(1, late)
-        state["eta"].copy_(_as_tensor(eta_next, state["eta"]))
-        state["mu"].copy_(_as_tensor(1 / late, state["mu"]))
-        return eta, mu
-
-    def update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
-    ) -> None:
-        (eta, mu), average = step, state["ax"]
-        shrink(p, group["lambd"] * eta)
-        add_scaled(p, grad, -eta)
-        if isinstance(mu, Tensor) or mu != 1:
-            average.add_((p - average) * mu)
-        else:
-            average.copy_(kept(p))
-
-
-def _as_tensor(value: Any, like: Tensor) -> Tensor:
-    return value.detach() if isinstance(value, Tensor) else like.new_tensor(value)

@@ -10,7 +10,7 @@ from tritorch.core.layout import contiguous_format
 from tritorch.core.tensor import Tensor
 from tritorch.ops.joining import cat
 from tritorch.ops.memory import view_as_real
-from tritorch.optim._per_parameter import add_scaled, check
+from tritorch.optim._per_parameter import check
 from tritorch.optim.optimizer import Optimizer, ParamsT
 
 
@@ -61,7 +61,7 @@ class LBFGS(Optimizer):
         for p in self._params:
             p = _real(p)
             part = direction[start : start + p.numel()]
-            add_scaled(p, part.view_as(p), distance)
+            p.add_(part.view_as(p) * distance)
             start += p.numel()
 
     # ---- one step --------------------------------------------------------------------------------

@@ -6,23 +6,16 @@ from typing import Any
 
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
-from tritorch.optim._per_parameter import (
-    PerParameter,
-    add_ratio,
-    add_scaled,
-    check,
-    kept,
-    move_average,
-    root,
-    shrink,
-    square_average,
-    zeros_like,
-)
+from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._per_parameter import check, zeros_like
 from tritorch.optim.optimizer import ParamsT
 
 
-class RMSprop(PerParameter):
+class RMSprop(Elementwise):
     """v = average of g², less the square of g's average if centered;  p -= lr g / (√v + eps)."""
+
+    formula = "rmsprop"
+    state_names = ("square_avg", "momentum_buffer", "grad_avg")
 
     def __init__(
         self,
@@ -53,30 +46,17 @@ class RMSprop(PerParameter):
         }
         super().__init__(params, defaults)
 
+    def without(self, group: dict[str, Any]) -> set[str]:
+        kept = {"momentum_buffer": group["momentum"] > 0, "grad_avg": group["centered"]}
+        return {name for name, wanted in kept.items() if not wanted}
+
+    def mode(self, group: dict[str, Any]) -> str:
+        words = {"centered": group["centered"], "momentum": group["momentum"] > 0}
+        return " ".join(word for word, wanted in words.items() if wanted)
+
     def new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        kinds = {"square_avg": True, "momentum_buffer": group["momentum"] > 0}
-        kinds["grad_avg"] = group["centered"]
-        state = super().new_state(p, group)
-        for name, wanted in kinds.items():
-            if wanted:
+        state, absent = super().new_state(p, group), self.without(group)
+        for name in self.state_names:
+            if name not in absent:
                 state[name] = zeros_like(p, memory_format=preserve_format)
         return state
-
-    def update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
-    ) -> None:
-        alpha, square = group["alpha"], state["square_avg"]
-        square_average(square, grad, alpha)
-        if group["centered"]:
-            average = state["grad_avg"]
-            move_average(average, grad, 1 - alpha)
-            mean = kept(average)
-            square = square.addcmul(mean, mean, value=-1)
-        denominator = root(square, group["eps"])
-        if group["momentum"] > 0:
-            buffer = state["momentum_buffer"]
-            shrink(buffer, 1 - group["momentum"])
-            add_ratio(buffer, grad, denominator, 1)
-            add_scaled(p, buffer, -group["lr"])
-        else:
-            add_ratio(p, grad, denominator, -group["lr"])

@@ -6,14 +6,16 @@ from typing import Any
 
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
-from tritorch.ops.arithmetic import where
-from tritorch.optim._per_parameter import PerParameter, add_product, check, full_like, kept
+from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._per_parameter import check, full_like
 from tritorch.optim.optimizer import ParamsT
 
 
-class Rprop(PerParameter):
+class Rprop(Elementwise):
     """Steps of sizes that grow while a gradient keeps its sign and shrink when it flips."""
 
+    formula = "rprop"
+    state_names = ("prev", "step_size")
     zeros = ("prev",)
 
     def __init__(
@@ -49,15 +51,7 @@ class Rprop(PerParameter):
         state["step_size"] = full_like(p.detach(), size, memory_format=preserve_format)
         return state
 
-    def update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
-    ) -> None:
-        previous, size = state["prev"], state["step_size"]
-        shrink, grow = group["etas"]
-        agreement = grad * kept(previous)
-        flipped = agreement < 0
-        size.mul_(where(flipped, shrink, where(agreement > 0, grow, 1.0)).to(size.dtype))
-        size.clamp_(*group["step_sizes"])
-        grad = grad.masked_fill(flipped, 0)  # a parameter that went too far waits for a step
-        add_product(p, grad.sign(), kept(size), -1)
-        previous.copy_(grad)
+    def named(self, group: dict[str, Any]) -> dict[str, Any]:
+        (shrinks, grows), (smallest, largest) = group["etas"], group["step_sizes"]
+        sizes = {"smallest": smallest, "largest": largest}
+        return {**group, "shrinks": shrinks, "grows": grows, **sizes}

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
-from tritorch.optim._per_parameter import PerParameter, add_scaled, check, shrink
+from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._per_parameter import check, zeros_like
 from tritorch.optim.optimizer import ParamsT
 
 
-class SGD(PerParameter):
+class SGD(Elementwise):
     """buf = momentum buf + (1 - dampening) g;  p -= lr buf, or lr (g + momentum buf)."""
 
-    real_views = False  # linear: complex numbers are as good
+    formula = "sgd"
+    state_names = ("momentum_buffer",)
+    scalars = ()
 
     def __init__(
         self,
@@ -47,16 +51,16 @@ class SGD(PerParameter):
     def new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"momentum_buffer": None} if group["momentum"] else {}
 
-    def update(
-        self, p: Tensor, grad: Tensor, state: dict[str, Any], step: Any, group: dict[str, Any]
-    ) -> None:
-        momentum = group["momentum"]
-        if momentum:
-            buffer = state.get("momentum_buffer")
-            if buffer is None:
-                buffer = state["momentum_buffer"] = grad.detach().clone()
-            else:
-                shrink(buffer, 1 - momentum)
-                add_scaled(buffer, grad, 1 - group["dampening"])
-            grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
-        add_scaled(p, grad, -group["lr"])
+    def without(self, group: dict[str, Any]) -> set[str]:
+        return set() if group["momentum"] else {"momentum_buffer"}
+
+    def mode(self, group: dict[str, Any]) -> str:
+        if not group["momentum"]:
+            return ""
+        return "nesterov" if group["nesterov"] else "momentum"
+
+    def complete(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> bool:
+        if not group["momentum"] or state.get("momentum_buffer") is not None:
+            return False
+        state["momentum_buffer"] = zeros_like(p, memory_format=preserve_format)
+        return True

@@ -1,0 +1,306 @@
+"""Optimizers that treat each element by itself: a subclass names its formula and its state.
+
+The formulas are in kernels/optim_rules.py.  A group's parameters are updated together, by
+cpu/optim.py or gpu/optim.py; gradients through a step (`differentiable`) come from the same formula
+on tensors.
+
+# Note [Numbers or tensors]
+Options and step counts are Python numbers wherever that needs no wait for the device.  Tensors they
+are under `capturable` and `fused`, whose step counts lie on the GPU, and under `differentiable`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.autograd import is_grad_enabled, no_grad
+from tritorch.core.arrays import CPU, cuda_device
+from tritorch.core.tensor import Tensor
+from tritorch.gpu.layout import memory_order
+from tritorch.kernels.optim_rules import Variant, options_of, rebound, whole
+from tritorch.ops import PUBLIC
+from tritorch.ops.backends import backend
+from tritorch.ops.memory import view_as_real
+from tritorch.optim._per_parameter import PerParameter, check_devices, numbers_of
+
+_where = PUBLIC["where"]
+
+
+# ---- formulas on numbers and tensors -------------------------------------------------------------
+
+
+def _number_or_tensor(method: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: getattr(x, method)() if isinstance(x, Tensor) else function(x)
+
+
+def _maximum(x: Any, y: Any) -> Any:
+    if isinstance(x, Tensor):
+        return PUBLIC["maximum"](x, y) if isinstance(y, Tensor) else x.clamp(min=y)
+    return max(x, y)
+
+
+def _minimum(x: Any, y: Any) -> Any:
+    return x.clamp(max=y) if isinstance(x, Tensor) else min(x, y)
+
+
+def _choose(condition: Any, x: Any, y: Any) -> Any:
+    if isinstance(condition, Tensor):
+        return _where(condition, x, y)
+    return x if condition else y
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if isinstance(exponent, Tensor) and not isinstance(base, Tensor):
+        exponent = exponent.double()  # 1 - beta^step, close to 0, would cancel in float32
+    return base**exponent
+
+
+_NAMES: dict[str, Any] = {
+    "sqrt": _number_or_tensor("sqrt", math.sqrt),
+    "absolute": _number_or_tensor("abs", abs),
+    "sign": _number_or_tensor("sign", lambda x: math.copysign(1.0, x)),
+    "maximum": _maximum,
+    "minimum": _minimum,
+    "where": _choose,
+    "power": _power,
+}
+
+
+def _on_host(
+    name: str, counts: Sequence[Any], options: Sequence[Any]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The counts after a step, and the step's numbers; options begin with lr and both decays."""
+    lr, coupled, decoupled, *rest = options
+    found = rebound(f"{name}_numbers", _NAMES)(*counts, *rest)
+    return found[: len(counts)], (coupled, 1 - lr * decoupled, *found[len(counts) :])
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+def _dense(row: list[Any], back: list[tuple[Any, Any]], scaled: bool) -> list[Any]:
+    """The row's arrays, or views or copies of them, dense and in one order of elements.
+
+    `back` gets (view, copy) of what is to be copied back.
+    """
+    order = memory_order(row[0].shape, row[0].strides)
+    out: list[Any] = []
+    for k, array in enumerate(row):
+        if array is None:
+            out.append(None)
+            continue
+        host = type(array) is np.ndarray
+        view = array.transpose(order) if host else array.permute(order)
+        dense = view
+        if not _contiguous(view):
+            dense = np.ascontiguousarray(view) if host else view.contiguous()
+            if k != 1 or scaled:
+                back.append((view, dense))
+        out.append(dense)
+    return out
+
+
+def _contiguous(array: Any) -> bool:
+    return array.flags.c_contiguous if type(array) is np.ndarray else array.is_contiguous()
+
+
+def _real(value: Any) -> Any:
+    return view_as_real(value) if isinstance(value, Tensor) and value.is_complex() else value
+
+
+class _Batch(NamedTuple):
+    """Parameters of one device that are updated by the same numbers."""
+
+    rows: list[list[Any]]  # arrays: parameter, gradient, state
+    counts: list[list[Any]]  # arrays of one element
+    back: list[tuple[Any, Any]]
+
+
+class _Step(NamedTuple):
+    """What all parameters of a group have in common."""
+
+    variant: Variant
+    named: dict[str, Any]  # options
+    values: list[Any]  # lr, both decays
+    state: list[str]  # names; empty ones of what is absent
+    on_device: bool  # whether any option is on a GPU
+    scale: Tensor | None
+    found: Tensor | None
+
+
+class Elementwise(PerParameter):
+    """A formula of kernels/optim_rules.py over groups of parameters.
+
+    `scalars` are the formula's counts, in its order.
+    """
+
+    formula: str
+    state_names: tuple[str, ...]  # the formula's, in its order
+
+    @functools.cached_property
+    def _numbers(self) -> int:
+        """How many numbers there are besides the gradient's scale."""
+        names = inspect.signature(rebound(self.formula, {})).parameters
+        return 2 + len(names) - len(("p", "g", "MODE")) - len(self.state_names)
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        return bool(self.defaults.get("fused"))
+
+    def mode(self, group: dict[str, Any]) -> str:
+        """What else the formula depends on."""
+        return ""
+
+    def without(self, group: dict[str, Any]) -> set[str]:
+        """The state that a group's options make unnecessary."""
+        return set()
+
+    def named(self, group: dict[str, Any]) -> dict[str, Any]:
+        """A group's options by the names that formulas use."""
+        if "betas" in group:
+            beta1, beta2 = group["betas"]
+            return {**group, "beta1": beta1, "beta2": beta2}
+        return group
+
+    def complete(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> bool:
+        """Makes state that a first update begins with; whether this is that update."""
+        return False
+
+    def step_group(self, group: dict[str, Any]) -> None:
+        """One update of a group's parameters."""
+        check_devices(group)
+        step = self._prepared(group)
+        batches: dict[Any, _Batch] = {}
+        seen: set[int] = set()
+        for p in group["params"]:
+            grad = p.grad
+            if grad is None:
+                continue
+            if id(p) in seen:  # its second update sees the first
+                self._flush(batches, step)
+                batches.clear()
+                seen.clear()
+            seen.add(id(p))
+            state = self.state_of(p, group)
+            first = self.complete(p, state, group)
+            if not self._join(batches, p, grad, state, first, step):
+                self._on_tensors(p, grad, state, first, step)
+        self._flush(batches, step)
+
+    def _prepared(self, group: dict[str, Any]) -> _Step:
+        options = numbers_of(group)
+        coupled, decoupled = self.decays(options)
+        scale = getattr(self, "grad_scale", None)
+        used = lambda x: isinstance(x, Tensor) or x != 0
+        variant = Variant(
+            self.formula, self.mode(options), scale is not None, bool(options.get("maximize")),
+            used(coupled), used(decoupled),
+        )  # fmt: skip
+        values = [options["lr"], coupled, decoupled]
+        on_device = any(isinstance(x, Tensor) and x.is_cuda for x in (*options.values(), *values))
+        found = getattr(self, "found_inf", None)
+        absent = self.without(options)
+        state = ["" if name in absent else name for name in self.state_names]
+        return _Step(variant, self.named(options), values, state, on_device, scale, found)
+
+    def _join(
+        self, batches: dict[Any, _Batch], p: Tensor, grad: Tensor, state: dict[str, Any],
+        first: bool, step: _Step,
+    ) -> bool:  # fmt: skip
+        """Puts a parameter into its batch; False if its memory is not what batches are made of."""
+        tensors: list[Any] = [p, grad]
+        tensors += [state[name] if name else None for name in step.state]
+        row: list[Any] = [x if x is None else x._array for x in tensors]
+        array = row[0]
+        kind, shape = type(array), array.shape
+        host = kind is np.ndarray
+        if is_grad_enabled() or not (host or kind is _C.Array):
+            return False
+        if array.dtype.kind == "c" if host else array.dtype.is_complex:
+            row = [x if x is None else _real(x)._array for x in tensors]
+            shape = row[0].shape
+        contiguous = True
+        for x in row:
+            if x is not None:
+                if type(x) is not kind or x.shape != shape:
+                    return False
+                if not (x.flags.c_contiguous if host else x.is_contiguous()):
+                    contiguous = False
+        counts = [state[name] for name in self.scalars]
+        arrays = [x._array for x in counts]
+        numbers = None  # to be computed on the device
+        if type(arrays[0]) is np.ndarray if arrays else host or not step.on_device:
+            numbers = tuple([x.item() for x in arrays])
+        key = (-1 if host else array.device_index, first, numbers)
+        batch = batches.get(key)
+        if batch is None:
+            batch = batches[key] = _Batch([], [], [])
+        if not contiguous:
+            row = _dense(row, batch.back, step.variant.scaled)
+        batch.rows.append(row)
+        batch.counts.append(arrays)
+        for tensor in (*tensors, *counts):
+            if tensor is not None and (tensor is not grad or step.variant.scaled):
+                _C.bump_version(tensor)
+        return True
+
+    def _values(self, step: _Step, first: bool) -> list[Any]:
+        """lr, both decays, and the options of the formula's numbers."""
+        names = options_of(self.formula)[len(self.scalars) :]
+        return [*step.values, *(first * 1.0 if x == "first" else step.named[x] for x in names)]
+
+    def _flush(self, batches: dict[Any, _Batch], step: _Step) -> None:
+        """Updates what has been joined."""
+        for (device, first, counts), batch in batches.items():
+            family = backend("cpu" if device < 0 else "gpu", "optim")
+            place = CPU if device < 0 else cuda_device(device)
+            on_place = lambda x, to=place: None if x is None else x.to(to)._array
+            scale, found = on_place(step.scale), on_place(step.found)
+            values = self._values(step, first)
+            if counts is None:
+                values = [x._array if isinstance(x, Tensor) and x.is_cuda else x for x in values]
+                values = [x.item() if isinstance(x, Tensor) else x for x in values]
+                numbers = family.advance(self.formula, batch.counts, values, found, self._numbers)
+            else:
+                if found is not None and (device < 0 or counts) and found.item():
+                    continue
+                values = [x.item() if isinstance(x, Tensor) else x for x in values]
+                counts, numbers = _on_host(self.formula, counts, values)
+                for arrays in batch.counts:
+                    for array, value in zip(arrays, counts):
+                        array[...] = value
+            family.update(step.variant, batch.rows, numbers, scale, found)
+            for view, dense in batch.back:
+                np.copyto(view, dense) if device < 0 else view.copy_(dense)
+
+    def _on_tensors(
+        self, p: Tensor, grad: Tensor, state: dict[str, Any], first: bool, step: _Step
+    ) -> None:
+        """The update by operators, which autograd records."""
+        scale = 1.0
+        if step.scale is not None:
+            scale = 1.0 / step.scale.to(p.device)
+        if step.found is not None and step.found.item():
+            return
+        own = [state[name] for name in self.scalars]
+        counts = [x.clone() if x.is_cuda else x.item() for x in own]
+        after, numbers = _on_host(self.formula, counts, self._values(step, first))
+        with no_grad():
+            for count, value in zip(own, after):
+                value = value.detach() if isinstance(value, Tensor) else count.new_tensor(value)
+                count.copy_(value)
+        old = [p, grad, *(state[name] if name else None for name in step.state)]
+        old = [_real(x) for x in old]
+        # Copies, since autograd may want the values that these have now.
+        values = [x if x is None else x.clone() for x in old]
+        new = whole(step.variant, _NAMES)(*values[:2], values[2:], (scale, *numbers))
+        for target, value in zip(old, new):
+            if target is not None and value is not None:
+                target.copy_(value)
