@@ -18,6 +18,9 @@ from tritorch.core.tensor import Tensor, is_tensor, typename
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether an argument, or a function mode, overrides."""
+    if gates.modes.skip_one:
+        gates.modes.skip_one = False
+        return False
     return bool(gates.modes.stack) or _C.has_override(*relevant_args)
 
 
@@ -37,6 +40,17 @@ def handle_torch_function(
     """What the override of a function answers, for functions written in Python."""
     overloaded = gates.overloaded_arguments(relevant_args) if _C.overrides_enabled() else []
     return gates.override(public_api, overloaded, args, kwargs)
+
+
+def redispatch_function(func: Any, types: Any, args: Sequence[Any], kwargs: Any) -> Any:
+    """The function itself, for use inside an override: what it calls in turn is overridden again."""
+    if isinstance(func, _C.Gate):
+        return func.__wrapped__(*args, **(kwargs or {}))
+    gates.modes.skip_one = True
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        gates.modes.skip_one = False
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..., Any]:

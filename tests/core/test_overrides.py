@@ -186,6 +186,25 @@ def test_python_functions_may_be_overridable():
     assert scaled(Ten(), scale=3) == 30
 
 
+def test_redispatching_overrides_what_is_called_within():
+    seen = []
+
+    class Deep(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return overrides.redispatch_function(func, types, args, kwargs)
+
+    def scaled(a, b):
+        if overrides.has_torch_function((a, b)):
+            return overrides.handle_torch_function(scaled, (a, b), a, b)
+        return a * b + 1
+
+    result = scaled(torch.full((1,), 3.0).as_subclass(Deep), torch.full((1,), 4.0))
+    assert result.item() == 13 and type(result) is torch.Tensor
+    assert seen == ["scaled", "mul"]
+
+
 # ---- modes ---------------------------------------------------------------------------------------
 
 

@@ -108,6 +108,7 @@ def _access_gate(access: Any, name: str) -> Any:
 class _Modes(threading.local):
     def __init__(self) -> None:
         self.stack: list[Any] = []  # innermost last
+        self.skip_one = False  # overrides.redispatch_function
 
 
 modes = _Modes()

@@ -3,9 +3,9 @@
 The fields are native (`_C.TensorBase`); operators attach their methods from tritorch/ops.
 
 # Note [Fast path]
-An operator's fast path reads `x._a`.  Tensors that need more care (subclasses that override
-`__torch_function__`, forward-mode duals) leave `_a` unset and keep their array in `_shadow`: the
-AttributeError leads to the slow path, which costs everyone else nothing.
+An operator's fast path reads `x._a`.  Tensors that need more care (forward-mode duals) leave `_a`
+unset and keep their array in `_shadow`: the AttributeError leads to the slow path, which costs
+everyone else nothing.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class Operator(_C.OperatorBase):
             where = device
 
     def _careful(self, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
-        """Subclasses, forward-mode duals, vmapped arrays."""
+        """Forward-mode duals, vmapped arrays."""
         from tritorch.ops import careful
 
         return careful.call(self, tensors, params)
