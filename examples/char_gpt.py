@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         lr=(2e-3, "AdamW's rate, for embeddings, norms and biases"),
         muon_lr=(0.02, "Muon's rate, for the matrices of the blocks"),
         sample=(600, "characters to write at the end"),
-        temperature=(0.6, "of the sample: lower is safer"),
+        temperature=(0.5, "of the sample: lower is safer"),
     )
     torch.manual_seed(options.seed)
     text = Path(options.text).read_text(encoding="utf-8")
