@@ -208,7 +208,7 @@ def serve(library: str, threads: int) -> None:
 class Library:
     """A process that trains with one library; stopped between requests."""
 
-    def __init__(self, name: str, python: str, threads: int) -> None:
+    def __init__(self, name: str, python: str, threads: int, script: str = __file__) -> None:
         number = str(threads)
         limits = {"OMP_NUM_THREADS": number, "OPENBLAS_NUM_THREADS": number,
                   "MKL_NUM_THREADS": number}  # fmt: skip
@@ -216,7 +216,7 @@ class Library:
         inherited = {k: v for k, v in os.environ.items() if k not in PRESCRIBED}
         self.name = name
         self.process = subprocess.Popen(
-            [python, __file__, "--serve", name, "--threads", number],
+            [python, script, "--serve", name, "--threads", number],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=inherited | limits,
         )  # fmt: skip
 

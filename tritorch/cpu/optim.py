@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,16 +18,10 @@ from tritorch.cpu.program import NAMES, Program, compiled
 from tritorch.kernels.optim_rules import Variant, whole
 
 Array = np.ndarray[Any, Any]
-Row = Sequence[Array | None]  # parameter, gradient, state; all of one size, in one order of memory
+Row = Sequence[Array | None]  # parameter, gradient, state; flat, in one order of memory
 
-_BYTES = 1 << 16  # of one array in a block
+_BYTES = 1 << 17  # of one array in a block: half a dozen of them fit the second level cache
 _DIRECT = 1 << 11  # elements from which a parameter is not worth gathering
-
-
-class _Piece(NamedTuple):
-    row: Row  # flat
-    low: int
-    high: int
 
 
 class _Scratch(threading.local):
@@ -36,11 +30,11 @@ class _Scratch(threading.local):
     def __init__(self) -> None:
         self.arrays: dict[Any, list[Array]] = {}
 
-    def get(self, kind: Any, count: int, size: int, use: str = "results") -> list[Array]:
+    def get(self, kind: Any, use: str, count: int, size: int) -> list[Array]:
         """So many blocks of a size and a type, the same ones for the same use."""
         have = self.arrays.setdefault((kind, use), [])
         have += [np.empty(_BYTES // 4, kind) for _ in range(count - len(have))]
-        return [x[:size] for x in have[:count]]
+        return [x if x.size == size else x[:size] for x in have[:count]]
 
 
 _scratch = _Scratch()
@@ -64,81 +58,80 @@ def update(
     if found is not None and found.item():
         return
     numbers = [1.0 if scale is None else 1.0 / scale.item(), *numbers]
-    known = tuple(x if x in (0.0, 1.0) else None for x in numbers)
-    program = _program(variant, tuple(x is not None for x in rows[0]), known)
+    known = tuple([x if x in (0.0, 1.0) else None for x in numbers])
+    program = _program(variant, tuple([x is not None for x in rows[0]]), known)
     writes = [k for k in range(len(rows[0])) if k != 1 or variant.scaled]
-    for kind in {np.float64 if row[0].dtype == np.float64 else np.float32 for row in rows}:  # type: ignore[union-attr]
-        work = _Work(program, writes, np.dtype(kind), numbers)
-        work.plan(rows)
-        work.run()
+    wide = [row for row in rows if row[0].itemsize == 8]  # type: ignore[union-attr]
+    if len(wide) < len(rows):
+        narrow = [row for row in rows if row[0].itemsize != 8] if wide else rows  # type: ignore[union-attr]
+        _update(program, writes, np.dtype(np.float32), numbers, narrow)
+    if wide:
+        _update(program, writes, np.dtype(np.float64), numbers, wide)
 
 
-class _Work:
-    """The blocks of one computing type."""
+def _update(
+    program: Program, writes: list[int], kind: Any, numbers: Sequence[float], rows: Sequence[Row]
+) -> None:
+    """The same for rows that compute in one type."""
+    itemsize, total = kind.itemsize, 0
+    per = _BYTES // itemsize
+    given = [np.array(x, kind) for x in numbers]  # which ufuncs take faster than floats
+    direct: list[Row] = []  # blocks
+    gathered: list[list[Row]] = []
+    room = 0
+    for row in rows:
+        n = row[0].size  # type: ignore[union-attr]
+        total += n
+        if n >= _DIRECT and all(x is None or x.itemsize == itemsize for x in row):
+            if n <= per:
+                direct.append(row)
+            else:
+                direct += [_part(row, i, i + per) for i in range(0, n, per)]
+            continue
+        low = 0
+        while low < n:
+            if not room:
+                gathered.append([])
+                room = per
+            high = min(low + room, n)
+            gathered[-1].append(row if high - low == n else _part(row, low, high))
+            room -= high - low
+            low = high
 
-    def __init__(self, program: Program, writes: list[int], kind: Any, numbers: Any) -> None:
-        self.program, self.writes, self.kind, self.numbers = program, writes, kind, numbers
-        self.size = _BYTES // kind.itemsize
-        self.direct: list[_Piece] = []
-        self.gathered: list[list[_Piece]] = []
-        self.total = 0
+    def call(arrays: Sequence[Array | None], size: int) -> None:
+        floats = _scratch.get(kind, "results", program.floats, size)
+        bools = _scratch.get(np.bool_, "results", program.bools, size) if program.bools else ()
+        program.run(*arrays, *given, *floats, *bools)
 
-    def plan(self, rows: Sequence[Row]) -> None:
-        """Cuts the rows into blocks."""
-        kind, size, room = self.kind, self.size, 0
-        for row in rows:
-            p = row[0]
-            if (p.dtype == np.float64) != (kind == np.float64):  # type: ignore[union-attr]
-                continue
-            n = p.size  # type: ignore[union-attr]
-            self.total += n
-            flat = [x if x is None else x.reshape(-1) for x in row]
-            if n >= _DIRECT and all(x is None or x.dtype == kind for x in row):
-                self.direct += [_Piece(flat, i, min(i + size, n)) for i in range(0, n, size)]
-                continue
-            low = 0
-            while low < n:
-                if not room:
-                    self.gathered.append([])
-                    room = size
-                high = min(low + room, n)
-                self.gathered[-1].append(_Piece(flat, low, high))
-                low, room = high, room - (high - low)
+    def block(i: int, _: int) -> None:
+        if i < len(direct):
+            call(direct[i], direct[i][0].size)  # type: ignore[union-attr]
+        else:
+            _gathered(gathered[i - len(direct)], writes, kind, call)
 
-    def run(self) -> None:
-        """Updates all blocks, large groups over threads."""
-        done = len(self.direct)
+    threads.blocks(len(direct) + len(gathered), 1, block, total >= threads.PARALLEL)
 
-        def block(i: int, _: int) -> None:
-            self._directly(self.direct[i]) if i < done else self._gathered(self.gathered[i - done])
 
-        threads.blocks(done + len(self.gathered), 1, block, self.total >= threads.PARALLEL)
+def _part(row: Row, low: int, high: int) -> Row:
+    return [x if x is None else x[low:high] for x in row]
 
-    def _call(self, arrays: Sequence[Array | None], size: int) -> None:
-        program = self.program
-        floats = _scratch.get(self.kind, program.floats, size)
-        bools = _scratch.get(np.bool_, program.bools, size) if program.bools else ()
-        program.run(*arrays, *self.numbers, *floats, *bools)
 
-    def _directly(self, piece: _Piece) -> None:
-        row, low, high = piece
-        self._call([x if x is None else x[low:high] for x in row], high - low)
-
-    def _gathered(self, pieces: list[_Piece]) -> None:
-        size = sum(high - low for _, low, high in pieces)
-        columns: list[Any] = list(zip(*(row for row, _, _ in pieces)))
-        buffers = iter(_scratch.get(self.kind, len(columns), size, "gathered"))
-        arrays: list[Array | None] = []
-        for column in columns:
-            arrays.append(None if column[0] is None else next(buffers))
-            if arrays[-1] is not None:
-                parts = [x[low:high] for x, (_, low, high) in zip(column, pieces)]
-                np.concatenate(parts, out=arrays[-1], casting="unsafe")
-        self._call(arrays, size)
-        for k in self.writes:
-            source, at = arrays[k], 0
-            if source is None:
-                continue
-            for row, low, high in pieces:
-                row[k][low:high] = source[at : at + high - low]  # type: ignore[index]
-                at += high - low
+def _gathered(
+    rows: list[Row], writes: list[int], kind: Any, call: Callable[[Sequence[Any], int], None]
+) -> None:
+    """Small rows, joined in memory for a call."""
+    sizes = [row[0].size for row in rows]  # type: ignore[union-attr]
+    total = sum(sizes)
+    buffers = _scratch.get(kind, "gathered", len(rows[0]), total)
+    columns: list[Any] = list(zip(*rows))
+    arrays = [None if column[0] is None else x for column, x in zip(columns, buffers)]
+    for column, array in zip(columns, arrays):
+        if array is not None:
+            np.concatenate(column, out=array, casting="unsafe")
+    call(arrays, total)
+    for k in writes:
+        source, at = arrays[k], 0
+        if source is not None:
+            for x, n in zip(columns[k], sizes):
+                x[...] = source[at : at + n]
+                at += n

@@ -132,6 +132,14 @@ def _used(calls: list[Call], outputs: list[Any]) -> list[Call]:
     return found[::-1]
 
 
+def _becomes(x: Symbol, y: Symbol | None, calls: list[Call]) -> bool:
+    """Whether x is used once, for y or for what becomes y so: it may lie where y will."""
+    users = [call for call in calls if x in call.operands]
+    if len(users) != 1 or users[0].function == "where" or users[0].operands.count(x) > 1:
+        return False
+    return users[0].result is y or _becomes(users[0].result, y, calls)
+
+
 def compiled(
     formula: Callable[..., Any], present: tuple[bool, ...], known: tuple[float | None, ...]
 ) -> Program:
@@ -168,7 +176,8 @@ def compiled(
         spare = [x for x in dying if place[x] in scratch.get(x.kind, ())]
         target = None
         for k, (old, new) in enumerate(zip(inputs, outputs)):
-            if new is result and old is not None and last.get(old, -1) <= i and old not in kept:
+            free_now = old is not None and last.get(old, -1) <= i and old not in kept
+            if free_now and (new is result or (old in operands and _becomes(result, new, calls))):
                 target = f"a{k}"
         for x in spare:
             if target is None and x.kind == result.kind and x not in kept:

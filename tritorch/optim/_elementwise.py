@@ -177,6 +177,7 @@ class Elementwise(PerParameter):
         """One update of a group's parameters."""
         check_devices(group)
         step = self._prepared(group)
+        with_tensors = is_grad_enabled()
         batches: dict[Any, _Batch] = {}
         seen: set[int] = set()
         for p in group["params"]:
@@ -190,7 +191,7 @@ class Elementwise(PerParameter):
             seen.add(id(p))
             state = self.state_of(p, group)
             first = self.complete(p, state, group)
-            if not self._join(batches, p, grad, state, first, step):
+            if with_tensors or not self._join(batches, p, grad, state, first, step):
                 self._on_tensors(p, grad, state, first, step)
         self._flush(batches, step)
 
@@ -215,38 +216,41 @@ class Elementwise(PerParameter):
         first: bool, step: _Step,
     ) -> bool:  # fmt: skip
         """Puts a parameter into its batch; False if its memory is not what batches are made of."""
-        tensors: list[Any] = [p, grad]
-        tensors += [state[name] if name else None for name in step.state]
-        row: list[Any] = [x if x is None else x._array for x in tensors]
-        array = row[0]
-        kind, shape = type(array), array.shape
+        array: Any = p._array
+        kind = type(array)
         host = kind is np.ndarray
-        if is_grad_enabled() or not (host or kind is _C.Array):
+        if not (host or kind is _C.Array):
             return False
-        if array.dtype.kind == "c" if host else array.dtype.is_complex:
-            row = [x if x is None else _real(x)._array for x in tensors]
-            shape = row[0].shape
-        contiguous = True
-        for x in row:
-            if x is not None:
-                if type(x) is not kind or x.shape != shape:
-                    return False
-                if not (x.flags.c_contiguous if host else x.is_contiguous()):
-                    contiguous = False
-        counts = [state[name] for name in self.scalars]
-        arrays = [x._array for x in counts]
+        counts = [state[name]._array for name in self.scalars]
         numbers = None  # to be computed on the device
-        if type(arrays[0]) is np.ndarray if arrays else host or not step.on_device:
-            numbers = tuple([x.item() for x in arrays])
+        if type(counts[0]) is np.ndarray if counts else host or not step.on_device:
+            numbers = tuple([x.item() for x in counts])
         key = (-1 if host else array.device_index, first, numbers)
         batch = batches.get(key)
         if batch is None:
             batch = batches[key] = _Batch([], [], [])
-        if not contiguous:
+        row: list[Any] = []
+        shape = array.shape
+        dense = array.dtype.kind != "c" if host else not array.dtype.is_complex
+        tensors = (p, grad, *[state[name] if name else None for name in step.state])
+        for tensor in tensors:
+            if tensor is None:
+                row.append(None)
+                continue
+            x = tensor._array
+            if type(x) is not kind or x.shape != shape:
+                return False
+            row.append(x)
+            if not (x.flags.c_contiguous if host else x.is_contiguous()):
+                dense = False
+        if not dense:
+            row = [x if x is None else _real(x)._array for x in tensors]
             row = _dense(row, batch.back, step.variant.scaled)
-        batch.rows.append(row)
-        batch.counts.append(arrays)
-        for tensor in (*tensors, *counts):
+        batch.rows.append([x if x is None else x.ravel() for x in row] if host else row)
+        batch.counts.append(counts)
+        for name in self.scalars:
+            _C.bump_version(state[name])
+        for tensor in tensors:
             if tensor is not None and (tensor is not grad or step.variant.scaled):
                 _C.bump_version(tensor)
         return True
