@@ -148,7 +148,7 @@ def advance(
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = rows < n_rows
     if CHECKED:
-        mask = mask & (tl.load(found_ptr) == 0)
+        mask = mask & (tl.load(found_ptr + tl.zeros_like(rows)) == 0)
     given = (o0, o1, o2, o3, o4, o5, o6, o7)
     zeros = tl.zeros((BLOCK,), tl.float64)
     options = ()

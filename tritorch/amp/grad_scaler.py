@@ -109,9 +109,9 @@ class GradScaler:
 
     @no_grad()
     def _unscale_grads_(
-        self, optimizer: Any, inv_scale: Tensor, allow_fp16: bool
+        self, optimizer: Any, inv_scale: Tensor | None, allow_fp16: bool
     ) -> dict[Any, Tensor]:
-        """Multiplies the gradients, in place; by device, whether any is not finite."""
+        """Multiplies the gradients, in place, if at all; by device, whether any is not finite."""
         by_device: dict[Any, list[Tensor]] = defaultdict(list)
         for group in optimizer.param_groups:
             for param in group["params"]:
@@ -124,7 +124,8 @@ class GradScaler:
         found: dict[Any, Tensor] = {}
         for device, grads in by_device.items():
             found[device] = PUBLIC["zeros"]((), dtype=float32, device=device)
-            unscale_and_check_(grads, found[device], inv_scale.to(device))
+            factor = None if inv_scale is None else inv_scale.to(device)
+            unscale_and_check_(grads, found[device], factor)
         return found
 
     def unscale_(self, optimizer: Any) -> None:
@@ -144,9 +145,9 @@ class GradScaler:
         mine["stage"] = OptState.UNSCALED
 
     def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
-        one = PUBLIC["ones_like"](self._known_scale("_check_inf_per_device"))
+        self._known_scale("_check_inf_per_device")
         mine = self._per_optimizer_states[id(optimizer)]
-        mine["found_inf_per_device"] = self._unscale_grads_(optimizer, one, True)
+        mine["found_inf_per_device"] = self._unscale_grads_(optimizer, None, True)
         return mine["found_inf_per_device"]
 
     def _found_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:

@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from tritorch import _C
 from tritorch.core.tensor import Tensor
 from tritorch.ops.declare import PUBLIC
+from tritorch.ops.multi_tensor import rescale_
 
 
-def unscale_and_check_(grads: Sequence[Tensor], found_inf: Tensor, inv_scale: Tensor) -> None:
-    """grads *= inv_scale; found_inf becomes 1 when any of them is not finite."""
-    for grad in grads:
-        array = grad._array
-        if type(array) is np.ndarray:
-            factor = array.dtype.type(inv_scale.item())
-            if factor != 1:
-                np.multiply(array, factor, out=array)
-            finite = np.isfinite(array).all()
-            _C.bump_version(grad)
-            if not finite:
-                found_inf.fill_(1.0)
-        else:
-            grad.mul_(inv_scale.to(grad.dtype))
-            bad = PUBLIC["isfinite"](grad).logical_not().any()
-            found_inf.copy_(PUBLIC["where"](bad, PUBLIC["ones_like"](found_inf), found_inf))
+def unscale_and_check_(
+    grads: Sequence[Tensor], found_inf: Tensor, inv_scale: Tensor | None
+) -> None:
+    """grads *= inv_scale, if given; found_inf becomes 1 if any of them is not finite."""
+    rescale_(grads, inv_scale, found_inf)
 
 
 def update_scale_(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -135,3 +135,54 @@ def _gathered(
             for x, n in zip(columns[k], sizes):
                 x[...] = source[at : at + n]
                 at += n
+
+
+# ---- gradients -----------------------------------------------------------------------------------
+
+
+def _blocks(arrays: Sequence[Array]) -> Iterator[Array]:
+    """The elements of flat arrays in blocks of float32 or float64; small arrays together."""
+    per = _BYTES // 4
+    small: dict[Any, list[Array]] = {np.float32: [], np.float64: []}
+    for x in arrays:
+        kind = np.float64 if x.itemsize == 8 else np.float32
+        if x.size >= _DIRECT:
+            for i in range(0, x.size, per):
+                yield x[i : i + per].astype(kind, copy=False)
+        else:
+            small[kind].append(x)
+    for kind, rest in small.items():
+        while rest:
+            count = per // _DIRECT
+            part, rest = rest[:count], rest[count:]
+            out = _scratch.get(kind, "gathered", 1, sum([x.size for x in part]))[0]
+            yield np.concatenate(part, out=out, casting="unsafe")
+
+
+def _is_finite(arrays: Sequence[Array]) -> bool:
+    # Where no square overflows, their sum tells, at the speed of BLAS.
+    return all(np.isfinite(np.dot(x, x)) or np.isfinite(x).all() for x in _blocks(arrays))
+
+
+def rescale(arrays: Sequence[Array], factor: Any, found: Any) -> None:
+    """Multiplies arrays by a factor, in place; `found` becomes 1 if an element is not finite."""
+    with np.errstate(all="ignore"):
+        if factor is not None and factor.item() != 1:
+            for x in arrays:
+                np.multiply(x, factor.astype(x.dtype), x)
+        if found is not None and not _is_finite(arrays):
+            found[...] = 1
+
+
+def norm(arrays: Sequence[Array], order: float, out_dtype: Any) -> Array:
+    """The norm of all elements of all arrays, of order 1, 2 or infinity."""
+    total = 0.0
+    with np.errstate(all="ignore"):
+        for x in _blocks(arrays):
+            if order == 2:
+                total += float(np.dot(x, x))
+            elif order == 1:
+                total += float(np.absolute(x).sum())
+            else:
+                total = float(np.maximum(total, np.absolute(x).max(initial=0)))
+        return np.asarray(np.sqrt(total) if order == 2 else total, out_dtype.numpy)

@@ -37,7 +37,7 @@ _OPERATORS = {
 }  # fmt: skip
 _FUNCTIONS = ("sqrt", "absolute", "sign", "maximum", "minimum")
 _SCOPE: dict[str, Any] = {
-    name: getattr(np, name) for name in (*_OPERATORS, *_FUNCTIONS, "negative", "copyto")
+    name: getattr(np, name) for name in (*_OPERATORS, *_FUNCTIONS, "negative", "positive", "copyto")
 } | {"where": _select, "sign": _sign}
 
 
@@ -154,6 +154,9 @@ def compiled(
     numbers = [Symbol(calls, f"n{k}", "number") for k in range(len(known))]
     given = [x if value is None else value for x, value in zip(numbers, known)]
     outputs = list(formula(*inputs, *given))
+    for k, new in enumerate(outputs):
+        if new in inputs and new is not None and new is not inputs[k]:
+            outputs[k] = _note("positive", new)  # a copy, made before its original changes
     calls = _used(calls, outputs)
     place = {x: x.name for x in (*inputs, *numbers) if x is not None}
     last = {x: i for i, call in enumerate(calls) for x in call.operands if isinstance(x, Symbol)}

@@ -23,11 +23,11 @@ from tritorch import _C
 from tritorch.autograd import is_grad_enabled, no_grad
 from tritorch.core.arrays import CPU, cuda_device
 from tritorch.core.tensor import Tensor
-from tritorch.gpu.layout import memory_order
 from tritorch.kernels.optim_rules import Variant, options_of, rebound, whole
 from tritorch.ops import PUBLIC
 from tritorch.ops.backends import backend
 from tritorch.ops.memory import view_as_real
+from tritorch.ops.multi_tensor import copy_back, dense
 from tritorch.optim._per_parameter import PerParameter, check_devices, numbers_of
 
 _where = PUBLIC["where"]
@@ -85,32 +85,6 @@ def _on_host(
 # ---- memory --------------------------------------------------------------------------------------
 
 
-def _dense(row: list[Any], back: list[tuple[Any, Any]], scaled: bool) -> list[Any]:
-    """The row's arrays, or views or copies of them, dense and in one order of elements.
-
-    `back` gets (view, copy) of what is to be copied back.
-    """
-    order = memory_order(row[0].shape, row[0].strides)
-    out: list[Any] = []
-    for k, array in enumerate(row):
-        if array is None:
-            out.append(None)
-            continue
-        host = type(array) is np.ndarray
-        view = array.transpose(order) if host else array.permute(order)
-        dense = view
-        if not _contiguous(view):
-            dense = np.ascontiguousarray(view) if host else view.contiguous()
-            if k != 1 or scaled:
-                back.append((view, dense))
-        out.append(dense)
-    return out
-
-
-def _contiguous(array: Any) -> bool:
-    return array.flags.c_contiguous if type(array) is np.ndarray else array.is_contiguous()
-
-
 def _real(value: Any) -> Any:
     return view_as_real(value) if isinstance(value, Tensor) and value.is_complex() else value
 
@@ -133,6 +107,11 @@ class _Step(NamedTuple):
     on_device: bool  # whether any option is on a GPU
     scale: Tensor | None
     found: Tensor | None
+
+    @property
+    def writes(self) -> list[int]:
+        """The places of a row's arrays that change."""
+        return [k for k in range(2 + len(self.state)) if k != 1 or self.variant.scaled]
 
 
 class Elementwise(PerParameter):
@@ -231,7 +210,7 @@ class Elementwise(PerParameter):
             batch = batches[key] = _Batch([], [], [])
         row: list[Any] = []
         shape = array.shape
-        dense = array.dtype.kind != "c" if host else not array.dtype.is_complex
+        plain = array.dtype.kind != "c" if host else not array.dtype.is_complex
         tensors = (p, grad, *[state[name] if name else None for name in step.state])
         for tensor in tensors:
             if tensor is None:
@@ -242,10 +221,10 @@ class Elementwise(PerParameter):
                 return False
             row.append(x)
             if not (x.flags.c_contiguous if host else x.is_contiguous()):
-                dense = False
-        if not dense:
+                plain = False
+        if not plain:
             row = [x if x is None else _real(x)._array for x in tensors]
-            row = _dense(row, batch.back, step.variant.scaled)
+            row = dense(row, batch.back, step.writes)
         batch.rows.append([x if x is None else x.ravel() for x in row] if host else row)
         batch.counts.append(counts)
         for name in self.scalars:
@@ -281,8 +260,7 @@ class Elementwise(PerParameter):
                     for array, value in zip(arrays, counts):
                         array[...] = value
             family.update(step.variant, batch.rows, numbers, scale, found)
-            for view, dense in batch.back:
-                np.copyto(view, dense) if device < 0 else view.copy_(dense)
+            copy_back(batch.back)
 
     def _on_tensors(
         self, p: Tensor, grad: Tensor, state: dict[str, Any], first: bool, step: _Step

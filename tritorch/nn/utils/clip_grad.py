@@ -9,6 +9,7 @@ from typing import Any
 from tritorch.autograd import no_grad
 from tritorch.core.tensor import Tensor
 from tritorch.ops.declare import PUBLIC
+from tritorch.ops.multi_tensor import NORMS, rescale_, total_norm
 
 
 def _grads(parameters: Any) -> list[Tensor]:
@@ -28,8 +29,11 @@ def get_total_norm(
         return PUBLIC["tensor"](0.0)
     where = items[0].device
     with no_grad():
-        norms = [item.norm(order) for item in items]
-        total = PUBLIC["stack"]([norm.to(where) for norm in norms]).norm(order)
+        if order in NORMS:
+            total = total_norm(items, order)
+        else:
+            norms = [item.norm(order) for item in items]
+            total = PUBLIC["stack"]([norm.to(where) for norm in norms]).norm(order)
         if error_if_nonfinite and not math.isfinite(total.item()):
             raise RuntimeError(
                 f"The total norm of order {order} for gradients from `parameters` is non-finite, "
@@ -45,8 +49,7 @@ def clip_grads_with_norm_(
     """Scales gradients of a known norm so that it is at most max_norm."""
     with no_grad():
         scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-        for grad in _grads(parameters):
-            grad.mul_(scale.to(grad.device))
+        rescale_(_grads(parameters), scale, None)
 
 
 def clip_grad_norm_(
