@@ -1,5 +1,6 @@
 """tritorch: PyTorch's Python API on Triton kernels and NumPy."""
 
+import sys as _sys
 import warnings as _warnings
 
 from tritorch._extension import require as _require
@@ -11,7 +12,7 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tritorch\."
 
 from math import e, inf, nan, pi
 
-from tritorch import _triton, autograd, cuda, func, linalg, nn, ops, random
+from tritorch import _names, _triton, autograd, cuda, func, linalg, nn, ops, random
 from tritorch.autograd import (
     enable_grad,
     inference_mode,
@@ -144,3 +145,6 @@ def __getattr__(name: str) -> object:
         globals()[name] = found
         return found
     raise AttributeError(f"module 'tritorch' has no attribute {name!r}")
+
+
+_names.adopt(_sys.modules[__name__])

@@ -1,7 +1,7 @@
 """Programs written for PyTorch: `import torch` gives tritorch.
 
-A submodule that PyTorch has and tritorch lacks can be imported; using what is in it raises an error
-that names it.
+What PyTorch has and tritorch lacks can be imported; using it raises an error that names it
+(`_absent.py` has the rules).
 """
 
 from __future__ import annotations
@@ -16,38 +16,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-
-class MissingError(NotImplementedError, AttributeError):
-    """Something of PyTorch that tritorch does not have yet."""
-
-
-class Absent(types.ModuleType):
-    """A module of PyTorch that tritorch lacks."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return AbsentName(f"{self.__name__}.{name}")
-
-
-class AbsentName:
-    """A name in an absent module: an error as soon as it is used."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
-        raise MissingError(f"tritorch has no {self._path} yet")
-
-    __call__ = __iter__ = __enter__ = __bool__ = __mro_entries__ = _refuse
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self._refuse()
-
-    def __repr__(self) -> str:
-        return f"<{self._path}, which tritorch does not have yet>"
+from tritorch import _absent, _names
 
 
 class _Finder:
@@ -55,26 +24,30 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name == "torch" or name.startswith("torch."):
-            return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
-        return None
+        if name != "torch" and not name.startswith("torch."):
+            return None
+        try:
+            present = importlib.util.find_spec(_ours(name)) is not None
+        except ModuleNotFoundError:  # of a package that is not there either
+            present = False
+        if not present:
+            return _absent.find_module(name)
+        return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
+
+
+def _ours(name: str) -> str:
+    return "tritorch" + name.removeprefix("torch")
 
 
 class _Loader:
     def create_module(self, spec: ModuleSpec) -> types.ModuleType:
-        name = "tritorch" + spec.name.removeprefix("torch")
-        try:
-            module = importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not name.startswith(error.name):
-                raise
-            return Absent(spec.name)
+        module = importlib.import_module(_ours(spec.name))
+        _names.adopt(module, _absent.lacking)
         self.real = module.__spec__
         return module
 
     def exec_module(self, module: types.ModuleType) -> None:
-        if not isinstance(module, Absent):
-            module.__spec__ = self.real  # the import system has put torch's there
+        module.__spec__ = self.real  # the import system has put torch's there
 
 
 def as_torch() -> None:
@@ -85,6 +58,7 @@ def as_torch() -> None:
     if not any(finder is _Finder for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder)
     sys.modules["torch"] = sys.modules["tritorch"]
+    _names.adopt(sys.modules["tritorch"], _absent.lacking)
     _in_spawned_processes_too()
 
 
