@@ -150,6 +150,16 @@ def test_a_parameter_twice() -> None:
     assert p.tolist() == [1 - 0.25 - 0.25 * 1.5] * 3
 
 
+def test_state_of_another_shape() -> None:
+    p = tritorch.ones(2, requires_grad=True)
+    optimizer = optim.Adam([p])
+    p.grad = tritorch.ones(2)
+    optimizer.step()
+    optimizer.state[p]["exp_avg"] = tritorch.zeros(3)
+    with pytest.raises(RuntimeError, match="must match"):
+        optimizer.step()
+
+
 # ---- gradient scaling ----------------------------------------------------------------------------
 
 

@@ -74,7 +74,7 @@ class Adafactor(PerParameter):
     ) -> None:
         lr, d, (eps1, eps2) = group["lr"], group["d"], group["eps"]
         eps1 = finfo(p.dtype).eps if eps1 is None else eps1
-        scale = max(eps2, _rms(p)) * min(lr, step**-0.5)
+        scale = _at_least(eps2, _rms(p)) * min(lr, step**-0.5)
         if group["weight_decay"]:
             p.mul_(1 - lr * group["weight_decay"])
         update, weight = grad * grad, step ** group["beta2_decay"]
@@ -86,8 +86,18 @@ class Adafactor(PerParameter):
         else:
             update = state["variance"].lerp_(update, weight).clone()
         update.clamp_(min=eps1 * eps1).rsqrt_().mul_(grad)
-        p.add_(update, alpha=-scale / max(1.0, _rms(update) / d))
+        factor = -scale / _at_least(1.0, _rms(update) / d)
+        if isinstance(factor, Tensor):
+            p.add_(update * factor)
+        else:
+            p.add_(update, alpha=factor)
 
 
-def _rms(x: Tensor) -> float:
-    return x.norm(2).item() / x.numel() ** 0.5
+def _rms(x: Tensor) -> Any:
+    """The root of the mean square; on a GPU a tensor, for which the host does not wait."""
+    norm = x.norm(2)
+    return (norm if norm.is_cuda else norm.item()) / x.numel() ** 0.5
+
+
+def _at_least(low: float, x: Any) -> Any:
+    return x.clamp(min=low) if isinstance(x, Tensor) else max(low, x)

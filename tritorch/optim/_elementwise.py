@@ -184,11 +184,12 @@ class Elementwise(PerParameter):
             used(coupled), used(decoupled),
         )  # fmt: skip
         values = [options["lr"], coupled, decoupled]
-        on_device = any(isinstance(x, Tensor) and x.is_cuda for x in (*options.values(), *values))
+        named = self.named(options)
+        on_device = any(isinstance(x, Tensor) and x.is_cuda for x in (*named.values(), *values))
         found = getattr(self, "found_inf", None)
         absent = self.without(options)
         state = ["" if name in absent else name for name in self.state_names]
-        return _Step(variant, self.named(options), values, state, on_device, scale, found)
+        return _Step(variant, named, values, state, on_device, scale, found)
 
     def _join(
         self, batches: dict[Any, _Batch], p: Tensor, grad: Tensor, state: dict[str, Any],
@@ -204,10 +205,6 @@ class Elementwise(PerParameter):
         numbers = None  # to be computed on the device
         if type(counts[0]) is np.ndarray if counts else host or not step.on_device:
             numbers = tuple([x.item() for x in counts])
-        key = (-1 if host else array.device_index, first, numbers)
-        batch = batches.get(key)
-        if batch is None:
-            batch = batches[key] = _Batch([], [], [])
         row: list[Any] = []
         shape = array.shape
         plain = array.dtype.kind != "c" if host else not array.dtype.is_complex
@@ -222,6 +219,10 @@ class Elementwise(PerParameter):
             row.append(x)
             if not (x.flags.c_contiguous if host else x.is_contiguous()):
                 plain = False
+        key = (-1 if host else array.device_index, first, numbers)
+        batch = batches.get(key)
+        if batch is None:
+            batch = batches[key] = _Batch([], [], [])
         if not plain:
             row = [x if x is None else _real(x)._array for x in tensors]
             row = dense(row, batch.back, step.writes)
@@ -252,7 +253,7 @@ class Elementwise(PerParameter):
                 values = [x.item() if isinstance(x, Tensor) else x for x in values]
                 numbers = family.advance(self.formula, batch.counts, values, found, self._numbers)
             else:
-                if found is not None and (device < 0 or counts) and found.item():
+                if step.found is not None and (device < 0 or counts) and step.found.item():
                     continue
                 values = [x.item() if isinstance(x, Tensor) else x for x in values]
                 counts, numbers = _on_host(self.formula, counts, values)
