@@ -5,6 +5,7 @@
 #     tools/gpu_pass.sh test       every test, on the GPU in place of the simulated device
 #     tools/gpu_pass.sh sanitize   compute-sanitizer's memcheck over a part of the tests
 #     tools/gpu_pass.sh bench      launch, allocation and bandwidth figures
+#     tools/gpu_pass.sh examples   trains the examples; their last lines are the figures
 #     tools/gpu_pass.sh all        these in turn
 #
 # Each step takes less than 10 minutes, writes its result as JSON into $OUT (build/gpu without it)
@@ -40,7 +41,7 @@ EOF
 
 # Tests and benchmarks run from a copy without tritorch/, which would hide the installed package.
 stage() {
-  rm -rf "$WORK/run" && mkdir -p "$WORK/run" && cp -r tests bench docs pyproject.toml "$WORK/run"
+  rm -rf "$WORK/run" && mkdir -p "$WORK/run" && cp -r tests bench docs examples pyproject.toml "$WORK/run"
 }
 
 build() {
@@ -106,6 +107,19 @@ bench() {
     python bench/operator_overhead.py --device cuda --json "$RESULTS/operator_overhead_gpu.json")
 }
 
+examples() {
+  stage
+  local failed=0 name log
+  DETAIL=
+  for name in char_gpt cnn resnet vae lstm_tagger diffusion reinforce; do
+    log=$RESULTS/example_$name.txt
+    (cd "$WORK/run" && timeout 70 "$(interpreter)" -u "examples/$name.py" --device cuda --steps "${STEPS:-200}" \
+      --out "$WORK/runs/$name") > "$log" 2>&1 || failed=1
+    DETAIL+="$name: $(grep -h ' ms/step' "$log" | tail -1); "
+  done
+  return $failed
+}
+
 status=0
 step() {
   local name=$1 start=$SECONDS code=0
@@ -121,12 +135,14 @@ case "${1:-}" in
   test) step test run_tests ;;
   sanitize) step sanitize sanitize ;;
   bench) step bench bench ;;
-  all) step build build && step test run_tests; step sanitize sanitize; step bench bench ;;
-  *) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  examples) step examples examples ;;
+  all) step build build && step test run_tests; step sanitize sanitize; step bench bench
+    step examples examples ;;
+  *) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 
 printf '\n%-10s %-8s %7s  %s\n' step result seconds detail
-for name in build test sanitize bench; do
+for name in build test sanitize bench examples; do
   [ -f "$RESULTS/$name.json" ] && "$PYTHON" - "$RESULTS/$name.json" <<'EOF'
 import json, sys
 r = json.load(open(sys.argv[1]))

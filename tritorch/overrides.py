@@ -43,7 +43,7 @@ def handle_torch_function(
 
 
 def redispatch_function(func: Any, types: Any, args: Sequence[Any], kwargs: Any) -> Any:
-    """The function itself, for use inside an override: what it calls in turn is overridden again."""
+    """The function itself, for use in an override: what it calls in turn is overridden again."""
     if isinstance(func, _C.Gate):
         return func.__wrapped__(*args, **(kwargs or {}))
     gates.modes.skip_one = True
