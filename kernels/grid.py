@@ -144,15 +144,16 @@ def place_offsets(z, y, x, strides, WIDE: tl.constexpr):
 
 @triton.jit
 def grid_sample(
-    x_ptr, grid_ptr, y_ptr, n_points, n_channels, channels_each, plane, x_sizes, y_sizes,
-    x_strides, grid_strides,
+    x_ptr, grid_ptr, y_ptr, n_points, n_channels, plane, x_sizes, y_sizes, x_strides,
+    grid_strides,
     MODE: tl.constexpr, PADDING: tl.constexpr, ALIGN: tl.constexpr, DIMS: tl.constexpr,
     TAPS: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
+    CHANNELS: tl.constexpr,
 ):  # fmt: skip
     """y[n, c, p] = sum over taps of weight x[n, c, tap]; y is dense.
 
-    n_points: of all images, `plane` of each.  One program computes BLOCK points in `channels_each`
-    channels.
+    n_points: of all images, `plane` of each.  One program computes BLOCK points in CHANNELS
+    channels, whose taps are the same.
     """
     linear, mask = block_offsets(n_points, WIDE, BLOCK)
     image = linear // plane
@@ -160,25 +161,26 @@ def grid_sample(
     c_z, c_y, c_x = coordinates(
         grid_ptr, image, at, mask, y_sizes, grid_strides, DIMS, COMPUTE, WIDE
     )
-    first = tl.program_id(1) * channels_each
-    for channel in range(first, tl.minimum(first + channels_each, n_channels)):
-        x_plane_ptr = (
-            x_ptr + offsets_of(image, x_strides[0], WIDE)
-            + offsets_of(channel + 0 * image, x_strides[1], WIDE)
-        )  # fmt: skip
-        total = tl.zeros([BLOCK], COMPUTE)
-        for i in tl.static_range(TAPS if DIMS == 3 else 1):
-            z, in_z, w_z, _s = tap(c_z, x_sizes[0], i, MODE, PADDING, ALIGN, DIMS == 2)
-            for j in tl.static_range(TAPS):
-                y, in_y, w_y, _s = tap(c_y, x_sizes[1], j, MODE, PADDING, ALIGN, False)
-                for k in tl.static_range(TAPS):
-                    x, in_x, w_x, _s = tap(c_x, x_sizes[2], k, MODE, PADDING, ALIGN, False)
-                    seen = mask & in_z & in_y & in_x
-                    offsets = place_offsets(z, y, x, x_strides, WIDE)
-                    value = tl.load(x_plane_ptr + offsets, mask=seen, other=0)
-                    total += convert(value, COMPUTE) * (w_z * w_y * w_x)
-        y_offsets = (image * n_channels + channel) * plane + at
-        tl.store(y_ptr + y_offsets, convert(total, y_ptr.dtype.element_ty), mask=mask)
+    channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
+    there = (channel < n_channels)[None, :]
+    x_plane_ptr = (
+        x_ptr + offsets_of(image, x_strides[0], WIDE)[:, None]
+        + offsets_of(channel, x_strides[1], WIDE)[None, :]
+    )  # fmt: skip
+    total = tl.zeros([BLOCK, CHANNELS], COMPUTE)
+    for i in tl.static_range(TAPS if DIMS == 3 else 1):
+        z, in_z, w_z, _s = tap(c_z, x_sizes[0], i, MODE, PADDING, ALIGN, DIMS == 2)
+        for j in tl.static_range(TAPS):
+            y, in_y, w_y, _s = tap(c_y, x_sizes[1], j, MODE, PADDING, ALIGN, False)
+            for k in tl.static_range(TAPS):
+                x, in_x, w_x, _s = tap(c_x, x_sizes[2], k, MODE, PADDING, ALIGN, False)
+                seen = (mask & in_z & in_y & in_x)[:, None] & there
+                offsets = place_offsets(z, y, x, x_strides, WIDE)[:, None]
+                value = tl.load(x_plane_ptr + offsets, mask=seen, other=0)
+                total += convert(value, COMPUTE) * (w_z * w_y * w_x)[:, None]
+    y_offsets = (image[:, None] * n_channels + channel[None, :]) * plane + at[:, None]
+    kind = y_ptr.dtype.element_ty
+    tl.store(y_ptr + y_offsets, convert(total, kind), mask=mask[:, None] & there)
 
 
 @triton.jit
@@ -187,6 +189,7 @@ def grid_backward(
     x_strides, grid_strides,
     MODE: tl.constexpr, PADDING: tl.constexpr, ALIGN: tl.constexpr, DIMS: tl.constexpr,
     TAPS: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
+    CHANNELS: tl.constexpr,
 ):  # fmt: skip
     """dgrid[n, p] = sum over taps of the weight's slope times sum over c of g[n, c, p]
     x[n, c, tap]; dgrid is dense.  One program computes BLOCK points."""
@@ -200,7 +203,8 @@ def grid_backward(
     g_at_ptr = (
         g_ptr + offsets_of(image, g_strides[0], WIDE)
         + place_offsets(out_z, out_y, out_x, g_strides, WIDE)
-    )  # fmt: skip
+    )[:, None]  # fmt: skip
+    channels = tl.arange(0, CHANNELS)
     x_image_ptr = x_ptr + offsets_of(image, x_strides[0], WIDE)
     d_z = tl.zeros([BLOCK], COMPUTE)
     d_y = tl.zeros([BLOCK], COMPUTE)
@@ -214,13 +218,14 @@ def grid_backward(
                 seen = mask & in_z & in_y & in_x
                 x_at_ptr = x_image_ptr + place_offsets(z, y, x, x_strides, WIDE)
                 dot = tl.zeros([BLOCK], COMPUTE)
-                for channel in range(n_channels):
-                    step = channel + 0 * image
-                    value = tl.load(
-                        x_at_ptr + offsets_of(step, x_strides[1], WIDE), mask=seen, other=0
-                    )
-                    g = tl.load(g_at_ptr + offsets_of(step, g_strides[1], WIDE), mask=mask, other=0)
-                    dot += convert(value, COMPUTE) * convert(g, COMPUTE)
+                for first in range(0, n_channels, CHANNELS):
+                    channel = first + channels
+                    there = (channel < n_channels)[None, :]
+                    x_channel_ptr = x_at_ptr[:, None] + offsets_of(channel, x_strides[1], WIDE)
+                    value = tl.load(x_channel_ptr, mask=seen[:, None] & there, other=0)
+                    g_channel_ptr = g_at_ptr + offsets_of(channel, g_strides[1], WIDE)
+                    g = tl.load(g_channel_ptr, mask=mask[:, None] & there, other=0)
+                    dot += tl.sum(convert(value, COMPUTE) * convert(g, COMPUTE), axis=1)
                 d_z += dot * s_z * w_y * w_x
                 d_y += dot * w_z * s_y * w_x
                 d_x += dot * w_z * w_y * s_x

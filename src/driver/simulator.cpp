@@ -48,6 +48,7 @@ void apply(SimulatorOptions options) {
   options.fail_alloc = options.fail_launch = options.fail_copy = 0;
   s.options = options;
   s.discard_launches = options.discard_launches;
+  s.keep_errors = options.sticky;
 }
 
 std::uint64_t parse_number(std::string_view text, bool& good) {
@@ -133,7 +134,8 @@ std::shared_ptr<Stream> find_stream(CUstream handle) {
 }
 
 void check_sticky(int device) {
-  const int code = state().sticky[static_cast<std::size_t>(device)];
+  std::atomic<int>& sticky = state().sticky[static_cast<std::size_t>(device)];
+  const int code = state().keep_errors ? sticky.load() : sticky.exchange(CUDA_SUCCESS);
   require(code == CUDA_SUCCESS, static_cast<CUresult>(code));
 }
 
@@ -591,6 +593,8 @@ SimulatorOptions parse_simulator_options(const std::string& text) {
       options.poison = value;
     } else if (good && name == "discard_launches" && value <= 1) {
       options.discard_launches = value;
+    } else if (good && name == "sticky" && value <= 1) {
+      options.sticky = value;
     } else if (good && name == "virtual_memory" && value <= 1) {
       options.virtual_memory = value;
     } else if (good && name == "fail_alloc") {
@@ -604,7 +608,7 @@ SimulatorOptions parse_simulator_options(const std::string& text) {
           "TRITORCH_SIMULATE_CUDA: \"" + std::string(item) +
           "\" is not understood; give 1, or a list such as \"seed=7,memory=2G,devices=2\" of: "
           "seed=N, memory=SIZE (K, M or G), devices=1..16, poison=0|1, discard_launches=0|1, "
-          "virtual_memory=0|1, fail_alloc=N, fail_launch=N, fail_copy=N");
+          "sticky=0|1, virtual_memory=0|1, fail_alloc=N, fail_launch=N, fail_copy=N");
     }
   }
   return options;

@@ -188,7 +188,7 @@ struct State {
   std::map<Function*, std::shared_ptr<Function>> functions;
 
   // Read without the lock by a launch that is to be discarded.
-  std::atomic<bool> initialized{false}, discard_launches{false};
+  std::atomic<bool> initialized{false}, discard_launches{false}, keep_errors{true};
   std::array<std::atomic<int>, kMaxDevices>
       sticky{};  // CUresult of a device's asynchronous failure
   std::array<std::atomic<std::uint64_t>, 3> fail_in{};  // by Call; 0: no injection

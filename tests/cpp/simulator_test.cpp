@@ -841,6 +841,19 @@ TEST(kernel_failures_are_sticky) {
   sim::free_function(g);
 }
 
+TEST(failures_can_be_told_once) {
+  SimulatorOptions options;
+  options.sticky = false;
+  start(options);
+  const CUfunction f = make_add();
+  const CUdeviceptr x = alloc(4);
+  OK(launch_add(f, x + 4096, x, 1, nullptr));
+  FAILS(d.cuStreamSynchronize(nullptr), ILLEGAL_ADDRESS);
+  OK(launch_add(f, x, x, 1, nullptr));
+  OK(d.cuStreamSynchronize(nullptr));
+  sim::free_function(f);
+}
+
 TEST(refuses_bad_launches) {
   start();
   const CUfunction f = sim::make_function("nothing", {}, nullptr, nullptr, nullptr);

@@ -31,10 +31,11 @@ def variants(name):
             elif n.endswith("sizes"):
                 types[n] = ("i32",) * 3
             elif not n.isupper():
-                types[n] = "i32" if n in ("n_channels", "channels_each") else size
+                types[n] = "i32" if n == "n_channels" else size
         constants = {
             "MODE": mode, "PADDING": padding, "ALIGN": align, "DIMS": dims,
-            "TAPS": (2, 1, 4)[mode], "COMPUTE": compute, "WIDE": wide, "BLOCK": 256,
+            "TAPS": (2, 1, 4)[mode], "COMPUTE": compute, "WIDE": wide, "BLOCK": 64,
+            "CHANNELS": 16,
         }  # fmt: skip
         yield types, {n: v for n, v in constants.items() if n in names}
 

@@ -16,7 +16,7 @@ from tritorch.gpu.shaping import arange
 Array = _C.Array
 
 _TAPS = (2, 1, 4)  # by mode: linear, nearest, cubic
-_CHANNELS = 16  # of one program
+_CHANNELS = 16  # of one program, at most
 _BLOCK = 256
 
 
@@ -26,6 +26,12 @@ def _flags(x: Array, mode: int, padding: int, align: bool) -> dict[str, Any]:
         "MODE": mode, "PADDING": padding, "ALIGN": align, "DIMS": x.ndim - 2, "TAPS": _TAPS[mode],
         "COMPUTE": triton_name(compute), "BLOCK": _BLOCK, "num_warps": 4,
     }  # fmt: skip
+
+
+def _tile(channels: int) -> dict[str, int]:
+    """Points and channels of one program."""
+    each = min(_CHANNELS, 1 << max(channels - 1, 0).bit_length())
+    return {"BLOCK": 1024 // each if each > 4 else _BLOCK, "CHANNELS": each}
 
 
 def _grid_strides(grid: Array) -> tuple[int, ...]:
@@ -40,10 +46,11 @@ def grid_sample(x: Array, grid: Array, mode: int, padding: int, align: bool) -> 
         return out
     plane, channels = math.prod(size), x.shape[1]
     points = x.shape[0] * plane
+    flags = _flags(x, mode, padding, align) | _tile(channels)
     kernel("grid", "grid_sample")(
-        (-(-points // _BLOCK), -(-channels // _CHANNELS)), x, grid, out, points, channels,
-        _CHANNELS, plane, three(x.shape[2:]), three(size), five_strides(x), _grid_strides(grid),
-        WIDE=is_wide(x, grid, out), **_flags(x, mode, padding, align),
+        (-(-points // flags["BLOCK"]), -(-channels // flags["CHANNELS"])), x, grid, out, points,
+        channels, plane, three(x.shape[2:]), three(size), five_strides(x), _grid_strides(grid),
+        WIDE=is_wide(x, grid, out), **flags,
     )  # fmt: skip
     return out
 
@@ -61,10 +68,11 @@ def grid_sample_backward(
         else:
             plane = math.prod(grid.shape[1:-1])
             points = x.shape[0] * plane
+            tiled = flags | _tile(x.shape[1])
             kernel("grid", "grid_backward")(
-                (-(-points // _BLOCK),), g, x, grid, dgrid, points, x.shape[1], plane,
+                (-(-points // tiled["BLOCK"]),), g, x, grid, dgrid, points, x.shape[1], plane,
                 three(x.shape[2:]), three(g.shape[2:]), five_strides(g), five_strides(x),
-                _grid_strides(grid), WIDE=is_wide(g, x, grid, dgrid), **flags,
+                _grid_strides(grid), WIDE=is_wide(g, x, grid, dgrid), **tiled,
             )  # fmt: skip
     if needs_x:
         dx = _image_gradient(g, x, grid, flags)
