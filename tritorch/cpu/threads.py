@@ -19,9 +19,9 @@ Array = np.ndarray[Any, Any]
 
 BLOCK = 1 << 17  # elements of a block: smaller ones pass the interpreter lock around too often
 CACHE = 1 << 20  # bytes of a block of rows, with as much again for temporaries
-PARALLEL = 1 << 17  # elements from which a second thread pays for being woken: some 60 us
-SLOW_PASS = 1 << 19  # the same for one pass of exp and the like
-PASS = 1 << 21  # and for one pass of arithmetic
+PARALLEL = 1 << 20  # elements from which a second thread pays for being woken: some 60 us, and a
+# core that OpenBLAS's threads keep busy for a while after each product
+PASS = 1 << 21  # the same for one pass of arithmetic
 _ARITHMETIC = frozenset(
     (np.add, np.subtract, np.multiply, np.divide, np.negative, np.maximum, np.minimum, np.absolute)
 )
@@ -121,7 +121,7 @@ def elementwise(ufunc: Any, out: Array, *inputs: Any) -> None:
         parts = [x[low:high] if w else x for w, x in zip(whole, sources)]
         ufunc(*parts, out=target[low:high], casting="unsafe")
 
-    blocks(n, per, work, out.size >= (PASS if ufunc in _ARITHMETIC else SLOW_PASS))
+    blocks(n, per, work, out.size >= (PASS if ufunc in _ARITHMETIC else PARALLEL))
 
 
 def mapped(function: Callable[..., Any], kind: Any, *arrays: Any, per: int = BLOCK) -> Array:
