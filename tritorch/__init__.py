@@ -115,7 +115,11 @@ _triton.install()
 
 
 # Imported when they are first asked for.
-_LATE = ("amp", "jit", "multiprocessing", "optim", "overrides", "serialization", "utils")
+_LATE = """
+    __config__ __future__ _dynamo accelerator amp backends compiler distributed jit mps
+    multiprocessing optim overrides return_types serialization storage torch_version types utils
+    version xpu
+"""
 _ELSEWHERE = {
     name: module
     for module, names in {
@@ -128,6 +132,11 @@ _ELSEWHERE = {
             set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled
             set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype
             """,
+        "core.settings": """
+            _assert _check _check_index _check_not_implemented _check_type _check_value
+            compiled_with_cxx11_abi get_device_module get_num_interop_threads set_flush_denormal
+            set_num_interop_threads
+            """,
         "jit": "compile",
         "serialization": "load save",
     }.items()
@@ -138,7 +147,7 @@ _ELSEWHERE = {
 def __getattr__(name: str) -> object:
     import importlib
 
-    if name in _LATE:
+    if name in _LATE.split():
         return importlib.import_module(f"tritorch.{name}")
     if name in _ELSEWHERE:
         found = getattr(importlib.import_module(f"tritorch.{_ELSEWHERE[name]}"), name)

@@ -17,6 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from tritorch import _absent, _names
+from tritorch.torch_version import TorchVersion
+from tritorch.version import __version__
+
+API = "2.13.0"  # the PyTorch whose API this is: what programs mean that look at torch.__version__
 
 
 class _Finder:
@@ -57,8 +61,9 @@ def as_torch() -> None:
         raise RuntimeError("as_torch() comes too late: torch is imported already")
     if not any(finder is _Finder for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder)
-    sys.modules["torch"] = sys.modules["tritorch"]
-    _names.adopt(sys.modules["tritorch"], _absent.lacking)
+    sys.modules["torch"] = tritorch = sys.modules["tritorch"]
+    tritorch.__version__ = TorchVersion(f"{API}+tritorch{__version__}")  # type: ignore[attr-defined]
+    _names.adopt(tritorch, _absent.lacking)
     _in_spawned_processes_too()
 
 

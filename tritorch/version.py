@@ -1,3 +1,19 @@
 """The version, in one place: packaging reads it from here."""
 
 __version__ = "0.1.0"
+
+# As in torch.version, which names the libraries that PyTorch was compiled with.
+debug = False
+git_version = ""
+hip: str | None = None
+rocm: str | None = None
+xpu: str | None = None
+
+
+def __getattr__(name: str) -> object:
+    if name == "cuda":  # the driver's, or None without one: tritorch is compiled without CUDA
+        from tritorch import _C
+
+        number = _C.driver_version() if _C.device_count() else 0
+        return f"{number // 1000}.{number % 1000 // 10}" if number else None
+    raise AttributeError(f"module 'tritorch.version' has no attribute {name!r}")

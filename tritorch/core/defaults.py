@@ -149,6 +149,20 @@ def get_float32_matmul_precision() -> str:
     return _matmul_precision
 
 
+def set_convolution_tf32(allowed: bool) -> None:
+    """Whether float32 convolutions on a GPU multiply in TF32; until then, as matrices do."""
+    from tritorch.gpu import conv
+
+    conv.precision = "tf32" if allowed else "ieee"
+
+
+def get_convolution_tf32() -> bool:
+    """Whether they do."""
+    from tritorch.gpu import conv, matmul
+
+    return (conv.precision or matmul.precision) != "ieee"
+
+
 def set_warn_always(b: bool) -> None:
     """Whether warnings that are given once are given each time."""
     global _warn_always

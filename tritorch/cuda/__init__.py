@@ -212,8 +212,8 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "amp":  # imported when it is first asked for
+    if name in ("amp", "nvtx"):  # imported when it is first asked for
         import importlib
 
-        return importlib.import_module("tritorch.cuda.amp")
+        return importlib.import_module(f"tritorch.cuda.{name}")
     raise AttributeError(f"module 'tritorch.cuda' has no attribute {name!r}")

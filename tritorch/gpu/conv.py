@@ -16,6 +16,7 @@ from tritorch.gpu.matmul import parts, triton_name
 Array = _C.Array
 Ints = tuple[int, ...]
 
+precision: str | None = None  # of float32; None: as matrices are multiplied
 _DIRECT = 16  # a group with at most so many pairs of channels is not worth a tile
 
 
@@ -40,9 +41,9 @@ def _how(kind: Any) -> tuple[Any, str, bool]:
         import triton.language as tl
 
         return tl.int64, "ieee", False
-    precision = matmul.precision if kind is float32 else "ieee"
-    fast = kind.itemsize == 2 or precision != "ieee"
-    return triton_name(float64 if kind is float64 else float32), precision, fast
+    how = (precision or matmul.precision) if kind is float32 else "ieee"
+    fast = kind.itemsize == 2 or how != "ieee"
+    return triton_name(float64 if kind is float64 else float32), how, fast
 
 
 def _grouped(weight: Array, groups: int, swap: bool) -> Array:

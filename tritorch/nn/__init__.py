@@ -15,7 +15,7 @@ from tritorch.nn.parameter import (
     UninitializedParameter,
 )
 
-from tritorch.nn import attention, parallel  # isort: skip
+from tritorch.nn import attention, grad, parallel  # isort: skip
 from tritorch.nn.parallel import DataParallel  # isort: skip
 
 

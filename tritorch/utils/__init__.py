@@ -2,7 +2,8 @@
 
 import importlib
 
-_LATE = ("benchmark", "checkpoint", "data")  # imported when they are first asked for
+# Imported when they are first asked for.
+_LATE = ("benchmark", "checkpoint", "data", "dlpack", "hooks")
 
 
 def __getattr__(name: str) -> object:

@@ -56,3 +56,6 @@ from tritorch.nn.modules.transformer import (
 from tritorch.ops.linear_cross_entropy import LinearCrossEntropyOptions
 
 globals().update(_stateless.STATELESS | _lazy.LAZY)
+
+# Not the files by the same names as others of tritorch.nn: attention, utils.
+__all__ = sorted(name for name, value in globals().items() if isinstance(value, type))

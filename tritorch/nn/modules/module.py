@@ -463,11 +463,19 @@ class Module(StateDict):
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for param in self._parameters.values():
+        from tritorch.__future__ import get_overwrite_module_params_on_conversion
+
+        for name, param in self._parameters.items():
             if param is None:
                 continue
             with no_grad():
-                param.data = fn(param.data if not is_lazy(param) else param)
+                converted = fn(param.data if not is_lazy(param) else param)
+                if get_overwrite_module_params_on_conversion() and not is_lazy(param):
+                    fresh = Parameter(converted, param.requires_grad)
+                    fresh.grad = None if param.grad is None else fn(param.grad)
+                    self._parameters[name] = fresh
+                    continue
+                param.data = converted
                 if param.grad is not None:
                     grad = fn(param.grad)
                     param.grad = None  # of another dtype or device now

@@ -1,0 +1,79 @@
+"""Settings that are attributes of a module, as `torch.backends.cudnn.benchmark = True`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+class Flag:
+    """A setting: of one type, kept, and told to `effect` where it changes what tritorch does.
+
+    With `read`, it is what that says; otherwise what it was set to.
+    """
+
+    def __init__(
+        self,
+        value: Any,
+        kind: Any = None,
+        effect: Callable[[Any], None] | None = None,
+        read: Callable[[], Any] | None = None,
+    ) -> None:
+        self.value, self.effect, self.read = value, effect, read
+        self.kind = type(value) if kind is None else kind
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name, self.owner = name, owner.__name__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self.value if self.read is None else self.read()
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        if not isinstance(value, self.kind) or (self.kind is int and isinstance(value, bool)):
+            raise RuntimeError(
+                f"set_{self.name}_{self.owner} expects a {self.kind.__name__}, but got "
+                f"{type(value).__name__}"
+            )
+        if self.effect is not None:
+            self.effect(value)
+        self.value = value
+
+
+class Strict:
+    """Settings that are attributes of an object, which takes no others."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not hasattr(type(self), name):
+            raise AttributeError(f"Unknown attribute {name}")
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"Unknown attribute {name}")
+
+
+def install(module: str, flags: type) -> None:
+    """Makes the Flags in a class the attributes of a module."""
+    name = flags.__name__
+    sys.modules[module].__class__ = type(name, (flags, types.ModuleType), {})
+
+
+def exchange(owner: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Sets those that are not None, and tells what they were."""
+    before = {name: getattr(owner, name) for name in values}
+    for name, value in values.items():
+        if value is not None:
+            setattr(owner, name, value)
+    return before
+
+
+@contextlib.contextmanager
+def within(owner: Any, values: dict[str, Any]) -> Iterator[None]:
+    """Sets those that are not None, and sets them back."""
+    before = exchange(owner, values)
+    try:
+        yield
+    finally:
+        exchange(owner, {n: v for n, v in before.items() if values[n] is not None})

@@ -1,0 +1,99 @@
+"""torch.compiler, until there is a compiler: nothing is compiled, and that is what it says."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tritorch.jit import compile
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+__all__ = [
+    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
+    "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
+    "nested_compile_region", "reset", "set_stance", "wrap_numpy",
+]  # fmt: skip
+
+
+def is_compiling() -> bool:
+    """False: nothing is."""
+    return False
+
+
+def is_dynamo_compiling() -> bool:
+    """False: nothing is."""
+    return False
+
+
+def is_exporting() -> bool:
+    """False: nothing is."""
+    return False
+
+
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    """None yet."""
+    return []
+
+
+def reset() -> None:
+    """Nothing is kept."""
+
+
+def cudagraph_mark_step_begin() -> None:
+    """No graph is recorded behind the program's back."""
+
+
+def allow_in_graph(fn: Function) -> Function:
+    """The function itself."""
+    return fn
+
+
+assume_constant_result = allow_in_graph
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """The function itself, which runs as it is anyway; also with arguments."""
+    return allow_in_graph if fn is None else fn
+
+
+def nested_compile_region(fn: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """The function itself; also with arguments."""
+    return allow_in_graph if fn is None else fn
+
+
+class set_stance(contextlib.ContextDecorator):
+    """How compiled functions run; as a call, a context or a decorator, it changes nothing."""
+
+    def __init__(self, stance: str = "default", **options: Any) -> None:
+        known = "default eager_then_compile aot_eager_then_compile force_eager eager_on_recompile"
+        if stance not in [*known.split(), "fail_on_recompile"]:
+            raise RuntimeError(f"invalid torch.compile stance {stance!r}")
+        self.stance = stance
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+
+def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of ndarrays as one of tensors."""
+    import functools
+
+    import numpy as np
+
+    from tritorch.core.tensor import Tensor
+    from tritorch.func.trees import map_tree
+    from tritorch.ops.factory import from_numpy
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        give = lambda x: x.numpy() if isinstance(x, Tensor) else x
+        take = lambda x: from_numpy(x) if isinstance(x, np.ndarray) else x
+        args, kwargs = map_tree(give, args), map_tree(give, kwargs)
+        return map_tree(take, fn(*args, **kwargs))
+
+    return wrapped

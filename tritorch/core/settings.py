@@ -1,0 +1,100 @@
+"""Settings and checks that programs make at torch's top level."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from tritorch.core.device import device as Device
+
+Message = Callable[[], Any] | str | None
+
+# ---- threads and floats --------------------------------------------------------------------------
+
+_interop: int | None = None
+
+
+def get_num_interop_threads() -> int:
+    """How many operators run side by side on the CPU: 1, unless set to more, which changes
+    nothing."""
+    return _interop or 1
+
+
+def set_num_interop_threads(n: int) -> None:
+    """Accepted once, as in PyTorch: operators run one after the other."""
+    global _interop
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    if _interop is not None:
+        raise RuntimeError(
+            "Error: cannot set number of interop threads after parallel work has started or "
+            "set_num_interop_threads called"
+        )
+    _interop = n
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Whether denormal numbers become zero: False, this cannot be set here."""
+    return False
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """True."""
+    return True
+
+
+def get_device_module(device: Any = None) -> Any:
+    """torch.cpu or torch.cuda, of a device, its name, or (None) the GPU if there is one."""
+    if device is None:
+        from tritorch import cuda
+
+        kind = "cuda" if cuda.is_available() else "cpu"
+    elif isinstance(device, (str, Device)):
+        kind = Device(device).type
+    else:
+        raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
+    if kind == "meta":
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered")
+    return importlib.import_module(f"tritorch.{kind}")
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+def _assert(condition: Any, message: str) -> None:
+    """An assertion."""
+    assert condition, message
+
+
+def _check_with(error: type[Exception], cond: Any, message: Message) -> None:
+    if not isinstance(cond, bool):
+        raise TypeError(f"cond must be a bool, but got {type(cond)}")
+    if not cond:
+        given = message() if callable(message) else message
+        raise error("Expected cond to be True, but got False." if given is None else str(given))
+
+
+def _check(cond: Any, message: Message = None) -> None:
+    """RuntimeError unless the condition holds."""
+    _check_with(RuntimeError, cond, message)
+
+
+def _check_index(cond: Any, message: Message = None) -> None:
+    """IndexError unless the condition holds."""
+    _check_with(IndexError, cond, message)
+
+
+def _check_value(cond: Any, message: Message = None) -> None:
+    """ValueError unless the condition holds."""
+    _check_with(ValueError, cond, message)
+
+
+def _check_type(cond: Any, message: Message = None) -> None:
+    """TypeError unless the condition holds."""
+    _check_with(TypeError, cond, message)
+
+
+def _check_not_implemented(cond: Any, message: Message = None) -> None:
+    """NotImplementedError unless the condition holds."""
+    _check_with(NotImplementedError, cond, message)

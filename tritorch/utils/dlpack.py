@@ -1,0 +1,40 @@
+"""Exchange of tensors with other libraries, as in torch.utils.dlpack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritorch.core.tensor import Tensor
+from tritorch.ops import factory
+
+__all__ = ["from_dlpack", "to_dlpack"]
+
+
+class _Capsule:
+    """A capsule of the CPU's memory, as the protocol wants to be asked for it."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """A tensor in the memory of another library's, or of a capsule, which is used up."""
+    if hasattr(ext_tensor, "__dlpack__"):
+        return factory.from_dlpack(ext_tensor)
+    try:
+        return factory.from_dlpack(ext_tensor)
+    except RuntimeError as error:
+        if "not in CUDA memory (DLPack device type 1)" not in str(error):
+            raise
+        return factory.from_dlpack(_Capsule(ext_tensor))
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A capsule of DLPack with the tensor's memory."""
+    return tensor.__dlpack__()
