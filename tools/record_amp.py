@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records what PyTorch's autocast does, for tests/amp.
 
-    PYTHON_WITH_TORCH tools/record_amp.py
+PYTHON_WITH_TORCH tools/record_amp.py
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import sys
 import warnings
 from collections import OrderedDict
 from typing import Any
@@ -14,6 +15,9 @@ from tritorch.core.device import cuda_index
 
 def empty_cache() -> None:
     """Gives cached memory that nothing uses back to the driver."""
+    tables = sys.modules.get("tritorch.gpu.multi_tensor")
+    if tables is not None:
+        tables.forget()
     if _C.driver_loaded():
         _C.empty_cache()
 

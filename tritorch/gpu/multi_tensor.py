@@ -56,6 +56,11 @@ def upload(words: np.ndarray[Any, Any], device: int) -> Array:
     return array
 
 
+def forget() -> None:
+    """Frees the tables that no launch is using."""
+    _cache.clear()
+
+
 @functools.lru_cache(64)
 def _chunks(sizes: tuple[int, ...]) -> tuple[np.ndarray[Any, Any], int]:
     """(row << 32 | place) of each chunk, and a chunk's elements."""
