@@ -132,12 +132,12 @@ _ELSEWHERE = {
             set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled
             set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype
             """,
+        "compiler": "compile",
         "core.settings": """
             _assert _check _check_index _check_not_implemented _check_type _check_value
             compiled_with_cxx11_abi get_device_module get_num_interop_threads set_flush_denormal
             set_num_interop_threads
             """,
-        "jit": "compile",
         "serialization": "load save",
     }.items()
     for name in names.split()

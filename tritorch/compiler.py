@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tritorch.jit import compile
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 __all__ = [
@@ -15,6 +13,46 @@ __all__ = [
     "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
     "nested_compile_region", "reset", "set_stance", "wrap_numpy",
 ]  # fmt: skip
+
+
+_MODES = "default lite reduce-overhead max-autotune-no-cudagraphs max-autotune"
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    name: str | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
+) -> Any:
+    """torch.compile, until there is a compiler: the function itself, a module in an
+    `OptimizedModule`, which runs it; also as a decorator with arguments."""
+    if mode is not None and options is not None:
+        raise RuntimeError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+        )
+    if mode is not None and mode not in _MODES.split():
+        raise RuntimeError(
+            f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES.split())}"
+        )
+
+    def run(model: Any) -> Any:
+        from tritorch._dynamo import OptimizedModule
+        from tritorch.nn import Module
+
+        if not callable(model):
+            raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
+        wraps = isinstance(model, Module) and not isinstance(model, OptimizedModule)
+        return OptimizedModule(model) if wraps and not disable else model
+
+    return run if model is None else run(model)
 
 
 def is_compiling() -> bool:

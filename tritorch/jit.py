@@ -14,7 +14,6 @@ __all__ = [
     "Attribute",
     "Final",
     "annotate",
-    "compile",
     "export",
     "freeze",
     "ignore",
@@ -31,11 +30,6 @@ __all__ = [
     "trace_module",
     "unused",
 ]
-
-
-def compile(model: Any = None, **options: Any) -> Any:
-    """torch.compile, until there is a compiler: the function or module itself."""
-    return (lambda function: function) if model is None else model
 
 
 def is_scripting() -> bool:

@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
@@ -484,6 +485,8 @@ def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 def _check_targets(target: Tensor, classes: int, ignore: int) -> None:
     array = target._array
+    while isinstance(array, BatchedArray):
+        array = array.array
     if target.is_cuda or not array.size:
         return
     bad = (array != ignore) & ((array < 0) | (array >= classes))
