@@ -48,7 +48,7 @@ config = types.SimpleNamespace(
 
 
 class OptimizedModule(Module):
-    """What torch.compile makes of a module: its attributes, and its parameters below `_orig_mod`."""
+    """What compile() makes of a module: its attributes, and its parameters below `_orig_mod`."""
 
     def __init__(self, mod: Module) -> None:
         object.__setattr__(self, "_orig_mod", mod)
