@@ -14,7 +14,7 @@ from tritorch.compiler import (
     list_backends,
     reset,
 )
-from tritorch.nn import Module
+from tritorch.nn.modules.module import Module
 
 __all__ = [
     "OptimizedModule",
@@ -57,7 +57,7 @@ class OptimizedModule(Module):
         super().__setattr__("_orig_mod", mod)
 
     @property
-    def training(self) -> bool:  # type: ignore[override]
+    def training(self) -> bool:
         """Whether the module is in training mode."""
         return self._orig_mod.training
 
@@ -73,7 +73,7 @@ class OptimizedModule(Module):
     def __len__(self) -> int:
         if not hasattr(type(self._orig_mod), "__len__"):
             raise TypeError(f"object of type '{type(self._orig_mod).__name__}' has no len()")
-        return len(self._orig_mod)  # type: ignore[arg-type]
+        return len(self._orig_mod)
 
     def __bool__(self) -> bool:
         return True

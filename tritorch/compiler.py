@@ -45,7 +45,7 @@ def compile(
 
     def run(model: Any) -> Any:
         from tritorch._dynamo import OptimizedModule
-        from tritorch.nn import Module
+        from tritorch.nn.modules.module import Module
 
         if not callable(model):
             raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
