@@ -18,9 +18,9 @@ from typing import Any
 
 from tritorch import _absent, _names
 from tritorch.torch_version import TorchVersion
-from tritorch.version import __version__
 
-API = "2.13.0"  # the PyTorch whose API this is: what programs mean that look at torch.__version__
+# The PyTorch whose API this is: what programs mean that look at torch.__version__.
+API = "2.13.0+tritorch"
 
 
 class _Finder:
@@ -62,7 +62,7 @@ def as_torch() -> None:
     if not any(finder is _Finder for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder)
     sys.modules["torch"] = tritorch = sys.modules["tritorch"]
-    tritorch.__version__ = TorchVersion(f"{API}+tritorch{__version__}")  # type: ignore[attr-defined]
+    tritorch.__version__ = TorchVersion(API)  # type: ignore[attr-defined]
     _names.adopt(tritorch, _absent.lacking)
     _in_spawned_processes_too()
 

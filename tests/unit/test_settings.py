@@ -144,7 +144,7 @@ def test_without_an_accelerator(monkeypatch):
 def test_versions_compare_by_number():
     from tritorch.torch_version import TorchVersion
 
-    v = TorchVersion("2.13.0+tritorch0.1.0")
+    v = TorchVersion("2.13.0+tritorch")
     assert v >= "2.0" and v > "1.9.1" and v < (2, 14) and v >= (2, 13) and v > "2.13.0rc1"
     assert not v < "2.9" and v > "2.13" and v != "2.13.0" and v.split(".")[:2] == ["2", "13"]
     assert TorchVersion("1.10") > "1.9" and TorchVersion("1.10") == "1.10.0"
@@ -229,3 +229,29 @@ def test_small_helpers():
     assert dlpack.from_dlpack(dlpack.to_dlpack(x)).data_ptr() == x.data_ptr()
     handle = torch.nn.Linear(1, 1).register_forward_hook(print)
     assert isinstance(handle, hooks.RemovableHandle)
+
+
+def test_storages_of_files(tmp_path):
+    file = tmp_path / "bytes"
+    file.write_bytes(bytes(range(16)))
+    mine = torch.UntypedStorage.from_file(file, False, 16)
+    mine[0] = 9
+    assert mine.tolist()[:2] == [9, 1] and file.read_bytes()[0] == 0 and mine.filename is None
+    shared = torch.UntypedStorage.from_file(str(file), shared=True, nbytes=32)
+    shared[1] = 7
+    assert file.read_bytes()[:2] == b"\x00\x07" and shared.filename == str(file)
+    assert file.stat().st_size == 32
+    part = mine[4:8]  # on the same memory
+    part[0] = 100
+    assert mine[4] == 100 and part.nbytes() == 4 and mine.untyped() is mine
+    as_tensor = torch.asarray(mine[:8], dtype=torch.uint8).view(torch.int32)
+    as_tensor[0] = 1
+    assert mine.tolist()[:4] == [1, 0, 0, 0]
+    assert len(torch.IntStorage.from_file(file, False, 3)) == 3
+    assert torch.asarray(torch.IntStorage.from_file(file, False, 3)).dtype == torch.int32
+    with pytest.raises(RuntimeError, match="smaller than the required mapping size <64>"):
+        torch.UntypedStorage.from_file(file, False, 64)
+    with pytest.raises(RuntimeError, match="unable to open file .* in read-only mode: No such"):
+        torch.UntypedStorage.from_file(tmp_path / "nowhere", False, 4)
+    with pytest.raises(RuntimeError, match="with a step of 2"):
+        mine[::2]

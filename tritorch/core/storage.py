@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import mmap
+import os
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ class UntypedStorage:
 
     _array: Any  # an array whose memory starts where the storage does
     _shared: Any
+    _filename: str | None = None
 
     def __init__(self, *args: Any, device: Any = "cpu") -> None:
         where = Device(device)
@@ -35,6 +38,22 @@ class UntypedStorage:
         self._array = array
         self._shared = _C.wrap(array)._shared
         self._shared.storage = weakref.ref(self)  # a strong one would be a cycle
+
+    @classmethod
+    def from_file(
+        cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0
+    ) -> UntypedStorage:
+        """The bytes of a file, as far as they are read; shared: what is changed is written to it,
+        and it is made as long as that."""
+        storage = object.__new__(cls)
+        storage._set(_map_file(os.fspath(filename), shared, nbytes))
+        storage._filename = os.fspath(filename) if shared else None
+        return storage
+
+    @property
+    def filename(self) -> str | None:
+        """The file whose memory this is."""
+        return self._filename
 
     @classmethod
     def _of(cls, tensor: Tensor) -> UntypedStorage:
@@ -98,6 +117,10 @@ class UntypedStorage:
         """1."""
         return 1
 
+    def untyped(self) -> UntypedStorage:
+        """This storage."""
+        return self
+
     def tolist(self) -> list[int]:
         """The bytes as ints."""
         elements = self._elements(uint8)
@@ -105,8 +128,15 @@ class UntypedStorage:
 
     def __getitem__(self, key: Any) -> Any:
         elements = self._elements(uint8)
-        part = elements[key] if type(elements) is np.ndarray else elements.numpy()[key]
-        return int(part) if np.ndim(part) == 0 else UntypedStorage(part)
+        if isinstance(key, slice):  # on the same memory
+            if key.step not in (None, 1):
+                raise RuntimeError(
+                    f"Trying to slice with a step of {key.step}, but only a step of 1 is supported"
+                )
+            part = object.__new__(UntypedStorage)
+            part._set(elements[key])
+            return part
+        return int((elements if type(elements) is np.ndarray else elements.numpy())[key])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, UntypedStorage):
@@ -219,6 +249,32 @@ class UntypedStorage:
         return hash((self.data_ptr(), self.nbytes()))
 
 
+def _map_file(path: str, shared: bool, nbytes: int) -> np.ndarray[Any, Any]:
+    """The first bytes of a file, in memory that belongs to the file or only starts as it."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY, 0o666)
+    except OSError as error:
+        how = "read-write" if shared else "read-only"
+        raise RuntimeError(
+            f"unable to open file <{path}> in {how} mode: {error.strerror} ({error.errno})"
+        ) from None
+    try:
+        size = os.fstat(file).st_size
+        if size < nbytes:
+            if not shared:
+                raise RuntimeError(
+                    f"file <{path}> size <{size}> is smaller than the required mapping size "
+                    f"<{nbytes}>"
+                )
+            os.ftruncate(file, nbytes)
+        if nbytes == 0:
+            return np.empty((0,), np.uint8)
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        return np.frombuffer(mmap.mmap(file, nbytes, access=access), np.uint8)
+    finally:
+        os.close(file)
+
+
 def _rebuild_storage(data: np.ndarray[Any, Any], device: str) -> UntypedStorage:
     out = object.__new__(UntypedStorage)
     out._set(arrays.move(data, Device(device)))
@@ -255,6 +311,15 @@ class TypedStorage:
                 elements = self._untyped_storage._elements(self.dtype)
                 host = np.array(values).astype(self.dtype.numpy)
                 elements.copy_(host) if self._untyped_storage.is_cuda else np.copyto(elements, host)
+
+    @classmethod
+    def from_file(
+        cls, filename: str | os.PathLike[str], shared: bool = False, size: int = 0
+    ) -> TypedStorage:
+        """The first elements of a file; see UntypedStorage.from_file."""
+        kind = getattr(cls, "_dtype", float32)
+        untyped = UntypedStorage.from_file(filename, shared, size * kind.itemsize)
+        return TypedStorage(wrap_storage=untyped, dtype=kind, _internal=True)
 
     def untyped(self) -> UntypedStorage:
         """The bytes."""

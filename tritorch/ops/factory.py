@@ -12,9 +12,10 @@ from tritorch import _C
 from tritorch.core import arrays, defaults, dtype as dtypes, layout as layouts
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import device as Device
-from tritorch.core.dtype import bool_, dtype, float32, float64, from_numpy_dtype, int64
+from tritorch.core.dtype import bool_, dtype, float32, float64, from_numpy_dtype, int64, uint8
 from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
 from tritorch.core.size import Size
+from tritorch.core.storage import TypedStorage, UntypedStorage
 from tritorch.core.tensor import Tensor, from_numpy
 from tritorch.ops.checks import convert_number, sizes
 from tritorch.ops.declare import PUBLIC, Operator, public, write_out
@@ -448,6 +449,11 @@ def asarray(
         out = from_numpy(obj)
     elif hasattr(obj, "__dlpack__"):
         out = from_dlpack(obj)
+    elif isinstance(obj, (UntypedStorage, TypedStorage)):
+        untyped, kind = (
+            (obj, uint8) if isinstance(obj, UntypedStorage) else (obj.untyped(), obj.dtype)
+        )
+        out = untyped._view(kind, (obj.nbytes() // kind.itemsize,), (1,), 0)
     elif isinstance(obj, (bytes, bytearray, memoryview)):
         out = frombuffer(obj, dtype=dtype or defaults.dtype())
     else:

@@ -7,6 +7,7 @@ pickler        writes those names;  saving: save()
 weights_only   an unpickler that runs no code;  rebuild: tensors from checked parts
 loading        load(), the zip format;  legacy: the one before
 locations      devices of storages;  options, allowlist: what users set
+safetensors    files of that format, which is not PyTorch's
 """
 
 from tritorch.serialization.allowlist import (
@@ -35,4 +36,10 @@ from tritorch.serialization.options import (
     skip_data,
 )
 from tritorch.serialization.rebuild import StorageType
+from tritorch.serialization.safetensors import (
+    SafetensorsError,
+    load_safetensors,
+    safetensors_metadata,
+    save_safetensors,
+)
 from tritorch.serialization.saving import DEFAULT_PROTOCOL, save
