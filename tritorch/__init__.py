@@ -138,6 +138,7 @@ _ELSEWHERE = {
             compiled_with_cxx11_abi get_device_module get_num_interop_threads set_flush_denormal
             set_num_interop_threads
             """,
+        "random": "thread_safe_generator",
         "serialization": "load save",
     }.items()
     for name in names.split()

@@ -263,3 +263,41 @@ def test_gradients_run_on_the_streams_of_their_forward():
     y.sum().backward()
     torch.cuda.synchronize()
     assert x.grad.cpu().tolist() == pytest.approx([3 * 20.0855369] * 64, rel=1e-5)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.device)])
+def test_gradients_lie_in_memory_as_their_leaves(device):
+    made = lambda: torch.ones(2, 3, 4, device=device).permute(2, 0, 1).requires_grad_()
+    for run in (
+        lambda p: (p * 2).sum().backward(),
+        lambda p: p.backward(torch.ones(4, 2, 3, device=device)),
+        lambda p: p.transpose(0, 2).clone().backward(torch.ones(3, 2, 4, device=device)),
+    ):
+        p = made()
+        run(p)
+        assert p.grad.stride() == p.stride() == (1, 12, 4)
+    p = torch.ones(4, 3, device=device).requires_grad_()
+    (p.t() @ torch.ones(4, 2, device=device)).sum().backward()
+    assert p.grad.stride() == (3, 1) and p.grad.tolist() == [[2.0] * 3] * 4
+    strided = torch.ones(4, 6, device=device)[:, ::2].requires_grad_()  # has gaps
+    strided.t().clone().backward(torch.ones(3, 4, device=device))
+    assert strided.grad.stride() == (3, 1)
+
+
+def test_layout_policy_can_be_relaxed():
+    with torch.autograd.enforce_grad_layout_policy(False):
+        p = torch.ones(4, 3).requires_grad_()
+        p.t().clone().backward(torch.ones(3, 4))
+        assert p.grad.stride() == (1, 4)
+
+    @torch.autograd.enforce_grad_layout_policy(False)
+    def relaxed():
+        p = torch.ones(4, 3).requires_grad_()
+        p.t().clone().backward(torch.ones(3, 4))
+        return p.grad.stride()
+
+    p = torch.ones(4, 3).requires_grad_()
+    p.t().clone().backward(torch.ones(3, 4))
+    assert p.grad.stride() == (3, 1) and relaxed() == (1, 4)
+    with pytest.raises(RuntimeError, match="is deprecated, use torch.tensor"):
+        torch.autograd.variable(1)

@@ -78,3 +78,39 @@ def test_has_aux():
     found, extra = grad(lambda a: ((a**2).sum(), a * 3), has_aux=True)(W)
     close(found, 2 * W)
     close(extra, W * 3)
+
+
+def test_rearrange_names_dims():
+    x = torch.arange(24).reshape(2, 3, 4)
+    rearrange = torch.func.rearrange
+    assert torch.equal(rearrange(x, "a b c -> c (b a)"), x.permute(2, 1, 0).reshape(4, 6))
+    assert torch.equal(rearrange(x, "... c -> c ..."), x.permute(2, 0, 1))
+    assert torch.equal(rearrange([x, x], "n a b c -> a n b c"), torch.stack([x, x], 1))
+    got = rearrange(x, "a b (c d) -> (a c) b d", c=2)
+    assert torch.equal(got, x.reshape(2, 3, 2, 2).permute(0, 2, 1, 3).reshape(4, 3, 2))
+    for pattern, message in (
+        ("a b c", "single '->'"),
+        ("a b -> b a", "Number of dimensions in pattern"),
+        ("a b c -> a b d", "only on one side"),
+        ("a b (c d) -> a b c d", "cannot infer"),
+        ("a b a -> a b", "duplicate dimension"),
+        ("a b (c -> a b c", "Imbalanced parentheses"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rearrange(x, pattern)
+
+
+def test_debug_unwrap_shows_the_batch():
+    x, seen = torch.randn(3, 2), []
+    torch.vmap(torch.vmap(lambda v: seen.append(torch.func.debug_unwrap(v)) or v))(x)
+    torch.vmap(lambda v: seen.append(torch.func.debug_unwrap(v, recurse=False)) or v)(x)
+    assert torch.equal(seen[0], x) and torch.equal(seen[1], x)
+    assert torch.func.debug_unwrap(x) is x
+
+
+def test_batch_norms_lose_their_running_statistics():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+    assert torch.func.replace_all_batch_norm_modules_(net) is net
+    assert net[1].running_mean is None and not net[1].track_running_stats
+    out = torch.vmap(net, randomness="error")(torch.randn(4, 5, 3))
+    assert out.shape == (4, 5, 3)

@@ -12,6 +12,7 @@ from tritorch.autograd.edges import get_gradient_edge
 from tritorch.autograd.function import Function, NestedIOFunction, once_differentiable
 from tritorch.autograd.grad_mode import (
     enable_grad,
+    enforce_grad_layout_policy,
     inference_mode,
     no_grad,
     set_grad_enabled,
@@ -29,6 +30,11 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     if isinstance(value, (Tensor, graph_edge())):
         return (value,)
     return tuple(value)
+
+
+def variable(*args: Any, **kwargs: Any) -> Any:
+    """Refused: it has long been `torch.tensor`."""
+    raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
 
 
 def graph_edge() -> Any:

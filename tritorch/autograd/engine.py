@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.autograd import graph, streams as node_streams
+from tritorch.autograd import grad_mode, graph, streams as node_streams
 from tritorch.autograd.graph import FREED, Node
 from tritorch.core import arrays
+from tritorch.core.layout import dense_strides_like
 from tritorch.core.tensor import Tensor
 
 _accumulating = threading.RLock()
@@ -405,19 +406,23 @@ def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
 
 def _own(g: Tensor, leaf: Tensor) -> Tensor:
     """A gradient that shares no memory with anything else, laid out like the leaf."""
-    array = g._array
-    if type(array) is np.ndarray:
-        # References to an array that only this tensor holds: the tensor, `array`, the argument.
-        alone = array.base is None and sys.getrefcount(array) <= 3 and sys.getrefcount(g) <= 6
-        if alone and array.flags.c_contiguous:
-            return g if g._raw_node is None else _C.alias(g)
-        return _C.wrap(array.copy(order="K"))
-    if (
-        array.is_contiguous()
-        and sys.getrefcount(array) <= 3
-        and sys.getrefcount(g) <= 6
-        and g._base is None
-    ):
+    array, like = g._array, leaf._array
+    native = type(array) is np.ndarray
+    # References to an array that only this tensor holds: the tensor, `array`, the argument.
+    alone = sys.getrefcount(array) <= 3 and sys.getrefcount(g) <= 6
+    alone = alone and (array.base if native else g._base) is None
+    if not (arrays.is_contiguous(array) and arrays.is_contiguous(like)):
+        strides = arrays.strides_of(array)
+        wanted = dense_strides_like(like.shape, arrays.strides_of(like))
+        if strides != wanted and grad_mode.layout_enforced():
+            out = arrays.empty_strided(like.shape, wanted, g.dtype, g.device)
+            if native:
+                out[...] = array
+            else:
+                out.copy_(array)
+            return _C.wrap(out)
+        alone = alone and strides == dense_strides_like(like.shape, strides)
+    if alone:
         return g if g._raw_node is None else _C.alias(g)
     return _C.wrap(arrays.copy(array))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -163,6 +164,36 @@ class set_multithreading_enabled(_Mode):
 
     def __exit__(self, *exception: Any) -> None:
         pass
+
+
+_layout = threading.local()
+
+
+def layout_enforced() -> bool:
+    """Whether gradients of leaves must be laid out as they are."""
+    return getattr(_layout, "enforced", True)
+
+
+class enforce_grad_layout_policy(_Mode):
+    """Whether a first gradient is copied if it lies in memory otherwise than its leaf, on this
+    thread, as a call or as a context."""
+
+    def __init__(self, enable: bool = True) -> None:
+        self.prev = layout_enforced()
+        self.mode = _layout.enforced = enable
+
+    def clone(self) -> enforce_grad_layout_policy:
+        return type(self)(self.mode)
+
+    def __call__(self, function: Any) -> Any:
+        _layout.enforced = self.prev  # as a decorator it changes nothing here
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        _layout.enforced = self.mode
+
+    def __exit__(self, *exception: Any) -> None:
+        _layout.enforced = self.prev
 
 
 def is_grad_enabled() -> bool:

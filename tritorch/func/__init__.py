@@ -1,5 +1,6 @@
 """Composable transforms of functions, as in torch.func."""
 
+from tritorch.func.rearrange import rearrange
 from tritorch.func.transforms import (
     functional_call,
     functionalize,
@@ -10,7 +11,8 @@ from tritorch.func.transforms import (
     jacrev,
     jvp,
     linearize,
+    replace_all_batch_norm_modules_,
     stack_module_state,
     vjp,
 )
-from tritorch.func.vmap import vmap
+from tritorch.func.vmap import debug_unwrap, vmap

@@ -322,3 +322,14 @@ def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
     """The function itself: mutations need not be removed for any transform here."""
     return func
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Running statistics taken from all batch norms of a module, which vmap cannot update."""
+    from tritorch.nn.modules.norm import _BatchNorm
+
+    for module in root.modules():
+        if isinstance(module, _BatchNorm) and module.track_running_stats:
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from tritorch import _C
+from tritorch.core.batched import BatchedArray
 from tritorch.core.tensor import Tensor
 from tritorch.func.trees import broadcast_to, flatten, unflatten
 from tritorch.ops import careful
@@ -46,6 +48,16 @@ def vmap(
         )
 
     return wrapped
+
+
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """The whole batch behind a tensor inside vmap, to look at; with recurse, of outer vmaps too."""
+    array = tensor._array
+    while isinstance(array, BatchedArray):
+        array = array.array
+        if not recurse:
+            break
+    return tensor if array is tensor._array else _C.wrap(array)
 
 
 def _in_dims(in_dims: Any, args: tuple[Any, ...], count: int) -> list[Any]:

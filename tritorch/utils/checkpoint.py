@@ -3,38 +3,111 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tritorch import _C, autograd
+from tritorch.amp.autocast_mode import autocast
+from tritorch.amp.state import state as _autocast
 from tritorch.autograd.function import Function
 from tritorch.core.defaults import warn_once
 from tritorch.core.generator import cuda_generator, default_generator
 from tritorch.core.tensor import Tensor
+from tritorch.func.trees import flatten
+from tritorch.overrides import TorchFunctionMode
+from tritorch.utils.selective import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    active,
+    create_selective_checkpoint_contexts,
+)
+
+__all__ = [
+    "SAC_IGNORED_OPS", "CheckpointError", "CheckpointFunction", "CheckpointPolicy",
+    "DefaultDeviceType", "GraphExecGroup", "SelectiveCheckpointContext",
+    "check_backward_validity", "checkpoint", "checkpoint_sequential",
+    "create_selective_checkpoint_contexts", "detach_variable",
+    "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop", "set_device_states",
+]  # fmt: skip
+
+# ---- what a recomputation must find as it was ----------------------------------------------------
 
 
-class _Random:
-    """The generators' states, to compute the same random numbers again."""
+class DefaultDeviceType:
+    """The type of device whose random states are kept where no tensor tells."""
 
-    def __init__(self, args: Any) -> None:
-        self.cpu = default_generator.get_state()
-        indices = {t.device.index or 0 for t in args if isinstance(t, Tensor) and t.is_cuda}
-        self.gpus = [(i, cuda_generator(i).get_state()) for i in sorted(indices)]
+    _default_device_type: str | None = None
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        """Sets it."""
+        DefaultDeviceType._default_device_type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """What was set; else "cuda" where there is a GPU."""
+        if not DefaultDeviceType._default_device_type:
+            there = _C.device_count() > 0
+            DefaultDeviceType._default_device_type = "cuda" if there else "cpu"
+        return DefaultDeviceType._default_device_type
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The indices of the GPUs that tensors among the arguments are on, and the generators'
+    states there."""
+    found = (a for a in flatten(args)[0] if isinstance(a, Tensor) and a.is_cuda)
+    indices = sorted({a.get_device() for a in found})
+    return indices, [cuda_generator(i).get_state() for i in indices]
+
+
+def set_device_states(
+    devices: Iterable[int], states: Iterable[Tensor], *, device_type: str | None = None
+) -> None:
+    """Sets generators of GPUs to the states of `get_device_states`."""
+    if (device_type or DefaultDeviceType.get_device_type()) == "cuda":
+        for i, state in zip(devices, states):
+            cuda_generator(i).set_state(state)
+
+
+class _Surroundings:
+    """Random states, and autocast's settings, to compute the same again."""
+
+    def __init__(self, args: Any, random: bool = True) -> None:
+        self.cpu = default_generator.get_state() if random else None
+        self.gpus = get_device_states(*args) if random else ([], [])
+        types = [name for name in _autocast.enabled if name == "cpu" or _C.device_count()]
+        self.casts = [
+            (name, _autocast.dtypes[name], _autocast.enabled[name], _autocast.caches)
+            for name in types
+        ]
 
     @contextlib.contextmanager
-    def restored(self) -> Any:
-        now = _Random([])
-        now.gpus = [(i, cuda_generator(i).get_state()) for i, _ in self.gpus]
-        self._set()
-        try:
-            yield
-        finally:
-            now._set()
+    def restored(self) -> Iterator[None]:
+        """Within it, they are as they were."""
+        indices = self.gpus[0]
+        cpu = default_generator.get_state()
+        gpus = [cuda_generator(i).get_state() for i in indices]
+        with contextlib.ExitStack() as stack:
+            for cast in self.casts:
+                stack.enter_context(autocast(*cast))
+            try:
+                if self.cpu is not None:
+                    default_generator.set_state(self.cpu)
+                    set_device_states(*self.gpus, device_type="cuda")
+                yield
+            finally:
+                if self.cpu is not None:
+                    default_generator.set_state(cpu)
+                    set_device_states(indices, gpus, device_type="cuda")
 
-    def _set(self) -> None:
-        default_generator.set_state(self.cpu)
-        for i, state in self.gpus:
-            cuda_generator(i).set_state(state)
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warns if no tensor wants a gradient, so that none will come back."""
+    if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+        warn_once("None of the inputs have requires_grad=True. Gradients will be None")
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -56,7 +129,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx: Any, run: Any, preserve: bool, *args: Any) -> Any:
         ctx.run = run
-        ctx.random = _Random(args) if preserve else None
+        ctx.surroundings = _Surroundings(args, preserve)
         ctx.others = [None if isinstance(a, Tensor) else a for a in args]
         ctx.positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.positions))
@@ -68,10 +141,7 @@ class CheckpointFunction(Function):
         for position, tensor in zip(ctx.positions, ctx.saved_tensors):
             args[position] = tensor
         inputs = detach_variable(tuple(args))
-        with contextlib.ExitStack() as stack:
-            if ctx.random is not None:
-                stack.enter_context(ctx.random.restored())
-            stack.enter_context(autograd.enable_grad())
+        with ctx.surroundings.restored(), autograd.enable_grad():
             outputs = ctx.run(*inputs)
         outs = outputs if isinstance(outputs, tuple) else (outputs,)
         pairs = [(o, g) for o, g in zip(outs, grads) if isinstance(o, Tensor) and o.requires_grad]
@@ -87,53 +157,154 @@ class CheckpointError(RuntimeError):
     """The second forward was not the first."""
 
 
-class _Frame:
-    """One checkpointed call: what it saved is named by order, and computed again on demand."""
+class _Stop(Exception):
+    """All that is needed is recomputed."""
 
-    def __init__(self, again: Callable[[], Any]) -> None:
-        self.again = again
-        self.count = 0
+
+class _Frame:
+    """One checkpointed call: what it saved is named by order, and computed again on demand.
+
+    The tensors of a recomputation are kept for all nodes of the call, so one is enough however many
+    backward passes there are.
+    """
+
+    def __init__(
+        self,
+        again: Callable[[], Any],
+        early_stop: bool,
+        check: bool,
+        explain: Callable[[], str],
+    ) -> None:
+        self.again, self.early_stop, self.check = again, early_stop, check
+        self.explain = explain
         self.metadata: list[Any] = []
         self.recomputed: list[Tensor] | None = None
+        self._watch: list[Tensor] | None = None
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[list[Tensor]]:
+        """Within it, what is saved is listed too."""
+        before, self._watch = self._watch, []
+        try:
+            yield self._watch
+        finally:
+            self._watch = before
+
+    def keep(self, tensor: Tensor) -> Tensor:
+        """Takes the next tensor that a recomputation saves."""
+        if not (self.early_stop and len(self._found) == len(self.metadata)):
+            self._found.append(tensor.detach())
+        if self.early_stop and len(self._found) == len(self.metadata):
+            raise _Stop
+        return tensor
 
     def pack(self, tensor: Tensor) -> int:
+        if self._watch is not None:
+            self._watch.append(tensor)
         self.metadata.append((tensor.shape, tensor.dtype, tensor.device))
-        self.count += 1
-        return self.count - 1
+        return len(self.metadata) - 1
 
     def unpack(self, index: int) -> Tensor:
         if self.recomputed is None:
-            found: list[Tensor] = []
-
-            def keep(tensor: Tensor) -> Tensor:
-                found.append(tensor.detach())
-                return tensor
-
-            with autograd.graph.saved_tensors_hooks(keep, lambda t: t), autograd.enable_grad():
-                self.again()
-            if len(found) != self.count:
-                raise CheckpointError(
-                    f"torch.utils.checkpoint: A different number of tensors was saved during the "
-                    f"original forward and recomputation.\nNumber of tensors saved during forward: "
-                    f"{self.count}\nNumber of tensors saved during recomputation: {len(found)}."
-                )
-            for i, (tensor, meta) in enumerate(zip(found, self.metadata)):
-                if (tensor.shape, tensor.dtype, tensor.device) != meta:
-                    raise CheckpointError(
-                        "torch.utils.checkpoint: Recomputed values for the following tensors "
-                        "have different metadata than during the forward pass.\ntensor at "
-                        f"position {i}:\nsaved metadata: {meta}\nrecomputed metadata: "
-                        f"{(tensor.shape, tensor.dtype, tensor.device)}"
-                    )
-            self.recomputed = found
+            self.recomputed = self._recompute()
         return self.recomputed[index]
+
+    def _recompute(self) -> list[Tensor]:
+        self._found: list[Tensor] = []
+        with (
+            contextlib.suppress(_Stop),
+            active(self),
+            autograd.graph.saved_tensors_hooks(self.keep, lambda t: t),
+            autograd.enable_grad(),
+        ):
+            self.again()
+        found, self._found = self._found, []
+        if len(found) != len(self.metadata):
+            raise CheckpointError(
+                f"torch.utils.checkpoint: A different number of tensors was saved during the "
+                f"original forward and recomputation.\nNumber of tensors saved during forward: "
+                f"{len(self.metadata)}\nNumber of tensors saved during recomputation: "
+                f"{len(found)}.{self.explain()}"
+            )
+        for i, (tensor, meta) in enumerate(zip(found, self.metadata)):
+            if self.check and (tensor.shape, tensor.dtype, tensor.device) != meta:
+                raise CheckpointError(
+                    "torch.utils.checkpoint: Recomputed values for the following tensors "
+                    "have different metadata than during the forward pass.\ntensor at "
+                    f"position {i}:\nsaved metadata: {meta}\nrecomputed metadata: "
+                    f"{(tensor.shape, tensor.dtype, tensor.device)}{self.explain()}"
+                )
+        return found
+
+
+# ---- settings ------------------------------------------------------------------------------------
+
+_early_stop, _debug = True, None
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Within it, whether checkpointed calls stop to compute again once all is there that the
+    backward pass needs."""
+    global _early_stop
+    before, _early_stop = _early_stop, enable
+    try:
+        yield
+    finally:
+        _early_stop = before
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Within it, `debug` of checkpointed calls, whatever they were given; None: as given."""
+    global _debug
+    before, _debug = _debug, enabled
+    try:
+        yield
+    finally:
+        _debug = before
+
+
+class GraphExecGroup:
+    """Several backward passes for which a call is computed again once: it always is here."""
+
+    _current: GraphExecGroup | None = None
+
+    def __enter__(self) -> GraphExecGroup:
+        if GraphExecGroup._current is not None:
+            raise RuntimeError(
+                "GraphExecGroup contexts cannot be nested. Already inside group "
+                f"{GraphExecGroup._current}"
+            )
+        GraphExecGroup._current = self
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        GraphExecGroup._current = None
+
+
+class _Log(TorchFunctionMode):
+    """The functions that were called, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(getattr(func, "__name__", str(func)))
+        return func(*args, **(kwargs or {}))
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    """Two contexts that do nothing."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 def checkpoint(
     function: Callable[..., Any],
     *args: Any,
     use_reentrant: bool | None = None,
-    context_fn: Callable[[], Any] | None = None,
+    context_fn: Callable[[], Any] = noop_context_fn,
     determinism_check: str = "default",
     debug: bool = False,
     early_stop: bool = True,
@@ -151,34 +322,45 @@ def checkpoint(
     if use_reentrant:
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-        if context_fn is not None or debug:
+        if context_fn is not noop_context_fn or debug:
             raise ValueError(
                 "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
             )
-        if _C.is_grad_enabled() and not any(
-            isinstance(a, Tensor) and a.requires_grad for a in args
-        ):
-            warn_once("None of the inputs have requires_grad=True. Gradients will be None")
+        if _C.is_grad_enabled():
+            check_backward_validity(args)
         return CheckpointFunction.apply(function, preserve_rng_state, *args)
+    if determinism_check not in ("default", "none"):
+        raise ValueError(
+            f"determinism_check should be one of ['default', 'none'] but got {determinism_check}"
+        )
     if not _C.is_grad_enabled():
         return function(*args, **kwargs)
-    random = _Random(args) if preserve_rng_state else None
-    forward_context, again_context = (
-        context_fn()
-        if context_fn is not None
-        else (contextlib.nullcontext(), contextlib.nullcontext())
-    )
+    if debug if _debug is None else _debug:
+        if context_fn is not noop_context_fn:
+            raise ValueError("debug=True is incompatible with non-default context_fn")
+        first, second = _Log(), _Log()
+        context_fn = lambda: (first, second)
+        explain = lambda: _differences(first.names, second.names)
+    else:
+        explain = str
+    surroundings = _Surroundings((args, kwargs), preserve_rng_state)
+    forward_context, again_context = context_fn()
 
     def again() -> None:
-        with contextlib.ExitStack() as stack:
-            if random is not None:
-                stack.enter_context(random.restored())
-            stack.enter_context(again_context)
+        with surroundings.restored(), again_context:
             function(*args, **kwargs)
 
-    frame = _Frame(again)
-    with autograd.graph.saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
+    frame = _Frame(again, _early_stop and early_stop, determinism_check != "none", explain)
+    hooks = autograd.graph.saved_tensors_hooks(frame.pack, frame.unpack)
+    with active(frame), hooks, forward_context:
         return function(*args, **kwargs)
+
+
+def _differences(first: list[str], second: list[str]) -> str:
+    """The functions of both passes, side by side."""
+    rows = itertools.zip_longest(first, second, fillvalue="-")
+    lines = (f"{'  ' if a == b else '! '}{a:<30}{b}" for a, b in rows)
+    return "\n".join(["", "The functions that were called first, and again:", *lines])
 
 
 def checkpoint_sequential(
