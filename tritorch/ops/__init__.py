@@ -13,6 +13,7 @@ from tritorch.ops import (
     distance,
     embedding,
     factory,
+    fft,
     folding,
     fractional_pool,
     gather,
@@ -41,6 +42,7 @@ from tritorch.ops import (
     softmax,
     sorting,
     upsample,
+    vectors,
     views,
 )
 from tritorch.ops.declare import OPERATORS, PUBLIC
