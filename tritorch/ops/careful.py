@@ -389,6 +389,7 @@ def _batched_linear(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], lev
 _RULES: dict[str, Any] = {
     "reduction": _batched_reduction,
     "scan": _batched_reduction,
+    "fft": _batched_reduction,
     "softmax": _batched_reduction,
     "log_softmax": _batched_reduction,
     "mm": _batched_mm,

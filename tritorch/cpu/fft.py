@@ -1,0 +1,142 @@
+"""Fourier transforms on NumPy's, with batches over threads and long ones in two steps."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tritorch.cpu import threads
+
+Array = np.ndarray[Any, Any]
+Dims = tuple[int, ...]
+
+_SCALES: Any = (
+    "backward",
+    "ortho",
+    "forward",
+)  # a transform by norm; the inverse counts from the end
+_LONG = 1 << 17  # points from which a transform leaves the cache
+_SOME = 1 << 15  # points from which a second thread pays for being woken
+
+
+def _complex(kind: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.complex64 if kind.itemsize == (8 if kind.kind == "c" else 4) else complex)
+
+
+def _along(function: Callable[..., Any], x: Array, dim: int, size: int, kind: Any) -> Array:
+    """function(part, axis) for the lines of x along a dim; `size` is a result's length."""
+    if x.size < _SOME:
+        return np.ascontiguousarray(function(x, dim)).astype(kind, copy=False)
+    x = np.ascontiguousarray(x)
+    n, outer, inner = x.shape[dim], math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :])
+    out = np.empty((*x.shape[:dim], size, *x.shape[dim + 1 :]), kind)
+    source, target = x.reshape(outer, n, inner), out.reshape(outer, size, inner)
+    line = max(n, size) * out.itemsize
+    if inner == 1:
+
+        def rows(low: int, high: int) -> None:
+            target[low:high, :, 0] = function(source[low:high, :, 0], -1)
+
+        threads.blocks(outer, max(1, (threads.CACHE >> 1) // line), rows, True)
+        return out
+    # Lines that lie across are gathered some at a time: each line of the cache is read once.
+    wide = min(inner, max(16, (threads.CACHE >> 2) // line))
+    per_row = -(-inner // wide)
+
+    def tiles(low: int, high: int) -> None:
+        for tile in range(low, high):
+            row, column = tile // per_row, tile % per_row * wide
+            part = np.ascontiguousarray(source[row, :, column : column + wide].T)
+            target[row, :, column : column + wide] = function(part, -1).T
+
+    threads.blocks(outer * per_row, 1, tiles, True)
+    return out
+
+
+@functools.lru_cache(256)
+def _halves(n: int) -> tuple[int, int]:
+    """n as a product of two sizes, the first the smaller and as large as it can be."""
+    first = next(d for d in range(math.isqrt(n), 0, -1) if n % d == 0)
+    return first, n // first
+
+
+@functools.lru_cache(4)
+def _twiddles(n: int, first: int, sign: int, kind: Any) -> Array:
+    """exp(sign 2 pi i j k / n) for j < n / first and k < first."""
+    exact = np.arange(n // first)[:, None] * np.arange(first)
+    return np.exp(exact * (sign * 2j * math.pi / n)).astype(kind)
+
+
+def _in_two_steps(x: Array, norm: Any, forward: bool) -> Array:
+    """Long lines, one after the other: columns of a matrix, twiddles, rows."""
+    n, kind = x.shape[-1], _complex(x.dtype)
+    first, second = _halves(n)
+    step = np.fft.fft if forward else np.fft.ifft
+    twiddles = _twiddles(n, first, -1 if forward else 1, kind)
+    out = np.empty(x.shape, kind)
+    for source, target in zip(x.reshape(-1, first, second), out.reshape(-1, second, first)):
+        middle = np.empty((second, first), kind)  # by column
+        result = np.empty((first, second), kind)
+
+        def columns(low: int, high: int) -> None:
+            part = np.ascontiguousarray(source[:, low:high].T)  # noqa: B023
+            np.multiply(step(part, norm=norm), twiddles[low:high], out=middle[low:high])  # noqa: B023
+
+        def rows(low: int, high: int) -> None:
+            part = np.ascontiguousarray(middle[:, low:high].T)  # noqa: B023
+            result[low:high] = step(part, norm=norm)  # noqa: B023
+            target[:, low:high] = result[low:high].T  # noqa: B023
+
+        threads.blocks(second, 64, columns, True)
+        threads.blocks(first, 64, rows, True)
+    return out
+
+
+def _complex_dim(x: Array, dim: int, norm: int, forward: bool) -> Array:
+    n = x.shape[dim]
+    scale = _SCALES[norm] if forward else _SCALES[2 - norm]
+    step = np.fft.fft if forward else np.fft.ifft
+    if n >= _LONG and _halves(n)[0] >= 64 and (x.ndim == 1 or dim == x.ndim - 1):
+        return _in_two_steps(np.ascontiguousarray(x), scale, forward)
+    return _along(
+        lambda part, axis: step(part, axis=axis, norm=scale), x, dim, n, _complex(x.dtype)
+    )
+
+
+def c2c(x: Array, dims: Dims, norm: int, forward: bool) -> Array:
+    """The transform over dims; norm 0: as it is, 1: by the root of the size, 2: by the size."""
+    if not dims or not x.size:
+        return x.astype(_complex(x.dtype))
+    for dim in reversed(dims):
+        x = _complex_dim(x, dim, norm, forward)
+    return x
+
+
+def r2c(x: Array, dims: Dims, norm: int, onesided: bool) -> Array:
+    """The transform of real numbers; of the last of dims the first half, or all."""
+    *others, last = dims
+    n, kind = x.shape[last], _complex(x.dtype)
+    size = n // 2 + 1
+    if not x.size:
+        return np.zeros([*x.shape[:last], size if onesided else n, *x.shape[last + 1 :]], kind)
+    if onesided:
+        real = lambda part, axis: np.fft.rfft(part, axis=axis, norm=_SCALES[norm])
+        out = _along(real, x, last, size, kind)
+    else:
+        out = _complex_dim(x, last, norm, True)
+    return c2c(out, tuple(others), norm, True) if others else out
+
+
+def c2r(x: Array, dims: Dims, norm: int, size: int) -> Array:
+    """The inverse of r2c's first half: real numbers, `size` of them along the last of dims."""
+    *others, last = dims
+    kind = np.dtype(_complex(x.dtype).type(0).real.dtype)
+    if not x.size:
+        return np.zeros([*x.shape[:last], size, *x.shape[last + 1 :]], kind)
+    x = c2c(x, tuple(others), norm, False) if others else x
+    real = lambda part, axis: np.fft.irfft(part, size, axis=axis, norm=_SCALES[2 - norm])
+    return _along(real, x, last, size, kind)
