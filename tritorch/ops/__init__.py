@@ -41,6 +41,7 @@ from tritorch.ops import (
     shape,
     softmax,
     sorting,
+    stft,
     upsample,
     vectors,
     views,
