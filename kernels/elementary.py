@@ -20,6 +20,16 @@ def odd(x, y):
     return tl.where(x < 0, -y, tl.where(x > 0, y, x))
 
 
+@triton.jit
+def polynomial(x, TABLE: tl.constexpr):
+    """Horner's scheme; TABLE has its length, then ascending powers."""
+    N: tl.constexpr = TABLE[0]
+    y = like(x, TABLE[N])
+    for i in tl.static_range(1, N):
+        y = y * x + TABLE[N - i]
+    return y
+
+
 # ---- sign and magnitude --------------------------------------------------------------------------
 
 
@@ -370,3 +380,41 @@ def conj_physical(x):
 @triton.jit
 def angle(x):
     return tl.where(x != x, x, tl.where(x < 0, like(x, 3.14159265358979323846), 0.0))
+
+
+# ---- mantissa and exponent -----------------------------------------------------------------------
+
+
+@triton.jit
+def bits_and_exponent(x):
+    """The bits of x, scaled into the normal numbers, and its exponent (0 for 0, inf and NaN)."""
+    if x.dtype == tl.float32:
+        small = tl.abs(x) < 1.1754943508222875e-38
+        bits = tl.where(small, x * 33554432.0, x).to(tl.int32, bitcast=True)
+        field = (bits >> 23) & 255
+        exponent = field - 126 - tl.where(small, 25, 0)
+        none = (x == 0) | (field == 255)
+    else:
+        small = tl.abs(x) < 2.2250738585072014e-308
+        bits = tl.where(small, x * 18014398509481984.0, x).to(tl.int64, bitcast=True)
+        field = (bits >> 52) & 2047
+        exponent = (field - 1022 - tl.where(small, 54, 0)).to(tl.int32)
+        none = (x == 0) | (field == 2047)
+    return bits, tl.where(none, 0, exponent), none
+
+
+@triton.jit
+def exponent(x):
+    _bits, found, _none = bits_and_exponent(x)
+    return found
+
+
+@triton.jit
+def mantissa(x):
+    """x / 2^exponent: the bits, with the exponent -1."""
+    bits, _found, none = bits_and_exponent(x)
+    if x.dtype == tl.float32:
+        scaled = ((bits & -2139095041) | (126 << 23)).to(tl.float32, bitcast=True)
+    else:
+        scaled = ((bits & -9218868437227405313) | (1022 << 52)).to(tl.float64, bitcast=True)
+    return tl.where(none, x, scaled)

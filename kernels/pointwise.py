@@ -1,6 +1,7 @@
 """Pointwise kernels: templates that take a scalar function, and functions of two and more numbers.
 
-Those of one number are in elementary.py, special.py and activations.py, and found here too.
+Those of one number are in elementary.py, special.py, bessel.py and activations.py, further ones of
+two in gamma.py and polynomials.py; all are found here too.
 
 A template loads each operand (an array, or a number given as the bits of a float64 or an int64),
 converts it to COMPUTE, calls OP, converts to the output's type and stores.
@@ -10,9 +11,12 @@ import triton
 import triton.language as tl
 
 from .activations import *  # noqa: F403
+from .bessel import *  # noqa: F403
 from .copy import convert
 from .elementary import *  # noqa: F403
 from .elementary import exp, log1p, signbit, sqrt, trunc
+from .gamma import *  # noqa: F403
+from .polynomials import *  # noqa: F403
 from .special import *  # noqa: F403
 
 # ---- templates -----------------------------------------------------------------------------------
@@ -28,7 +32,8 @@ def operand(x, offsets, mask, COMPUTE: tl.constexpr, NUMBER: tl.constexpr):
         else:
             return convert(bits, COMPUTE)
     else:
-        return convert(tl.load(x + offsets, mask=mask), COMPUTE)
+        # 0 where nothing is: an operator may loop until its last element is done
+        return convert(tl.load(x + offsets, mask=mask, other=0), COMPUTE)
 
 
 @triton.jit

@@ -1,9 +1,12 @@
-"""Scalar special functions: the error function's family, gamma's, Bessel's."""
+"""Scalar special functions: the error function's family and gamma's."""
 
 import triton
 import triton.language as tl
 
-from .elementary import exp, odd, reciprocal, signbit, sqrt
+from . import fits
+from .elementary import exp, polynomial, reciprocal, signbit, sqrt
+
+ERFCX = tl.constexpr(fits.counted(fits.ERFCX))
 
 
 @triton.jit
@@ -17,16 +20,73 @@ def erf(x):
 
 
 @triton.jit
+def erfcx_positive(x):
+    """exp(x^2) erfc(x), x >= 0."""
+    q = tl.where(x == float("inf"), 1.0, (x - 3.75) / (x + 3.75)).to(x.dtype)
+    return polynomial(q, ERFCX) / (1 + 2 * x)
+
+
+@triton.jit
+def exp_minus_square(x):
+    """exp(-x^2), with what rounding the square loses."""
+    square = x * x
+    lost = tl.where(square < float("inf"), tl.fma(x, x, -square), 0.0)
+    return exp(-square) * (1 - lost)
+
+
+@triton.jit
 def erfc(x):
-    """1 - erf(x), by a continued fraction where that would cancel."""
+    """1 - erf(x), without cancellation for large x."""
     a = tl.abs(x)
-    t = tl.maximum(a, 1.5)
-    f = tl.zeros_like(t)
-    for i in tl.static_range(50):
-        f = (50 - i) * 0.5 / (t + f)
-    tail = exp(-a * a) / ((t + f) * 1.77245385090551602730)
-    y = tl.where(a < 1.5, 1 - tl.math.erf(a), tail)
-    return tl.where(x < 0, 2 - y, tl.where(x == x, y, x))
+    tail = erfcx_positive(a) * exp_minus_square(a)
+    y = tl.where(a < 0.5, 1 - tl.math.erf(x), tl.where(x < 0, 2 - tail, tail))
+    return tl.where(x == x, y, x)
+
+
+@triton.jit
+def erfcx(x):
+    """exp(x^2) erfc(x)."""
+    y = erfcx_positive(tl.abs(x))
+    y = tl.where(x < 0, 2 / exp_minus_square(tl.minimum(x, 0.0)) - y, y)
+    return tl.where(x == x, y, x)
+
+
+@triton.jit
+def log_ndtr(x):
+    """The logarithm of the standard normal distribution function."""
+    t = x * 0.70710678118654752440
+    below = tl.log(0.5 * erfcx_positive(tl.maximum(-t, 0.0))) - t * t
+    half = 0.5 * erfc(tl.maximum(t, 0.0))
+    u = 1 - half  # log1p(-half), half at most 1/2
+    gone = (half == 0) | (u == 1)
+    above = tl.where(gone, -half, tl.log(u) * half / tl.where(gone, 1.0, 1 - u))
+    y = tl.where(x < 0, tl.where(x == -float("inf"), x, below), above)
+    return tl.where(x == x, y, x)
+
+
+@triton.jit
+def ndtri(p):
+    """The quantile of the standard normal distribution.
+
+    Small p by Newton's method on log(erfc), which is nearly linear there.
+    """
+    q = tl.where((p > 0) & (p < 0.02), p, 0.01).to(p.dtype)
+    log = tl.log(q)
+    t = sqrt(-2 * log)
+    z = t - tl.log(t * 2.50662827463100050242) / t
+    for _ in tl.static_range(4):
+        tail = 0.5 * erfcx_positive(z * 0.70710678118654752440)
+        z += (tl.log(tail) - 0.5 * z * z - log) * tail * 2.50662827463100050242
+    y = erfinv(2 * p - 1) * 1.41421356237309504880
+    return tl.where((p > 0) & (p < 0.02), -z, y).to(p.dtype)
+
+
+@triton.jit
+def entr(x):
+    """-x log(x), 0 at 0, -inf below."""
+    y = -x * tl.log(tl.where(x > 0, x, 1.0))
+    y = tl.where(x > 0, y, tl.where(x == 0, 0.0, -float("inf")))
+    return tl.where(x == x, y, x).to(x.dtype)
 
 
 @triton.jit
@@ -118,92 +178,6 @@ def digamma(x):
     out = tl.where(reflected, total - 3.14159265358979323846 * cot, total)
     at_zero = tl.where(signbit(x), float("inf"), -float("inf"))
     return tl.where(pole, tl.where(x == 0, at_zero, float("nan")), out).to(x.dtype)
-
-
-@triton.jit
-def inverse_power(q, s, s_is_odd):
-    """q^-s for an integer s."""
-    size = tl.exp(-s * tl.log(tl.abs(q)))
-    return tl.where((q < 0) & s_is_odd, -size, size)
-
-
-@triton.jit
-def polygamma(x, order, factor):
-    """factor zeta(order + 1, x), factor = (-1)^(order + 1) order!; computed in float64.
-
-    Euler and Maclaurin's sum: terms up to x + 12, then the integral and its corrections.  For
-    order 1, negative x are reflected.
-    """
-    s = order + 1
-    s_is_odd = s != 2 * tl.floor(s / 2)
-    reflected = (x < 0) & (order == 1)
-    q = tl.where(reflected, 1 - x, x)
-    total = tl.zeros_like(q)
-    for k in tl.static_range(12):
-        total += inverse_power(q + k, s, s_is_odd)
-    a = q + 12
-    power = inverse_power(a, s, s_is_odd)
-    r = 1 / (a * a)
-    total += power * a / order + 0.5 * power
-    term = s / a * power
-    total += term / 12
-    term = term * (s + 1) * (s + 2) * r
-    total += term / -720
-    term = term * (s + 3) * (s + 4) * r
-    total += term / 30240
-    term = term * (s + 5) * (s + 6) * r
-    total += term / -1209600
-    term = term * (s + 7) * (s + 8) * r
-    total += term / 47900160
-    term = term * (s + 9) * (s + 10) * r
-    total += term / -1892437580.3183791606
-    sine = tl.sin(3.14159265358979323846 * (x - tl.floor(x))) / 3.14159265358979323846
-    total = tl.where(reflected, 1 / (sine * sine) - total, total)
-    return factor * tl.where((x <= 0) & (x == tl.floor(x)), float("inf"), total)
-
-
-@triton.jit
-def i0(x):
-    """Modified Bessel function of order 0: its power series, asymptotic beyond 15."""
-    a = tl.abs(x)
-    q = tl.minimum(a, 15.0)
-    q = q * q * 0.25
-    term = tl.zeros_like(a) + 1.0
-    total = term
-    for k in tl.static_range(1, 40):
-        term = term * q / (k * k)
-        total = total + term
-    big = tl.maximum(a, 15.0)
-    tail_term = tl.zeros_like(a) + 1.0
-    tail = tail_term
-    for k in tl.static_range(1, 12):
-        tail_term = tail_term * ((2 * k - 1) * (2 * k - 1)) / (8.0 * k * big)
-        tail = tail + tail_term
-    half = exp(0.5 * big)  # squared last, so that it overflows no earlier than the result
-    large = half * (tail / sqrt(6.28318530717958647693 * big)) * half
-    y = tl.where(a < 15, total, tl.where(a == float("inf"), a, large))
-    return tl.where(x == x, y, x).to(x.dtype)
-
-
-@triton.jit
-def i1(x):
-    """Modified Bessel function of order 1: its power series, asymptotic beyond 15."""
-    a = tl.abs(x)
-    half = tl.minimum(a, 15.0) * 0.5
-    term = half
-    total = term
-    for k in tl.static_range(1, 40):
-        term = term * (half * half) / (k * (k + 1))
-        total = total + term
-    big = tl.maximum(a, 15.0)
-    tail_term = tl.zeros_like(a) + 1.0
-    tail = tail_term
-    for k in tl.static_range(1, 12):
-        tail_term = tail_term * ((2 * k - 1) * (2 * k - 1) - 4.0) / (8.0 * k * big)
-        tail = tail + tail_term
-    root = exp(0.5 * big)
-    large = root * (tail / sqrt(6.28318530717958647693 * big)) * root
-    return odd(x, tl.where(a < 15, total, tl.where(a == float("inf"), a, large)).to(x.dtype))
 
 
 @triton.jit

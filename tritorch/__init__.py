@@ -116,9 +116,9 @@ _triton.install()
 
 # Imported when they are first asked for.
 _LATE = """
-    __config__ __future__ _dynamo accelerator amp backends compiler distributed fft jit mps
-    multiprocessing optim overrides return_types serialization storage torch_version types
-    utils version xpu
+    __config__ __future__ _dynamo accelerator amp backends compiler distributed fft jit masked mps
+    multiprocessing optim overrides quasirandom return_types serialization signal special
+    storage testing torch_version types utils version xpu
 """
 _ELSEWHERE = {
     name: module

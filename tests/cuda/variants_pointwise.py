@@ -5,23 +5,40 @@ import inspect
 import triton
 import triton.language as tl
 
-from tritorch.kernels import activations, elementary, pointwise as p, special
+from tritorch.kernels import (
+    activations,
+    bessel,
+    elementary,
+    gamma,
+    pointwise as p,
+    polynomials,
+    special,
+)
 
-TEMPLATES = {"operand", "block_offsets", "strided", "like", "odd", "inverse_power"}
+TEMPLATES = {"operand", "block_offsets", "strided", "like", "odd", "shift", "ends", "log_ratio",
+             "log_factor", "lower_series", "upper_fraction", "upper_series", "zeta_positive",
+             "zeta_double", "erfcx_positive", "exp_minus_square", "bits_and_exponent"}  # fmt: skip
 INTEGERS = {"bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
             "bitwise_right_shift", "gcd", "lcm"}  # fmt: skip
 BOTH = {"add", "mul", "pow", "floor_divide", "remainder", "sign", "eq", "clamp", "maximum"}
 DOUBLE = {"erfinv", "lgamma", "atan2", "tanh", "nextafter", "signbit", "erfc", "pow", "exp",
-          "fmod", "digamma", "i0", "sinh", "atan"}  # fmt: skip
-MODULES = {module.__name__ for module in (p, elementary, special, activations)}
+          "fmod", "digamma", "i0", "sinh", "atan", "ndtri", "log_ndtr", "erfcx", "bessel_j1",
+          "bessel_y0", "modified_bessel_k1", "airy_ai", "chebyshev_polynomial_v",
+          "laguerre_polynomial_l", "hermite_polynomial_h", "igammac", "zeta", "mantissa",
+          "exponent"}  # fmt: skip
+MODULES = {module.__name__ for module in (
+    p, elementary, special, bessel, gamma, polynomials, activations)}  # fmt: skip
 
 
 def functions():
     for name, value in vars(p).items():
         if not isinstance(value, triton.JITFunction) or value.__module__ not in MODULES:
             continue
+        parameters = inspect.signature(value.fn).parameters
+        if any(parameter.annotation is tl.constexpr for parameter in parameters.values()):
+            continue  # a part of others
         if not name.startswith(("map", "_")) and name not in TEMPLATES:
-            yield name, value, len(inspect.signature(value.fn).parameters)
+            yield name, value, len(parameters)
 
 
 def kinds(name):

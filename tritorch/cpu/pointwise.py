@@ -12,6 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.cpu.bessel import (
+    airy_ai,
+    bessel_j0,
+    bessel_j1,
+    bessel_y0,
+    bessel_y1,
+    modified_bessel_k0,
+    modified_bessel_k1,
+    scaled_modified_bessel_k0,
+    scaled_modified_bessel_k1,
+    spherical_bessel_j0,
+)
+from tritorch.cpu.gamma import igamma, igammac, polygamma, zeta
+from tritorch.cpu.narrow import like, widen
 from tritorch.cpu.special import (
     digamma,
     erf,
@@ -27,8 +41,6 @@ from tritorch.cpu.special import (
     lgamma,
     log_ndtr,
     ndtri,
-    polygamma,
-    zeta,
 )
 from tritorch.cpu.threads import mapped
 
@@ -413,6 +425,19 @@ def xlog1py(a: Any, b: Any) -> Any:
     return np.where(np.equal(a, 0) & ~np.isnan(b), 0, a * np.log1p(b))
 
 
+def entr(x: Array) -> Array:
+    """-x log(x), 0 at 0, -inf below."""
+    safe = np.where(x > 0, x, 1)
+    return np.where(x > 0, -x * np.log(safe), np.where(x == 0, 0, np.where(x < 0, -np.inf, x)))
+
+
+def frexp(x: Array) -> tuple[Array, Array]:
+    """x = mantissa 2^exponent, 0.5 <= |mantissa| < 1; infinities and NaN have the exponent 0."""
+    mantissa, exponent = np.frexp(widen(x))
+    exponent = np.where(np.isfinite(x), exponent, 0).astype(np.int32)
+    return like(mantissa, x), exponent
+
+
 # ---- three arguments ----
 
 
@@ -447,11 +472,13 @@ def clamp(x: Any, low: Any, high: Any) -> Any:
 
 
 __all__ = [
-    "addcdiv", "addcmul", "angle", "clamp", "digamma", "erf", "erfc", "erfcx", "erfinv", "exp2",
-    "floor_divide", "fmod", "frac", "gcd", "gelu", "gelu_backward", "gelu_tanh",
-    "gelu_tanh_backward", "heaviside", "i0", "i0e", "i1", "i1e", "lcm", "lerp", "lgamma",
-    "log_ndtr", "logaddexp", "logaddexp2", "logit", "logsigmoid", "nan_to_num", "ndtri",
-    "on_floats", "polygamma", "pow", "relu", "remainder", "rsqrt", "sgn", "sigmoid", "sign",
-    "signbit", "silu", "silu_backward", "sinc", "softplus", "trunc_divide", "xlog1py", "xlogy",
-    "zeta",
+    "addcdiv", "addcmul", "airy_ai", "angle", "bessel_j0", "bessel_j1", "bessel_y0",
+    "bessel_y1", "clamp", "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2",
+    "floor_divide", "fmod", "frac", "frexp", "gcd", "gelu", "gelu_backward", "gelu_tanh",
+    "gelu_tanh_backward", "heaviside", "i0", "i0e", "i1", "i1e", "igamma", "igammac", "lcm",
+    "lerp", "lgamma", "log_ndtr", "logaddexp", "logaddexp2", "logit", "logsigmoid",
+    "modified_bessel_k0", "modified_bessel_k1", "nan_to_num", "ndtri", "on_floats", "polygamma",
+    "pow", "relu", "remainder", "rsqrt", "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1", "sgn", "sigmoid", "sign", "signbit", "silu", "silu_backward",
+    "sinc", "softplus", "spherical_bessel_j0", "trunc_divide", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip

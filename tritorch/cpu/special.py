@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.cpu.threads import mapped
+from tritorch.kernels import fits
 
 Array = np.ndarray[Any, Any]
 Coefficients = tuple[float, ...]
@@ -31,35 +32,6 @@ _ERF: Coefficients = (
     1.4659775274047436e-08,
     -1.1372848856791674e-09,
     5.957176147748911e-11,
-)
-# exp(x^2) erfc(x) (1 + 2 x) in (x - 3.75) / (x + 3.75), for x >= 0
-_ERFC: Coefficients = (
-    1.2375126308378275,
-    -0.14024059858554702,
-    0.0035854154854644583,
-    0.08227673849015109,
-    -0.10880393014175024,
-    0.09230432116019638,
-    -0.05869339858961116,
-    0.02836227742154398,
-    -0.009746579558275152,
-    0.0017556258321915355,
-    0.0002937136669846131,
-    -0.0002901539781378384,
-    5.1649093885821704e-05,
-    2.238390827660038e-05,
-    -1.1444134389658475e-05,
-    -9.728413451815077e-07,
-    1.7516189406943677e-06,
-    -5.827501862768691e-08,
-    -2.586489910718322e-07,
-    2.4301839484503084e-08,
-    3.866242066283792e-08,
-    -4.396921916762906e-09,
-    -5.169080644815932e-09,
-    5.485084520083625e-10,
-    4.2433038251096756e-10,
-    -3.7980647235900285e-11,
 )
 # atanh(erf(x)) / x, of x^2 up to 16
 _ERF32 = (1.1283792, 0.10277045, -1.9827159e-04, -6.0948008e-04, 8.0208061e-05, -2.9596602e-06,
@@ -91,128 +63,9 @@ _LGAMMA: Coefficients = (
     0.0344486437941167,
     -0.021578539613142586,
 )
-# exp(-x) I0(x) in x / 4 - 1, x <= 8; sqrt(x) exp(-x) I0(x) in 16 / x - 1 above; I1 / x and I1 alike
-_I0_NEAR: Coefficients = (
-    0.2070019212239867,
-    -0.11300432688620549,
-    0.09451562853995103,
-    -0.08904344136075991,
-    0.08734341617552291,
-    -0.08496338091615124,
-    0.07927522590716898,
-    -0.06954119561742342,
-    0.056777032019843215,
-    -0.04298594945226738,
-    0.03017791202356886,
-    -0.019682654708082413,
-    0.011960077903963348,
-    -0.006792399792271578,
-    0.0036171264596770616,
-    -0.0018118870527295522,
-    0.0008563152483951447,
-    -0.0003829015089457559,
-    0.0001624054672701359,
-    -6.550956130635514e-05,
-    2.5202271984440893e-05,
-    -9.25059710625537e-06,
-    3.2293850630678377e-06,
-    -1.0891964284507317e-06,
-    3.675592893288293e-07,
-    -1.1339523685907105e-07,
-    2.6273368345256394e-08,
-    -7.860369707508212e-09,
-    4.469372581856615e-09,
-    -1.1662904878442954e-09,
-)
-_I0_FAR: Coefficients = (
-    0.4021765094450081,
-    0.003360551983667854,
-    0.00013621607439232746,
-    1.1143033791556743e-05,
-    1.4838475473607391e-06,
-    2.973598432479169e-07,
-    8.87225351128584e-08,
-    3.932602459703109e-08,
-    2.1545177650836005e-08,
-    7.553516470355896e-09,
-    -6.729724111923548e-09,
-    -1.3404241991980871e-08,
-    -5.4685974495866e-09,
-    7.540601378890834e-09,
-    7.58022133915272e-09,
-    -3.4857887470034955e-09,
-    -6.188265090497361e-09,
-    1.497880830187091e-09,
-    3.881151253996067e-09,
-    -5.562201990080394e-10,
-    -1.7789375042917173e-09,
-    1.4672236659214398e-10,
-    5.181936971288284e-10,
-    -1.9216763724933513e-11,
-    -7.06893851181878e-11,
-)
-_I1_NEAR: Coefficients = (
-    0.044687709875608835,
-    -0.06112433802966629,
-    0.0680575999095116,
-    -0.0684826062058255,
-    0.0637674037134072,
-    -0.05528003922705058,
-    0.044674572621255064,
-    -0.03367135551994034,
-    0.023686016957724227,
-    -0.01557130925657511,
-    0.00958396215077406,
-    -0.005534567760544582,
-    0.003005762419557192,
-    -0.0015388749636515487,
-    0.000744512345281566,
-    -0.0003411747437353928,
-    0.00014842124144631648,
-    -6.142651349494123e-05,
-    2.4233756432468166e-05,
-    -9.131846315273642e-06,
-    3.2938951625746042e-06,
-    -1.1380759138279984e-06,
-    3.759400376008922e-07,
-    -1.2000364861910367e-07,
-    3.8028049651067336e-08,
-    -1.1191257727176943e-08,
-    2.6037822441041467e-09,
-    -7.379291130374042e-10,
-    3.727630409237771e-10,
-    -9.365751909742237e-11,
-)
-_I1_FAR: Coefficients = (
-    0.38939845902587233,
-    -0.009749577193235728,
-    -0.00021923576383430274,
-    -1.5038547201176271e-05,
-    -1.8349101134666435e-06,
-    -3.483855609009937e-07,
-    -1.0001323461066435e-07,
-    -4.312935369971356e-08,
-    -2.337059627111857e-08,
-    -8.426622829598154e-09,
-    6.715795128085017e-09,
-    1.4029693589852716e-08,
-    6.040877342160988e-09,
-    -7.630751970065577e-09,
-    -8.044231276166508e-09,
-    3.406636130196794e-09,
-    6.4870195719816896e-09,
-    -1.4171698018664596e-09,
-    -4.047785403711858e-09,
-    5.146498826087142e-10,
-    1.8513716745511988e-09,
-    -1.342266320082222e-10,
-    -5.388285995923524e-10,
-    1.7502497778701306e-11,
-    7.347992441734663e-11,
-)
 
 
-def _polynomial(coefficients: Coefficients, x: Array) -> Array:
+def polynomial(coefficients: Coefficients, x: Array) -> Array:
     """Horner's scheme, in place."""
     total = x * x.dtype.type(coefficients[-1])
     for c in coefficients[-2:0:-1]:
@@ -222,11 +75,20 @@ def _polynomial(coefficients: Coefficients, x: Array) -> Array:
     return total
 
 
-def _in_double(function: Any, x: Array) -> Array:
+def in_double(function: Any, x: Array) -> Array:
     """A function of float64, of floats."""
     if x.dtype == np.float64:
         return mapped(function, np.float64, x)
     return mapped(lambda part: function(part.astype(np.float64)), x.dtype, x)
+
+
+def double_of_two(function: Any, a: Any, b: Any) -> Array:
+    """A function of two blocks of float64, of floats and numbers that broadcast."""
+    arrays = [x.dtype for x in (a, b) if type(x) is np.ndarray]
+    kind = arrays[0] if arrays else np.result_type(a, b)  # numbers have no say beside arrays
+    given = np.broadcast_arrays(a, b)
+    wide = lambda x: np.ascontiguousarray(x, np.float64)
+    return mapped(lambda x, y: function(wide(x), wide(y)), kind, *given)
 
 
 # ---- the error function ----
@@ -236,7 +98,7 @@ def erf32(x: Array) -> Array:
     """erf of a float32 block, within 3 units in the last place: NumPy's tanh is fast."""
     square = x * x
     np.clip(square, 0, 16, out=square)  # beyond, erf is 1
-    y = _polynomial(_ERF32, square)
+    y = polynomial(_ERF32, square)
     y *= x
     return np.tanh(y, out=y)
 
@@ -245,7 +107,7 @@ def _erfc_positive(x: Array, scaled: bool = False) -> Array:
     """erfc(x), x >= 0; scaled: times exp(x^2)."""
     q = (x - 3.75) / (x + 3.75)
     q[np.isposinf(x)] = 1
-    tail = _polynomial(_ERFC, q) / (1 + 2 * x)
+    tail = polynomial(fits.ERFCX, q) / (1 + 2 * x)
     if scaled:
         return tail
     # x^2 = high^2 + (x - high) (x + high), the first exact: its rounding would be magnified.
@@ -260,7 +122,7 @@ def erf64(x: Array) -> Array:
     """erf of a float64 block."""
     size = np.abs(x)
     near = np.minimum(size, 1)
-    out = near * _polynomial(_ERF, near * near)
+    out = near * polynomial(_ERF, near * near)
     far = size > 1
     if far.any():
         out[far] = 1 - _erfc_positive(size[far])
@@ -280,12 +142,12 @@ def erf(x: Array) -> Array:
     """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
     if x.dtype == np.float32:
         return mapped(erf32, np.float32, x)
-    return _in_double(erf64, x)
+    return in_double(erf64, x)
 
 
 def erfc(x: Array) -> Array:
     """1 - erf(x), accurate where that is small."""
-    return _in_double(erfc64, x)
+    return in_double(erfc64, x)
 
 
 def erfcx(x: Array) -> Array:
@@ -299,7 +161,7 @@ def erfcx(x: Array) -> Array:
             out[low] = 2 * np.exp(y * y) - out[low]
         return out
 
-    return _in_double(compute, x)
+    return in_double(compute, x)
 
 
 def _erfinv64(y: Array) -> Array:
@@ -320,7 +182,7 @@ def _erfinv64(y: Array) -> Array:
 
 def erfinv(x: Array) -> Array:
     """The y with erf(y) = x."""
-    return _in_double(_erfinv64, x)
+    return in_double(_erfinv64, x)
 
 
 def ndtri(x: Array) -> Array:
@@ -340,7 +202,7 @@ def ndtri(x: Array) -> Array:
             out[small] = -z
         return out
 
-    return _in_double(compute, x)
+    return in_double(compute, x)
 
 
 def log_ndtr(x: Array) -> Array:
@@ -357,13 +219,13 @@ def log_ndtr(x: Array) -> Array:
             out[low] = np.where(y < 0, below, np.log(erfc64(-y) / 2))
         return out
 
-    return _in_double(compute, x)
+    return in_double(compute, x)
 
 
 # ---- the gamma function ----
 
 
-def _sin_pi(x: Array) -> Array:
+def sin_pi(x: Array) -> Array:
     """sin(pi x), exactly 0 at integers."""
     r = x - 2 * np.rint(x / 2)  # in [-1, 1]
     r = np.where(np.abs(r) > 0.5, np.copysign(1, r) - r, r)
@@ -382,6 +244,12 @@ _STIRLING = (
 )
 
 
+def stirling(x: Array) -> Array:
+    """lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2, x > 8."""
+    inverse = 1 / x
+    return inverse * polynomial(_STIRLING, inverse * inverse)
+
+
 def _lgamma_positive(x: Array) -> Array:
     low = np.maximum(x, 1e-308)
     base, factor = low.copy(), np.ones_like(low)
@@ -394,28 +262,23 @@ def _lgamma_positive(x: Array) -> Array:
         base[high] -= 1
         factor[high] *= base[high]
     near = np.minimum(base, 2.5)
-    out = (near - 1) * (near - 2) * _polynomial(_LGAMMA, (near - 1) / (near + 1))
+    out = (near - 1) * (near - 2) * polynomial(_LGAMMA, (near - 1) / (near + 1))
     out += np.log(factor)
     out[small] -= np.log(low[small])
     large = x >= 8.5
     if large.any():
         y = x[large]
-        inverse = 1 / y
-        out[large] = (
-            (y - 0.5) * (np.log(y) - 1)
-            + (0.5 * math.log(2 * math.pi) - 0.5)
-            + inverse * (_polynomial(_STIRLING, inverse * inverse))
-        )
+        out[large] = (y - 0.5) * (np.log(y) - 1) + (0.5 * math.log(2 * math.pi) - 0.5) + stirling(y)
         out[np.isposinf(x)] = np.inf
     return out
 
 
-def _lgamma64(x: Array) -> Array:
+def lgamma64(x: Array) -> Array:
     out = _lgamma_positive(np.abs(x))
     low = x <= 0
     if low.any():
         y = x[low]
-        sine = np.abs(_sin_pi(y))
+        sine = np.abs(sin_pi(y))
         reflected = math.log(math.pi) - np.log(sine * np.abs(y)) - out[low]
         out[low] = np.where(sine == 0, np.inf, reflected)
         out[np.isneginf(x)] = np.inf
@@ -425,7 +288,7 @@ def _lgamma64(x: Array) -> Array:
 
 def lgamma(x: Array) -> Array:
     """log |gamma(x)|."""
-    return _in_double(_lgamma64, x)
+    return in_double(lgamma64, x)
 
 
 _DIGAMMA = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760, -1 / 12, 3617 / 8160)
@@ -443,7 +306,7 @@ def _digamma64(x: Array) -> Array:
         y[small] += 1
     inverse = 1 / y
     square = inverse * inverse
-    out += np.log(y) - 0.5 * inverse + square * _polynomial(_DIGAMMA, square)
+    out += np.log(y) - 0.5 * inverse + square * polynomial(_DIGAMMA, square)
     if low.any():
         z = x[low]
         r = z - np.rint(z)
@@ -457,71 +320,26 @@ def _digamma64(x: Array) -> Array:
 
 def digamma(x: Array) -> Array:
     """The derivative of lgamma."""
-    return _in_double(_digamma64, x)
-
-
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
-
-
-def _zeta64(s: Array, q: Array) -> Array:
-    """Euler and Maclaurin's sum: terms up to q + 12, then the integral and its corrections."""
-    s, q = np.broadcast_arrays(s, q)
-    out = np.zeros(q.shape)
-    for k in range(12):
-        out += np.power(q + k, -s)
-    a = q + 12
-    power = np.power(a, -s)
-    out += power * a / (s - 1) + 0.5 * power
-    rising, scale = s / a, power
-    factorial = 2.0
-    for k, b in enumerate(_BERNOULLI, start=1):
-        out += b / factorial * rising * scale
-        rising = rising * (s + 2 * k - 1) * (s + 2 * k) / (a * a)
-        factorial *= (2 * k + 1) * (2 * k + 2)
-    out = np.where(s == 1, np.inf, np.where(s < 1, np.nan, out))
-    pole = (q <= 0) & (q == np.floor(q))
-    undefined = (q < 0) & (s != np.floor(s))
-    return np.where(pole, np.inf, np.where(undefined, np.nan, out))
-
-
-def zeta(x: Array, q: Array) -> Array:
-    """The Hurwitz zeta function, sum over k of (k + q)^-x."""
-    kind = np.result_type(x, q)
-    wide = lambda v: np.asarray(v, np.float64)
-    return mapped(lambda a, b: _zeta64(wide(a), wide(b)), kind, np.asarray(x), np.asarray(q))
-
-
-def polygamma(n: int, x: Array) -> Array:
-    """The n-th derivative of digamma."""
-    if n == 0:
-        return digamma(x)
-    factor = (-1) ** (n + 1) * math.factorial(n)
-
-    def compute(x: Array) -> Array:
-        if n != 1:
-            return factor * _zeta64(np.float64(n + 1), x)  # type: ignore[arg-type]
-        # Reflection: the sum would need as many terms as x is negative.
-        low = x < 0
-        out = _zeta64(np.float64(2), np.where(low, 1 - x, x))  # type: ignore[arg-type]
-        return np.where(low, (math.pi / _sin_pi(x)) ** 2 - out, out)
-
-    return _in_double(compute, x)
+    return in_double(_digamma64, x)
 
 
 # ---- Bessel functions ----
 
 
-def _bessel(near: Coefficients, far: Coefficients, odd: bool, scaled: bool) -> Any:
+def bessel_i(order: int, scaled: bool) -> Any:
+    """I0 or I1 of a float64 block; scaled: times exp(-|x|)."""
+    near, far = ((fits.I0_NEAR, fits.I0_FAR), (fits.I1_NEAR, fits.I1_FAR))[order]
+
     def compute(x: Array) -> Array:
         size = np.abs(x)
         inside = np.minimum(size, 8)
-        out = _polynomial(near, inside / 4 - 1)
-        if odd:
+        out = polynomial(near, inside / 4 - 1)
+        if order:
             out *= inside
         large = size > 8
         if large.any():
             y = size[large]
-            out[large] = _polynomial(far, 16 / y - 1) / np.sqrt(y)
+            out[large] = polynomial(far, 16 / y - 1) / np.sqrt(y)
         if not scaled:
             # Half the exponent at a time: exp(x) overflows before the product does.
             half = np.exp(size / 2)
@@ -529,26 +347,26 @@ def _bessel(near: Coefficients, far: Coefficients, odd: bool, scaled: bool) -> A
             out *= half
             out[np.isinf(size)] = np.inf
         out[np.isnan(x)] = np.nan
-        return np.copysign(out, x, out=out) if odd else out
+        return np.copysign(out, x, out=out) if order else out
 
     return compute
 
 
 def i0(x: Array) -> Array:
     """The modified Bessel function of the first kind, order 0."""
-    return _in_double(_bessel(_I0_NEAR, _I0_FAR, False, False), x)
+    return in_double(bessel_i(0, False), x)
 
 
 def i0e(x: Array) -> Array:
     """exp(-|x|) i0(x)."""
-    return _in_double(_bessel(_I0_NEAR, _I0_FAR, False, True), x)
+    return in_double(bessel_i(0, True), x)
 
 
 def i1(x: Array) -> Array:
     """The modified Bessel function of the first kind, order 1."""
-    return _in_double(_bessel(_I1_NEAR, _I1_FAR, True, False), x)
+    return in_double(bessel_i(1, False), x)
 
 
 def i1e(x: Array) -> Array:
     """exp(-|x|) i1(x)."""
-    return _in_double(_bessel(_I1_NEAR, _I1_FAR, True, True), x)
+    return in_double(bessel_i(1, True), x)

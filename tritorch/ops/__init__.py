@@ -41,6 +41,7 @@ from tritorch.ops import (
     shape,
     softmax,
     sorting,
+    special,
     stft,
     upsample,
     vectors,

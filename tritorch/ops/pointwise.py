@@ -1,4 +1,4 @@
-"""Pointwise functions of one tensor."""
+"""Pointwise functions of one tensor; what torch.special has besides is in special.py."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import defaults
-from tritorch.core.dtype import bool_, float64
+from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
-from tritorch.ops.backends import backend
-from tritorch.ops.checks import not_implemented
-from tritorch.ops.declare import PUBLIC, Operator, public, write_out
+from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.kinds import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME, unary
 
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
@@ -115,53 +113,18 @@ lgamma = unary("lgamma", cpu.lgamma, rule=INT_TO_FLOAT, without="complex", domai
                grad=lambda g, x: g * x.digamma())  # fmt: skip
 digamma = unary("digamma", cpu.digamma, rule=INT_TO_FLOAT, without="complex", domain=(0.5, 3),
                 grad=lambda g, x: g * _trigamma(x))  # fmt: skip
-i0 = unary("i0", cpu.i0, rule=INT_TO_FLOAT, without="complex", grad=lambda g, x: g * _i1(x))
+i0 = unary("i0", cpu.i0, rule=INT_TO_FLOAT, without="complex",
+           grad=lambda g, x: g * _i1(x))  # fmt: skip
+
+
+def _i1(x: Tensor) -> Tensor:
+    from tritorch.ops.special import i1
+
+    return i1(x)
 
 
 def _trigamma(x: Tensor) -> Tensor:
-    return polygamma(1, x)
-
-
-_polygamma = Operator(
-    "polygamma",
-    "x",
-    "n",
-    cpu=lambda x, n: _in_float32(lambda v, order: cpu.polygamma(order, v), x, n),
-    gpu=lambda x, n: backend("gpu", "pointwise").call(
-        "polygamma", (x, float(n), float((-1) ** (n + 1) * math.factorial(n))), float64, x.dtype
-    ),
-    grad=lambda g, x, n: g * polygamma(n + 1, x),
-)
-
-
-def _in_float32(function: Any, x: Any, *rest: Any) -> Any:
-    from tritorch.cpu.narrow import like, widen
-
-    return like(function(widen(x), *rest), x)
-
-
-def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The n-th derivative of digamma."""
-    if n < 0:
-        raise RuntimeError("polygamma(n, x) does not support negative n.")
-    if input.is_complex():
-        raise not_implemented("polygamma", input.dtype)
-    if not input.is_floating_point():
-        input = input.to(defaults.dtype())
-    result = digamma(input) if n == 0 else _polygamma.call((input,), (int(n),))
-    return result if out is None else write_out(result, out)
-
-
-PUBLIC["polygamma"] = polygamma
-Tensor.polygamma = lambda self, n: polygamma(n, self)  # type: ignore[attr-defined]
-Tensor.polygamma_ = lambda self, n: self.copy_(polygamma(n, self))  # type: ignore[attr-defined]
-_i1: Any = unary("special_i1", cpu.i1, rule=INT_TO_FLOAT, without="complex", method=False,
-                 inplace=False, gpu="i1", grad=lambda g, x, out: g * _i1_grad(x, out))  # fmt: skip
-
-
-def _i1_grad(x: Tensor, out: Tensor) -> Tensor:
-    zero = x == 0
-    return (x.i0() - out / x.masked_fill(zero, 1)).masked_fill(zero, 0.5)
+    return PUBLIC["polygamma"](1, x)
 
 
 # ---- rounding ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, not_implemented, require_tensor, wrap_dim
 from tritorch.ops.declare import Operator, public, with_out
 
-_cross = Operator(
+_cross: Operator = Operator(
     "linalg_cross", "a b", "dim", cpu="vectors.cross",
     grad=(
         lambda g, b, dim: _cross.call((b.conj().expand(g.shape), g), (dim,)),

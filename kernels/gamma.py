@@ -1,0 +1,221 @@
+"""The incomplete gamma functions, Hurwitz' zeta and polygamma, computed in float64."""
+
+import triton
+import triton.language as tl
+
+from . import fits
+from .elementary import polynomial
+from .special import erfc, lgamma
+
+TEMME = tl.constexpr(fits.counted(fits.TEMME))
+STEPS = tl.constexpr(400)
+TINY = tl.constexpr(1e-300)
+EPSILON = tl.constexpr(1.2e-16)
+
+# ---- incomplete gamma functions ------------------------------------------------------------------
+
+
+@triton.jit
+def log_ratio(mu):
+    """log(1 + mu) - mu, mu > -1."""
+    u = 1 + mu
+    log = tl.log(u) * tl.where(u == 1, 1.0, mu / tl.where(u == 1, 1.0, u - 1))
+    small = -mu * mu * (1 / 2 - mu * (1 / 3 - mu * (1 / 4 - mu * (1 / 5 - mu * (1 / 6 - mu / 7)))))
+    return tl.where(tl.abs(mu) < 1e-3, small, tl.where(u == 1, mu, log) - mu)
+
+
+@triton.jit
+def log_factor(a, x):
+    """log(x^a exp(-x) / gamma(a + 1)), without the large terms that cancel."""
+    small = a * tl.log(x) - x - lgamma(a + 1)
+    b = tl.maximum(a, 10.0)
+    r = 1 / (b * b)
+    rest = (1 / 12 - r * (1 / 360 - r * (1 / 1260 - r * (1 / 1680 - r / 1188)))) / b
+    large = b * log_ratio((x - b) / b) - 0.5 * tl.log(6.28318530717958647693 * b) - rest
+    return tl.where(a < 10, small, large)
+
+
+@triton.jit
+def lower_series(a, x, active):
+    """P = x^a exp(-x) / gamma(a + 1) (1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ...)."""
+    total = tl.full(x.shape, 1.0, tl.float64)
+    term = total
+    k = tl.full((), 0, tl.int32)
+    going = active
+    while (tl.max(going.to(tl.int32), 0) > 0) & (k < STEPS):
+        k += 1
+        term = term * x / (a + k)
+        total += tl.where(going, term, 0.0)
+        going = going & (term > EPSILON * total)
+    return total * tl.exp(log_factor(a, x))
+
+
+@triton.jit
+def upper_fraction(a, x, active):
+    """Q by Legendre's continued fraction, x > 1, by Lentz' method."""
+    b = x + 1 - a
+    c = tl.full(x.shape, 1e300, tl.float64)
+    d = 1 / b
+    h = d
+    k = tl.full((), 0, tl.int32)
+    going = active
+    while (tl.max(going.to(tl.int32), 0) > 0) & (k < STEPS):
+        k += 1
+        factor = k * (a - k)
+        b += 2
+        d = factor * d + b
+        d = 1 / tl.where(tl.abs(d) < TINY, TINY, d)
+        c = b + factor / c
+        c = tl.where(tl.abs(c) < TINY, TINY, c)
+        step = d * c
+        h = tl.where(going, h * step, h)
+        going = going & (tl.abs(step - 1) > EPSILON)
+    return h * a * tl.exp(log_factor(a, x))
+
+
+@triton.jit
+def upper_series(a, x, active):
+    """Q for x <= 1.1, where it is not 1 - P: -expm1(log(x^a / gamma(a + 1))) and a sum."""
+    total = tl.zeros(x.shape, tl.float64)
+    term = tl.full(x.shape, 1.0, tl.float64)
+    k = tl.full((), 0, tl.int32)
+    going = active
+    while (tl.max(going.to(tl.int32), 0) > 0) & (k < STEPS):
+        k += 1
+        term = term * -x / k
+        part = term / (a + k)
+        total += tl.where(going, part, 0.0)
+        going = going & (tl.abs(part) > EPSILON * tl.abs(total))
+    log = a * tl.log(x) - lgamma(a + 1)
+    power = tl.exp(log)
+    safe = tl.where((power == 1) | (tl.abs(log) > 0.5), 2.0, power)
+    small = tl.where(power == 1, log, (safe - 1) * log / tl.log(safe))
+    return tl.where(tl.abs(log) > 0.5, 1 - power, -small) - a * power * total
+
+
+@triton.jit
+def uniform(a, x, UPPER: tl.constexpr):
+    """Temme's expansion: erfc(+-eta sqrt(a / 2)) / 2 and a correction; x near a, a large."""
+    mu = (x - a) / a
+    half = -log_ratio(mu)
+    eta = tl.sqrt(2 * half)
+    eta = tl.where(mu < 0, -eta, eta)
+    total = tl.zeros(x.shape, tl.float64)
+    N: tl.constexpr = TEMME[0]
+    for i in tl.static_range(N):
+        total = total / a + polynomial(eta, TEMME[N - i])
+    correction = total * tl.exp(-a * half) / tl.sqrt(6.28318530717958647693 * a)
+    if UPPER:
+        return 0.5 * erfc(eta * tl.sqrt(0.5 * a)) + correction
+    return 0.5 * erfc(-eta * tl.sqrt(0.5 * a)) - correction
+
+
+@triton.jit
+def incomplete(a, x, UPPER: tl.constexpr):
+    a = a.to(tl.float64)
+    x = x.to(tl.float64)
+    good = (a >= 0) & (x >= 0)
+    endless = a == float("inf")
+    everything = x == float("inf")
+    zero = 1.0 if UPPER else 0.0
+    none = good & (((x == 0) & (a > 0)) | (endless & (everything == 0)))
+    full = good & (endless == 0) & (((a == 0) & (x > 0)) | everything)
+    rest = good & (a > 0) & (x > 0) & (endless == 0) & (everything == 0)
+    a = tl.where(rest, a, 1.0)
+    x = tl.where(rest, x, 1.0)
+    near = (a >= 20) & (tl.abs(x - a) < 0.3 * a)
+    b = tl.where(near, a, 20.0)
+    out = uniform(b, tl.where(near, x, 20.0), UPPER)
+    low = x <= 1.1
+    if UPPER:
+        by_series = tl.where(low, x < a, x <= a + 1) & (near == 0)
+    else:
+        by_series = (low | (x <= a + 1)) & (near == 0)
+    tiny = low & (by_series == 0) & (near == 0)
+    above = (low == 0) & (by_series == 0) & (near == 0)
+    p = lower_series(a, x, rest & by_series)
+    out = tl.where(by_series, (1 - p) if UPPER else p, out)
+    if UPPER:
+        out = tl.where(tiny, upper_series(a, tl.minimum(x, 1.1), rest & tiny), out)
+    q = upper_fraction(tl.where(above, a, 1.0), tl.where(above, x, 2.0), rest & above)
+    out = tl.where(above, q if UPPER else (1 - q), out)
+    out = tl.where(rest, out, float("nan"))
+    return tl.where(none, zero, tl.where(full, 1 - zero, out))
+
+
+@triton.jit
+def igamma(a, x):
+    return incomplete(a, x, False).to(a.dtype)
+
+
+@triton.jit
+def igammac(a, x):
+    return incomplete(a, x, True).to(a.dtype)
+
+
+# ---- zeta and polygamma --------------------------------------------------------------------------
+
+
+@triton.jit
+def zeta_positive(s, q):
+    """Euler and Maclaurin's sum: terms up to q + 12, then the integral and its corrections."""
+    total = tl.zeros_like(q)
+    for k in range(12):  # not unrolled: each power is long
+        total += tl.exp(-s * tl.log(q + k))
+    a = q + 12
+    power = tl.exp(-s * tl.log(a))
+    r = 1 / (a * a)
+    total += power * a / (s - 1) + 0.5 * power
+    term = s / a * power
+    total += term / 12
+    term = term * (s + 1) * (s + 2) * r
+    total += term / -720
+    term = term * (s + 3) * (s + 4) * r
+    total += term / 30240
+    term = term * (s + 5) * (s + 6) * r
+    total += term / -1209600
+    term = term * (s + 7) * (s + 8) * r
+    total += term / 47900160
+    term = term * (s + 9) * (s + 10) * r
+    total += term / -1892437580.3183791606
+    term = term * (s + 11) * (s + 12) * r
+    total += term / 74724249600.0
+    limit = tl.where(q == 1, 1.0, tl.where(q > 1, 0.0, float("inf")))
+    return tl.where(s == float("inf"), limit, total)
+
+
+@triton.jit
+def zeta_double(s, q):
+    """For q < 0 terms on both sides of zero are sums of the same kind, s being whole."""
+    whole = s == tl.floor(s)
+    pole = (q <= 0) & (q == tl.floor(q))
+    below = q < 0
+    part = tl.where(below, q - tl.floor(q), tl.where(q > 0, q, 1.0))
+    part = tl.where(part == 0, 1.0, part)
+    total = zeta_positive(s, part)
+    if tl.max(below.to(tl.int32), 0) > 0:
+        is_odd = s != 2 * tl.floor(0.5 * s)
+        flipped = tl.where(below, 1 - part, 1.0)
+        flipped = tl.where(flipped == 0, 1.0, flipped)
+        other = zeta_positive(s, flipped) - zeta_positive(s, tl.where(below, 1 - q, 1.0))
+        total += tl.where(below, tl.where(is_odd, -other, other), 0.0)
+    defined = (s > 1) & ((q > 0) | (below & whole & (s != float("inf"))))
+    out = tl.where(defined, total, float("nan"))
+    return tl.where((pole & ((s < 1) == 0)) | (s == 1), float("inf"), out)
+
+
+@triton.jit
+def zeta(s, q):
+    return zeta_double(s.to(tl.float64), q.to(tl.float64)).to(s.dtype)
+
+
+@triton.jit
+def polygamma(x, order, factor):
+    """factor zeta(order + 1, x), factor = (-1)^(order + 1) order!; in float64.
+
+    For order 1, negative x are reflected.
+    """
+    reflected = (x < 0) & (order == 1)
+    total = zeta_double(order + 1, tl.where(reflected, 1 - x, x))
+    sine = tl.sin(3.14159265358979323846 * (x - tl.floor(x))) / 3.14159265358979323846
+    return factor * tl.where(reflected, 1 / (sine * sine) - total, total)
