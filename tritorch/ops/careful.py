@@ -386,7 +386,18 @@ def _batched_linear(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], lev
     return out.reshape(*x.shape[:-1], w.shape[-2])._array
 
 
+def _batched_matrices(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: int) -> Any:
+    """Batches of matrices have one more batch dim."""
+    size = _batch_size(inputs, level)
+    wholes = [
+        _whole(t) if is_batched(t, level) else t.detach().expand(size, *t.shape) for t in inputs
+    ]
+    result = op.call(wholes, params)
+    return tuple(r._array for r in result) if isinstance(result, tuple) else result._array
+
+
 _RULES: dict[str, Any] = {
+    "linalg": _batched_matrices,
     "reduction": _batched_reduction,
     "scan": _batched_reduction,
     "fft": _batched_reduction,

@@ -332,15 +332,6 @@ def addbmm(
     )
 
 
-@public(method=False, out=True)
-def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of several matrices."""
-    result = matrices[0]
-    for matrix in matrices[1:]:
-        result = mm(result, matrix)
-    return result
-
-
 # ---- contractions --------------------------------------------------------------------------------
 
 

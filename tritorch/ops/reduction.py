@@ -668,24 +668,6 @@ def _order_name(order: float) -> str:
 
 
 @public(out=True)
-def norm(
-    input: Tensor,
-    p: Any = "fro",
-    dim: Any = None,
-    keepdim: bool = False,
-    dtype: dtype | None = None,
-) -> Tensor:
-    """A norm of all elements or over dims (prefer linalg.vector_norm and matrix_norm)."""
-    if p is None or p == "fro":
-        return vector_norm(input, 2.0, dim, keepdim, dtype=dtype)
-    if p == "nuc":
-        raise NotImplementedError("norm: the nuclear norm is not there yet")
-    if isinstance(p, str):
-        raise RuntimeError(f"only 'fro', 'nuc' and numbers are valid for p, got {p}")
-    return vector_norm(input, p, dim, keepdim, dtype=dtype)
-
-
-@public(out=True)
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other."""
     return vector_norm(input - other, p)

@@ -1,0 +1,307 @@
+"""LU and LDL factors, and systems that are solved by them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tritorch.core.dtype import int32
+from tritorch.core.promotion import scalar_name
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import broadcast_shapes
+from tritorch.ops.declare import PUBLIC, public
+from tritorch.ops.linalg.common import (
+    check_info,
+    eye_like,
+    factorisation,
+    linalg,
+    named_results,
+    on_host,
+    require_computable,
+    require_float,
+    require_matrix,
+    require_solvable,
+    require_square,
+    require_system,
+    with_batch,
+)
+from tritorch.ops.linalg.triangular import triangular
+
+# ---- rows in another order -----------------------------------------------------------------------
+
+_order = factorisation("lu_order", "pivots", "m", cpu="triangular.permutation")
+
+
+def _row_order(pivots: Tensor, m: int) -> Tensor:
+    """The order that the rows of a matrix came into by swaps."""
+    return _order.call((pivots,), (m,))
+
+
+def _taken(x: Tensor, order: Tensor) -> Tensor:
+    """The rows of matrices in an order of their own."""
+    batch = broadcast_shapes(x.shape[:-2], order.shape[:-1])
+    index = order.unsqueeze(-1).expand(*batch, order.shape[-1], x.shape[-1])
+    return x.expand(*batch, *x.shape[-2:]).gather(-2, index)
+
+
+# ---- factors -------------------------------------------------------------------------------------
+
+
+def _lu_gradient(g: Any, x: Tensor, out: Any) -> Tensor:
+    g_lu, lu, pivots = g[0], out[0], out[1]
+    m, n = x.shape[-2:]
+    k = min(m, n)
+    square = lu[..., :k, :k]
+    lower, upper = square.tril(-1) + eye_like(lu, k), square.triu()
+    g_lower, g_upper = g_lu[..., :k, :k].tril(-1), g_lu[..., :k, :k].triu()
+    below, above = lower.mH @ g_lower, g_upper @ upper.mH
+    if n > m:  # what the columns after the square ones say
+        below = below - g_lu[..., k:] @ lu[..., k:].mH
+    if m > n:
+        above = above - lu[..., k:, :].mH @ g_lu[..., k:, :]
+    inner = below.tril(-1) + above.triu()
+    middle = triangular(lower.mH, triangular(upper.mH, inner, False, left=False), True, True)
+    if n > m:
+        rest = triangular(lower.mH, g_lu[..., k:], True, True)
+        middle = PUBLIC["cat"]([middle, rest], -1)
+    if m > n:
+        rest = triangular(upper.mH, g_lu[..., k:, :], False, left=False)
+        middle = PUBLIC["cat"]([middle, rest], -2)
+    return _taken(middle, _row_order(pivots, m).argsort(-1))
+
+
+_factor = factorisation("linalg_lu_factor_ex", "x", cpu="triangular.lu_factor", outputs=0b001,
+                        grad=_lu_gradient)  # fmt: skip
+_LUFactor = named_results("linalg_lu_factor", "LU", "pivots")
+_LUFactorEx = named_results("linalg_lu_factor_ex", "LU", "pivots", "info")
+_LU = named_results("linalg_lu", "P", "L", "U")
+_Unpacked = named_results("lu_unpack", "P", "L", "U")
+_ZERO_PIVOT = (
+    "U[{info},{info}] is zero and using it on lu_solve would result in a division by zero. If you "
+    "still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
+    "linalg.lu_factor_ex(A, pivot)"
+)
+
+
+def _factored(name: str, A: Tensor, pivot: bool, shown: str = "linalg.lu_factor") -> Any:
+    if A.ndim < 2:
+        raise RuntimeError(
+            f"{name}: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead"
+        )
+    require_computable("lu_cpu", A)
+    if not pivot:
+        raise RuntimeError(f"{shown}: LU without pivoting is not implemented on the CPU")
+    return _LUFactorEx(*_factor.call((A,)))
+
+
+@linalg()
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+    """linalg.lu_factor with an info instead of an error."""
+    found = _factored("torch.lu_factor_ex", A, pivot)
+    if check_errors:
+        check_info("torch.linalg.lu_factor_ex", found.info, _ZERO_PIVOT, RuntimeError)
+    return found
+
+
+@linalg()
+def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+    """L (below the diagonal, which is 1) and U in one matrix, and the rows swapped, from 1."""
+    lu, pivots, info = _factored("torch.lu_factor", A, pivot)
+    check_info("torch.linalg.lu_factor", info, _ZERO_PIVOT, RuntimeError)
+    return _LUFactor(lu, pivots)
+
+
+@linalg()
+def lu(A: Tensor, *, pivot: bool = True) -> Any:
+    """A permutation P, a unit lower triangular L and an upper triangular U with A = P L U."""
+    found, pivots, _ = _factored("linalg.lu", A, pivot, "linalg.lu")
+    return _LU(*_unpacked(found, pivots))
+
+
+def _old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+    """linalg.lu_factor, by its old name; get_infos: and its infos."""
+    warnings.warn(
+        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex.",
+        stacklevel=2,
+    )
+    found = _factored("torch.lu_factor", A, pivot)
+    if not get_infos:
+        check_info("torch.linalg.lu_factor", found.info, _ZERO_PIVOT, RuntimeError)
+    result = tuple(found) if get_infos else tuple(found)[:2]
+    if out is None:
+        return result
+    from tritorch.ops.declare import write_out
+
+    return write_out(result, out)
+
+
+_old_lu.__name__ = "lu"
+public()(_old_lu)
+
+
+# ---- taken apart ---------------------------------------------------------------------------------
+
+
+def _triangles(data: Tensor) -> tuple[Tensor, Tensor]:
+    m, n = data.shape[-2:]
+    k = min(m, n)
+    eye = PUBLIC["eye"](m, k, dtype=data.dtype, device=data.device)
+    return data[..., :k].tril(-1) + eye, data[..., :k, :].triu()
+
+
+def _permutation(data: Tensor, pivots: Tensor) -> Tensor:
+    m = data.shape[-2]
+    order = _row_order(pivots, m)
+    places = PUBLIC["arange"](m, device=data.device).unsqueeze(-1)
+    return (order.unsqueeze(-2) == places).to(data.dtype)
+
+
+def _unpacked(data: Tensor, pivots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return _permutation(data, pivots), *_triangles(data)
+
+
+@public(method=False, out=True)
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> Any:
+    """P, L and U of what lu_factor gives; what is not asked for is empty."""
+    if LU_pivots.dtype is not int32:
+        raise RuntimeError(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype."
+        )
+    require_matrix("torch.lu_unpack", LU_data)
+    m, n = LU_data.shape[-2:]
+    empty = LU_data.new_empty((0,))
+    p, lower, upper = empty, empty, empty
+    if unpack_pivots:
+        values = on_host(LU_pivots)
+        wrong = LU_pivots.shape[-1] != min(m, n)
+        if wrong or (values.size and not (values.min() >= 1 and values.max() <= m)):
+            raise RuntimeError(
+                "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
+                "Did you properly pass the result of lu_factor?"
+            )
+        p = _permutation(LU_data, LU_pivots)
+    if unpack_data:
+        lower, upper = _triangles(LU_data)
+    return _Unpacked(p, lower, upper)
+
+
+# ---- systems -------------------------------------------------------------------------------------
+
+
+def by_factors(data: Tensor, order: Tensor, b: Tensor, adjoint: bool = False) -> Tensor:
+    """A^-1 b (or A^-H b) by A's factors."""
+    if adjoint:
+        y = triangular(data.mH, triangular(data.mH, b, False), True, True)
+        return _taken(y, order.argsort(-1))
+    return triangular(data, triangular(data, _taken(b, order), False, True), True)
+
+
+@linalg()
+def lu_solve(
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
+) -> Tensor:
+    """X of A X = B (left) or X A = B, or of A^H, by the factors of A."""
+    name = "linalg.lu_solve"
+    require_float(name, LU)
+    if LU.dtype is not B.dtype:
+        raise RuntimeError(
+            f"{name}: Expected LU and B to have the same dtype, but found LU of type "
+            f"{scalar_name(LU.dtype)} and B of type {scalar_name(B.dtype)} instead"
+        )
+    if pivots.dtype is not int32:
+        raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type torch.int32")
+    require_matrix(name, LU, True)
+    require_system(name, LU, B, left)
+    if pivots.ndim < 1 or LU.shape[-1] != pivots.shape[-1]:
+        raise RuntimeError(
+            f"{name}: Number of pivots per batch should be same as the dimension of the matrix"
+        )
+    if LU.shape[:-2] != pivots.shape[:-1]:
+        raise RuntimeError(
+            f"{name}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with "
+            f"shape {list(pivots.shape)} instead"
+        )
+    values = on_host(pivots)
+    if values.size and not (values.min() >= 1 and values.max() <= LU.shape[-1]):
+        raise RuntimeError(
+            "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). "
+            "Did you properly pass the result of lu_factor?"
+        )
+    order = _row_order(pivots, LU.shape[-1])
+    if left:
+        return by_factors(LU, order, B, adjoint)
+    return by_factors(LU, order, B.mH, not adjoint).mH
+
+
+def _old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """linalg.lu_solve, by its old name and order."""
+    warnings.warn(
+        "torch.lu_solve is deprecated in favor of torch.linalg.lu_solve, whose first arguments are "
+        "LU and pivots.",
+        stacklevel=2,
+    )
+    return lu_solve(LU_data, LU_pivots, b)
+
+
+_old_lu_solve.__name__ = "lu_solve"
+public(out=True)(_old_lu_solve)
+
+# ---- LDL -----------------------------------------------------------------------------------------
+
+_ldl = factorisation("linalg_ldl_factor_ex", "x", "hermitian", cpu="triangular.ldl_factor",
+                     outputs=0)  # fmt: skip
+_ldl_solve = factorisation("linalg_ldl_solve", "ld pivots b", "hermitian",
+                           cpu="triangular.ldl_solve")  # fmt: skip
+_LDL = named_results("linalg_ldl_factor", "LD", "pivots")
+_LDLEx = named_results("linalg_ldl_factor_ex", "LD", "pivots", "info")
+_ZERO_BLOCK = (
+    "D[{info},{info}] is zero and using it on ldl_solve would result in a division by zero."
+)
+
+
+def _ldl_factored(name: str, A: Tensor, hermitian: bool, check: bool) -> Any:
+    require_square("torch.linalg.ldl_factor_ex", A)
+    found = _LDLEx(*_ldl.call((A,), (bool(hermitian and A.is_complex()),)))
+    if check:
+        check_info(name, found.info, _ZERO_BLOCK, RuntimeError)
+    return found
+
+
+@linalg()
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+    """linalg.ldl_factor with an info instead of an error."""
+    return _ldl_factored("torch.linalg.ldl_factor_ex", A, hermitian, check_errors)
+
+
+@linalg()
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
+    """L and D (blocks of size 1 and 2) of A = L D L^T (or L^H) in one matrix, and the swaps.
+
+    A is symmetric (or Hermitian), and may be indefinite; its lower triangle is read.
+    """
+    return _LDL(*_ldl_factored("torch.linalg.ldl_factor", A, hermitian, True)[:2])
+
+
+@linalg()
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
+    """X of A X = B by the factors of A."""
+    name = "torch.linalg.ldl_solve"
+    require_matrix(name, LD, True)
+    require_float(name, LD)
+    if B.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor B must have at least 2 dimensions.")
+    require_solvable(name, B, LD)
+    if pivots.shape != LD.shape[:-1]:
+        raise RuntimeError(
+            f"{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with "
+            f"shape {list(pivots.shape)} instead"
+        )
+    if pivots.is_floating_point() or pivots.is_complex():
+        raise RuntimeError(
+            f"{name}: Expected pivots to be integers. Got {scalar_name(pivots.dtype)}"
+        )
+    LD, B = with_batch(LD, B)
+    pivots = pivots.expand(*LD.shape[:-1])
+    return _ldl_solve.call((LD, pivots, B), (bool(hermitian and LD.is_complex()),))

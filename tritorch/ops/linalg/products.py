@@ -1,0 +1,313 @@
+"""Products and functions of matrices: powers, the exponential, chains, cross products."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tritorch.core.dtype import bool_, float64
+from tritorch.core.promotion import scalar_name
+from tritorch.core.tensor import Tensor
+from tritorch.ops.backends import composed_backend
+from tritorch.ops.checks import broadcast_shapes, not_implemented, wrap_dim
+from tritorch.ops.declare import PUBLIC, public
+from tritorch.ops.linalg.common import (
+    LINALG,
+    eye_like,
+    factorisation,
+    linalg,
+    on_host,
+    require_float,
+    require_matrix,
+)
+from tritorch.ops.linalg.systems import inv
+from tritorch.ops.matmul import matmul
+from tritorch.ops.parts import diagonal as _top_diagonal
+
+LINALG["matmul"] = matmul
+
+
+@linalg(out=False)
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The diagonals of matrices, as a view."""
+    return _top_diagonal(A, offset, dim1, dim2)
+
+
+# ---- powers --------------------------------------------------------------------------------------
+
+
+@linalg(also=("matrix_power",))
+def matrix_power(A: Tensor, n: int) -> Tensor:
+    """A times itself, n times; of the inverse when n is negative."""
+    require_matrix("linalg.matrix_power", A, True)
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise TypeError(
+            f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}"
+        )
+    if n == 0:
+        everywhere = PUBLIC["ones_like"](A.detach(), dtype=bool_)
+        return A.masked_fill(everywhere, 0) + eye_like(A)
+    base = inv(A) if n < 0 else A
+    n, result = abs(n), None
+    if n == 1:
+        return base.clone() if base is A else base
+    while n:  # by squaring
+        if n & 1:
+            result = base if result is None else result @ base
+        n >>= 1
+        if n:
+            base = base @ base
+    assert result is not None
+    return result
+
+
+_DEGREE = 18
+_CHUNK = 4  # powers that are kept; the polynomial is one of their last
+
+
+def _exponential(x: Tensor) -> Tensor:
+    """sum of x^k / k!: of x / 2^s by chunks, squared s times; s is each matrix's own."""
+    wide = x.dtype is float64 or x.dtype.itemsize == 16
+    norms = on_host(x.abs().sum(-2).amax(-1)).astype(np.float64)
+    with np.errstate(all="ignore"):
+        times = np.ceil(np.log2(norms / (1.0 if wide else 2.0)))
+    times = np.where(np.isfinite(norms), np.clip(times, 0, 1100), 0).astype(np.int64)
+    most = int(times.max())
+    squarings = PUBLIC["as_tensor"](times, device=x.device).reshape(*x.shape[:-2], 1, 1)
+    if most:
+        x = x * PUBLIC["as_tensor"](np.ldexp(1.0, -times), device=x.device).to(x.dtype).reshape(
+            *x.shape[:-2], 1, 1
+        )
+    powers = [eye_like(x), x]
+    for _ in range(_CHUNK - 1):
+        powers.append(powers[-1] @ x)
+    out: Any = None
+    for start in range(_DEGREE - _DEGREE % _CHUNK, -1, -_CHUNK):
+        terms = range(start, min(start + _CHUNK, _DEGREE + 1))
+        part: Any = 0
+        for k in terms:
+            part = part + powers[k - start] * (1 / math.factorial(k))
+        out = part if out is None else out @ powers[_CHUNK] + part
+    for i in range(most):
+        out = PUBLIC["where"](squarings > i, out @ out, out)
+    return out
+
+
+def _matrix_exp_gradient(g: Tensor, x: Tensor) -> Tensor:
+    """The upper right block of exp([[x^H, g], [0, x^H]])."""
+    n, cat = x.shape[-1], PUBLIC["cat"]
+    x_h = x.mH
+    zero = PUBLIC["zeros_like"](x_h)
+    both = cat([cat([x_h, g], -1), cat([zero, x_h], -1)], -2)
+    return _matrix_exp.call((both,))[..., :n, n:]
+
+
+def _cpu_exponential(x: Any) -> Any:
+    kind = x.dtype
+    wide = x.astype(np.result_type(kind, np.float64))  # squaring amplifies what is rounded
+    return composed_backend(_exponential)(wide).astype(kind)
+
+
+_matrix_exp: Any = factorisation(
+    "linalg_matrix_exp", "x", cpu=_cpu_exponential, gpu=composed_backend(_exponential),
+    grad=_matrix_exp_gradient,
+)  # fmt: skip
+
+
+@linalg(out=False, also=("matrix_exp",))
+def matrix_exp(A: Tensor) -> Tensor:
+    """sum of A^k / k!."""
+    require_matrix("linalg.matrix_exp", A, True)
+    if A.is_floating_point() and A.dtype.itemsize < 4:
+        return matrix_exp(A.float()).to(A.dtype)
+    require_float("linalg.matrix_exp", A)
+    return _matrix_exp.call((A,)) if A.numel() else A.clone()
+
+
+# ---- chains --------------------------------------------------------------------------------------
+
+
+def _chain_order(sizes: list[int]) -> list[list[int]]:
+    """Where to split each part of a chain of products, for the least work."""
+    n = len(sizes) - 1
+    cost = [[0] * n for _ in range(n)]
+    split = [[0] * n for _ in range(n)]
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            cost[i][j], split[i][j] = min(
+                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)
+            )
+    return split
+
+
+def _chain(tensors: list[Tensor]) -> Tensor:
+    split = _chain_order([tensors[0].shape[0], *(x.shape[1] for x in tensors)])
+
+    def product(i: int, j: int) -> Tensor:
+        if i == j:
+            return tensors[i]
+        k = split[i][j]
+        return matmul(product(i, k), product(k + 1, j))
+
+    return product(0, len(tensors) - 1)
+
+
+@linalg()
+def multi_dot(tensors: Any) -> Tensor:
+    """The product of matrices in the order of least work; the first and last may be vectors."""
+    if isinstance(tensors, Tensor):
+        raise TypeError(
+            "linalg_multi_dot(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+            "Tensor"
+        )
+    tensors, name = list(tensors), "multi_dot()"
+    if len(tensors) < 2:
+        raise RuntimeError(f"{name}: expected at least 2 tensors but got {len(tensors)}")
+    first, last = tensors[0], tensors[-1]
+    for x, which in ((first, "first"), (last, "last")):
+        if x.ndim not in (1, 2):
+            raise RuntimeError(f"{name}: the {which} tensor must be 1D or 2D but got {x.ndim}D")
+    given = [tuple(x.shape) for x in tensors]
+    chain = [first.unsqueeze(0) if first.ndim == 1 else first, *tensors[1:-1],
+             last.unsqueeze(-1) if last.ndim == 1 else last]  # fmt: skip
+    for i, x in enumerate(chain):
+        if x.ndim != 2:
+            raise RuntimeError(f"{name}: tensor {i} must be 2D but got {x.ndim}D")
+        if x.dtype is not first.dtype:
+            names = (_type_name(first), _type_name(x))
+            raise RuntimeError(
+                f"{name}: all tensors must have be the same dtype but tensor 0 is {names[0]} and "
+                f"tensor {i} {names[1]}"
+            )
+        if x.device != first.device:
+            raise RuntimeError(
+                f"{name}: all tensors must be on the same device but tensor 0 is on {first.device} "
+                f"and tensor {i} on {x.device}"
+            )
+        if i and chain[i - 1].shape[1] != x.shape[0]:
+            raise RuntimeError(
+                f"{name}: tensors {i - 1} and {i} with shapes {list(given[i - 1])} and "
+                f"{list(given[i])} cannot be multiplied"
+            )
+    out = _chain(chain)
+    if first.ndim == 1:
+        out = out.squeeze(0)
+    return out.squeeze(-1) if last.ndim == 1 else out
+
+
+def _type_name(x: Tensor) -> str:
+    return {"float32": "float", "float64": "double"}.get(x.dtype.name, scalar_name(x.dtype))
+
+
+@public(method=False, out=True)
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of matrices in the order of least work."""
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    for x in matrices:
+        if x.ndim != 2:
+            raise RuntimeError(f"Tensor dimension is {x.ndim}, expected 2 instead.")
+    return matrices[0] if len(matrices) == 1 else _chain(list(matrices))
+
+
+# ---- vectors -------------------------------------------------------------------------------------
+
+
+@linalg(out=False)
+def vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """Rows of powers: x^0 to x^(N - 1)."""
+    if x.dtype is bool_:
+        raise RuntimeError(
+            "linalg.vander supports floating point, complex, and integer tensors, but got Bool"
+        )
+    n = (x.shape[-1] if x.ndim else 1) if N is None else N
+    if n <= 1:
+        raise RuntimeError("N must be greater than 1.")
+    x = x if x.ndim else x.unsqueeze(0)
+    powers = x.unsqueeze(-1).expand(*x.shape, n - 1).cumprod(-1)
+    ones = PUBLIC["ones"]((*x.shape, 1), dtype=powers.dtype, device=x.device)
+    return PUBLIC["cat"]([ones, powers], -1)
+
+
+@linalg()
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """The sums of conj(x) * y along dim."""
+    name = "linalg.vecdot"
+    if not (x.is_floating_point() or x.is_complex()):
+        raise RuntimeError(
+            f"{name}: Expected a floating point or complex tensor as input. Got "
+            f"{scalar_name(x.dtype)}"
+        )
+    if x.dtype is not y.dtype:
+        raise RuntimeError(
+            f"{name}: Expected x and y to have the same dtype, but found x of type "
+            f"{scalar_name(x.dtype)} and y of type {scalar_name(y.dtype)} instead"
+        )
+    if x.ndim == 1 == y.ndim and x.shape == y.shape:
+        return PUBLIC["vdot"](x, y)
+    broadcast_shapes(x.shape, y.shape)
+    if x.dtype.itemsize < 4:
+        return (x.conj() * y).sum(dim)
+    a, b = x.movedim(dim, -1).conj().unsqueeze(-2), y.movedim(dim, -1).unsqueeze(-1)
+    return matmul(a, b).squeeze(-1).squeeze(-1)
+
+
+def _cross_of_parts(a: Tensor, b: Tensor, dim: int) -> Tensor:
+    return a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim)
+
+
+def _cross_arrays(a: Any, b: Any, dim: int) -> Any:
+    a, b = np.moveaxis(a, dim, 0), np.moveaxis(b, dim, 0)
+    out = np.empty_like(a)
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        out[i, ...] = a[j] * b[k] - a[k] * b[j]
+    return np.ascontiguousarray(np.moveaxis(out, 0, dim))
+
+
+_cross: Any = factorisation(
+    "linalg_cross", "a b", "dim", cpu=_cross_arrays, gpu=composed_backend(_cross_of_parts),
+    grad=(
+        lambda g, b, dim: _cross.call((b.conj(), g), (dim,)),
+        lambda g, a, dim: _cross.call((g, a.conj()), (dim,)),
+    ),
+)  # fmt: skip
+
+
+@linalg()
+def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """The cross product of vectors of 3 elements along dim."""
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    place = wrap_dim(dim, input.ndim)
+    if input.shape[place] != 3 or other.shape[place] != 3:
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[place]} "
+            f"and {other.shape[place]}"
+        )
+    shape = broadcast_shapes(input.shape, other.shape)
+    if input.dtype is not other.dtype:
+        raise RuntimeError(
+            f"expected scalar type {scalar_name(input.dtype)} but found {scalar_name(other.dtype)}"
+        )
+    if input.dtype is bool_:
+        raise not_implemented("cross", bool_)
+    pair = (input.expand(shape), other.expand(shape))
+    return _cross.call(pair, (place - len(shape),))
+
+
+def _old_cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """linalg.cross along dim, or along the first dim of size 3."""
+    if dim is None:
+        dim = next((i for i, size in enumerate(input.shape) if size == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    return cross(input, other, dim=dim)
+
+
+_old_cross.__name__ = "cross"
+public(out=True)(_old_cross)

@@ -1,0 +1,183 @@
+"""Triangular systems, and Cholesky's factors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tritorch.core.dtype import int64
+from tritorch.core.promotion import result_type
+from tritorch.core.tensor import Tensor
+from tritorch.ops.declare import public
+from tritorch.ops.linalg.common import (
+    NOT_POSITIVE,
+    SINGULAR_INVERSE,
+    check_info,
+    eye_like,
+    factorisation,
+    linalg,
+    named_results,
+    on_host,
+    require_computable,
+    require_matrix,
+    require_solvable,
+    require_square,
+    require_system,
+    with_batch,
+)
+
+# ---- triangular systems --------------------------------------------------------------------------
+
+
+def _system_gradient(g: Tensor, a: Tensor, out: Tensor, upper: bool, unit: bool) -> Tensor:
+    through = -(_solve.call((a.mH, g), (not upper, unit)) @ out.mH)
+    return through.triu(int(unit)) if upper else through.tril(-int(unit))
+
+
+_solve: Any = factorisation(
+    "linalg_solve_triangular", "a b", "upper unit", cpu="triangular.solve_triangular",
+    grad=(
+        _system_gradient,
+        lambda g, a, upper, unit: _solve.call((a.mH, g), (not upper, unit)),
+    ),
+)  # fmt: skip
+
+
+def triangular(a: Tensor, b: Tensor, upper: bool, unit: bool = False, left: bool = True) -> Tensor:
+    """linalg.solve_triangular of checked inputs."""
+    a, b = with_batch(a, b)
+    if left:
+        return _solve.call((a, b), (upper, unit))
+    return _solve.call((a.mT, b.mT), (not upper, unit)).mT
+
+
+@linalg()
+def solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """X of A X = B (left) or X A = B, where A is triangular; the other triangle is not read."""
+    require_system("linalg.solve_triangular", A, B, left)
+    if A.dtype is not B.dtype:
+        kind = result_type(A, B)
+        A, B = A.to(kind), B.to(kind)
+    require_computable("triangular_solve_cpu", A)
+    return triangular(A, B, bool(upper), bool(unitriangular), left)
+
+
+_TriangularSolve = named_results("triangular_solve", "solution", "cloned_coefficient")
+
+
+@public(out=True)
+def triangular_solve(
+    input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
+    unitriangular: bool = False,
+) -> Any:  # fmt: skip
+    """linalg.solve_triangular by its old name, with A's copy."""
+    for x, name in ((input, "b"), (A, "A")):
+        if x.ndim < 2:
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it "
+                f"has {x.ndim} dimensions instead"
+            )
+    require_solvable("triangular_solve", input, A)
+    require_computable("triangular_solve_cpu", A)
+    A, input = with_batch(A, input)
+    if transpose:
+        return _TriangularSolve(triangular(A.mT, input, not upper, unitriangular), A.clone())
+    return _TriangularSolve(triangular(A, input, bool(upper), unitriangular), A.clone())
+
+
+# ---- Cholesky ------------------------------------------------------------------------------------
+
+
+def _cholesky_gradient(g: Any, out: Any, upper: bool) -> Tensor:
+    g_lower, lower = g[0], out[0]
+    if upper:
+        g_lower, lower = g_lower.mH, lower.mH
+    inner = (lower.mH @ g_lower).tril()
+    inner = (inner + inner.tril(-1).mH) / 2
+    half = _solve.call((lower.mH, inner), (True, False))
+    return _solve.call((lower.mH, half.mH), (True, False)).mH
+
+
+_cholesky = factorisation("linalg_cholesky_ex", "x", "upper", cpu="linalg.cholesky_ex",
+                          outputs=0b01, grad=_cholesky_gradient)  # fmt: skip
+_CholeskyEx = named_results("linalg_cholesky_ex", "L", "info")
+
+
+def _factored(name: str, A: Tensor, upper: bool, check: bool = True) -> Any:
+    require_square(name, A)
+    found = _CholeskyEx(*_cholesky.call((A,), (bool(upper),)))
+    if check:
+        check_info(name, found.info, NOT_POSITIVE)
+    return found
+
+
+@linalg()
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """linalg.cholesky with an info instead of an error."""
+    return _factored("linalg.cholesky_ex", A, upper, check_errors)
+
+
+@linalg()
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+    """L with A = L L^H (upper: U with A = U^H U); one triangle of A is read."""
+    return _factored("linalg.cholesky", A, upper).L
+
+
+def _old_cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """linalg.cholesky, by its old name."""
+    warnings.warn(
+        "torch.cholesky is deprecated in favor of torch.linalg.cholesky: use "
+        "linalg.cholesky(A) for the lower factor, linalg.cholesky(A).mH for the upper one.",
+        stacklevel=2,
+    )
+    return _factored("cholesky", input, upper).L
+
+
+_old_cholesky.__name__ = "cholesky"
+public(out=True)(_old_cholesky)
+
+
+def _solved(b: Tensor, factor: Tensor, upper: bool) -> Tensor:
+    lower = factor.mH if upper else factor
+    return triangular(lower.mH, triangular(lower, b, False), True)
+
+
+def _solve_joint(g: Tensor, b: Tensor, factor: Tensor, out: Tensor, upper: bool) -> Any:
+    """The factor counts as a whole, not as a triangle."""
+    g_b = _cholesky_solve.call((g, factor), (upper,))
+    common = g_b @ out.mH
+    common = -(common + common.mH)
+    return g_b, factor @ common if upper else common @ factor
+
+
+_cholesky_solve: Any = factorisation(
+    "cholesky_solve", "b factor", "upper", by=_solved, joint=_solve_joint
+)
+
+
+@public(out=True)
+def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+    """X of L L^H X = B (upper: U^H U X = B)."""
+    for x, name in ((input, "b"), (L, "u")):
+        if x.ndim < 2:
+            raise RuntimeError(
+                f"{name} should have at least 2 dimensions, but has {x.ndim} dimensions instead"
+            )
+    require_solvable("cholesky_solve", input, L)
+    require_computable("cholesky_solve_cpu", L)
+    b, factor = with_batch(input, L)
+    return _cholesky_solve.call((b, factor), (bool(upper),))
+
+
+@public(out=True)
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of L L^H (upper: U^H U)."""
+    require_matrix("cholesky_inverse", L, True)
+    require_computable("cholesky_inverse_out_cpu", L)
+    zero = (L.detach().diagonal(0, -2, -1) == 0).to(int64)
+    if L.numel() and on_host(zero).any():
+        found = (zero.argmax(-1) + 1) * zero.amax(-1)
+        check_info("cholesky_inverse", found, SINGULAR_INVERSE)
+    return _cholesky_solve.call(with_batch(eye_like(L), L), (bool(upper),))
