@@ -64,6 +64,11 @@ def recurrent(mode: str, packed: bool) -> Case:
 HALF = {"igamma", "igammac"}  # differentiable by their second input alone
 
 
+def regular(a: Any) -> Any:
+    """Square matrices far from singular ones."""
+    return a + 4 * torch.eye(a.shape[-1], device=a.device).to(a)
+
+
 def pointwise_cases() -> list[Case]:
     """One case for each pointwise record that has a public function."""
     cases = []
@@ -266,6 +271,55 @@ CASES = [
       [(2, 3, 3), (3, 2)],
       reference=lambda a, b: np.linalg.solve(a + 4 * np.eye(3), np.broadcast_to(b, (2, 3, 2)))),
     C("matrix_exp", torch.linalg.matrix_exp, [(2, 3, 3)]),
+    C("inv", lambda a: torch.linalg.inv(regular(a)), [(2, 3, 3)],
+      reference=lambda a: np.linalg.inv(a + 4 * np.eye(3))),
+    C("det", lambda a: torch.linalg.det(regular(a)), [(2, 3, 3)],
+      reference=lambda a: np.linalg.det(a + 4 * np.eye(3)), tolerance=1e-2),
+    C("det singular", lambda a: torch.det(a + (torch.arange(3, device=a.device) == 0).diag()),
+      [(3, 3)], 1.0, 1.0),
+    C("slogdet", lambda a: tuple(torch.linalg.slogdet(regular(a))), [(2, 3, 3)]),
+    C("cholesky", lambda a: torch.linalg.cholesky(a @ a.mT + regular(0 * a)), [(2, 3, 3)],
+      reference=lambda a: np.linalg.cholesky(a @ a.swapaxes(-1, -2) + 4 * np.eye(3))),
+    C("cholesky upper", lambda a: torch.linalg.cholesky(a @ a.mT + regular(0 * a), upper=True),
+      [(2, 3, 3)]),
+    C("cholesky_solve", lambda b, a: torch.cholesky_solve(b, regular(a).tril()),
+      [(2, 3, 2), (3, 3)]),
+    C("solve_triangular", lambda a, b: torch.linalg.solve_triangular(regular(a), b, upper=False),
+      [(3, 3), (2, 3, 2)]),
+    C("solve_triangular unit", lambda a, b: torch.linalg.solve_triangular(
+        a, b, upper=True, left=False, unitriangular=True), [(2, 3, 3), (2, 2, 3)]),
+    *(
+        C(f"lu {m}x{n}", lambda a: torch.linalg.lu(a * 2 + torch.eye(*a.shape, device=a.device)),
+          [(m, n)], 0.5, 2.0) for m, n in ((3, 3), (4, 2), (2, 4))
+    ),
+    C("lu_solve", lambda a, b: torch.linalg.lu_solve(*torch.linalg.lu_factor(regular(a)), b),
+      [(2, 3, 3), (3, 2)], reference=lambda a, b: np.linalg.solve(a + 4 * np.eye(3), b)),
+    C("lu_solve adjoint", lambda a, b: torch.linalg.lu_solve(
+        *torch.linalg.lu_factor(regular(a)), b, left=False, adjoint=True), [(3, 3), (2, 3)]),
+    *(
+        C(f"svd {m}x{n}", lambda a: tuple(torch.linalg.svd(a, full_matrices=False)), [(m, n)],
+          tolerance=1e-3) for m, n in ((3, 3), (4, 2), (2, 4))
+    ),
+    C("svdvals", torch.linalg.svdvals, [(2, 3, 4)],
+      reference=lambda a: np.linalg.svd(a, compute_uv=False)),
+    C("eigh", lambda a: tuple(torch.linalg.eigh(a + a.mT)), [(2, 3, 3)], tolerance=1e-3),
+    C("eig", lambda a: tuple(x.abs() for x in torch.linalg.eig(regular(a))), [(3, 3)],
+      tolerance=1e-3),
+    C("pinv", torch.linalg.pinv, [(2, 4, 2)], reference=np.linalg.pinv),
+    C("pinv wide", torch.linalg.pinv, [(2, 4)], reference=np.linalg.pinv),
+    C("lstsq", lambda a, b: tuple(torch.linalg.lstsq(a, b, driver="gels")[:2]), [(4, 2), (4, 3)]),
+    C("lstsq wide", lambda a, b: torch.linalg.lstsq(a, b)[0], [(2, 4), (2, 3)],
+      reference=lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0]),
+    C("ormqr", lambda a, t, b: torch.ormqr(a, t, b, True, True), [(4, 3), (3,), (4, 2)]),
+    C("matrix norms", lambda a: tuple(torch.linalg.matrix_norm(a, p) for p in (1, -2, "nuc")),
+      [(2, 3, 4)], tolerance=1e-3),
+    C("cond", torch.linalg.cond, [(2, 3, 3)], reference=np.linalg.cond, tolerance=1e-1),
+    C("cross", lambda a, b: torch.linalg.cross(a, b, dim=1), [(2, 3, 2), (1, 3, 2)],
+      reference=lambda a, b: np.cross(a, b, axis=1)),
+    C("matrix_power", lambda a: torch.linalg.matrix_power(regular(a), -3), [(3, 3)]),
+    C("multi_dot", lambda *xs: torch.linalg.multi_dot(xs), [(3,), (3, 4), (4, 2), (2,)],
+      reference=lambda *xs: np.linalg.multi_dot(xs)),
+    C("renorm", lambda a: torch.renorm(a, 2, 0, 1.0), [(3, 4)]),
     C("householder", torch.linalg.householder_product, [(4, 3), (3,)]),
     # softmax and losses
     C("softmax", lambda x: torch.softmax(x, 1), [(2, 4)]),
