@@ -25,7 +25,8 @@ _NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 @functools.cache
-def _scalar_function(name: Any) -> Any:
+def scalar_function(name: Any) -> Any:
+    """The jit function of a name in kernels/pointwise.py, or the one given."""
     from tritorch.kernels import pointwise
 
     return getattr(pointwise, name) if isinstance(name, str) else name
@@ -84,7 +85,7 @@ def flat1(name: Any, a: Array, compute: dtype, kind: dtype, out: Array | None = 
     if n:
         block, warps = block_size(n)
         _kernel("map1_flat")(
-            (-(-n // block),), a, y, n, OP=_scalar_function(name), COMPUTE=triton_type(compute),
+            (-(-n // block),), a, y, n, OP=scalar_function(name), COMPUTE=triton_type(compute),
             A_NUMBER=False, WIDE=n > INT32_MAX, BLOCK=block, num_warps=warps,
         )  # fmt: skip
     return y
@@ -101,7 +102,7 @@ def flat2(
     if n:
         block, warps = block_size(n)
         _kernel("map2_flat")(
-            (-(-n // block),), a, b, y, n, OP=_scalar_function(name), COMPUTE=triton_type(compute),
+            (-(-n // block),), a, b, y, n, OP=scalar_function(name), COMPUTE=triton_type(compute),
             WIDE=n > INT32_MAX, BLOCK=block, num_warps=warps,
         )  # fmt: skip
     return y
@@ -129,7 +130,7 @@ def flat2_number(
         block, warps = block_size(n)
         _kernel("map2_flat_number")(
             (-(-n // block),), _bits(a, compute) if a_number else a,
-            b if a_number else _bits(b, compute), y, n, OP=_scalar_function(name),
+            b if a_number else _bits(b, compute), y, n, OP=scalar_function(name),
             COMPUTE=triton_type(compute), A_NUMBER=a_number, B_NUMBER=not a_number,
             WIDE=n > INT32_MAX, BLOCK=block, num_warps=warps,
         )  # fmt: skip
@@ -187,7 +188,7 @@ def _general(
     wide = max(n, *(reach(dims, s) for s in all_strides)) > INT32_MAX
     flags = dict(zip(("A_NUMBER", "B_NUMBER", "C_NUMBER", "D_NUMBER"), numbers))
     _kernel(f"map{len(arguments)}_strided")(
-        grid, *values, y, n, dims, *all_strides, OP=_scalar_function(name),
+        grid, *values, y, n, dims, *all_strides, OP=scalar_function(name),
         COMPUTE=triton_type(compute), NDIM=len(dims), WIDE=wide, BLOCK=block, num_warps=warps,
         **flags,
     )  # fmt: skip

@@ -1,0 +1,4 @@
+"""Comparing tensors and making them for tests, as in torch.testing."""
+
+from tritorch.testing._comparison import assert_allclose, assert_close
+from tritorch.testing._creation import make_tensor
