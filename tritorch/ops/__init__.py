@@ -15,6 +15,7 @@ from tritorch.ops import (
     factory,
     fft,
     folding,
+    foreach,
     fractional_pool,
     gather,
     grid,
@@ -50,3 +51,4 @@ from tritorch.ops import (
 from tritorch.ops.declare import OPERATORS, PUBLIC
 
 compat.publish()
+foreach.publish()
