@@ -2,6 +2,7 @@
 
 from tritorch.ops.linalg import (
     common,
+    lobpcg,
     lowrank,
     lu,
     norms,

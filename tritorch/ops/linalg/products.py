@@ -249,7 +249,8 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         )
     if x.ndim == 1 == y.ndim and x.shape == y.shape:
         return PUBLIC["vdot"](x, y)
-    broadcast_shapes(x.shape, y.shape)
+    shape = broadcast_shapes(x.shape, y.shape)
+    x, y = x.expand(shape), y.expand(shape)
     if x.dtype.itemsize < 4:
         return (x.conj() * y).sum(dim)
     a, b = x.movedim(dim, -1).conj().unsqueeze(-2), y.movedim(dim, -1).unsqueeze(-1)

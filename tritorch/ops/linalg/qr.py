@@ -166,7 +166,7 @@ def _require_ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> Non
     size = -2 if left else -1
     if other.shape[size] != input.shape[-2]:
         raise RuntimeError(f"torch.ormqr: other.shape[{size}] must be equal to input.shape[-2]")
-    if tau.ndim and tau.shape[-1] > min(other.shape[size], input.shape[-1]):
+    if tau.ndim and tau.shape[-1] != min(other.shape[size], input.shape[-1]):
         raise RuntimeError(
             f"torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{size}], input.shape[-1])"
         )

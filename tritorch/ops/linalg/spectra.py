@@ -243,23 +243,21 @@ def eigvals(A: Tensor) -> Tensor:
 
 def _tolerances(name: str, A: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
     """Absolute and relative tolerance; numbers, or tensors with a dim for the values."""
-    if rtol is None:
-        strict = atol is not None and (isinstance(atol, Tensor) or atol > 0)
-        rtol = 0.0 if strict else finfo(A.dtype).eps * max(A.shape[-2:])
-        if isinstance(atol, Tensor):  # tensors: relative where the absolute one is 0
-            rtol = (atol <= 0).to(atol.dtype) * finfo(A.dtype).eps * max(A.shape[-2:])
-    atol = 0.0 if atol is None else atol
-    kept = []
     for value, argument in ((atol, "atol"), (rtol, "rtol")):
-        if isinstance(value, Tensor):
-            if value.is_complex():
-                raise RuntimeError(
-                    f"torch.linalg.{name}: {argument} tensor of complex type is not supported. Got "
-                    f"{scalar_name(value.dtype)}"
-                )
-            value = value.unsqueeze(-1)
-        kept.append(value)
-    return kept[0], kept[1]
+        if isinstance(value, Tensor) and value.is_complex():
+            raise RuntimeError(
+                f"torch.linalg.{name}: {argument} tensor of complex type is not supported. Got "
+                f"{scalar_name(value.dtype)}"
+            )
+    usual = finfo(A.dtype).eps * max(A.shape[-2:])
+    if rtol is None:  # the usual one, where no absolute one is asked for
+        if isinstance(atol, Tensor):
+            rtol = (atol <= 0).to(atol.dtype) * usual
+        else:
+            rtol = 0.0 if atol else usual
+    atol = 0.0 if atol is None else atol
+    pair = [x.unsqueeze(-1) if isinstance(x, Tensor) else x for x in (atol, rtol)]
+    return pair[0], pair[1]
 
 
 def _threshold(values: Tensor, atol: Any, rtol: Any) -> Any:

@@ -112,22 +112,18 @@ def inv(A: Tensor) -> Tensor:
     return inverse
 
 
-def _prod_of(shape: Any) -> int:
-    return math.prod(shape)
-
-
 @linalg()
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of the map that tensordot with A's dims from ind on is."""
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
     rows, columns = tuple(A.shape[ind:]), tuple(A.shape[:ind])
-    if _prod_of(rows) != _prod_of(columns):
+    if math.prod(rows) != math.prod(columns):
         raise RuntimeError(
             f"Expected self to satisfy the requirement prod(self.shape[ind:]) == "
-            f"prod(self.shape[:ind]), but got {_prod_of(rows)} != {_prod_of(columns)}"
+            f"prod(self.shape[:ind]), but got {math.prod(rows)} != {math.prod(columns)}"
         )
-    flat = A.reshape(_prod_of(rows), _prod_of(rows))
+    flat = A.reshape(math.prod(rows), math.prod(rows))
     inverse, info = inv_ex(flat)
     check_info("inv", info, SINGULAR_INVERSE)
     return inverse.reshape(*rows, *columns)
@@ -140,12 +136,12 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
         places = [int(dim) for dim in dims]
         A = A.movedim(places, list(range(A.ndim - len(places), A.ndim)))
     rows, columns = tuple(A.shape[: B.ndim]), tuple(A.shape[B.ndim :])
-    if _prod_of(rows) != _prod_of(columns):
+    if math.prod(columns) != B.numel():
         raise RuntimeError(
             f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
-            f"prod(self.shape[:other.ndim]), but got {_prod_of(columns)} != {_prod_of(rows)}"
+            f"prod(self.shape[:other.ndim]), but got {math.prod(columns)} != {B.numel()}"
         )
-    flat = A.reshape(_prod_of(rows), _prod_of(rows))
+    flat = A.reshape(math.prod(rows), math.prod(rows))
     return solve(flat, B.reshape(-1)).reshape(columns)
 
 
@@ -265,6 +261,11 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 def _require_lstsq(A: Tensor, B: Tensor, vector: bool) -> None:
     name = "torch.linalg.lstsq"
+    if not 0 <= A.ndim - B.ndim <= 1:
+        raise RuntimeError(
+            f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - "
+            f"other.dim()) <= 1"
+        )
     if A.shape[-2] != B.shape[-1 if vector else -2]:
         raise RuntimeError(
             f"{name}: input.size(-2) should match other.size({-1 if vector else -2})"
