@@ -16,6 +16,8 @@ def across(acc, COMBINE: tl.constexpr):
         return tl.reduce(acc, 1, times)
     elif COMBINE is larger:
         return tl.reduce(acc, 1, larger)
+    elif COMBINE is exclusive:
+        return tl.reduce(acc, 1, exclusive)
     else:
         return tl.reduce(acc, 1, smaller)
 
@@ -148,3 +150,8 @@ def larger(a, b):
 @triton.jit
 def smaller(a, b):
     return minimum(a, b)
+
+
+@triton.jit
+def exclusive(a, b):
+    return a ^ b

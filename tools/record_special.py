@@ -35,7 +35,7 @@ ONE: dict[str, tuple[Any, np.ndarray]] = {
 X, N = (v.reshape(-1) for v in np.meshgrid(
     [-2.5, -1, -0.4, 0, 0.3, 0.5, 1, 1.7], [-2.0, 0, 1, 2, 3.9, 6, 7, 12, 25]))  # fmt: skip
 A, B = (v.reshape(-1) for v in np.meshgrid(
-    [1e-4, 0.3, 1, 4.5, 19.9, 20, 150, 3e3, 1e6], [0.25, 0.7, 0.9, 1.0, 1.1, 1.6, 8.0]))  # fmt: skip
+    [1e-4, 0.3, 1, 4.5, 19.9, 20, 150, 3e3, 1e6], [0.25, 0.7, 0.9, 1, 1.1, 1.6, 8]))  # fmt: skip
 S, Q = (v.reshape(-1) for v in np.meshgrid([1.001, 1.5, 2, 7, 40], [1e-3, 0.4, 1, 9, 1e4]))
 TWO: dict[str, tuple[Any, np.ndarray, np.ndarray]] = {
     "gammainc": (sp.gammainc, A, A * B), "gammaincc": (sp.gammaincc, A, A * B),
@@ -59,6 +59,14 @@ def main() -> None:
     for n in range(5):
         values = [float(mpmath.psi(n, x)) for x in points]
         found[f"polygamma_{n}"] = np.stack([points, np.array(values)])
+    for name in torch.signal.windows.__all__:
+        options = {"a": [0.4, 0.3, 0.2]} if name == "general_cosine" else {}
+        for length in (0, 1, 2, 7):
+            for sym in (True, False):
+                made = getattr(torch.signal.windows, name)(
+                    length, sym=sym, dtype=torch.float64, **options
+                )
+                found[f"window {name} {length} {sym:d}"] = made.numpy()
     np.savez_compressed(WHERE, **found)
 
 

@@ -123,6 +123,34 @@ CASES = [
     C("zeta", lambda q: torch.special.zeta(3.0, q), [(3,)], 0.5, 3.0),
     C("frexp", lambda x: torch.frexp(x)[0], [(2, 3)], 0.55, 0.95,
       reference=lambda x: np.frexp(x)[0]),
+    C("gradient", lambda x: torch.gradient(x, spacing=0.5, edge_order=2), [(3, 4)]),
+    C("gradient places",
+      lambda x, t: torch.gradient(x, spacing=(t.to(x.dtype),), dim=1, edge_order=2),
+      [(2, 4)], constants=(np.array([0.0, 1.0, 1.5, 3.0]),)),
+    C("trapezoid", lambda y, x: torch.trapezoid(y, x), [(2, 4), (4,)],
+      reference=lambda y, x: ((y[:, 1:] + y[:, :-1]) * np.diff(x)).sum(1) / 2),
+    C("cumulative_trapezoid", lambda y: torch.cumulative_trapezoid(y, dx=0.5), [(2, 4)],
+      reference=lambda y: (y[:, 1:] + y[:, :-1]).cumsum(1) / 4),
+    C("cov", torch.cov, [(3, 4)], reference=np.cov),
+    C("cov weights", lambda x, w, f: torch.cov(x, fweights=f, aweights=w * w + 1),
+      [(2, 3), (3,)], constants=(index(1, 2, 1),)),
+    C("corrcoef", torch.corrcoef, [(3, 5)], reference=np.corrcoef),
+    *(
+        C(f"quantile {how}", lambda x, how=how: torch.quantile(
+            x, x.new_tensor([0.15, 0.5, 0.8]), 1, interpolation=how),
+          [(2, 5)], reference=lambda x, how=how: np.quantile(x, [0.15, 0.5, 0.8], 1, method=how))
+        for how in ("linear", "lower", "higher", "midpoint", "nearest")
+    ),
+    C("quantile levels", lambda x, q: torch.quantile(x, q.abs() / 3), [(5,), (2,)]),
+    C("nanquantile", lambda x: torch.nanquantile(x.masked_fill(x.detach() > 1, float("nan")), 0.4),
+      [(2, 5)]),
+    C("renorm", lambda x: x.renorm(3, 0, 1.5), [(3, 4)]),
+    *(
+        C(f"index_reduce {how}", lambda x, s, i, how=how: x.index_reduce(1, i, s, how),
+          [(2, 4), (2, 3)], 0.5, 2.0, constants=(index(0, 3, 0),), second=how != "prod")
+        for how in ("mean", "prod", "amax", "amin")
+    ),
+    C("combinations", torch.combinations, [(4,)]),
     C("cross", lambda a, b: torch.cross(a, b, 0), [(3, 2), (3, 1)],
       reference=lambda a, b: np.cross(a, np.broadcast_to(b, a.shape), axis=0)),
     C("pow tensors", torch.pow, [(2, 3), (3,)], 0.5, 2.0, reference=np.power),

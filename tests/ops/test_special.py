@@ -17,7 +17,7 @@ def function_of(name):
     return getattr(torch.special, name)
 
 
-@pytest.mark.parametrize("name", RECORDED.files)
+@pytest.mark.parametrize("name", [n for n in RECORDED.files if not n.startswith("window")])
 @pytest.mark.parametrize("kind", [torch.float64, torch.float32, torch.bfloat16])
 def test_values(name, kind):
     *arguments, want = RECORDED[name]

@@ -10,6 +10,7 @@ from tritorch.ops import (
     copies,
     copying,
     ctc,
+    differences,
     distance,
     embedding,
     factory,
@@ -39,14 +40,17 @@ from tritorch.ops import (
     reduction,
     resample,
     scan,
+    selecting,
     shape,
     softmax,
     sorting,
     special,
+    statistics,
     stft,
     upsample,
     vectors,
     views,
+    windows,
 )
 from tritorch.ops.declare import OPERATORS, PUBLIC
 

@@ -368,7 +368,9 @@ def write_out(result: Any, out: Any) -> Any:
             raise TypeError(f"expected a tuple of {len(result)} tensors as out")
         for value, target in zip(result, out):
             write_out(value, target)
-        return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
+        if hasattr(result, "_fields"):
+            return getattr(result, "written", type(result))(*out)
+        return tuple(out)
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
     if out.device != result.device:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -321,8 +322,16 @@ def _extreme(name: str, op: Operator) -> Any:
 amax, amin = _extreme("amax", _amax), _extreme("amin", _amin)
 
 
-def named_results(name: str, *fields: str) -> Any:
-    """A named tuple, as PyTorch returns from operators with several results."""
+def named_results(name: str, *fields: str, out: bool = True) -> Any:
+    """A named tuple, as PyTorch returns from operators with several results; out: and its like
+    for results that were written to given tensors."""
+    kind = _named_tuple(name, fields)
+    if out:
+        kind.written = _named_tuple(f"{name}_out", fields)
+    return kind
+
+
+def _named_tuple(name: str, fields: Sequence[str]) -> Any:
     kind = NamedTuple(name, [(field, Tensor) for field in fields])  # type: ignore[misc]
     kind.__module__ = "tritorch.return_types"
     kind.__repr__ = lambda self: (  # type: ignore[method-assign]

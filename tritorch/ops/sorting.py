@@ -316,7 +316,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """A histogram of equal bins between min and max (of the data, if both are 0)."""
     if bins <= 0:
-        raise RuntimeError(f"torch.histc(): bins must be > 0, but got {bins}")
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     if category(input.dtype) != 2:
         raise not_implemented("histogram_cpu", input.dtype)
     low, high = (v.item() if isinstance(v, Tensor) else v for v in (min, max))
@@ -325,9 +325,9 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if low == high:
         low, high = low - 1, high + 1
     if not (low == low and high == high and abs(low) != float("inf") and abs(high) != float("inf")):
-        raise RuntimeError(f"range of [{low}, {high}] is not finite")
+        raise RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
     if low > high:
-        raise RuntimeError("max must be larger than min")
+        raise RuntimeError("torch.histc: max must be larger than min")
     return _histc.call((input,), (int(bins), low, high))
 
 
