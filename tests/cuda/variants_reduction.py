@@ -38,6 +38,7 @@ VARIANTS = {
         reduce("*fp32", "*fp32", tl.float32, r.same, r.plus, 0, 2, 1024),
         reduce("*bf16", "*bf16", tl.float32, r.same, r.plus, 0, 128, 32),
         reduce("*fp64", "*fp64", tl.float64, r.squared, r.plus, 0, 2, 1024),
+        reduce("*i64", "*i64", tl.int64, r.same, r.exclusive, 0, 2, 1024),
         reduce("*i64", "*i64", tl.int64, r.same, r.times, 1, 2, 1024),
         reduce("*fp32", "*i1", tl.float32, r.truth, r.larger, 0, 2, 1024),
         reduce("*fp32", "*fp32", tl.float32, r.same, r.larger, float("-inf"), 2, 1024),

@@ -22,6 +22,7 @@ from tritorch.kernels import fits
 Array = np.ndarray[Any, Any]
 _STEPS = 400
 _EPS = 2.0**-53
+_LOOK = 6  # steps after which those that are done are put aside
 UNIFORM_FROM = 20  # a from which the uniform expansion serves, where x is near a
 
 # ---- incomplete gamma functions ------------------------------------------------------------------
@@ -43,34 +44,50 @@ def _log_factor(a: Array, x: Array) -> Array:
 
 def _series(a: Array, x: Array) -> Array:
     """P = x^a exp(-x) / gamma(a + 1) (1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ...)."""
+    factor = np.exp(_log_factor(a, x))
+    out = np.empty_like(x)
+    place = np.arange(x.size)
     total, term = np.ones_like(x), np.ones_like(x)
     for k in range(1, _STEPS):
         term *= x / (a + k)
         total += term
-        if not (term > _EPS * total).any():
-            break
-    return total * np.exp(_log_factor(a, x))
+        if k % _LOOK == 0:
+            going = term > _EPS * total
+            out[place[~going]] = total[~going]
+            place, a, x, total, term = (v[going] for v in (place, a, x, total, term))
+            if not place.size:
+                break
+    out[place] = total
+    return out * factor
 
 
 def _fraction(a: Array, x: Array) -> Array:
     """Q by Legendre's continued fraction, x > 1, by Lentz' method."""
+    scale = a * np.exp(_log_factor(a, x))  # x^a exp(-x) / gamma(a)
+    out = np.empty_like(x)
+    place = np.arange(x.size)
     b = x + 1 - a
     c = np.full_like(x, 1e300)
     d = 1 / b
     h = d.copy()
     for k in range(1, _STEPS):
-        factor = -k * (k - a)
+        factor = k * (a - k)
         b += 2
         d = factor * d + b
-        d = 1 / np.where(np.abs(d) < 1e-300, 1e-300, d)
+        d[d == 0] = 1e-300
+        np.reciprocal(d, out=d)
         c = b + factor / c
-        c = np.where(np.abs(c) < 1e-300, 1e-300, c)
+        c[c == 0] = 1e-300
         step = d * c
         h *= step
-        if not (np.abs(step - 1) > _EPS).any():
-            break
-    # x^a exp(-x) / gamma(a) is a times the factor
-    return h * a * np.exp(_log_factor(a, x))
+        if k % _LOOK == 0:
+            going = np.abs(step - 1) > _EPS * 2
+            out[place[~going]] = h[~going]
+            place, a, b, c, d, h = (v[going] for v in (place, a, b, c, d, h))
+            if not place.size:
+                break
+    out[place] = h
+    return out * scale
 
 
 def _upper_series(a: Array, x: Array) -> Array:

@@ -125,6 +125,29 @@ def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any) -> Ar
     return _accumulate(np.add, out, _at(dim, index), scaled)
 
 
+def index_reduce(
+    x: Array, dim: int, index: Array, source: Array, reduce: str, include_self: bool
+) -> Array:
+    """x with slices of source reduced into those at indices of a dim: runs of equal indices first."""
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    key = _at(dim, ordered[starts])
+    ufunc = _REDUCE[reduce]
+    wide = widen(x)
+    runs = ufunc.reduceat(np.take(widen(source), order, axis=dim), starts, axis=dim)
+    runs = runs.astype(wide.dtype, copy=False)
+    if include_self:
+        runs = ufunc(wide[key], runs)
+    if reduce == "mean":
+        count = np.diff(np.append(starts, index.size)) + int(include_self)
+        count = count.reshape([-1 if i == dim else 1 for i in range(x.ndim)])
+        runs = np.floor_divide(runs, count) if x.dtype.kind in "iu" else runs / count
+    out = x.copy()
+    out[key] = runs.astype(x.dtype)
+    return out
+
+
 def index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
     """x with source at indices of a dim."""
     out = x.copy()

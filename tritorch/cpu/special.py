@@ -171,8 +171,12 @@ def _erfinv64(y: Array) -> Array:
     log = np.log(np.maximum(rest * (1 + size), 1e-300))
     a = 2 / (math.pi * 0.147) + log / 2
     x = np.sqrt(np.maximum(np.sqrt(a * a - log / 0.147) - a, 0))
+    far = size > 0.5
+    near = ~far
+    error = np.empty_like(x)
     for _ in range(2):
-        error = np.where(size > 0.5, rest - erfc64(x), erf64(x) - size)
+        error[far] = rest[far] - erfc64(x[far])
+        error[near] = erf64(x[near]) - size[near]
         step = error * np.exp(x * x) * (math.sqrt(math.pi) / 2)
         x -= step / (1 + x * step)
     x[size == 1] = np.inf

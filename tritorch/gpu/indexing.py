@@ -441,6 +441,15 @@ def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any) -> Ar
     return reduce_into(out, source, _along("index_add", out, dim, index, source), "sum")
 
 
+def index_reduce(
+    x: Array, dim: int, index: Array, source: Array, reduce: str, include_self: bool
+) -> Array:
+    """x with slices of source reduced into those at indices of a dim."""
+    out = x.clone()
+    writes = _along("index_reduce", out, dim, index, source)
+    return reduce_into(out, source, writes, reduce, include_self)
+
+
 def index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
     """x with source at indices of a dim."""
     out = x.clone()

@@ -133,13 +133,13 @@ _scatter_reduce = Operator(
     gpu=lambda x, i, s, dim, r, inc: backend("gpu", "indexing").scatter_reduce(
         x, dim, i, s, r, inc
     ),
-    joint=lambda g, x, index, src, out, dim, reduce, include_self: _scatter_reduce_grad(
+    joint=lambda g, x, index, src, out, dim, reduce, include_self: scatter_reduce_grad(
         g, x, index, src, out, dim, reduce, include_self
     ),
 )
 
 
-def _scatter_reduce_grad(
+def scatter_reduce_grad(
     g: Tensor, x: Tensor, index: Tensor, src: Tensor, out: Tensor, dim: int, reduce: str, inc: bool
 ) -> tuple[Any, ...]:
     at = lambda t: t.gather(dim, index)

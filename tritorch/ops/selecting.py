@@ -13,13 +13,27 @@ from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
-from tritorch.ops.declare import OPERATORS, PUBLIC, Operator, public, write_out
+from tritorch.ops.declare import PUBLIC, Operator, public, write_out
+from tritorch.ops.gather import scatter_reduce_grad
 from tritorch.ops.reduction import vector_norm
 
 # ---- index_reduce --------------------------------------------------------------------------------
 
-# Reduces whole slices: the same as scatter_reduce with the index expanded.
-_index_reduce = OPERATORS["scatter_reduce"].like("index_reduce", "IndexReduce")
+
+def _expanded(index: Tensor, source: Tensor, dim: int) -> Tensor:
+    """The index of each element of source, as scatter_reduce takes it."""
+    shape = [-1 if i == dim else 1 for i in range(source.ndim)]
+    return index.reshape(shape).expand(source.shape)
+
+
+_index_reduce = Operator(
+    "index_reduce", "x index src", "dim reduce include_self",
+    cpu=lambda x, i, s, dim, r, inc: backend("cpu", "indexing").index_reduce(x, dim, i, s, r, inc),
+    gpu=lambda x, i, s, dim, r, inc: backend("gpu", "indexing").index_reduce(x, dim, i, s, r, inc),
+    joint=lambda g, x, index, src, out, dim, reduce, include_self: scatter_reduce_grad(
+        g, x, _expanded(index, src, dim), src, out, dim, reduce, include_self
+    ),
+)  # fmt: skip
 
 
 @functools.cache
@@ -83,10 +97,8 @@ def index_reduce(
     if not source.numel():
         return input.clone()
     flat = lambda t: t if t.ndim else t.reshape(1)
-    x, source = flat(input), flat(source)
-    shape = [-1 if i == dim else 1 for i in range(x.ndim)]
-    places = index.to(int64).reshape(shape).expand(source.shape)
-    out = _index_reduce.call((x, places, source), (dim, reduce, bool(include_self)))
+    tensors = flat(input), flat(index).to(int64), flat(source)
+    out = _index_reduce.call(tensors, (dim, reduce, bool(include_self)))
     return out if input.ndim else out.reshape(())
 
 
