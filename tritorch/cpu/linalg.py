@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.triangular import lu_factor, lu_solve, quiet, solve_triangular
+from tritorch.cpu.triangular import inverse as triangular_inverse, lu_factor, lu_solve, quiet
 
 Array = np.ndarray[Any, Any]
 
@@ -273,6 +273,14 @@ def _surely_regular(r: Array, rcond: float) -> bool:
     """Whether the least singular value is greater than rcond times the largest, by bounds."""
     if (np.diagonal(r, 0, -2, -1) == 0).any():
         return False
-    eye = np.broadcast_to(np.eye(r.shape[-1], dtype=r.dtype), r.shape)
-    norms = [np.linalg.norm(x, axis=(-2, -1)) for x in (r, solve_triangular(r, eye, True, False))]
-    return bool((norms[0] * norms[1] * rcond < 1).all())
+    inverse = triangular_inverse(r, True, False)
+    return bool((_norm_bound(r) * _norm_bound(inverse) * rcond < 1).all())
+
+
+def _norm_bound(x: Array) -> Array:
+    """At least the largest singular value, and hardly more: of x^H x squared, the fourth root."""
+    scale = np.linalg.norm(x, axis=(-2, -1))
+    x = x / scale[..., None, None]
+    square = _adjoint(x) @ x
+    bound: Array = scale * np.sqrt(np.sqrt(np.linalg.norm(square @ square, axis=(-2, -1))))
+    return bound

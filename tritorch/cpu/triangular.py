@@ -71,6 +71,12 @@ def _back_substituted(a: Array, b: Array, unit: bool) -> Array:
         return x
 
 
+def inverse(a: Array, upper: bool, unit: bool) -> Array:
+    """The inverse of a triangle (unit: without its diagonal)."""
+    eye = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+    return solve_triangular(a, eye, upper, unit)
+
+
 # ---- LU ------------------------------------------------------------------------------------------
 
 

@@ -187,6 +187,8 @@ _det: Any = factorisation("linalg_det", "x", cpu="linalg.det", grad=_det_gradien
 
 def _slogdet_gradient(g: Any, x: Tensor, out: Any) -> Tensor:
     g_sign, g_log = g
+    if g_log is None and not x.is_complex():  # a sign does not move
+        return PUBLIC["zeros_like"](x)
     weight = PUBLIC["zeros_like"](out[0]) if g_log is None else g_log
     if x.is_complex():
         weight = weight.to(x.dtype)

@@ -8,7 +8,8 @@ from typing import Any
 from tritorch.core.dtype import int64
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import public
+from tritorch.ops.backends import composed_backend
+from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.linalg.common import (
     NOT_POSITIVE,
     SINGULAR_INVERSE,
@@ -34,8 +35,30 @@ def _system_gradient(g: Tensor, a: Tensor, out: Tensor, upper: bool, unit: bool)
     return through.triu(int(unit)) if upper else through.tril(-int(unit))
 
 
+_BLOCK = 64
+_inverse = factorisation("triangular_inverse", "a", "upper unit", cpu="triangular.inverse")
+
+
+def _by_blocks(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
+    """Products with the inverses of the blocks on the diagonal; b stays on its device."""
+    n = a.shape[-1]
+    edges = [*range(0, n, _BLOCK), n]
+    spans = list(zip(edges, edges[1:]))
+    parts: dict[int, Tensor] = {}
+    for low, high in reversed(spans) if upper else spans:
+        block = _inverse.call((a[..., low:high, low:high],), (upper, unit))
+        rest = b[..., low:high, :]
+        if parts:
+            known = PUBLIC["cat"]([parts[i] for i in sorted(parts)], -2)
+            rows = a[..., low:high, high:] if upper else a[..., low:high, :low]
+            rest = rest - rows @ known
+        parts[low] = block @ rest
+    return PUBLIC["cat"]([parts[i] for i in sorted(parts)], -2) if parts else b.clone()
+
+
 _solve: Any = factorisation(
-    "linalg_solve_triangular", "a b", "upper unit", cpu="triangular.solve_triangular",
+    "linalg_solve_triangular", "a b", "upper unit",
+    cpu="triangular.solve_triangular", gpu=composed_backend(_by_blocks),
     grad=(
         _system_gradient,
         lambda g, a, upper, unit: _solve.call((a.mH, g), (not upper, unit)),
