@@ -3,6 +3,8 @@
 tools/record_expressions.py writes down what they give with the real torch.
 """
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -211,6 +213,7 @@ FAMILIES["masked_tensor"] = """
     mt.split(1), mt.chunk(2), torch.stack([mt, mt]), torch.cat([mt, mt]), torch.flatten(mt)
     torch.where(m, mt, mt), torch.where(m, mt, t), torch.ones_like(mt)
     mt[0, 0].item(), float(mt[0, 0]), bool(mt[0, 2]), str(mt)
+    copy.deepcopy(mt), copy.copy(mt), pickle.loads(pickle.dumps(mt))
     grad_of(masked.masked_tensor(t, m, requires_grad=True), lambda x: x.sum())
     grad_of(masked.masked_tensor(t, m, requires_grad=True), lambda x: (x * x).sum(1).sum())
     grad_of(masked.masked_tensor(t, m, requires_grad=True), lambda x: x.amax(1).sum())
@@ -352,6 +355,7 @@ def world(torch):
     space = {
         "torch": torch, "fft": module("fft"), "masked": masked, "close": testing.assert_close,
         "allclose": testing.assert_allclose, "make": testing.make_tensor, "grad_of": _grad_of,
+        "copy": copy, "pickle": pickle,
         "Sobol": module("quasirandom").SobolEngine, "each_add": torch._foreach_add,
         "scalar": tensor(1.0), "z": t * (1 + 0.5j), "w": tensor(np.hanning(18)[1:-1]),
         "x": tensor(np.sin(np.arange(200) ** 1.3)).reshape(2, 100).float(),

@@ -71,28 +71,31 @@ def _twiddles(n: int, first: int, sign: int, kind: Any) -> Array:
     return np.exp(exact * (sign * 2j * math.pi / n)).astype(kind)
 
 
-def _in_two_steps(x: Array, norm: Any, forward: bool) -> Array:
-    """Long lines, one after the other: columns of a matrix, twiddles, rows."""
+def _in_two_steps(source: Array, target: Array, step: Any, norm: Any, twiddles: Array) -> None:
+    """A long line as a matrix: its columns, twiddles, its rows; the target is (columns, rows)."""
+    middle = np.empty_like(twiddles)  # by column
+    count, width = source.shape
+
+    def columns(low: int, high: int) -> None:
+        part = np.ascontiguousarray(source[:, low:high].T)
+        np.multiply(step(part, norm=norm), twiddles[low:high], out=middle[low:high])
+
+    def rows(low: int, high: int) -> None:
+        part = np.ascontiguousarray(middle[:, low:high].T)
+        target[:, low:high] = step(part, norm=norm).T
+
+    threads.blocks(width, 64, columns, True)
+    threads.blocks(count, 64, rows, True)
+
+
+def _long_lines(x: Array, step: Any, norm: Any, sign: int) -> Array:
+    """Lines that do not fit the cache, one after the other."""
     n, kind = x.shape[-1], _complex(x.dtype)
     first, second = _halves(n)
-    step = np.fft.fft if forward else np.fft.ifft
-    twiddles = _twiddles(n, first, -1 if forward else 1, kind)
+    twiddles = _twiddles(n, first, sign, kind)
     out = np.empty(x.shape, kind)
     for source, target in zip(x.reshape(-1, first, second), out.reshape(-1, second, first)):
-        middle = np.empty((second, first), kind)  # by column
-        result = np.empty((first, second), kind)
-
-        def columns(low: int, high: int) -> None:
-            part = np.ascontiguousarray(source[:, low:high].T)  # noqa: B023
-            np.multiply(step(part, norm=norm), twiddles[low:high], out=middle[low:high])  # noqa: B023
-
-        def rows(low: int, high: int) -> None:
-            part = np.ascontiguousarray(middle[:, low:high].T)  # noqa: B023
-            result[low:high] = step(part, norm=norm)  # noqa: B023
-            target[:, low:high] = result[low:high].T  # noqa: B023
-
-        threads.blocks(second, 64, columns, True)
-        threads.blocks(first, 64, rows, True)
+        _in_two_steps(source, target, step, norm, twiddles)
     return out
 
 
@@ -101,7 +104,7 @@ def _complex_dim(x: Array, dim: int, norm: int, forward: bool) -> Array:
     scale = _SCALES[norm] if forward else _SCALES[2 - norm]
     step = np.fft.fft if forward else np.fft.ifft
     if n >= _LONG and _halves(n)[0] >= 64 and (x.ndim == 1 or dim == x.ndim - 1):
-        return _in_two_steps(np.ascontiguousarray(x), scale, forward)
+        return _long_lines(np.ascontiguousarray(x), step, scale, -1 if forward else 1)
     return _along(
         lambda part, axis: step(part, axis=axis, norm=scale), x, dim, n, _complex(x.dtype)
     )

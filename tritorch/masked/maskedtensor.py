@@ -286,6 +286,15 @@ class MaskedTensor(Tensor):
     def grad(self) -> None:
         _GRAD.__delete__(self)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> MaskedTensor:
+        memo[id(self)] = out = _rebuilt(
+            self.detach().get_data(), self._masked_mask, self.requires_grad
+        )
+        return out
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _rebuilt, (self.detach().get_data(), self._masked_mask, self.requires_grad)
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         data, mask = self.detach().get_data().cpu(), self._masked_mask.cpu()
         return f"{type(self).__name__}({_text(data, mask)})"
@@ -297,6 +306,10 @@ class MaskedTensor(Tensor):
 
 
 _GRAD: Any = Tensor.__dict__.get("grad") or _C.TensorBase.__dict__["grad"]
+
+
+def _rebuilt(data: Tensor, mask: Tensor, requires_grad: bool) -> MaskedTensor:
+    return MaskedTensor(data, mask, requires_grad)
 
 
 def _carries(x: Any) -> bool:

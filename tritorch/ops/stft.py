@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms, there and back."""
+"""Short-time Fourier transforms, there and back; on a GPU the transforms go through the host."""
 
 from __future__ import annotations
 
