@@ -5,6 +5,7 @@ import inspect
 import triton
 import triton.language as tl
 
+from tritorch.gpu.pointwise import _LONG
 from tritorch.kernels import (
     activations,
     bessel,
@@ -68,7 +69,8 @@ def flags(n, number=None):
 FLAT1, FLAT2, MAP3, MAP4 = [], [], [], []
 for name, function, n in functions():
     for kind, compute in kinds(name):
-        common = {"OP": function, "COMPUTE": compute, "WIDE": False, "BLOCK": 1024}
+        block = 256 if name in _LONG else 1024
+        common = {"OP": function, "COMPUTE": compute, "WIDE": False, "BLOCK": block}
         pointer = f"*{kind}"
         if n == 1:
             FLAT1.append((

@@ -128,7 +128,7 @@ def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any) -> Ar
 def index_reduce(
     x: Array, dim: int, index: Array, source: Array, reduce: str, include_self: bool
 ) -> Array:
-    """x with slices of source reduced into those at indices of a dim: runs of equal indices first."""
+    """x with slices of source reduced into those at indices of a dim: equal indices first."""
     order = np.argsort(index, kind="stable")
     ordered = index[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))

@@ -21,6 +21,7 @@ from tritorch.gpu.layout import (
 )
 
 Array = _C.Array
+_LONG = frozenset(("igamma", "igammac", "polygamma", "zeta"))  # more than two at a time would spill
 _NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -83,7 +84,7 @@ def flat1(name: Any, a: Array, compute: dtype, kind: dtype, out: Array | None = 
         return _general(name, (a,), compute, kind, y)
     n = a.numel()
     if n:
-        block, warps = block_size(n)
+        block, warps = _block(name, n)
         _kernel("map1_flat")(
             (-(-n // block),), a, y, n, OP=scalar_function(name), COMPUTE=triton_type(compute),
             A_NUMBER=False, WIDE=n > INT32_MAX, BLOCK=block, num_warps=warps,
@@ -100,7 +101,7 @@ def flat2(
         return _general(name, (a, b), compute, kind, y)
     n = a.numel()
     if n:
-        block, warps = block_size(n)
+        block, warps = _block(name, n)
         _kernel("map2_flat")(
             (-(-n // block),), a, b, y, n, OP=scalar_function(name), COMPUTE=triton_type(compute),
             WIDE=n > INT32_MAX, BLOCK=block, num_warps=warps,
@@ -127,7 +128,7 @@ def flat2_number(
     y = _C.empty(array.shape, kind, array.device_index) if out is None else out
     n = array.numel()
     if n:
-        block, warps = block_size(n)
+        block, warps = _block(name, n)
         _kernel("map2_flat_number")(
             (-(-n // block),), _bits(a, compute) if a_number else a,
             b if a_number else _bits(b, compute), y, n, OP=scalar_function(name),
@@ -135,6 +136,10 @@ def flat2_number(
             WIDE=n > INT32_MAX, BLOCK=block, num_warps=warps,
         )  # fmt: skip
     return y
+
+
+def _block(name: Any, n: int) -> tuple[int, int]:
+    return (256, 4) if name in _LONG else block_size(n)
 
 
 @functools.cache
@@ -178,7 +183,7 @@ def _general(
         if array.shape == shape and array.is_contiguous():
             return flat2_number(name, *arguments, compute, kind, y)
     values = [_bits(a, compute) if is_number else a for a, is_number in zip(arguments, numbers)]
-    block, warps = block_size(n)
+    block, warps = _block(name, n)
     grid = (-(-n // block),)
     strides = [
         (0,) * len(shape) if is_number else broadcast_strides(a.shape, a.strides, shape)
