@@ -1,6 +1,6 @@
 """Linear algebra, as in torch.linalg."""
 
-from tritorch.core.gates import publish
-from tritorch.ops.linalg import LINALG, LinAlgError
+from tritorch.core import gates as _gates
+from tritorch.ops.linalg import LINALG as _LINALG, LinAlgError
 
-globals().update(publish(LINALG, __name__))
+globals().update(_gates.publish(_LINALG, __name__))

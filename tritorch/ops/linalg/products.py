@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core.dtype import bool_, float64
-from tritorch.core.promotion import scalar_name
+from tritorch.core.dtype import bool_, float64, int64
+from tritorch.core.promotion import promote_types, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import composed_backend
 from tritorch.ops.checks import broadcast_shapes, not_implemented, wrap_dim
@@ -231,6 +231,24 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     powers = x.unsqueeze(-1).expand(*x.shape, n - 1).cumprod(-1)
     ones = PUBLIC["ones"]((*x.shape, 1), dtype=powers.dtype, device=x.device)
     return PUBLIC["cat"]([ones, powers], -1)
+
+
+def _old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Columns of powers of a vector, the highest first unless increasing."""
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    n = x.shape[0] if N is None else N
+    if n < 0:
+        raise RuntimeError("N must be non-negative.")
+    x = x.to(promote_types(x.dtype, int64))
+    ones = PUBLIC["ones"]((x.shape[0], 1), dtype=x.dtype, device=x.device)
+    columns = PUBLIC["cat"]([ones, x.unsqueeze(-1).expand(x.shape[0], max(n - 1, 0))], -1)
+    powers = columns[:, :n].cumprod(-1)
+    return powers if increasing else powers.flip(1)
+
+
+_old_vander.__name__ = "vander"
+public(method=False)(_old_vander)
 
 
 @linalg()
