@@ -45,6 +45,14 @@ def _along(function: Callable[..., Any], x: Array, dim: int, size: int, kind: An
         return out
     # Lines that lie across are gathered some at a time: each line of the cache is read once.
     wide = min(inner, max(16, (threads.CACHE >> 2) // line))
+    if wide == inner:  # several small matrices at a time
+
+        def matrices(low: int, high: int) -> None:
+            part = np.ascontiguousarray(source[low:high].swapaxes(1, 2))
+            target[low:high] = function(part, -1).swapaxes(1, 2)
+
+        threads.blocks(outer, max(1, (threads.CACHE >> 2) // (line * inner)), matrices, True)
+        return out
     per_row = -(-inner // wide)
 
     def tiles(low: int, high: int) -> None:

@@ -66,7 +66,7 @@ def _parts(x: Any, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
 
 
 def _filled(x: Tensor, mask: Tensor | None, value: Any) -> Tensor:
-    return x if mask is None else x.masked_fill(mask.logical_not(), value)
+    return x if mask is None else _in(PUBLIC["where"](mask, x, value), x.dtype)
 
 
 def _dims(dim: Dims, ndim: int) -> tuple[int, ...]:
