@@ -3,6 +3,11 @@
 A block's patches (im2col) are copied once and one product takes all taps and channels: measured
 faster than a product for each tap, whose accumulation passes over the output each time.  Transposed
 convolution is the input's gradient, and the other way round.
+
+# Note [Taps as shifts]
+In the input's gradient one product gives what each tap adds where.  With stride 1, and rows of the
+output as long as those of the padded input, a tap is a shift of the whole flattened image: so one
+reduction over a view in which each tap lies shifted adds them, in long runs.
 """
 
 from __future__ import annotations
@@ -24,6 +29,8 @@ Ints = tuple[int, ...]
 COLUMNS = 1 << 10  # columns from which a product is efficient: small images are taken together
 PATCHES = 1 << 21  # elements of a block of patches
 PRODUCTS = 1 << 22  # multiplications from which a second thread pays for being woken
+TAPS = 1 << 22  # elements of the taps of a strip of an image
+IMAGES = 8  # for which one thread's buffers serve
 PARTS = 4  # sums of the weight's gradient, each over some of the blocks
 
 
@@ -185,14 +192,6 @@ def _window(tap: Ints, stride: Ints, dilation: Ints, out: Ints) -> tuple[slice, 
     )
 
 
-def _flipped(w: Array, groups: int) -> Array:
-    """The weight (C, O / groups, ...) of the convolution that is the input's gradient."""
-    o, per_in = w.shape[:2]
-    split = w.reshape(groups, o // groups, *w.shape[1:])
-    swapped = np.swapaxes(split, 1, 2).reshape(groups * per_in, o // groups, *w.shape[2:])
-    return np.flip(swapped, tuple(range(2, w.ndim)))
-
-
 def _input_gradient(
     g: Array, shape: Ints, w: Array, stride: Ints, padding: Ints, dilation: Ints, groups: int
 ) -> Array:
@@ -205,11 +204,8 @@ def _input_gradient(
         source = g.reshape(shape[0], groups, per_out, -1)
         weights = np.swapaxes(w.reshape(groups, per_out, -1), 1, 2)
         return np.matmul(weights, source).reshape(shape)
-    around = tuple(d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding))
-    if set(stride) == {1} and min(around) >= 0:
-        fits = _output_size(out, kernel, stride, around, dilation)
-        if fits == spatial:
-            return _forward(g, _flipped(w, groups), None, stride, around, dilation, groups)
+    if set(stride) == {1}:
+        return _shifted_taps(g, shape, w, padding, dilation, groups)
     # Taps may reach past the padded input when the output had output_padding.
     reach = tuple(
         max(n + 2 * p, (m - 1) * s + d * (k - 1) + 1)
@@ -234,6 +230,69 @@ def _input_gradient(
             result[image, low:high] = target[inner]
 
         _planes(shape[1], math.prod(reach) * 2, g.itemsize, work)
+    return result
+
+
+def _shifted_taps(
+    g: Array, shape: Ints, w: Array, padding: Ints, dilation: Ints, groups: int
+) -> Array:
+    """The gradient of the input where the stride is 1. See Note [Taps as shifts]."""
+    kernel, out, spatial, o = w.shape[2:], g.shape[2:], shape[2:], w.shape[0]
+    frame = tuple(
+        max(n + 2 * p, m + d * (k - 1))
+        for n, p, m, d, k in zip(spatial, padding, out, dilation, kernel)
+    )
+    steps = [math.prod(frame[i + 1 :]) for i in range(len(frame))]
+    shifts = [d * step for d, step in zip(dilation, steps)]
+    reach = sum(shift * (k - 1) for shift, k in zip(shifts, kernel))
+    channels, row = shape[1], steps[0]
+    weights = np.ascontiguousarray(np.swapaxes(w.reshape(groups, o // groups, -1), 1, 2))
+    height = max(1, min(out[0], TAPS // max(row * weights.size // (o // groups), 1)))
+    below = dilation[0] * (kernel[0] - 1) * row  # how far a strip's taps reach beyond it
+    result = np.empty(shape, g.dtype)
+    inner = (slice(None), *(slice(p, p + n) for p, n in zip(padding, spatial)))
+    filled = (slice(None), slice(None), *(slice(0, m) for m in out[1:]))
+
+    def work(low: int, high: int) -> None:
+        rows = np.zeros((o, height, *frame[1:]), g.dtype)
+        taps = np.zeros((channels * math.prod(kernel), reach + height * row + reach), g.dtype)
+        line, size = taps.strides[0], g.itemsize
+        apart = [line * math.prod(kernel[i + 1 :]) for i in range(len(kernel))]
+        shifted = as_strided(
+            taps[:, reach:],
+            (channels, *kernel, height * row + below),
+            (
+                line * math.prod(kernel),
+                *(a - shift * size for a, shift in zip(apart, shifts)),
+                size,
+            ),
+        )
+        axes = tuple(range(1, 1 + len(kernel)))
+        whole = np.zeros((channels, frame[0] * row), g.dtype)
+        reached = shifted.shape[-1]
+        part = whole[:, :reached] if height == out[0] else np.empty((channels, reached), g.dtype)
+        for image in range(low, high):
+            if height < out[0]:
+                whole.fill(0)
+            for top in range(0, out[0], height):
+                have = min(height, out[0] - top)
+                rows[filled][:, :have] = g[image, :, top : top + have]
+                rows[:, have:] = 0
+                np.matmul(
+                    weights,
+                    rows.reshape(groups, o // groups, -1),
+                    out=taps.reshape(groups, -1, taps.shape[1])[
+                        :, :, reach : reach + height * row
+                    ],
+                )
+                np.add.reduce(shifted, axis=axes, out=part)
+                if height < out[0]:
+                    target = whole[:, top * row : top * row + reached]
+                    target += part[:, : target.shape[1]]
+            result[image] = whole.reshape(channels, *frame)[inner]
+
+    products = w.size * g.shape[0] * math.prod(out)
+    threads.blocks(shape[0], IMAGES, work, products >= PRODUCTS)
     return result
 
 

@@ -31,13 +31,22 @@ def _rows(x: Array, n: int) -> Array:
     return x.reshape(lead, math.prod(x.shape[x.ndim - n :]))
 
 
+def _sums(x: Array) -> Array:
+    """Sums along the last dim, which stays: products with ones are faster than reductions."""
+    return np.matmul(x, np.ones((x.shape[-1], 1), x.dtype))
+
+
+def _dots(a: Array, b: Array) -> Array:
+    """Sums of a * b along the last dim, which stays."""
+    return np.matmul(a[..., None, :], b[..., None])[..., 0]
+
+
 def _standardize(x: Array, out: Array, eps: float) -> tuple[Array, Array]:
     """out = (x - mean) rstd along the last dim."""
-    n = max(x.shape[-1], 1)
-    mean = np.add.reduce(x, axis=-1, keepdims=True) / x.dtype.type(n)
+    size = x.dtype.type(max(x.shape[-1], 1))
+    mean = _sums(x) / size
     np.subtract(x, mean, out=out)
-    variance = np.add.reduce(np.square(out), axis=-1, keepdims=True) / x.dtype.type(n)
-    rstd = 1 / np.sqrt(variance + x.dtype.type(eps))
+    rstd = 1 / np.sqrt(_dots(out, out) / size + x.dtype.type(eps))
     np.multiply(out, rstd, out=out)
     return mean, rstd
 
@@ -90,7 +99,8 @@ def _rows_backward(
 ) -> tuple[Array, Array, Array]:
     rows, grad, kind = _rows(x, n), _rows(g, n), _kind(x)
     w = _flat(weight)
-    r = rstd.reshape(-1, 1)
+    w = None if w is None else w.astype(kind, copy=False)
+    m, r = (None if v is None else v.reshape(-1, 1) for v in (mean, rstd))
     out = np.empty(rows.shape, x.dtype)
     blocks = _Blocks(rows.shape[0], rows.shape[1], kind)
     dw, db = blocks.partial(rows.shape[1:], kind), blocks.partial(rows.shape[1:], kind)
@@ -99,22 +109,17 @@ def _rows_backward(
     def work(low: int, high: int) -> None:
         block = rows[low:high].astype(kind, copy=False)
         dy = grad[low:high].astype(kind, copy=False)
-        if mean is None:
-            normal = block * r[low:high]
-        else:
-            normal = block - mean.reshape(-1, 1)[low:high]
-            normal *= r[low:high]
-        product = dy * normal
-        np.add.reduce(product, axis=0, out=dw[low // blocks.per])
-        np.add.reduce(dy, axis=0, out=db[low // blocks.per])
-        if w is not None:
-            dy = (dy * w).astype(kind, copy=False)
-            np.multiply(dy, normal, out=product)
-        normal *= np.add.reduce(product, axis=1, keepdims=True) / size
-        np.subtract(dy, normal, out=normal)
-        if mean is not None:
-            normal -= np.add.reduce(dy, axis=1, keepdims=True) / size
-        np.multiply(normal, r[low:high], out=out[low:high], casting="unsafe")
+        scale = r[low:high]  # type: ignore[index]
+        centred = block.copy() if m is None else block - m[low:high]
+        product = dy * centred
+        np.matmul(scale.T, product, out=dw[low // blocks.per, None])
+        np.matmul(np.ones_like(scale).T, dy, out=db[low // blocks.per, None])
+        column = np.ones((len(centred[0]), 1), kind) if w is None else w[:, None]
+        centred *= np.matmul(product, column) * (scale * scale / size)
+        if m is not None:
+            centred += np.matmul(dy, column) / size
+        np.subtract(dy if w is None else np.multiply(dy, w, out=product), centred, out=centred)
+        np.multiply(centred, scale, out=out[low:high], casting="unsafe")
 
     blocks.run(work)
     ref, shape = x if weight is None else weight, x.shape[x.ndim - n :]
@@ -139,7 +144,7 @@ def rms_norm(x: Array, n: int, weight: Array | None, eps: float) -> tuple[Array,
         block = rows[low:high].astype(kind, copy=False)
         target = out[low:high] if kind == x.dtype else np.empty_like(block)
         np.square(block, out=target)
-        square = np.add.reduce(target, axis=1, keepdims=True) / size
+        square = _sums(target) / size
         r = 1 / np.sqrt(square + kind.type(eps))
         np.multiply(block, r, out=target)
         if w is not None:
@@ -209,7 +214,7 @@ def group_norm_backward(
         dy = grad[low:high].astype(kind, copy=False)
         normal = block - m[low:high]
         normal *= r[low:high]
-        sums = np.add.reduce(dy, axis=2), np.add.reduce(dy * normal, axis=2)
+        sums = _sums(dy)[..., 0], _dots(dy, normal)[..., 0]
         db[low:high], dw[low:high] = sums
         share = 1 if w is None else w[np.arange(low, high) % groups].astype(kind, copy=False)
         first, second = (np.add.reduce(s * share, axis=1)[:, None, None] / size for s in sums)
@@ -228,9 +233,9 @@ def group_norm_backward(
 # ---- over the batch ----
 
 
-def _channel_sum(x: Array) -> Array:
-    """(N, C, S) -> (C,), the sums of planes added in float64."""
-    return np.add.reduce(np.add.reduce(x, axis=2), axis=0, dtype=np.float64)
+def _over_batch(sums: Array) -> Array:
+    """(N, C, 1) -> (C,), sums of planes added in float64."""
+    return np.add.reduce(sums[..., 0], axis=0, dtype=np.float64)
 
 
 def batch_norm(
@@ -256,10 +261,10 @@ def batch_norm(
     def work(low: int, high: int) -> None:
         block = cube[:, low:high].astype(kind, copy=False)
         if training:
-            average[low:high] = _channel_sum(block) / count
+            average[low:high] = _over_batch(_sums(block)) / count
         target = block - average[low:high, None]
         if training:
-            variance[low:high] = _channel_sum(np.square(target)) / count
+            variance[low:high] = _over_batch(_dots(target, target)) / count
         scale = 1 / np.sqrt(variance[low:high] + kind.type(eps))
         if w is not None:
             scale = scale * w[low:high]
@@ -288,16 +293,16 @@ def batch_norm_backward(
 
     def work(low: int, high: int) -> None:
         dy = grad[:, low:high].astype(kind, copy=False)
-        normal = cube[:, low:high] - mean[low:high, None]
-        normal *= rstd[low:high, None]
-        first, second = _channel_sum(dy), _channel_sum(dy * normal)
+        centred = cube[:, low:high] - mean[low:high, None]
+        r = rstd[low:high]
+        first, second = _over_batch(_sums(dy)), _over_batch(_dots(dy, centred)) * r
         db[low:high], dw[low:high] = first, second
         factor = scale[low:high, None]
         if training:
-            normal *= (second / count).astype(kind)[:, None]
-            normal += (first / count).astype(kind)[:, None]
-            np.subtract(dy, normal, out=normal)
-            dy = normal
+            centred *= (second * r / count).astype(kind)[:, None]
+            centred += (first / count).astype(kind)[:, None]
+            np.subtract(dy, centred, out=centred)
+            dy = centred
         np.multiply(dy, factor, out=out[:, low:high], casting="unsafe")
 
     threads.rows(c, count * kind.itemsize, work)
