@@ -41,6 +41,14 @@ def gelu_backward(g, x):
 
 
 @triton.jit
+def gelu_backward_of(g, x, out):
+    cdf = (out + 0.5e-30) / (x + 1e-30)  # 1 / 2 at 0
+    known = tl.abs(cdf) < float("inf")
+    cdf = tl.where(known, cdf, 0.5 * (1 + tl.math.erf(x * 0.70710678118654752440)))
+    return g * (cdf + x * exp(-0.5 * x * x) * 0.39894228040143267794)
+
+
+@triton.jit
 def gelu_tanh(x):
     return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)))
 

@@ -281,9 +281,7 @@ def _shifted_taps(
                 np.matmul(
                     weights,
                     rows.reshape(groups, o // groups, -1),
-                    out=taps.reshape(groups, -1, taps.shape[1])[
-                        :, :, reach : reach + height * row
-                    ],
+                    out=taps.reshape(groups, -1, taps.shape[1])[:, :, reach : reach + height * row],
                 )
                 np.add.reduce(shifted, axis=axes, out=part)
                 if height < out[0]:

@@ -138,7 +138,8 @@ def max_pool_backward(g: Array, indices: Array, shape: Ints) -> Array:
     def work(low: int, high: int) -> None:
         rows = high - low
         place = flat[low:high] + np.arange(0, rows * size, size)[:, None]
-        sums = np.bincount(place.reshape(-1), wide[low:high].reshape(-1), rows * size)
+        sums = np.zeros(rows * size, wide.dtype)
+        np.add.at(sums, place.reshape(-1), wide[low:high].reshape(-1))
         total[low:high] = sums.reshape(rows, size)
 
     if total.size:

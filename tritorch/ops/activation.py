@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tritorch.core.dtype import float32, float64
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
@@ -112,6 +113,16 @@ def _silu_grad(g: Tensor, x: Tensor) -> Tensor:
 
 
 _gelu_none = _fused("gelu", cpu.gelu, _gelu_grad, cpu.gelu_backward, "gelu")
+_gelu_back_of = ternary("gelu_backward_of", "g x out", cpu.gelu_backward_of,
+                        without="bool int complex")  # fmt: skip
+# On the CPU erf is dear, and the quotient of the result and the argument has it.
+_gelu_kept = unary(
+    "gelu", cpu.gelu, without="bool int complex", gpu="gelu",
+    grad=lambda g, x, out: (
+        _gelu_grad(g, x) if differentiating() else apply(_gelu_back_of, (g, x, out))
+    ),
+    method=False, public=False, inplace=False,
+)  # fmt: skip
 _gelu_tanh = _fused(
     "gelu_tanh", cpu.gelu_tanh, _gelu_tanh_grad, cpu.gelu_tanh_backward, "gelu_tanh"
 )
@@ -122,7 +133,8 @@ _silu = _fused("silu", cpu.silu, _silu_grad, cpu.silu_backward, "silu")
 def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
     """x * Phi(x), exactly or by tanh."""
     if approximate == "none":
-        return _gelu_none(input)
+        exact = input.device.type == "cpu" and input.dtype in (float32, float64)
+        return _gelu_kept(input) if exact else _gelu_none(input)
     if approximate == "tanh":
         return _gelu_tanh(input)
     raise RuntimeError("approximate argument must be either none or tanh.")
