@@ -1,0 +1,244 @@
+"""Operators on the CPU, small, in the cache and large, beside PyTorch with as many threads.
+
+    python bench/cpu_ops.py [--threads 2] [--rounds 7] [--only REGEX] [--sizes small ...] [--json]
+
+Every operator runs on the same numbers in both libraries and the results are compared.  Processes
+and rounds are those of train_cpu.py.  A ratio is our time over PyTorch's: below 1 we are faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import math
+import os
+import platform
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+from train_cpu import Library
+
+RESULTS = Path(__file__).parent / "results" / "cpu_ops.json"
+SECONDS = 0.02  # a round of one case takes at least so long
+SIZES = {"small": 8, "cached": 256, "large": 2048}  # a side of a square matrix
+SLOWEST = 2.0  # no operator should take more of PyTorch's time
+
+# ---- the operators -------------------------------------------------------------------------------
+# x, y: normal numbers; p: positive ones; row, col: one row, one column; i: whole numbers below the
+# side; k: int64; b: booleans; h: bfloat16.  t is the library, F its torch.nn.functional.
+
+MATRICES: dict[str, Callable[..., Any]] = {
+    "add": lambda x, y: x + y,
+    "add_row": lambda x, row: x + row,
+    "mul_column": lambda x, col: x * col,
+    "add_number": lambda x: x + 1.5,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, p: x / p,
+    "add_int64": lambda k: k + k,
+    "add_bfloat16": lambda h: h + h,
+    "add_": lambda x, y: x.add_(y, alpha=1e-9),
+    "abs": lambda x: x.abs(),
+    "exp": lambda x: x.exp(),
+    "log": lambda p: p.log(),
+    "sqrt": lambda p: p.sqrt(),
+    "sin": lambda x: x.sin(),
+    "tanh": lambda x: x.tanh(),
+    "erf": lambda x: x.erf(),
+    "square": lambda x: x**2,
+    "pow": lambda p: p**1.7,
+    "clamp": lambda x: x.clamp(-1, 1),
+    "maximum": lambda x, y, t: t.maximum(x, y),
+    "less": lambda x, y: x < y,
+    "logical_and": lambda b: b & ~b,
+    "where": lambda b, x, y, t: t.where(b, x, y),
+    "masked_fill": lambda x, b: x.masked_fill(b, 0.0),
+    "addcmul": lambda x, y, p, t: t.addcmul(x, y, p, value=0.5),
+    "lerp": lambda x, y: x.lerp(y, 0.3),
+    "sigmoid": lambda x: x.sigmoid(),
+    "relu": lambda x, F: F.relu(x),
+    "gelu": lambda x, F: F.gelu(x),
+    "silu": lambda x, F: F.silu(x),
+    "dropout": lambda x, F: F.dropout(x, 0.5).shape,
+    "to_bfloat16": lambda x, t: x.to(t.bfloat16),
+    "to_float64": lambda x, t: x.to(t.float64),
+    "transposed_copy": lambda x: x.t().contiguous(),
+    "cat": lambda x, y, t: t.cat([x, y], 1),
+    "flip": lambda x: x.flip(0),
+    "tril": lambda x: x.tril(),
+    "sum": lambda x: x.sum(),
+    "sum_rows": lambda x: x.sum(0),
+    "mean_columns": lambda x: x.mean(1),
+    "var": lambda x: x.var(1),
+    "norm": lambda x: x.norm(),
+    "amax": lambda x: x.amax(1),
+    "max": lambda x: x.max(1).values,
+    "argmax": lambda x: x.argmax(1),
+    "any": lambda b: b.any(0),
+    "logsumexp": lambda x: x.logsumexp(1),
+    "softmax": lambda x: x.softmax(1),
+    "log_softmax": lambda x: x.log_softmax(1),
+    "cumsum": lambda x: x.cumsum(1),
+    "sort": lambda x: x.sort(1).values,
+    "topk": lambda x: x.topk(4, 1).values,
+    "index_select": lambda x, i: x.index_select(0, i),
+    "gather": lambda x, k: x.gather(1, k),
+    "scatter_add": lambda x, k, y: x.scatter_add(1, k, y),
+    "masked_select": lambda x, b: x[b],
+    "embedding": lambda x, i, F: F.embedding(i, x),
+    "layer_norm": lambda x, F: F.layer_norm(x, x.shape[1:]),
+    "cross_entropy": lambda x, i, F: F.cross_entropy(x, i),
+    "linear": lambda x, y, row, F: F.linear(x, y, row[0]),
+    "mv": lambda x, col: x @ col[:, 0],
+    "randn": lambda x, t: t.randn(x.shape).shape,
+}
+# Images: (batch, channels, height, width) by size.
+IMAGES = {"small": (2, 4, 6, 6), "cached": (8, 16, 16, 16), "large": (32, 64, 56, 56)}
+PICTURES: dict[str, Callable[..., Any]] = {
+    "conv2d": lambda image, kernel, F: F.conv2d(image, kernel, padding=1),
+    "conv2d_strided": lambda image, kernel, F: F.conv2d(image, kernel, stride=2, padding=1),
+    "conv2d_1x1": lambda image, kernel, F: F.conv2d(image, kernel[:, :, :1, :1]),
+    "conv2d_depthwise": lambda image, kernel, F: F.conv2d(
+        image, kernel[:, :1], padding=1, groups=image.shape[1]
+    ),
+    "conv_transpose2d": lambda image, kernel, F: F.conv_transpose2d(image, kernel, padding=1),
+    "conv2d_backward": lambda image, kernel, F, t: t.autograd.grad(
+        F.conv2d(image.requires_grad_(), kernel.requires_grad_(), padding=1).sum(), (image, kernel)
+    )[0],
+    "max_pool2d": lambda image, F: F.max_pool2d(image, 2),
+    "avg_pool2d": lambda image, F: F.avg_pool2d(image, 2),
+    "batch_norm": lambda image, F: F.batch_norm(image, None, None, training=True),
+    "group_norm": lambda image, F: F.group_norm(image, 2),
+    "interpolate": lambda image, F: F.interpolate(image, scale_factor=2.0, mode="bilinear"),
+    "bmm": lambda image: image[0] @ image[1],
+    "attention": lambda image, F: F.scaled_dot_product_attention(image, image, image),
+}
+OPERATORS = MATRICES | PICTURES
+ABOUT = {"dropout", "randn"}  # whose results are random
+
+
+def inputs(torch: Any, size: str) -> dict[str, Any]:
+    """The arguments that operators name."""
+    random = np.random.default_rng(0)
+    n, shape = SIZES[size], IMAGES[size]
+    normal = lambda *shape: torch.from_numpy(random.standard_normal(shape, "float32"))
+    whole = lambda *shape: torch.from_numpy(random.integers(0, n, shape))
+    return {
+        "x": normal(n, n), "y": normal(n, n), "p": normal(n, n).abs() + 0.1, "row": normal(1, n),
+        "col": normal(n, 1), "i": whole(n), "k": whole(n, n), "b": normal(n, n) > 0,
+        "h": normal(n, n).to(torch.bfloat16), "image": normal(*shape),
+        "kernel": normal(shape[1], shape[1], 3, 3), "t": torch, "F": torch.nn.functional,
+    }  # fmt: skip
+
+
+# ---- one library's process -----------------------------------------------------------------------
+
+
+def serve(library: str, threads: int) -> None:
+    """Answers requests, one JSON a line."""
+    torch = importlib.import_module(library)
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    made: dict[str, Any] = {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        size, name = request["size"], request["operator"]
+        if size not in made:
+            made = {size: inputs(torch, size)}
+        run = OPERATORS[name]
+        arguments = [made[size][each] for each in run.__code__.co_varnames]
+        out = run(*arguments)
+        start = time.perf_counter()
+        for _ in range(request["calls"]):
+            run(*arguments)
+        taken = (time.perf_counter() - start) / request["calls"]
+        total = 0.0
+        if request.get("check") and name not in ABOUT:
+            total = out.detach().double().abs().sum().item()
+        print(json.dumps({"us": taken * 1e6, "sum": total}), flush=True)
+
+
+# ---- the report ----------------------------------------------------------------------------------
+
+
+def measure(libraries: list[Library], rounds: int, **key: Any) -> dict[str, Any]:
+    """Microseconds a call by library, and ours over torch's."""
+    sums = [each.ask(**key, calls=2, check=True)["sum"] for each in libraries]
+    needed = [each.ask(**key, calls=2)["us"] for each in libraries]
+    calls = max(int(SECONDS * 1e6 / max(needed)), 1)
+    taken: list[list[float]] = [
+        [each.ask(**key, calls=calls)["us"] for each in libraries] for _ in range(rounds)
+    ]
+    row: dict[str, Any] = {
+        each.name: round(statistics.median(column), 2)
+        for each, column in zip(libraries, zip(*taken))
+    }
+    if len(libraries) == 2:
+        row["ratio"] = round(statistics.median(ours / theirs for ours, theirs in taken), 3)
+        if not math.isclose(*sums, rel_tol=2e-3, abs_tol=1e-3):
+            raise AssertionError(f"{key}: the libraries' results differ: {sums}")
+    return row
+
+
+def main() -> None:
+    """Prints, and on request writes, the report."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", nargs="?", const=RESULTS, type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.serve, options.threads)
+        return
+    names = ["tritorch"] + (["torch"] if importlib.util.find_spec("torch") else [])
+    libraries = [Library(name, sys.executable, options.threads, __file__) for name in names]
+    report: dict[str, dict[str, Any]] = {}
+    try:
+        for size in options.sizes:
+            for operator in OPERATORS:
+                if re.search(options.only, operator):
+                    row = measure(libraries, options.rounds, size=size, operator=operator)
+                    report[f"{operator} {size}"] = row
+                    texts = [f"{each} {row[each]:11.2f} us" for each in names]
+                    texts += [f"ratio {row['ratio']:.2f}"] if "ratio" in row else []
+                    print(f"{size:7} {operator:16} {'  '.join(texts)}", flush=True)
+    finally:
+        for each in libraries:
+            each.close()
+    whole: dict[str, Any] = {"operators": report, "threads": options.threads}
+    if len(names) == 2:
+        whole |= summary(report, options.sizes)
+    if options.json:
+        cpu = platform.processor() or platform.machine()
+        whole["machine"] = {"cpu": cpu, "cores": os.cpu_count()}
+        options.json.write_text(json.dumps(whole, indent=1) + "\n")
+
+
+def summary(report: dict[str, dict[str, Any]], sizes: list[str]) -> dict[str, Any]:
+    """Geometric means of ratios, and the operators that are too slow."""
+    of = lambda size: [row["ratio"] for key, row in report.items() if key.endswith(size)]
+    means = {size: statistics.geometric_mean(of(size)) for size in sizes if of(size)}
+    means["all"] = statistics.geometric_mean(of(""))
+    for size, mean in means.items():
+        print(f"geometric mean of ratios, {size}: {mean:.2f}")
+    slow = {key: row["ratio"] for key, row in report.items() if row["ratio"] > SLOWEST}
+    print(f"{len(slow)} of {len(report)} take more than {SLOWEST:g} times PyTorch's time:")
+    for key, ratio in sorted(slow.items(), key=lambda item: -item[1]):
+        print(f"  {key:30} {ratio:.2f}")
+    return {"geometric means of ratios": means, "slow": slow}
+
+
+if __name__ == "__main__":
+    main()
