@@ -200,8 +200,8 @@ def _cdf(x: Array) -> Array:
 
 def relu(x: Array) -> Array:
     """max(x, 0)."""
-    if np.ndim(x) and x.dtype.kind == "f":
-        return np.clip(x, 0, x.dtype.type(np.inf))  # faster than np.maximum with a number
+    if _is_float(x):
+        return x.clip(0, math.inf)  # faster than np.maximum with a number
     return np.maximum(x, 0)
 
 
@@ -464,21 +464,30 @@ def frexp(x: Array) -> tuple[Array, Array]:
 def lerp(a: Any, b: Any, w: Any) -> Any:
     """a + w (b - a), exact at both ends."""
     span = b - a
-    if type(w) is not np.ndarray:
-        return a + w * span if abs(w) < 0.5 else b - span * (1 - w)
+    if type(w) is not np.ndarray and type(span) is np.ndarray:
+        if abs(w) < 0.5:
+            span *= w
+            return np.add(a, span, out=span)
+        span *= 1 - w
+        return np.subtract(b, span, out=span)
     return np.where(np.abs(w) < 0.5, a + w * span, b - span * (1 - w))
 
 
 @_blocked
 def addcmul(x: Any, a: Any, b: Any, value: Any) -> Any:
     """x + value * a * b."""
-    return x + (a * b if _is_one(value) else value * a * b)
+    return _added(x, a * b if _is_one(value) else value * a * b)
 
 
 @_blocked
 def addcdiv(x: Any, a: Any, b: Any, value: Any) -> Any:
     """x + value * a / b."""
-    return x + (a / b if _is_one(value) else value * a / b)
+    return _added(x, a / b if _is_one(value) else value * a / b)
+
+
+def _added(x: Any, new: Any) -> Any:
+    """x + new, in new's memory if it is an array."""
+    return np.add(x, new, out=new) if type(new) is np.ndarray else x + new
 
 
 def _is_one(value: Any) -> bool:
@@ -487,17 +496,62 @@ def _is_one(value: Any) -> bool:
 
 def clamp(x: Any, low: Any, high: Any) -> Any:
     """Each element, at least low and at most high, which wins; NaN stays, in bounds too."""
+    if _is_float(x) and _is_number(low) and _is_number(high):
+        return x.clip(low, high)  # several times as fast
     return np.minimum(np.maximum(x, low), high)
+
+
+def clamp_min(x: Any, low: Any) -> Any:
+    """Each element, at least low."""
+    return x.clip(low, math.inf) if _is_float(x) and _is_number(low) else np.maximum(x, low)
+
+
+def clamp_max(x: Any, high: Any) -> Any:
+    """Each element, at most high."""
+    return x.clip(-math.inf, high) if _is_float(x) and _is_number(high) else np.minimum(x, high)
+
+
+def _is_float(x: Any) -> bool:
+    return type(x) is np.ndarray and x.ndim > 0 and x.dtype.kind == "f"
+
+
+def _is_number(x: Any) -> bool:
+    return type(x) is not np.ndarray and x == x
+
+
+# ---- choices ----
+
+
+def where(mask: Array, a: Any, b: Any) -> Array:
+    """a where mask is set, else b."""
+    kind = _kind(a, b)
+    if mask.size < 256 or kind.itemsize not in (1, 2, 4, 8):
+        return np.where(mask, a, b)
+    return mapped(_pick, kind, mask, a, b)
+
+
+def _pick(mask: Array, a: Any, b: Any) -> Array:
+    """By bits: np.where misses a branch for every other element of a random mask."""
+    kind = _kind(a, b)
+    bits = np.dtype(f"i{kind.itemsize}")
+    first, second = (
+        x.view(bits) if type(x) is np.ndarray else kind.type(x).view(bits) for x in (a, b)
+    )
+    chosen = np.negative(mask.view(np.int8)).astype(bits, copy=False)  # all ones, or none
+    chosen &= first ^ second
+    chosen ^= second
+    return chosen.view(kind)
 
 
 __all__ = [
     "addcdiv", "addcmul", "airy_ai", "angle", "bessel_j0", "bessel_j1", "bessel_y0",
-    "bessel_y1", "clamp", "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2",
-    "floor_divide", "fmod", "frac", "frexp", "gcd", "gelu", "gelu_backward", "gelu_tanh",
-    "gelu_tanh_backward", "heaviside", "i0", "i0e", "i1", "i1e", "igamma", "igammac", "lcm",
-    "lerp", "lgamma", "log_ndtr", "logaddexp", "logaddexp2", "logit", "logsigmoid",
-    "modified_bessel_k0", "modified_bessel_k1", "nan_to_num", "ndtri", "on_floats", "polygamma",
-    "pow", "relu", "remainder", "rsqrt", "scaled_modified_bessel_k0",
+    "bessel_y1", "clamp", "clamp_max", "clamp_min", "digamma", "entr", "erf", "erfc", "erfcx",
+    "erfinv", "exp2", "floor_divide", "fmod", "frac", "frexp", "gcd", "gelu", "gelu_backward",
+    "gelu_tanh", "gelu_tanh_backward", "heaviside", "i0", "i0e", "i1", "i1e", "igamma",
+    "igammac", "lcm", "lerp", "lgamma", "log_ndtr", "logaddexp", "logaddexp2", "logit",
+    "logsigmoid", "modified_bessel_k0", "modified_bessel_k1", "nan_to_num", "ndtri",
+    "on_floats", "polygamma", "pow", "relu", "remainder", "rsqrt", "scaled_modified_bessel_k0",
     "scaled_modified_bessel_k1", "sgn", "sigmoid", "sign", "signbit", "silu", "silu_backward",
-    "sinc", "softplus", "spherical_bessel_j0", "trunc_divide", "xlog1py", "xlogy", "zeta",
+    "sinc", "softplus", "spherical_bessel_j0", "trunc_divide", "where", "xlog1py", "xlogy",
+    "zeta",
 ]  # fmt: skip

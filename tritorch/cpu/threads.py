@@ -130,6 +130,13 @@ def mapped(function: Callable[..., Any], kind: Any, *arrays: Any, per: int = BLO
     `function` takes one-dimensional arrays, and numbers where numbers (or 0-d arrays) are given.
     """
     shapes = [x.shape for x in arrays if type(x) is np.ndarray and x.ndim]
+    first = arrays[0]
+    if type(first) is np.ndarray and 0 < first.size <= per and first.ndim:
+        if all(type(x) is not np.ndarray or not x.ndim or x.shape == first.shape for x in arrays):
+            small = function(
+                *(x.reshape(-1) if type(x) is np.ndarray and x.ndim else x for x in arrays)
+            )
+            return small.reshape(first.shape).astype(kind, copy=False)
     shape = shapes[0] if all(s == shapes[0] for s in shapes[1:]) and shapes else None
     if shape is None:
         shape = np.broadcast_shapes(*shapes)

@@ -428,10 +428,10 @@ _clamp = ternary(
         lambda g, x, low, high: g.masked_fill(~((x > high) | (low > high)), 0),
     ),
 )
-_clamp_min = ternary("clamp_min", "x low", np.maximum, without="complex",
+_clamp_min = ternary("clamp_min", "x low", cpu.clamp_min, without="complex",
                      grad=(lambda g, x, low: g.masked_fill(~(x >= low), 0),
                            lambda g, x, low: g.masked_fill(~(x < low), 0)))  # fmt: skip
-_clamp_max = ternary("clamp_max", "x high", np.minimum, without="complex",
+_clamp_max = ternary("clamp_max", "x high", cpu.clamp_max, without="complex",
                      grad=(lambda g, x, high: g.masked_fill(~(x <= high), 0),
                            lambda g, x, high: g.masked_fill(~(x > high), 0)))  # fmt: skip
 
@@ -483,7 +483,7 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
 
 # ---- where and masks -----------------------------------------------------------------------------
 
-_where = ternary("where", "condition a b", np.where, masks=1,
+_where = ternary("where", "condition a b", cpu.where, masks=1,
                  grad=(None, lambda g, condition: g.masked_fill(~condition, 0),
                        lambda g, condition: g.masked_fill(condition, 0)))  # fmt: skip
 

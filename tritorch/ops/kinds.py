@@ -44,7 +44,7 @@ from tritorch.ops.declare import (
 )
 
 SAME, INT_TO_FLOAT, ALWAYS_BOOL, COMPLEX_TO_REAL = range(4)
-BIG = 1 << 16  # elements from which blocks and threads pay
+BIG = 1 << 20  # elements from which threads pay; the CPU's functions of several passes cut blocks
 
 _CATEGORY = {"bool": 0, "int": 1, "float": 2, "complex": 3}
 _NARROW = {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}  # compute in float32
@@ -176,8 +176,40 @@ def _write(array: Any, value: Any) -> None:
         array.copy_(value)
 
 
+def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
+    """The result for floats of one dtype and numbers, where NumPy promotes as PyTorch; else None."""
+    masks = op.masks
+    operands: list[Any] = []
+    kind = None
+    try:
+        for i, value in enumerate(inputs):
+            number = type(value)
+            if number is float or number is int:
+                operands.append(value)
+                continue
+            array = value._a
+            if type(array) is not ndarray or array.size >= BIG:
+                return None
+            if i >= masks:
+                if kind is None:
+                    kind = array.dtype
+                elif array.dtype is not kind:
+                    return None
+            operands.append(array)
+        if kind not in op.direct or kind.kind != "f":  # type: ignore[union-attr]
+            return None
+        result = op.cpu(*operands)
+        return result if type(result) is ndarray else None
+    except (AttributeError, ValueError, OverflowError, TypeError):
+        return None  # the general path says what is wrong, if anything is
+
+
 def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
     """The general path: tensors and numbers, any dtypes, shapes that broadcast."""
+    if out is None:
+        result = _direct(op, inputs)
+        if result is not None:
+            return op.finish(result, *inputs)
     common = result_type(*inputs[op.masks :])
     compute = op.compute_dtype(common)
     result = op.result_dtype(compute)
