@@ -47,7 +47,7 @@ class Size(tuple[int, ...]):
 
     def __getitem__(self, key: Any) -> Any:
         item = tuple.__getitem__(self, key)
-        return Size(item) if isinstance(key, slice) else item
+        return tuple.__new__(Size, item) if type(key) is slice else item
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Size, (tuple(self),)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core.layout import contiguous_strides
 from tritorch.cpu.narrow import row_major, widen
 
 Array = np.ndarray[Any, Any]
@@ -21,9 +22,23 @@ def _grid(index: Array, dim: int) -> tuple[Any, ...]:
     return tuple(grid)
 
 
+def _places(shape: tuple[int, ...], dim: int, index: Array) -> Array:
+    """Where the elements that `index` names lie in a dense array of a shape."""
+    n = shape[dim]
+    if index.size and (int(index.min()) < 0 or int(index.max()) >= n):
+        raise IndexError(f"index out of bounds for dimension {dim} with size {n}")
+    steps = contiguous_strides(shape)
+    places = index * steps[dim] if steps[dim] != 1 else index
+    for k, (count, step) in enumerate(zip(index.shape, steps)):
+        if k != dim and count > 1:
+            sides = [count if i == k else 1 for i in range(index.ndim)]
+            places = places + np.arange(0, count * step, step).reshape(sides)
+    return places
+
+
 def gather(x: Array, dim: int, index: Array) -> Array:
     """x[index[i, j], j]."""
-    return row_major(x[_grid(index, dim)])
+    return np.ascontiguousarray(x).reshape(-1).take(_places(x.shape, dim, index))
 
 
 def _cut(src: Array, index: Array) -> Array:
@@ -33,15 +48,15 @@ def _cut(src: Array, index: Array) -> Array:
 
 def scatter(x: Array, dim: int, index: Array, src: Array) -> Array:
     """x with src at index; the last write wins."""
-    out = x.copy()
-    out[_grid(index, dim)] = _cut(src, index)
+    out = x.copy(order="C")
+    out.reshape(-1)[_places(x.shape, dim, index)] = _cut(src, index)
     return out
 
 
 def scatter_value(x: Array, dim: int, index: Array, value: Any) -> Array:
     """x with a number at index."""
-    out = x.copy()
-    out[_grid(index, dim)] = value
+    out = x.copy(order="C")
+    out.reshape(-1)[_places(x.shape, dim, index)] = value
     return out
 
 
@@ -59,7 +74,10 @@ def _accumulate(ufunc: Any, out: Array, key: Any, src: Any) -> Array:
 def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
     """x with src added at index."""
     ufunc = np.logical_or if x.dtype == bool else np.add
-    return _accumulate(ufunc, x.copy(), _grid(index, dim), _cut(src, index))
+    flat = x.copy(order="C").reshape(-1)
+    added = _cut(src, index).reshape(-1)
+    places = _places(x.shape, dim, index).reshape(-1)
+    return _accumulate(ufunc, flat, places, added).reshape(x.shape)
 
 
 _REDUCE = {
@@ -180,7 +198,9 @@ def put(x: Array, index: Array, source: Array, accumulate: bool) -> Array:
 
 def masked_select(x: Array, mask: Array) -> Array:
     """Elements where the mask holds."""
-    return x[mask]
+    if x.shape != mask.shape:
+        return x[mask]
+    return x.reshape(-1).take(np.flatnonzero(mask))  # several times as fast
 
 
 def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
@@ -192,7 +212,9 @@ def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
 
 def nonzero(x: Array) -> Array:
     """The indices of elements that are not 0."""
-    return np.argwhere(x).astype(np.int64)
+    if x.ndim == 1:
+        return np.flatnonzero(x).reshape(-1, 1)
+    return np.argwhere(x).astype(np.int64, copy=False)
 
 
 def _key(indices: tuple[Array | None, ...]) -> tuple[Any, ...]:

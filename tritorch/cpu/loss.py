@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.cpu import threads
-from tritorch.cpu.narrow import NARROW, like, widen
+from tritorch.cpu.narrow import computing, like, widen
 
 Array = np.ndarray[Any, Any]
 
@@ -16,7 +16,7 @@ def cross_entropy(
     logits: Array, target: Array, weight: Array | None, ignore_index: int, label_smoothing: float
 ) -> tuple[Array, Array]:
     """One loss a row, and log(sum(exp(logits)))."""
-    kind = np.dtype(np.float32) if logits.dtype.name in NARROW else logits.dtype
+    kind = computing(logits.dtype)
     n, c = logits.shape
     ignored = target == ignore_index
     safe = np.where(ignored, 0, target)
@@ -53,7 +53,7 @@ def cross_entropy_backward(
     lse: Array,
 ) -> Array:
     """The gradient of the logits."""
-    kind = np.dtype(np.float32) if logits.dtype.name in NARROW else logits.dtype
+    kind = computing(logits.dtype)
     n, c = logits.shape
     ignored = target == ignore_index
     safe = np.where(ignored, 0, target)

@@ -6,12 +6,22 @@ from typing import Any
 
 import numpy as np
 
-NARROW = frozenset({"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"})
+WIDE = np.dtype(np.float32)
+
+
+def is_narrow(kind: np.dtype[Any]) -> bool:
+    """Whether it is one of these (ml_dtypes' are of kind "V")."""
+    return kind.itemsize < 4 and kind.kind in "fV"
+
+
+def computing(kind: np.dtype[Any]) -> np.dtype[Any]:
+    """The type that results of a type are computed in."""
+    return WIDE if is_narrow(kind) else kind
 
 
 def widen(x: Any) -> Any:
     """The array in the type that it computes in."""
-    return x.astype(np.float32) if x.dtype.name in NARROW else x
+    return x.astype(WIDE) if is_narrow(x.dtype) else x
 
 
 def like(out: Any, x: Any) -> Any:

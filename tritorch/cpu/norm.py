@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from tritorch.cpu import threads
-from tritorch.cpu.narrow import NARROW, like, widen
+from tritorch.cpu.narrow import computing, like, widen
+from tritorch.cpu.rows import dots, sums
 
 Array = np.ndarray[Any, Any]
 
 
 def _kind(x: Array) -> np.dtype[Any]:
-    return np.dtype(np.float32) if x.dtype.name in NARROW else x.dtype
+    return computing(x.dtype)
 
 
 def _flat(v: Array | None) -> Any:
@@ -31,22 +32,12 @@ def _rows(x: Array, n: int) -> Array:
     return x.reshape(lead, math.prod(x.shape[x.ndim - n :]))
 
 
-def _sums(x: Array) -> Array:
-    """Sums along the last dim, which stays: products with ones are faster than reductions."""
-    return np.matmul(x, np.ones((x.shape[-1], 1), x.dtype))
-
-
-def _dots(a: Array, b: Array) -> Array:
-    """Sums of a * b along the last dim, which stays."""
-    return np.matmul(a[..., None, :], b[..., None])[..., 0]
-
-
 def _standardize(x: Array, out: Array, eps: float) -> tuple[Array, Array]:
     """out = (x - mean) rstd along the last dim."""
     size = x.dtype.type(max(x.shape[-1], 1))
-    mean = _sums(x) / size
+    mean = sums(x) / size
     np.subtract(x, mean, out=out)
-    rstd = 1 / np.sqrt(_dots(out, out) / size + x.dtype.type(eps))
+    rstd = 1 / np.sqrt(dots(out, out) / size + x.dtype.type(eps))
     np.multiply(out, rstd, out=out)
     return mean, rstd
 
@@ -144,7 +135,7 @@ def rms_norm(x: Array, n: int, weight: Array | None, eps: float) -> tuple[Array,
         block = rows[low:high].astype(kind, copy=False)
         target = out[low:high] if kind == x.dtype else np.empty_like(block)
         np.square(block, out=target)
-        square = _sums(target) / size
+        square = sums(target) / size
         r = 1 / np.sqrt(square + kind.type(eps))
         np.multiply(block, r, out=target)
         if w is not None:
@@ -214,10 +205,10 @@ def group_norm_backward(
         dy = grad[low:high].astype(kind, copy=False)
         normal = block - m[low:high]
         normal *= r[low:high]
-        sums = _sums(dy)[..., 0], _dots(dy, normal)[..., 0]
-        db[low:high], dw[low:high] = sums
+        totals = sums(dy)[..., 0], dots(dy, normal)[..., 0]
+        db[low:high], dw[low:high] = totals
         share = 1 if w is None else w[np.arange(low, high) % groups].astype(kind, copy=False)
-        first, second = (np.add.reduce(s * share, axis=1)[:, None, None] / size for s in sums)
+        first, second = (np.add.reduce(s * share, axis=1)[:, None, None] / size for s in totals)
         normal *= second
         normal += first
         scaled = dy if w is None else dy * share[..., None]  # type: ignore[index]
@@ -261,10 +252,10 @@ def batch_norm(
     def work(low: int, high: int) -> None:
         block = cube[:, low:high].astype(kind, copy=False)
         if training:
-            average[low:high] = _over_batch(_sums(block)) / count
+            average[low:high] = _over_batch(sums(block)) / count
         target = block - average[low:high, None]
         if training:
-            variance[low:high] = _over_batch(_dots(target, target)) / count
+            variance[low:high] = _over_batch(dots(target, target)) / count
         scale = 1 / np.sqrt(variance[low:high] + kind.type(eps))
         if w is not None:
             scale = scale * w[low:high]
@@ -295,7 +286,7 @@ def batch_norm_backward(
         dy = grad[:, low:high].astype(kind, copy=False)
         centred = cube[:, low:high] - mean[low:high, None]
         r = rstd[low:high]
-        first, second = _over_batch(_sums(dy)), _over_batch(_dots(dy, centred)) * r
+        first, second = _over_batch(sums(dy)), _over_batch(dots(dy, centred)) * r
         db[low:high], dw[low:high] = first, second
         factor = scale[low:high, None]
         if training:

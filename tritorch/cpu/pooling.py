@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.cpu import threads
-from tritorch.cpu.narrow import NARROW, like, widen
+from tritorch.cpu.narrow import computing, like, widen
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -56,7 +56,7 @@ def max_pool(
     """The largest of each window (the first of equals, the last NaN), and where in the plane."""
     spatial = x.shape[2:]
     out = tuple(out_size(*v, ceil_mode) for v in zip(spatial, kernel, stride, padding, dilation))
-    kind = np.dtype(np.float32) if x.dtype.name in NARROW else x.dtype
+    kind = computing(x.dtype)
     planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
     best = np.empty((math.prod(x.shape[:2]), *out), x.dtype)
     index = np.empty(best.shape, np.int64)
@@ -174,7 +174,7 @@ def avg_pool(
     spatial = x.shape[2:]
     out = tuple(out_size(*v, 1, ceil_mode) for v in zip(spatial, kernel, stride, padding))
     scale: Any = divisor or _divisors(out, spatial, kernel, stride, padding, count_include_pad)
-    kind = np.dtype(np.float32) if x.dtype.name in NARROW else x.dtype
+    kind = computing(x.dtype)
     planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
     result = np.empty((math.prod(x.shape[:2]), *out), x.dtype)
     ones = (1,) * len(out)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tritorch.core import arrays
 from tritorch.core.dtype import dtype
-from tritorch.cpu.narrow import NARROW
+from tritorch.cpu.narrow import computing
 
 Array = np.ndarray[Any, Any]
 Generator = np.random.Generator
@@ -117,7 +117,7 @@ def multinomial(rng: Generator, probabilities: Array, n: int, replacement: bool)
 def dropout(rng: Generator, x: Array, p: float) -> tuple[Array, Array]:
     """x with elements dropped, the rest scaled; and which were kept."""
     kept = np.asarray(rng.random(x.shape, np.float32) >= np.float32(p))
-    kind = np.dtype(np.float32) if x.dtype.name in NARROW else x.dtype
+    kind = computing(x.dtype)
     factor = kind.type(1 / (1 - p) if p < 1 else 0)
     wide = x.astype(kind, copy=False)
     out = np.where(kept, wide * factor, wide * kind.type(0))  # NaN * 0 is NaN, as in PyTorch

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import dtype
-from tritorch.cpu import threads
-from tritorch.cpu.narrow import NARROW, like, row_major, widen
+from tritorch.cpu import rows, threads
+from tritorch.cpu.narrow import computing, is_narrow, like, row_major, widen
 
 Array = np.ndarray[Any, Any]
 Dims = tuple[int, ...]
@@ -17,7 +17,7 @@ Dims = tuple[int, ...]
 
 def _type(kind: np.dtype[Any]) -> np.dtype[Any]:
     """What a reduction to a type accumulates in."""
-    return np.dtype(np.float32) if kind.name in NARROW else kind
+    return computing(kind)
 
 
 def _out(result: Any, kind: np.dtype[Any]) -> Array:
@@ -31,7 +31,7 @@ def convert(x: Array, kind: np.dtype[Any]) -> Array:
         return x
     if x.dtype.kind == "c" and kind.kind not in "cb":
         x = x.real
-    elif x.dtype.name in NARROW and kind.kind in "iu":
+    elif is_narrow(x.dtype) and kind.kind in "iu":
         x = x.astype(np.float32)
     if x.dtype.kind == "f" and kind.kind in "iu" and kind.itemsize < 8:
         x = x.astype(np.int64)  # wraps, where a direct cast would saturate
@@ -44,10 +44,13 @@ _TALL = 512  # rows of a column, that are reduced before the rest: for threads, 
 
 def _fold(ufunc: Any, x: Array, kind: np.dtype[Any], dims: Dims, keepdim: bool) -> Any:
     """ufunc.reduce over dims, in a type; large arrays in chunks over threads."""
+    if kind in rows.BLAS and x.dtype is kind and x.flags.c_contiguous:
+        quick = _by_rows(ufunc, x, dims)
+        if quick is not None:
+            return quick.reshape(_reduced(x.shape, dims, keepdim))
     if x.size < threads.PARALLEL or not x.flags.c_contiguous:
         return ufunc.reduce(convert(x, kind), axis=dims, keepdims=keepdim)
-    shape = tuple(1 if i in dims else n for i, n in enumerate(x.shape))
-    final = shape if keepdim else tuple(n for i, n in enumerate(x.shape) if i not in dims)
+    shape, final = _reduced(x.shape, dims, True), _reduced(x.shape, dims, keepdim)
     if dims == tuple(range(x.ndim - len(dims), x.ndim)):  # the last dims: rows
         n = math.prod(x.shape[i] for i in dims)
         return _fold_rows(ufunc, x.reshape(x.size // n, n), kind).reshape(final)
@@ -66,19 +69,42 @@ def _fold(ufunc: Any, x: Array, kind: np.dtype[Any], dims: Dims, keepdim: bool) 
     return out.reshape(final)
 
 
+def _reduced(shape: tuple[int, ...], dims: Dims, keepdim: bool) -> tuple[int, ...]:
+    if keepdim:
+        return tuple(1 if i in dims else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in dims)
+
+
+def _by_rows(ufunc: Any, x: Array, dims: Dims) -> Array | None:
+    """Sums and extremes over the last dims, or sums over the first, where there is a faster way."""
+    first, last = dims[0] == 0, dims[-1] == x.ndim - 1
+    if len(dims) != dims[-1] - dims[0] + 1 or not (first or last) or x.size < 256:
+        return None
+    n = math.prod(x.shape[i] for i in dims)
+    if last:
+        if ufunc is np.add and n >= 8:
+            return rows.sums(x.reshape(-1, n))
+        if 8 <= n <= rows.SHORT and (ufunc is np.maximum or ufunc is np.minimum):
+            find = np.argmax if ufunc is np.maximum else np.argmin
+            return rows.extremes(x.reshape(-1, n), find)
+    elif ufunc is np.add and n <= rows.PIECE and x.size < threads.PARALLEL:
+        return np.matmul(np.ones((1, n), x.dtype), x.reshape(n, -1))
+    return None
+
+
 def _fold_rows(ufunc: Any, x: Array, kind: np.dtype[Any]) -> Array:
-    rows, n = x.shape
+    count, n = x.shape
     whole = n // _CHUNK
     if whole < 2:
-        out = np.empty(rows, kind)
+        out = np.empty(count, kind)
 
         def work(low: int, high: int) -> None:
             ufunc.reduce(convert(x[low:high], kind), axis=1, out=out[low:high])
 
-        threads.rows(rows, n * x.itemsize, work)
+        threads.rows(count, n * x.itemsize, work)
         return out
     pieces = whole + (n % _CHUNK > 0)
-    partial = np.empty((rows, pieces), kind)
+    partial = np.empty((count, pieces), kind)
 
     def chunk(low: int, high: int) -> None:
         for place in range(low, high):
@@ -86,7 +112,7 @@ def _fold_rows(ufunc: Any, x: Array, kind: np.dtype[Any]) -> Array:
             part = convert(x[row, i * _CHUNK : (i + 1) * _CHUNK], kind)
             partial[row, i] = ufunc.reduce(part)
 
-    threads.blocks(rows * pieces, 1, chunk, True)
+    threads.blocks(count * pieces, 1, chunk, True)
     return ufunc.reduce(partial, axis=1)
 
 
@@ -137,7 +163,7 @@ def prod(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
 
 
 def _wide(x: Array) -> np.dtype[Any]:
-    return np.dtype(np.float32) if x.dtype.name in NARROW else x.dtype
+    return computing(x.dtype)
 
 
 def amax(x: Array, dims: Dims, keepdim: bool) -> Array:
@@ -229,7 +255,7 @@ def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Ar
 
 def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """(sum |x|^ord)^(1/ord) over dims."""
-    plain = x.dtype.name in ("float32", "float64") and x.flags.c_contiguous
+    plain = x.dtype in rows.BLAS and x.flags.c_contiguous
     if ord == 2 and len(dims) == x.ndim and plain:
         flat, total = x.reshape(-1), 0.0
         for i in range(0, flat.size, 1 << 20):  # BLAS, partial sums in float64

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import dtype
-from tritorch.cpu.narrow import NARROW, like, row_major, widen
+from tritorch.cpu import rows
+from tritorch.cpu.narrow import computing, like, row_major, widen
 from tritorch.cpu.reduction import convert
 
 Array = np.ndarray[Any, Any]
@@ -18,8 +19,13 @@ def _scan(ufunc: Any, x: Array, dim: int, kind: np.dtype[Any]) -> Array:
         return np.logical_or.accumulate(x != 0, axis=dim) if ufunc is np.add else (
             np.logical_and.accumulate(x != 0, axis=dim)
         )  # fmt: skip
-    wide = convert(x, np.dtype(np.float32) if kind.name in NARROW else kind)
+    wide = convert(x, computing(kind))
     with np.errstate(all="ignore"):
+        if ufunc is np.add and wide.dtype in rows.BLAS and wide.flags.c_contiguous:
+            if dim == x.ndim - 1 and x.shape[dim] >= 2 * rows.CHUNK and x.size:
+                quick = rows.running_sums(wide.reshape(-1, x.shape[dim]))
+                if quick is not None:
+                    return quick.reshape(x.shape).astype(kind, copy=False)
         out = ufunc.accumulate(wide, axis=dim, dtype=wide.dtype)
     return row_major(out.astype(kind, copy=False))
 

@@ -39,14 +39,23 @@ def _lower(x: Array, diagonal: int) -> Array:
     return np.arange(columns) <= np.arange(rows)[:, None] + diagonal
 
 
+def _keep(x: Array, mask: Array) -> Array:
+    """x, but 0 where the mask is not set, by bits."""
+    if x.itemsize > 8:
+        return np.where(mask, x, np.zeros((), x.dtype))
+    bits = np.dtype(f"i{x.itemsize}")
+    kept = np.negative(mask.view(np.int8)).astype(bits, copy=False)
+    return np.bitwise_and(np.ascontiguousarray(x).view(bits), kept).view(x.dtype)
+
+
 def tril(x: Array, diagonal: int) -> Array:
     """The lower triangle."""
-    return np.where(_lower(x, diagonal), x, np.zeros((), x.dtype))
+    return _keep(x, _lower(x, diagonal))
 
 
 def triu(x: Array, diagonal: int) -> Array:
     """The upper triangle."""
-    return np.where(_lower(x, diagonal - 1), np.zeros((), x.dtype), x)
+    return _keep(x, ~_lower(x, diagonal - 1))
 
 
 def _sides(x_ndim: int, padding: tuple[int, ...]) -> list[tuple[int, int]]:

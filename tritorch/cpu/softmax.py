@@ -9,16 +9,11 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import dtype
-from tritorch.cpu import threads
-from tritorch.cpu.narrow import NARROW, widen
+from tritorch.cpu import rows, threads
+from tritorch.cpu.narrow import computing, widen
 
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., None]
-
-
-def computing(kind: np.dtype[Any]) -> np.dtype[Any]:
-    """The type that results of a type are computed in."""
-    return np.dtype(np.float32) if kind.name in NARROW else kind
 
 
 def _along(kernel: Kernel, kind: np.dtype[Any], dim: int, *arrays: Array) -> Array:
@@ -44,10 +39,10 @@ def _along(kernel: Kernel, kind: np.dtype[Any], dim: int, *arrays: Array) -> Arr
         flat = [a.reshape(outer, n) for a in arrays]
         target: Array = out.reshape(outer, n)
 
-        def rows(low: int, high: int) -> None:
+        def block(low: int, high: int) -> None:
             run(target[low:high], [a[low:high] for a in flat], 1)
 
-        threads.rows(outer, n * wide.itemsize, rows)
+        threads.rows(outer, n * wide.itemsize, block)
     else:
         cubes = [a.reshape(outer, n, inner) for a in arrays]
         target = out.reshape(outer, n, inner)
@@ -69,27 +64,37 @@ def _along(kernel: Kernel, kind: np.dtype[Any], dim: int, *arrays: Array) -> Arr
     return out
 
 
+def _largest(x: Array, axis: int) -> Array:
+    return rows.largest(x) if x.ndim == 2 and axis == 1 else np.max(x, axis=axis, keepdims=True)
+
+
+def _sum(x: Array, axis: int) -> Array:
+    if x.ndim == 2 and axis == 1:
+        return rows.sums(x)
+    return np.add.reduce(x, axis=axis, keepdims=True)
+
+
 def _softmax(out: Array, x: Array, axis: int) -> None:
-    np.subtract(x, np.max(x, axis=axis, keepdims=True), out=out)
+    np.subtract(x, _largest(x, axis), out=out)
     np.exp(out, out=out)
-    np.divide(out, np.add.reduce(out, axis=axis, keepdims=True), out=out)
+    np.multiply(out, 1 / _sum(out, axis), out=out)
 
 
 def _log_softmax(out: Array, x: Array, axis: int) -> None:
-    np.subtract(x, np.max(x, axis=axis, keepdims=True), out=out)
-    total = np.add.reduce(np.exp(out), axis=axis, keepdims=True)
+    np.subtract(x, _largest(x, axis), out=out)
+    total = _sum(np.exp(out), axis)
     np.subtract(out, np.log(total, out=total), out=out)
 
 
 def _softmax_backward(out: Array, g: Array, y: Array, axis: int) -> None:
     np.multiply(g, y, out=out)
-    total = np.add.reduce(out, axis=axis, keepdims=True)
+    total = _sum(out, axis)
     np.subtract(out, y * total, out=out)
 
 
 def _log_softmax_backward(out: Array, g: Array, y: Array, axis: int) -> None:
     np.exp(y, out=out)
-    np.multiply(out, np.add.reduce(g, axis=axis, keepdims=True), out=out)
+    np.multiply(out, _sum(g, axis), out=out)
     np.subtract(g, out, out=out)
 
 

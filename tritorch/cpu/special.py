@@ -67,11 +67,11 @@ _LGAMMA: Coefficients = (
 
 def polynomial(coefficients: Coefficients, x: Array) -> Array:
     """Horner's scheme, in place."""
-    total = x * x.dtype.type(coefficients[-1])
+    total = x * coefficients[-1]
     for c in coefficients[-2:0:-1]:
-        total += x.dtype.type(c)
+        total += c
         total *= x
-    total += x.dtype.type(coefficients[0])
+    total += coefficients[0]
     return total
 
 

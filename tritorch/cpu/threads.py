@@ -63,15 +63,17 @@ def blocks(n: int, per: int, work: Callable[[int, int], Any], parallel: bool) ->
     `work` must not call `blocks` in parallel itself: it would wait for its own pool.
     """
 
+    pieces = -(-n // per)
+    if not parallel or _count == 1 or pieces < 2:
+        for low in range(0, n, per):
+            work(low, min(low + per, n))
+        return
+
     def run(start: int, stop: int) -> None:
         with np.errstate(all="ignore"):  # threads don't inherit it
             for low in range(start, stop, per):
                 work(low, min(low + per, stop))
 
-    pieces = -(-n // per)
-    if not parallel or _count == 1 or pieces < 2:
-        run(0, n)
-        return
     share = -(-pieces // _count) * per  # whole blocks, so that their edges stay where they are
     with blas.one_thread():
         futures = [_executor().submit(run, i, min(i + share, n)) for i in range(share, n, share)]
@@ -97,6 +99,9 @@ def elementwise(ufunc: Any, out: Array, *inputs: Any) -> None:
     numbers.
     """
     n = out.size
+    if n < PARALLEL:
+        ufunc(*inputs, out=out, casting="unsafe")
+        return
     whole = [type(x) is np.ndarray and x.shape == out.shape for x in inputs]
     if all(w or type(x) is not np.ndarray or x.ndim == 0 for w, x in zip(whole, inputs)):
         target = out.reshape(-1)

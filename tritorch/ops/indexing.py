@@ -46,11 +46,27 @@ def getitem(self: Tensor, key: Any) -> Tensor:
                 return _slice.finish_view(array[full], (full, array.shape), self)
         except (AttributeError, TypeError):
             pass
+    elif isinstance(key, Tensor) and _masks(self, key):
+        return _index_with(*_flattened(self, key))
     plain, advanced = _parse(self, key)
     view = basic_index(self, plain) if plain != (Ellipsis,) or not advanced else self
     if not advanced:
         return alias(self) if view is self else view
     return _index_with(view, advanced)
+
+
+def _masks(self: Tensor, mask: Tensor) -> bool:
+    """Whether a key masks several dims, or one, of a tensor."""
+    if mask.dtype is not bool_ or not mask.ndim or type(mask._array) is BatchedArray:
+        return False
+    return tuple(mask.shape) == tuple(self.shape)[: mask.ndim]
+
+
+def _flattened(self: Tensor, mask: Tensor) -> tuple[Tensor, list[tuple[int, Tensor]]]:
+    """A mask of several dims as one index of one dim: no index for each of them."""
+    rest = tuple(self.shape)[mask.ndim :]
+    flat = self.reshape(mask.numel(), *rest) if mask.ndim > 1 else self
+    return flat, [(0, nonzero(mask.reshape(-1)).reshape(-1))]
 
 
 def _bound(value: Any) -> int:
@@ -340,6 +356,10 @@ def _indexed_shape(x: Tensor, advanced: list[tuple[int, Tensor]]) -> tuple[int, 
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """`self[key] = value`."""
+    if type(value) in (float, int) and isinstance(key, Tensor) and _masks(self, key):
+        if key.ndim == self.ndim and category(self.dtype) >= 2:
+            self.masked_fill_(key, value)
+            return
     plain, advanced = _parse(self, key)
     target = self if plain == (Ellipsis,) else basic_index(self, plain)
     if not isinstance(value, Tensor):

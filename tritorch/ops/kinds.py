@@ -177,7 +177,7 @@ def _write(array: Any, value: Any) -> None:
 
 
 def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
-    """The result for floats of one dtype and numbers, where NumPy promotes as PyTorch; else None."""
+    """The result for floats of one dtype and numbers: NumPy promotes them as PyTorch; else None."""
     masks = op.masks
     operands: list[Any] = []
     kind = None
@@ -196,7 +196,7 @@ def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
                 elif array.dtype is not kind:
                     return None
             operands.append(array)
-        if kind not in op.direct or kind.kind != "f":  # type: ignore[union-attr]
+        if kind not in op.direct or kind.kind != "f":
             return None
         result = op.cpu(*operands)
         return result if type(result) is ndarray else None
