@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu import threads
+from tritorch.cpu import rows, threads
 from tritorch.cpu.narrow import computing, like, widen
 
 Array = np.ndarray[Any, Any]
@@ -19,21 +19,24 @@ def cross_entropy(
     kind = computing(logits.dtype)
     n, c = logits.shape
     ignored = target == ignore_index
-    safe = np.where(ignored, 0, target)
+    safe = target * ~ignored
     scale = np.ones(c, kind) if weight is None else widen(weight).astype(kind, copy=False)
-    total = kind.type(scale.sum(dtype=np.float64))
+    total = kind.type(scale.sum(dtype=np.float64)) if label_smoothing else 0
     lse, loss = np.empty(n, kind), np.empty(n, kind)
 
     def work(low: int, high: int) -> None:
         x = logits[low:high].astype(kind, copy=False)
-        top = np.max(x, axis=1, keepdims=True)
+        top = rows.largest(x)
         part = np.subtract(x, top)
         np.exp(part, out=part)
-        log = np.log(np.add.reduce(part, axis=1)) + top[:, 0]
+        log = np.log(rows.sums(part)[:, 0]) + top[:, 0]
         lse[low:high] = log
         label = safe[low:high]
-        row = (log - x[np.arange(high - low), label]) * scale[label] * (1 - label_smoothing)
+        row = log - x[np.arange(high - low), label]
+        if weight is not None:
+            row *= scale[label]
         if label_smoothing:
+            row *= 1 - label_smoothing
             row += (log * total - x @ scale) * (label_smoothing / c)
         loss[low:high] = row
 
@@ -56,9 +59,9 @@ def cross_entropy_backward(
     kind = computing(logits.dtype)
     n, c = logits.shape
     ignored = target == ignore_index
-    safe = np.where(ignored, 0, target)
+    safe = target * ~ignored
     scale = np.ones(c, kind) if weight is None else widen(weight).astype(kind, copy=False)
-    total = kind.type(scale.sum(dtype=np.float64))
+    total = kind.type(scale.sum(dtype=np.float64)) if label_smoothing else 0
     row = np.where(ignored, 0, widen(g)).astype(kind, copy=False)
     hit = row * scale[safe] * kind.type(1 - label_smoothing)
     share = kind.type(label_smoothing / max(c, 1))

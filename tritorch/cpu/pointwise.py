@@ -42,7 +42,7 @@ from tritorch.cpu.special import (
     log_ndtr,
     ndtri,
 )
-from tritorch.cpu.threads import mapped
+from tritorch.cpu.threads import BLOCK, mapped
 
 Array = np.ndarray[Any, Any]
 
@@ -380,6 +380,9 @@ def fmod(a: Any, b: Any) -> Any:
 def pow(a: Any, b: Any) -> Any:
     """a to the power of b; integers to a negative power are what an integer division leaves."""
     kind = _kind(a, b)
+    if kind.kind == "f" and type(b) in (float, int) and a.size <= BLOCK:
+        power = _POWERS.get(b)
+        return power(a) if power is not None else np.power(a, kind.type(b))
     if kind.kind in "iu" and np.any(np.less(b, 0)):
         negative = np.less(b, 0)
         odd = np.not_equal(np.bitwise_and(b, 1), 0)

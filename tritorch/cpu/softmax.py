@@ -36,6 +36,9 @@ def _along(kernel: Kernel, kind: np.dtype[Any], dim: int, *arrays: Array) -> Arr
             target[...] = scratch
 
     if inner == 1:
+        if out.nbytes < threads.CACHE and wide is kind:
+            kernel(out.reshape(outer, n), *(a.reshape(outer, n) for a in arrays), 1)
+            return out
         flat = [a.reshape(outer, n) for a in arrays]
         target: Array = out.reshape(outer, n)
 

@@ -223,17 +223,6 @@ def _integer_power_error(input: Any, exponent: Any) -> bool:
     return False
 
 
-def _small_power(input: Any, exponent: Any) -> Tensor | None:
-    """The powers that people write, without pow."""
-    if type(exponent) not in (int, float) or not isinstance(input, Tensor):
-        return None
-    if category(input.dtype) < 2 and type(exponent) is float:
-        return None
-    if exponent == 2:
-        return PUBLIC["square"](input)
-    return None
-
-
 @public(method=False, aliases=())
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """input to the power of exponent."""

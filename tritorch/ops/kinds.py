@@ -48,6 +48,7 @@ BIG = 1 << 20  # elements from which threads pay; the CPU's functions of several
 
 _CATEGORY = {"bool": 0, "int": 1, "float": 2, "complex": 3}
 _NARROW = {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}  # compute in float32
+_NARROW_KINDS = frozenset(kind.numpy for kind in all_dtypes if kind.name in _NARROW)
 
 
 class Pointwise(Operator):
@@ -196,9 +197,18 @@ def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
                 elif array.dtype is not kind:
                     return None
             operands.append(array)
-        if kind not in op.direct or kind.kind != "f":
+        if kind in op.direct and kind.kind == "f":
+            result = op.cpu(*operands)
+        elif kind in _NARROW_KINDS and 2 not in op.without:
+            wide = [
+                v.astype(np.float32) if type(v) is ndarray and i >= masks else v
+                for i, v in enumerate(operands)
+            ]
+            result = op.cpu(*wide)
+            if result.dtype == np.float32:
+                result = result.astype(kind)
+        else:
             return None
-        result = op.cpu(*operands)
         return result if type(result) is ndarray else None
     except (AttributeError, ValueError, OverflowError, TypeError):
         return None  # the general path says what is wrong, if anything is

@@ -6,13 +6,15 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
+
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.backends import backend, composed_backend
-from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.declare import PUBLIC, Operator, ndarray
 from tritorch.ops.shape import broadcast_tensors, reshape
 from tritorch.ops.softmax import differentiating, log_softmax
 
@@ -479,6 +481,8 @@ def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """(N, C) scores and (N,) targets of any (N, C, d1, ...) and (N, d1, ...)."""
     if input.ndim == 1:
         return reshape(input, (1, -1)), reshape(target, (-1,))
+    if input.ndim == 2:
+        return input, target
     moved = input.movedim(1, -1)
     return reshape(moved, (-1, input.shape[1])), reshape(target, (-1,))
 
@@ -488,6 +492,8 @@ def _check_targets(target: Tensor, classes: int, ignore: int) -> None:
     while isinstance(array, BatchedArray):
         array = array.array
     if target.is_cuda or not array.size:
+        return
+    if int(array.min()) >= 0 and int(array.max()) < classes:
         return
     bad = (array != ignore) & ((array < 0) | (array >= classes))
     if bad.any():
@@ -612,12 +618,16 @@ def cross_entropy(
     classes = input.shape[0] if input.ndim == 1 else input.shape[1]
     _check_targets(target, classes, ignore_index)
     rows, flat = _rows(input, target)
-    flat = flat.to(int64)
+    flat = flat if flat.dtype is int64 else flat.to(int64)
     loss = _cross_entropy.call((rows, flat, weight), (ignore_index, label_smoothing))[0]
     if mode == "none":
         return reshape(loss, target.shape)
     if mode == "sum":
         return loss.sum()
+    labels = flat._array
+    if weight is None and type(labels) is ndarray:
+        count = np.count_nonzero(labels != ignore_index)
+        return loss.sum() / (count or math.nan)
     kept = flat != ignore_index
     if weight is None:
         return loss.sum() / kept.sum()
