@@ -212,7 +212,7 @@ def lu_solve(
         )
     if pivots.dtype is not int32:
         raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type torch.int32")
-    require_matrix(name, LU, True)
+    require_matrix(f"torch.{name}", LU, True)
     require_system(name, LU, B, left)
     if pivots.ndim < 1 or LU.shape[-1] != pivots.shape[-1]:
         raise RuntimeError(

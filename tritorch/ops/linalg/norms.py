@@ -132,8 +132,9 @@ def _old_norm(
             return matrix_norm(input, p, dim, keepdim, dtype=dtype)
         return vector_norm(input, 2.0, dim, keepdim, dtype=dtype)
     if isinstance(p, str):
-        dim = tuple(range(input.ndim)) if dim is None and input.ndim == 2 else dim
-        return matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+        if dim is None:
+            dim = tuple(range(input.ndim)) if p == "nuc" else (-2, -1)
+        return matrix_norm(input, p, dim, keepdim, dtype=dtype)
     return vector_norm(input, p, dim, keepdim, dtype=dtype)
 
 
@@ -172,9 +173,9 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
             raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
     elif abs(p) not in (1, math.inf):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {_order_text(p)}")
-    require_matrix(f"linalg.cond(ord={_order_text(p)})", A, True)
-    if not A.numel():
+    if not A.numel() and p != "nuc":
         return A.new_zeros(A.shape[:-2], dtype=A.dtype.to_real())
+    require_matrix(f"linalg.cond(ord={_order_text(p)})", A, True)
     if p == "nuc":  # without the inverse's singular values: those are known
         values = svdvals(A)
         return values.sum(-1) * values.reciprocal().sum(-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch import _C
 from tritorch.core.info import finfo
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
@@ -98,7 +99,7 @@ _SVD = named_results("svd", "U", "S", "V")
 
 def _needs_vectors(x: Tensor) -> bool:
     """Whether values need vectors, for their gradient."""
-    return x._requires_grad or x._tangent is not None
+    return (x._requires_grad and _C.is_grad_enabled()) or x._tangent is not None
 
 
 def _require_driver(name: str, x: Tensor, driver: str | None) -> None:
@@ -332,11 +333,11 @@ def pinv(
         )
     if rcond is not None:  # NumPy's name
         atol, rtol = 0.0, rcond
+    if not A.numel():
+        return A.mH.clone()
     if hermitian:
         require_matrix("linalg.eigh", A, True)
     atol, rtol = _tolerances("pinv", A, atol, rtol)
-    if not A.numel():
-        return A.mH.clone()
     return _pinv_record.call((A,), (atol, rtol, bool(hermitian)))
 
 
