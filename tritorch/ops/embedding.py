@@ -166,48 +166,184 @@ def embedding_bag(
         raise ValueError(
             f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}"
         )
-    indices, starts = _integers("embedding_bag", input), _integers("embedding_bag", offsets)
-    _check_indices(indices, weight.shape[0])
     if max_norm is not None:
-        _renormalise(weight, indices, max_norm, norm_type)
-    n = indices.shape[0]
-    count = starts.shape[0] - (1 if include_last_offset else 0)
-    ends = PUBLIC["cat"]([starts.narrow(0, 1, starts.shape[0] - 1), starts.new_full((1,), n)])
-    if include_last_offset:
-        ends = ends.narrow(0, 0, count)
-        starts = starts.narrow(0, 0, count)
-    positions = PUBLIC["arange"](n, device=input.device)
-    bag = (positions.unsqueeze(1) >= ends.unsqueeze(0)).sum(1) if n else positions
-    keep = None
-    if padding_idx is not None:
-        keep = indices != _padding(padding_idx, weight)
-    rows = _embedding.call(
-        (weight, indices), (_padding(padding_idx, weight), bool(scale_grad_by_freq))
-    )
-    return _pool_bags(rows, bag, keep, count, mode, per_sample_weights)
+        _renormalise(weight, _integers("embedding_bag", input), max_norm, norm_type)
+    padding = None if padding_idx is None else _padding(padding_idx, weight)
+    return _Bags(
+        weight, input, offsets, scale_grad_by_freq, per_sample_weights, include_last_offset, padding
+    ).pool(mode)
 
 
-def _pool_bags(
-    rows: Tensor, bag: Tensor, keep: Tensor | None, count: int, mode: str, weights: Tensor | None
-) -> Tensor:
-    if weights is not None:
-        rows = rows * weights.unsqueeze(1)
-    if keep is not None:
-        chosen = keep.nonzero().reshape(-1)
-        rows, bag = rows.index_select(0, chosen), bag.index_select(0, chosen)
-    out = rows.new_zeros((count, rows.shape[1]))
-    if mode == "max":
-        if rows.shape[0] == 0:
-            return out
-        index = bag.unsqueeze(1).expand(rows.shape)
-        return out.scatter_reduce(0, index, rows, "amax", include_self=False)
-    out = out.index_add(0, bag, rows)
-    if mode == "mean":
-        sizes = PUBLIC["zeros"]((count,), dtype=rows.dtype, device=rows.device).index_add(
-            0, bag, rows.new_ones((rows.shape[0],))
+class _Bags:
+    """Which rows of weight lie in which bag."""
+
+    def __init__(
+        self,
+        weight: Tensor,
+        indices: Tensor,
+        offsets: Tensor,
+        by_frequency: bool,
+        weights: Tensor | None,
+        include_last_offset: bool,
+        padding: int | None,
+    ) -> None:
+        indices = _integers("embedding_bag", indices)
+        starts = _integers("embedding_bag", offsets)
+        _check_indices(indices, weight.shape[0])
+        n = indices.shape[0]
+        ends = (
+            PUBLIC["cat"]([starts.narrow(0, 1, starts.shape[0] - 1), starts.new_full((1,), n)])
+            if starts.shape[0]
+            else starts
         )
-        out = out / sizes.clamp(min=1).unsqueeze(1)
-    return out
+        self.count = starts.shape[0] - bool(include_last_offset)
+        ends = ends.narrow(0, 0, self.count)
+        positions = PUBLIC["arange"](n, device=indices.device)
+        self.bag_of = bag = (positions.unsqueeze(1) >= ends.unsqueeze(0)).sum(1) if n else positions
+        rows = _embedding.call(
+            (weight, indices), (-1 if padding is None else padding, bool(by_frequency))
+        )
+        if weights is not None:
+            rows = rows * weights.unsqueeze(1)
+        if padding is not None:
+            chosen = (indices != padding).nonzero().reshape(-1)
+            rows, bag, indices = (v.index_select(0, chosen) for v in (rows, bag, indices))
+        self.rows, self.bag, self.indices = rows, bag, indices
+
+    def pool(self, mode: str) -> Tensor:
+        """A row for each bag."""
+        rows, bag = self.rows, self.bag
+        out = rows.new_zeros((self.count, rows.shape[1]))
+        if mode == "max":
+            if rows.shape[0] == 0:
+                return out
+            index = bag.unsqueeze(1).expand(rows.shape)
+            return out.scatter_reduce(0, index, rows, "amax", include_self=False)
+        out = out.index_add(0, bag, rows)
+        if mode == "mean":
+            out = out / self.sizes().clamp(min=1).to(rows.dtype).unsqueeze(1)
+        return out
+
+    def sizes(self) -> Tensor:
+        """How many rows each bag has."""
+        return self.bag.new_zeros((self.count,)).index_add(0, self.bag, self.bag.new_ones(
+            (self.bag.shape[0],)))  # fmt: skip
+
+    def largest(self, pooled: Tensor) -> Tensor:
+        """Where in weight each maximum is, the first of equals; 0 in empty bags."""
+        n, width = self.rows.shape
+        if not n:
+            return self.bag.new_zeros((self.count, width))
+        places = PUBLIC["arange"](n, device=self.bag.device).unsqueeze(1)
+        hit = self.rows == pooled.index_select(0, self.bag)
+        places = PUBLIC["where"](hit, places, n - 1)
+        index = self.bag.unsqueeze(1).expand(places.shape)
+        none = self.bag.new_full((self.count, width), n)
+        first = none.scatter_reduce(0, index, places, "amin")
+        known = self.indices.index_select(0, first.clamp(max=n - 1).reshape(-1))
+        return PUBLIC["where"](first < n, known.reshape(first.shape), 0)
+
+
+def _check_bags(
+    weight: Tensor, indices: Tensor, offsets: Tensor, mode: int, weights: Tensor | None,
+    include_last_offset: bool, padding_idx: int | None,
+) -> None:  # fmt: skip
+    if weight.ndim != 2:
+        raise RuntimeError(
+            f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}"
+        )
+    if offsets.ndim != 1:
+        raise RuntimeError(
+            f"offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.ndim}"
+        )
+    if indices.ndim != 1:
+        raise RuntimeError(
+            f"input has to be a 1D Tensor, but got Tensor of dimension {indices.ndim}"
+        )
+    if mode not in _MODES.values():
+        raise RuntimeError("`mode` must be sum, mean, or max.")
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but "
+            f"got {padding_idx}"
+        )
+    if include_last_offset and not offsets.numel():
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
+    if weights is not None:
+        if mode != _MODES["sum"]:
+            raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
+        if weights.dtype is not weight.dtype:
+            raise RuntimeError(
+                f"Expected tensor for argument #1 'weight' to have the same type as tensor for "
+                f"argument #1 'per_sample_weights'; but type {weight.type()} does not equal "
+                f"{weights.type()} (while checking arguments for embedding_bag)"
+            )
+        if weights.numel() != indices.numel():
+            raise RuntimeError(
+                f"embedding_bag: {weights.numel()} per_sample_weights for {indices.numel()} indices"
+            )
+    if type(offsets._array) is ndarray and offsets.numel():
+        first, last = int(offsets[0]), int(offsets[-1])
+        if first != 0:
+            raise RuntimeError(
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
+                f"from position 0. However, got {first}"
+            )
+        if last > indices.shape[0]:
+            raise RuntimeError(
+                f"offsets[-1] can not be greater than input's length {indices.shape[0]} but got "
+                f"offsets[-1] of {last}"
+            )
+
+
+def _public_embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Pooled bags, the bag of each index, the bags' sizes, and where the maxima are.
+
+    Sums leave sizes (and, without padding, the bags) out, as in PyTorch."""
+    _check_bags(
+        weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx
+    )
+    padding = None if padding_idx is None else padding_idx % weight.shape[0]
+    bags = _Bags(weight, indices, offsets, scale_grad_by_freq, per_sample_weights,
+                 include_last_offset, padding)  # fmt: skip
+    out = bags.pool(next(name for name, number in _MODES.items() if number == mode))
+    if mode == _MODES["sum"]:
+        sizes = bags.bag.new_zeros((offsets.shape[0],))
+        plain = padding is None and weight.dtype.itemsize < 8 and not weight.is_cuda
+        return out, sizes[:0] if plain else bags.bag_of, sizes, sizes.clone()
+    sizes = bags.sizes()
+    return out, bags.bag_of, sizes, bags.largest(out) if mode == _MODES["max"] else sizes.clone()
+
+
+_public_embedding_bag.__name__ = _public_embedding_bag.__qualname__ = "embedding_bag"
+PUBLIC["embedding_bag"] = _public_embedding_bag
+
+
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Scales the rows at indices down to a norm, in place."""
+    if indices.dtype.name not in ("int32", "int64"):
+        raise RuntimeError(
+            "Expected tensor for argument #2 'indices' to have one of the following scalar types: "
+            f"Long, Int; but got {indices.type()} instead (while checking arguments for "
+            "embedding_renorm_)"
+        )
+    _check_indices(indices, input.shape[0])
+    _renormalise(input, indices.to(int64), max_norm, norm_type)
+    return input
+
+
+PUBLIC["embedding_renorm_"] = embedding_renorm_
 
 
 @functional

@@ -177,6 +177,13 @@ def group_norm(
     input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
     """Normalised over groups of channels."""
+    return normalised_by_group(input, num_groups, weight, bias, eps)[0]
+
+
+def normalised_by_group(
+    input: Tensor, num_groups: int, weight: Any, bias: Any, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """group_norm, with the means and 1 / std."""
     if input.ndim < 2:
         raise RuntimeError(
             f"Expected at least 2 dimensions for input tensor but received {input.ndim}"
@@ -196,7 +203,7 @@ def group_norm(
                 f"input, but "
                 f"got {what} of shape {list(tensor.shape)} and input of shape {list(input.shape)}"
             )
-    return _group.call((input, weight, bias), (int(num_groups), float(eps)))[0]
+    return _group.call((input, weight, bias), (int(num_groups), float(eps)))
 
 
 PUBLIC["group_norm"] = group_norm
@@ -277,6 +284,16 @@ def batch_norm(
             )
     if input.ndim == 1 and input.numel() == 0:
         return input.clone()
+    return normalised_by_batch(
+        input, running_mean, running_var, weight, bias, training, momentum, eps
+    )[0]
+
+
+def normalised_by_batch(
+    input: Tensor, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool,
+    momentum: float, eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """batch_norm, with the means and 1 / std."""
     _check_batch(input, ((running_mean, "running_mean"), (running_var, "running_var"),
                          (weight, "weight"), (bias, "bias")))  # fmt: skip
     if not training and (running_mean is None or running_var is None):
@@ -284,18 +301,27 @@ def batch_norm(
             "Expected running_mean and running_var to be defined when training=False"
         )
     statistics = (None, None) if training else (running_mean, running_var)
-    out, mean, _, variance = _batch.call(
+    out, mean, rstd, variance = _batch.call(
         (input, weight, bias, *statistics), (bool(training), float(eps))
     )
     if training and running_mean is not None:
-        from tritorch.autograd import no_grad
-
         n = input.numel() // input.shape[1]
-        with no_grad():
+        update_running(running_mean, running_var, mean, variance, n, momentum)
+    return out, mean, rstd
+
+
+def update_running(
+    running_mean: Any, running_var: Any, mean: Tensor, variance: Tensor, n: int, momentum: float
+) -> None:
+    """Moves running statistics towards those of a batch of n elements a channel."""
+    from tritorch.autograd import no_grad
+
+    with no_grad():
+        if running_mean is not None:
             running_mean.mul_(1 - momentum).add_(mean.to(running_mean.dtype), alpha=momentum)
+        if running_var is not None:
             scale = momentum * n / (n - 1) if n > 1 else math.inf
             running_var.mul_(1 - momentum).add_(variance.to(running_var.dtype), alpha=scale)
-    return out
 
 
 def _public_batch_norm(

@@ -1,15 +1,13 @@
-"""Random numbers: factories, samplers in place, dropout."""
+"""Random numbers: factories, samplers in place, rrelu."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import numpy as np
-
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import arrays, defaults, layout as layouts
+from tritorch.core import defaults, layout as layouts
 from tritorch.core.dtype import bool_, dtype, int64
 from tritorch.core.generator import Generator, default_for
 from tritorch.core.promotion import category
@@ -22,13 +20,19 @@ from tritorch.ops.declare import PUBLIC, Operator, public, write_out
 from tritorch.ops.factory import place
 
 
-def sample(name: str, generator: Generator | None, device: Any, shape: Any, *rest: Any) -> Any:
-    """An array from a random backend."""
+def source_for(generator: Generator | None, device: Any) -> Generator:
+    """The generator given, or the device's default one."""
     source = generator or default_for(device)
     if source.device.type != device.type:
         raise RuntimeError(
             f"Expected a '{device.type}' device type for generator but found '{source.device.type}'"
         )
+    return source
+
+
+def sample(name: str, generator: Generator | None, device: Any, shape: Any, *rest: Any) -> Any:
+    """An array from a random backend."""
+    source = source_for(generator, device)
     if device.type == "cpu":
         with source._lock:
             return getattr(backend("cpu", "random"), name)(source.numpy, shape, *rest)
@@ -371,140 +375,7 @@ def multinomial(
     )
 
 
-@public(method=False)
-def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Poisson distributed, with rates given by a tensor."""
-    if not input.is_floating_point():
-        raise not_implemented("poisson_cpu", input.dtype)
-    if input.numel() and not bool((input >= 0).all()):
-        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    source = generator or default_for(arrays.CPU)
-    host = input._array if type(input._array) is np.ndarray else input._array.numpy()
-    drawn = np.asarray(source.numpy.poisson(host.astype(np.float64))).astype(host.dtype)
-    return _C.wrap(arrays.move(drawn, input.device))
-
-
-@public(method=False)
-def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """Binomially distributed."""
-    source = generator or default_for(arrays.CPU)
-    drawn = source.numpy.binomial(
-        count.cpu()._array.astype(np.int64), prob.cpu()._array.astype(np.float64)
-    )
-    return _C.wrap(arrays.move(np.asarray(drawn).astype(count.dtype.numpy), count.device))
-
-
-# ---- dropout -------------------------------------------------------------------------------------
-
-
-def _drop(x: Any, p: float) -> Any:
-    return sample("dropout", None, arrays.device_of(x), x, p)
-
-
-_dropout = Operator(
-    "dropout",
-    "x",
-    "p",
-    cpu=_drop,
-    gpu=_drop,
-    outputs=0b01,
-    node="Dropout",
-    grad=lambda g, out, p: g[0] * out[1] * (1 / (1 - p) if p < 1 else 0.0),
-)
-
-
-def _check_p(p: float) -> None:
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-
-
-@functional
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Elements set to 0 with probability p, the rest scaled by 1 / (1 - p)."""
-    _check_p(p)
-    if not training or p == 0 or input.numel() == 0:
-        return input
-    if category(input.dtype) < 2:
-        raise RuntimeError(
-            "result type Float can't be cast to the desired output type "
-            + input.dtype.name.title().replace("64", "").replace("Int", "Long")
-        )
-    result = input * 0 if p == 1 else _dropout.call((input,), (float(p),))[0]
-    return input.copy_(result) if inplace else result
-
-
-def _public_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """dropout."""
-    return dropout(input, p, train)
-
-
-PUBLIC["dropout"] = _public_dropout
-PUBLIC["dropout_"] = lambda input, p, train: dropout(input, p, train, inplace=True)
-
-
-def _channel_dropout(name: str, n: int) -> None:
-    def function(
-        input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-    ) -> Tensor:
-        _check_p(p)
-        if not training or p == 0 or input.numel() == 0:
-            return input
-        batched = input.ndim != n + 1 or (name == "dropout1d" and input.ndim != 2)
-        x = input if batched else input.unsqueeze(0)
-        shape = [*x.shape[:2], *(1,) * (x.ndim - 2)]
-        kept = _C.wrap(
-            sample(
-                "bernoulli",
-                None,
-                x.device,
-                PUBLIC["full"](shape, 1 - p, device=x.device)._array,
-                x.dtype,
-            )
-        )
-        out = x * (kept / (1 - p) if p < 1 else kept)
-        out = out if batched else out.squeeze(0)
-        return input.copy_(out) if inplace else out
-
-    function.__name__ = name
-    function.__doc__ = "Whole channels set to 0 with probability p."
-    functional(function)
-
-
-for _n in (1, 2, 3):
-    _channel_dropout(f"dropout{_n}d", _n)
-
-
-def _alpha(name: str, by_channel: bool) -> None:
-    def function(
-        input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
-    ) -> Tensor:
-        _check_p(p)
-        if not training or p == 0 or input.numel() == 0:
-            return input
-        if p == 1:
-            return input * 0
-        low = -1.7580993408473766  # what SELU tends to: the dropped elements become this
-        shape = [*input.shape[:2], *(1,) * (input.ndim - 2)] if by_channel else list(input.shape)
-        kept = _C.wrap(
-            sample(
-                "bernoulli",
-                None,
-                input.device,
-                PUBLIC["full"](shape, 1 - p, device=input.device)._array,
-                input.dtype,
-            )
-        )
-        a = 1 / math.sqrt((low * low * p + 1) * (1 - p))
-        out = input * (kept * a) + ((1 - kept) * low - low * p) * a
-        return input.copy_(out) if inplace else out
-
-    function.__name__ = name
-    function.__doc__ = "Dropout that keeps mean and variance of a SELU's output."
-    functional(function)
-
-
-_alpha("alpha_dropout", False)
-_alpha("feature_alpha_dropout", True)
+# ---- rrelu ---------------------------------------------------------------------------------------
 
 
 @functional

@@ -1,0 +1,164 @@
+"""Dropout: of elements, of channels, and of either into what SELU tends to."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tritorch import _C
+from tritorch.core import arrays
+from tritorch.core.dtype import bool_
+from tritorch.core.promotion import category, scalar_name
+from tritorch.core.tensor import Tensor
+from tritorch.ops.activation import functional
+from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.random import sample
+
+_LOW = -1.7580993408473766  # what SELU tends to: alpha dropout's elements become this
+
+
+def _drop(x: Any, p: float) -> Any:
+    return sample("dropout", None, arrays.device_of(x), x, p)
+
+
+_dropout = Operator(
+    "dropout",
+    "x",
+    "p",
+    cpu=_drop,
+    gpu=_drop,
+    outputs=0b01,
+    node="Dropout",
+    grad=lambda g, out, p: g[0] * out[1] * (1 / (1 - p) if p < 1 else 0.0),
+)
+
+
+def _check_p(p: float, error: type[Exception]) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise error(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _check_floats(x: Tensor) -> None:
+    if category(x.dtype) < 2:
+        raise RuntimeError(
+            "result type Float can't be cast to the desired output type " + scalar_name(x.dtype)
+        )
+
+
+def _kept(x: Tensor, p: float, shape: Any) -> Tensor:
+    """1 with probability 1 - p, else 0."""
+    probability = PUBLIC["full"](shape, 1 - p, device=x.device)._array
+    return _C.wrap(sample("bernoulli", None, x.device, probability, x.dtype))
+
+
+def _channels(x: Tensor) -> list[int]:
+    return [*x.shape[:2], *(1,) * (x.ndim - 2)]
+
+
+def _dropped(x: Tensor, p: float, by_channel: bool, alpha: bool) -> Tensor:
+    if p == 1:
+        return x * 0
+    if not by_channel and not alpha:
+        return _dropout.call((x,), (float(p),))[0]
+    kept = _kept(x, p, _channels(x) if by_channel else list(x.shape))
+    if not alpha:
+        return x * (kept / (1 - p))
+    a = 1 / math.sqrt((_LOW * _LOW * p + 1) * (1 - p))
+    return x * (kept * a) + ((1 - kept) * _LOW - _LOW * p) * a
+
+
+def _run(
+    x: Tensor, p: float, training: bool, inplace: bool, by_channel: bool = False,
+    alpha: bool = False,
+) -> Tensor:  # fmt: skip
+    if not training or p == 0 or x.numel() == 0:
+        return x
+    if by_channel and x.ndim < 2 and p != 1:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    _check_floats(x)
+    out = _dropped(x, p, by_channel, alpha)
+    return x.copy_(out) if inplace else out
+
+
+# ---- torch.nn.functional -------------------------------------------------------------------------
+
+
+@functional
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Elements set to 0 with probability p, the rest scaled by 1 / (1 - p)."""
+    _check_p(p, ValueError)
+    return _run(input, p, training, inplace)
+
+
+def _channel_dropout(name: str, n: int) -> None:
+    def function(
+        input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Tensor:
+        _check_p(p, ValueError)
+        batched = input.ndim != n + 1 or (name == "dropout1d" and input.ndim != 2)
+        if batched:
+            return _run(input, p, training, inplace, by_channel=True)
+        out = _run(input.unsqueeze(0), p, training, inplace, by_channel=True)
+        return input if inplace else out.squeeze(0)
+
+    function.__name__ = name
+    function.__doc__ = "Whole channels set to 0 with probability p."
+    functional(function)
+
+
+for _n in (1, 2, 3):
+    _channel_dropout(f"dropout{_n}d", _n)
+
+
+def _alpha(name: str, by_channel: bool) -> None:
+    def function(
+        input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+    ) -> Tensor:
+        _check_p(p, ValueError)
+        return _run(input, p, training, inplace, by_channel, alpha=True)
+
+    function.__name__ = name
+    function.__doc__ = "Dropout that keeps mean and variance of a SELU's output."
+    functional(function)
+
+
+_alpha("alpha_dropout", False)
+_alpha("feature_alpha_dropout", True)
+
+# ---- torch.<name>(input, p, train) ---------------------------------------------------------------
+
+
+def _positional(name: str, by_channel: bool, alpha: bool) -> None:
+    def function(input: Tensor, p: float, train: bool) -> Tensor:
+        _check_p(p, RuntimeError)
+        return _run(input, p, train, False, by_channel, alpha)
+
+    def in_place(input: Tensor, p: float, train: bool) -> Tensor:
+        _check_p(p, RuntimeError)
+        return _run(input, p, train, True, by_channel, alpha)
+
+    for made, title in ((function, name), (in_place, f"{name}_")):
+        made.__name__ = made.__qualname__ = title
+        made.__doc__ = f"nn.functional.{name}{', in place' if title != name else ''}."
+        PUBLIC[title] = made
+
+
+for _name, _by_channel, _is_alpha in (
+    ("dropout", False, False), ("feature_dropout", True, False),
+    ("alpha_dropout", False, True), ("feature_alpha_dropout", True, True),
+):  # fmt: skip
+    _positional(_name, _by_channel, _is_alpha)
+
+
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """dropout, and which elements were kept; train=None drops."""
+    if input.numel() == 0 or train is False:
+        return input.clone(), PUBLIC["ones_like"](input, dtype=bool_)
+    _check_floats(input)
+    if not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={1 - p}")
+    out, kept = _dropout.call((input,), (float(p),))
+    return out, kept.to(bool_)
+
+
+PUBLIC["native_dropout"] = native_dropout
