@@ -3,7 +3,9 @@
 from tritorch.ops import (
     activation,
     arithmetic,
+    aten,
     attention,
+    batch_statistics,
     comparison,
     compat,
     conv,
@@ -12,6 +14,7 @@ from tritorch.ops import (
     ctc,
     differences,
     distance,
+    dropout,
     embedding,
     factory,
     fft,
@@ -49,6 +52,7 @@ from tritorch.ops import (
     stft,
     upsample,
     vectors,
+    vendors,
     views,
     windows,
 )
