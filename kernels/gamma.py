@@ -1,14 +1,16 @@
-"""The incomplete gamma functions, Hurwitz' zeta and polygamma, computed in float64."""
+"""The incomplete gamma functions, Hurwitz' zeta, polygamma, implicit gradients; in float64."""
 
 import triton
 import triton.language as tl
 
 from . import fits
 from .elementary import polynomial
-from .special import erfc, lgamma
+from .special import digamma, erfc, lgamma
 
 TEMME = tl.constexpr(fits.counted(fits.TEMME))
 STEPS = tl.constexpr(400)
+SLOPE_STEPS = tl.constexpr(20000)
+NEAR = tl.constexpr(1e-3)
 TINY = tl.constexpr(1e-300)
 EPSILON = tl.constexpr(1.2e-16)
 
@@ -219,3 +221,119 @@ def polygamma(x, order, factor):
     total = zeta_double(order + 1, tl.where(reflected, 1 - x, x))
     sine = tl.sin(3.14159265358979323846 * (x - tl.floor(x))) / 3.14159265358979323846
     return factor * tl.where(reflected, 1 / (sine * sine) - total, total)
+
+
+# ---- implicit gradients: see the Note in tritorch/cpu/sampling.py --------------------------------
+
+
+@triton.jit
+def log1p_ratio(x):
+    """log(1 + x) / x."""
+    u = 1 + x
+    moved = tl.where(u == 1, 1.0, u - 1)
+    return tl.where(u == 1, 1.0, tl.log(tl.where(u == 1, 2.0, u)) / moved)
+
+
+@triton.jit
+def off_zero(x):
+    """x, not closer to 0 than NEAR."""
+    return tl.where(tl.abs(x) < NEAR, NEAR, x)
+
+
+@triton.jit
+def standard_gamma_grad(a, x):
+    """How a gamma distributed sample x moves with its parameter a."""
+    LARGE = 500.0 if a.dtype == tl.float64 else 60.0
+    kind = a.dtype
+    a = a.to(tl.float64)
+    x = x.to(tl.float64)
+    infinite = (a == float("inf")) | (x == float("inf"))
+    good = (a > 0) & (x > 0) & (infinite == 0)
+    large = good & (a > LARGE)
+    series = good & (large == 0)
+    c = tl.where(series, a, 1.0)
+    y = tl.where(series, x, 1.0)
+    term = y / c
+    weight = digamma(c + 1) - tl.log(y)
+    total = term * weight
+    at = c
+    k = tl.full((), 0, tl.int32)
+    going = series
+    while (tl.max(going.to(tl.int32), 0) > 0) & (k < SLOPE_STEPS):
+        at += 1
+        inverse = 1 / at
+        term = term * y * inverse
+        weight += inverse
+        step = term * weight
+        total += tl.where(going, step, 0.0)
+        going = going & ((tl.abs(step) > EPSILON * tl.abs(total)) | (at < y))
+        k += 1
+    a = tl.where(large, a, 1.0)
+    r = tl.where(large, x, 1.0) / a
+    d = off_zero(r - 1)
+    s = 1 + d
+    correction = s / d - 2 * (d - d * log1p_ratio(d)) * s * s / (d * d * d)
+    wide = r * log1p_ratio(r - 1) - correction / (2 * a)
+    edge = tl.where((x == 0) & (good == 0) & (infinite == 0), 0.0, float("nan"))
+    return tl.where(series, total, tl.where(large, wide, edge)).to(kind)
+
+
+@triton.jit
+def beta_lead(a, x, d):
+    return x * (1 - x) * log1p_ratio(d) / a
+
+
+@triton.jit
+def beta_expansion(a, b, x):
+    s = a + b
+    d = off_zero(x * s / a - 1)
+    at = (1 + d) * a / s
+    inside = (at > 0) & (at < 1)
+    d = tl.where(inside, d, -NEAR)
+    at = tl.where(inside, at, (1 - NEAR) * a / s)
+    moves = 0.5 * (1 / a - 1 / s) - (beta_lead(a, at, d) * s + at - 1) / (a * d)
+    return beta_lead(a, x, x * s / a - 1) + at * (1 - at) / (a * d) * moves
+
+
+@triton.jit
+def dirichlet_grad(x, a, sum):
+    """How share x of a Dirichlet sample moves with its parameter a, of 1 - x."""
+    LARGE = 500.0 if a.dtype == tl.float64 else 60.0
+    kind = a.dtype
+    x = x.to(tl.float64)
+    a = a.to(tl.float64)
+    b = sum.to(tl.float64) - a
+    proper = (a > 0) & (b > 0) & (a < float("inf")) & (b < float("inf"))
+    good = proper & (x > 0) & (x < 1)
+    large = good & (a > LARGE) & (b > LARGE)
+    series = good & (large == 0)
+    c = tl.where(series, a, 1.0)
+    e = tl.where(series, b, 1.0)
+    z = tl.where(series, x, 0.25)
+    low = z < 0.5
+    first = tl.where(low, c, e)
+    y = tl.where(low, z, 1 - z)
+    top = c + e
+    below = first + 1
+    weight = tl.log(z) + digamma(top) - digamma(tl.where(low, below, c))
+    term = tl.full(x.shape, 1.0, tl.float64)
+    total = weight
+    k = tl.full((), 0, tl.int32)
+    going = series
+    while (tl.max(going.to(tl.int32), 0) > 0) & (k < SLOPE_STEPS):
+        over = 1 / below
+        term = term * y * top * over
+        weight += 1 / top - tl.where(low, over, 0.0)
+        step = term * weight
+        total += tl.where(going, step, 0.0)
+        top += 1
+        below += 1
+        going = going & ((tl.abs(step) > EPSILON * tl.abs(total)) | (y * top > below))
+        k += 1
+    by_series = tl.where(low, -1.0, 1.0) * z * (1 - z) / first * total
+    wide = beta_expansion(
+        tl.where(large, a, 1.0), tl.where(large, b, 1.0), tl.where(large, x, 0.25)
+    )
+    at_end = proper & ((x == 0) | (x == 1))
+    out = tl.where(series, by_series, tl.where(large, wide, tl.where(at_end, 0.0, float("nan"))))
+    return (out / tl.where(x < 1, 1 - x, 1.0)).to(kind)

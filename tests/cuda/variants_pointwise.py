@@ -18,7 +18,8 @@ from tritorch.kernels import (
 
 TEMPLATES = {"operand", "block_offsets", "strided", "like", "odd", "shift", "ends", "log_ratio",
              "log_factor", "lower_series", "upper_fraction", "upper_series", "zeta_positive",
-             "zeta_double", "erfcx_positive", "exp_minus_square", "bits_and_exponent"}  # fmt: skip
+             "zeta_double", "erfcx_positive", "exp_minus_square", "bits_and_exponent",
+             "log1p_ratio", "off_zero", "beta_lead", "beta_expansion"}  # fmt: skip
 INTEGERS = {"bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
             "bitwise_right_shift", "gcd", "lcm"}  # fmt: skip
 BOTH = {"add", "mul", "pow", "floor_divide", "remainder", "sign", "eq", "clamp", "maximum"}
@@ -26,6 +27,7 @@ DOUBLE = {"erfinv", "lgamma", "atan2", "tanh", "nextafter", "signbit", "erfc", "
           "fmod", "digamma", "i0", "sinh", "atan", "ndtri", "log_ndtr", "erfcx", "bessel_j1",
           "bessel_y0", "modified_bessel_k1", "airy_ai", "chebyshev_polynomial_v",
           "laguerre_polynomial_l", "hermite_polynomial_h", "igammac", "zeta", "mantissa",
+          "standard_gamma_grad", "dirichlet_grad",
           "exponent"}  # fmt: skip
 MODULES = {module.__name__ for module in (
     p, elementary, special, bessel, gamma, polynomials, activations)}  # fmt: skip

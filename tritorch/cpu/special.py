@@ -298,7 +298,7 @@ def lgamma(x: Array) -> Array:
 _DIGAMMA = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760, -1 / 12, 3617 / 8160)
 
 
-def _digamma64(x: Array) -> Array:
+def digamma64(x: Array) -> Array:
     low = x <= 0
     y = np.where(low, 1 - x, x)
     out = np.zeros_like(x)
@@ -324,7 +324,7 @@ def _digamma64(x: Array) -> Array:
 
 def digamma(x: Array) -> Array:
     """The derivative of lgamma."""
-    return in_double(_digamma64, x)
+    return in_double(digamma64, x)
 
 
 # ---- Bessel functions ----

@@ -21,7 +21,10 @@ from tritorch.gpu.layout import (
 )
 
 Array = _C.Array
-_LONG = frozenset(("igamma", "igammac", "polygamma", "zeta"))  # more than two at a time would spill
+# More than two numbers at a time would spill.
+_LONG = frozenset(
+    ["dirichlet_grad", "igamma", "igammac", "polygamma", "standard_gamma_grad", "zeta"]
+)
 _NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 

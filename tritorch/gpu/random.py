@@ -28,7 +28,8 @@ def _function(name: str) -> Any:
     return getattr(random, name)
 
 
-def _signed(seed: int) -> int:
+def signed(seed: int) -> int:
+    """A seed as the int64 that a kernel takes."""
     return seed - 2**64 if seed >= 2**63 else seed
 
 
@@ -41,7 +42,7 @@ def _draw(name: str, rng: Rng, shape: Ints, kind: dtype, p: float, q: float = 0.
     n = out.numel()
     if n:
         kernel("random", "draw")(
-            (-(-n // (4 * _BLOCK)),), out, n, _signed(seed), offset, float_bits(p), float_bits(q),
+            (-(-n // (4 * _BLOCK)),), out, n, signed(seed), offset, float_bits(p), float_bits(q),
             OP=_function(name), BLOCK=_BLOCK, num_warps=4,
             COMPUTE=pointwise.triton_type(float64 if kind is float64 else float32),
         )  # fmt: skip
@@ -91,7 +92,7 @@ def randint(rng: Rng, shape: Ints, dtype: dtype, low: int, high: int) -> Array:
     n = out.numel()
     if n:
         kernel("random", "integers")(
-            (-(-n // (4 * _BLOCK)),), out, n, _signed(seed), offset, low, span, BLOCK=_BLOCK,
+            (-(-n // (4 * _BLOCK)),), out, n, signed(seed), offset, low, span, BLOCK=_BLOCK,
             num_warps=4,
         )  # fmt: skip
     return out

@@ -42,6 +42,7 @@ from tritorch.ops import (
     recurrent,
     reduction,
     resample,
+    sampling,
     scan,
     selecting,
     shape,

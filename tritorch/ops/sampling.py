@@ -1,0 +1,131 @@
+"""Samples whose parameters are tensors: gamma, Dirichlet, Poisson, binomial.
+
+Those of gamma and Dirichlet have gradients: Note [Implicit gradients] in `cpu/sampling.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tritorch.core import arrays
+from tritorch.core.generator import Generator
+from tritorch.core.tensor import Tensor
+from tritorch.ops.backends import backend
+from tritorch.ops.checks import not_implemented, require_tensor, scalar_name
+from tritorch.ops.declare import PUBLIC, Operator, public
+from tritorch.ops.random import source_for
+
+
+def _draws(name: str) -> Callable[..., Any]:
+    """`name` of the sampling backends, on arrays of one shape."""
+
+    def draw(*values: Any) -> Any:
+        *parameters, generator = values
+        device = arrays.device_of(parameters[0])
+        source = source_for(generator, device)
+        if device.type == "cpu":
+            with source._lock:
+                return getattr(backend("cpu", "sampling"), name)(source.numpy, *parameters)
+        # One counter of the sequence, which is four numbers, for each element.
+        seed, offset = source.draw(4 * math.prod(parameters[0].shape))
+        return getattr(backend("gpu", "sampling"), name)((seed, offset, device.index), *parameters)
+
+    return draw
+
+
+def _drawn(name: str, inputs: str, grad: Any = None, node: str | None = None) -> Operator:
+    draw = _draws(name)
+    return Operator(name, inputs, "generator", cpu=draw, gpu=draw, grad=grad, node=node)
+
+
+def _refuse(name: str) -> Callable[..., Any]:
+    def gradient(g: Tensor) -> Tensor:
+        raise NotImplementedError(f"the derivative for '{name}' is not implemented.")
+
+    return gradient
+
+
+def _zeros(g: Tensor) -> Tensor:
+    return PUBLIC["zeros_like"](g)
+
+
+_gamma_slope = Operator(
+    "standard_gamma_grad", "a x", cpu="sampling.standard_gamma_grad",
+    grad=(_refuse("_standard_gamma_grad"),) * 2, kind="internal",
+)  # fmt: skip
+_dirichlet_slope = Operator(
+    "dirichlet_grad", "x a total", cpu="sampling.dirichlet_grad",
+    grad=(_refuse("_dirichlet_grad"),) * 3, kind="internal",
+)  # fmt: skip
+
+
+def _dirichlet_gradient(g: Tensor, out: Tensor, a: Tensor) -> Tensor:
+    slope = _dirichlet_grad(out, a, a.sum(-1, keepdim=True).expand_as(a))
+    return slope * (g - (out * g).sum(-1, keepdim=True))
+
+
+_gamma = _drawn("standard_gamma", "a", lambda g, out, a: g * _standard_gamma_grad(a, out))
+_shares = _drawn("dirichlet", "a", _dirichlet_gradient, "SampleDirichlet")
+_poisson = _drawn("poisson", "rate", _zeros)
+_binomial = _drawn("binomial", "count p")
+
+
+def _require(input: Tensor, function: str, name: str, types: str) -> None:
+    require_tensor(input, function, "input", 1)
+    if input.dtype.name not in types.split():
+        raise not_implemented(name, input.dtype)
+
+
+@public(method=False)
+def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Gamma distributed, of rate 1, with parameters given by a tensor."""
+    _require(input, "_standard_gamma", "gamma_cpu", "float32 float64")
+    return _gamma.call((input,), (generator,))
+
+
+@public(method=False)
+def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Dirichlet distributed over the last dim."""
+    _require(input, "_sample_dirichlet", "dirichlet", "float32 float64")
+    return _shares.call((input,), (generator,))
+
+
+@public(method=False)
+def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
+    """How gamma distributed output moves with its parameters."""
+    input, output = PUBLIC["broadcast_tensors"](input, output)
+    return _gamma_slope.call((input, output))
+
+
+@public(method=False)
+def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
+    """How Dirichlet distributed x move with their parameters, of 1 - x."""
+    return _dirichlet_slope.call(PUBLIC["broadcast_tensors"](x, alpha, total))
+
+
+@public(method=False)
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson distributed, with rates given by a tensor."""
+    _require(input, "poisson", "poisson_cpu", "float16 bfloat16 float32 float64")
+    if input.numel() and not input.is_cuda and not bool((input >= 0).all()):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    return _poisson.call((input,), (generator,))
+
+
+@public(method=False)
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """Binomially distributed."""
+    for name, value in (("count", count), ("prob", prob)):
+        if not value.is_floating_point():
+            raise ValueError(
+                f"binomial only supports floating-point dtypes for {name}, "
+                f"got: {scalar_name(value.dtype)}"
+            )
+    if count.dtype is not prob.dtype:
+        raise RuntimeError(
+            f"Found dtype {scalar_name(prob.dtype)} but expected {scalar_name(count.dtype)}"
+        )
+    count, prob = PUBLIC["broadcast_tensors"](count, prob)
+    return _binomial.call((count.detach(), prob.detach()), (generator,))
