@@ -21,7 +21,7 @@ from tritorch.autograd import (
     set_grad_enabled,
 )
 from tritorch.autograd.grad_mode import is_inference_mode_enabled
-from tritorch.core import gates as _gates, legacy as _legacy
+from tritorch.core import dtype as _dtype, gates as _gates, legacy as _legacy
 from tritorch.core.defaults import (
     are_deterministic_algorithms_enabled,
     get_default_device,
@@ -101,10 +101,14 @@ from tritorch.cpu.threads import get_num_threads, set_num_threads
 from tritorch.func import vmap
 from tritorch.version import __version__
 
+globals().update(_dtype.STORED)
+chalf, bit = _dtype.chalf, _dtype.bit
 newaxis = None
 OutOfMemoryError, Event, Stream = cuda.OutOfMemoryError, cuda.Event, cuda.Stream
+AcceleratorError = cuda.CudaError
 is_anomaly_enabled = autograd.anomaly.is_anomaly_enabled
 is_anomaly_check_nan_enabled = autograd.anomaly.is_anomaly_check_nan_enabled
+set_anomaly_enabled = autograd.anomaly.set_anomaly_enabled
 globals().update(_legacy.CPU_TYPES | _legacy.CPU_STORAGES)
 set_default_tensor_type = _legacy.set_default_tensor_type
 for _name, _type in (_legacy.CUDA_TYPES | _legacy.CUDA_STORAGES).items():
@@ -116,8 +120,8 @@ _triton.install()
 
 # Imported when they are first asked for.
 _LATE = """
-    __config__ __future__ _dynamo accelerator amp backends compiler distributed fft jit masked mps
-    multiprocessing optim overrides quasirandom return_types serialization signal special
+    __config__ __future__ _dynamo accelerator amp backends compiler distributed fft futures jit
+    masked mps multiprocessing optim overrides quasirandom return_types serialization signal special
     storage testing torch_version types utils version xpu
 """
 _ELSEWHERE = {
@@ -128,16 +132,26 @@ _ELSEWHERE = {
         "amp.state": """
             autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
             get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype
+            get_autocast_ipu_dtype get_autocast_xla_dtype
             is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
+            is_autocast_ipu_enabled is_autocast_xla_enabled
             set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled
             set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype
+            set_autocast_ipu_dtype set_autocast_ipu_enabled
+            set_autocast_xla_dtype set_autocast_xla_enabled
             """,
         "compiler": "compile",
         "core.settings": """
             _assert _check _check_index _check_not_implemented _check_type _check_value
-            compiled_with_cxx11_abi get_device_module get_num_interop_threads set_flush_denormal
+            compiled_with_cxx11_abi get_device_module get_num_interop_threads has_lapack has_mkl
+            has_openmp has_spectral init_num_threads is_vulkan_available set_flush_denormal
             set_num_interop_threads
             """,
+        "core.symbolic": """
+            SymBool SymFloat SymInt cond sym_constrain_range sym_constrain_range_for_size sym_float
+            sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+            """,
+        "futures": "Future fork wait",
         "random": "thread_safe_generator",
         "serialization": "load save",
     }.items()

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
+from tritorch.futures import fork, wait
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 Attribute = lambda value, type: value
@@ -15,6 +17,7 @@ __all__ = [
     "Final",
     "annotate",
     "export",
+    "fork",
     "freeze",
     "ignore",
     "interface",
@@ -29,6 +32,7 @@ __all__ = [
     "trace",
     "trace_module",
     "unused",
+    "wait",
 ]
 
 

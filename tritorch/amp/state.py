@@ -86,6 +86,52 @@ def autocast_decrement_nesting() -> int:
     return state.nesting
 
 
+# ---- devices that are not here -------------------------------------------------------------------
+
+# Programs switch autocast for them on and off; there is no tensor on one that it could act on.
+_elsewhere = {"ipu": (False, float16), "xla": (False, bfloat16)}
+
+
+def is_autocast_ipu_enabled() -> bool:
+    """What `set_autocast_ipu_enabled` was given last."""
+    return _elsewhere["ipu"][0]
+
+
+def set_autocast_ipu_enabled(enabled: bool) -> None:
+    """Kept for IPUs, of which there are none."""
+    _elsewhere["ipu"] = (bool(enabled), _elsewhere["ipu"][1])
+
+
+def get_autocast_ipu_dtype() -> dtype:
+    """The dtype that autocast would lower to on an IPU."""
+    return _elsewhere["ipu"][1]
+
+
+def set_autocast_ipu_dtype(dtype: dtype) -> None:
+    """Sets the dtype that autocast would lower to on an IPU."""
+    _elsewhere["ipu"] = (_elsewhere["ipu"][0], dtype)
+
+
+def is_autocast_xla_enabled() -> bool:
+    """What `set_autocast_xla_enabled` was given last."""
+    return _elsewhere["xla"][0]
+
+
+def set_autocast_xla_enabled(enabled: bool) -> None:
+    """Kept for XLA's devices, of which there are none."""
+    _elsewhere["xla"] = (bool(enabled), _elsewhere["xla"][1])
+
+
+def get_autocast_xla_dtype() -> dtype:
+    """The dtype that autocast would lower to on XLA's devices."""
+    return _elsewhere["xla"][1]
+
+
+def set_autocast_xla_dtype(dtype: dtype) -> None:
+    """Sets the dtype that autocast would lower to on XLA's devices."""
+    _elsewhere["xla"] = (_elsewhere["xla"][0], dtype)
+
+
 # ---- older names ---------------------------------------------------------------------------------
 
 

@@ -21,22 +21,25 @@ def is_anomaly_check_nan_enabled() -> bool:
     return _check_nan
 
 
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Turns anomaly detection on or off."""
+    global _enabled, _check_nan
+    _enabled, _check_nan = bool(mode), check_nan
+    _C.set_tracing_calls(_enabled)
+
+
 class set_detect_anomaly:
     """Turns anomaly detection on or off, as a call or as a context."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        global _enabled, _check_nan
         self.before = (_enabled, _check_nan)
-        _enabled, _check_nan = bool(mode), check_nan
-        _C.set_tracing_calls(_enabled)
+        set_anomaly_enabled(mode, check_nan)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exception: Any) -> None:
-        global _enabled, _check_nan
-        _enabled, _check_nan = self.before
-        _C.set_tracing_calls(_enabled)
+        set_anomaly_enabled(*self.before)
 
 
 class detect_anomaly:

@@ -12,7 +12,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import layout
 from tritorch.core.device import device as Device
-from tritorch.core.dtype import complex64, dtype, float32, float64, from_numpy_dtype
+from tritorch.core.dtype import complex32, complex64, dtype, float32, float64, from_numpy_dtype
 
 ndarray = np.ndarray
 CPU = Device("cpu")
@@ -80,6 +80,8 @@ def empty(shape: Sequence[int], kind: dtype, device: Device) -> Any:
     if device.type == "cpu":
         return np.empty(shape, kind.numpy)
     if device.type == "cuda":
+        if not kind.native:
+            raise NotImplementedError(f"{kind} is not supported on the GPU")
         return _C.empty(shape, kind, device.index)
     raise NotImplementedError(f"tensors on {device} are not supported")
 
@@ -122,7 +124,10 @@ def full(shape: Sequence[int], value: Any, kind: dtype, device: Device) -> Any:
     if device.type == "cpu":
         with np.errstate(all="ignore"):
             out = np.empty(shape, kind.numpy)
-            out.fill(cast_number(value, kind))
+            if kind.opaque:
+                out[...] = cast(np.asarray(value, np.complex64), kind)
+            else:
+                out.fill(cast_number(value, kind))
         return out
     return _C.empty(shape, kind, device.index).fill_(cast_number(value, kind))
 
@@ -151,11 +156,39 @@ def cast(array: Any, kind: dtype) -> Any:
     theirs = kind.numpy
     if array.dtype is theirs or array.dtype == theirs:
         return array
+    if theirs.names or array.dtype.names:
+        return _cast_opaque(array, kind)
     if array.dtype.kind == "c" and theirs.kind not in "cb":
         array = array.real
     elif array.dtype.kind == "f" and theirs.kind in "iu" and theirs.itemsize < 8:
         array = array.astype(np.int64)  # wraps, where a direct cast would saturate or be undefined
     return array.astype(theirs)
+
+
+def _cast_opaque(array: Any, kind: dtype) -> Any:
+    """To or from a type that NumPy lacks: of these, complex32 has numbers."""
+    from tritorch.ops.checks import not_implemented
+
+    old = dtype_of(array)
+    if old is complex32:
+        wide = np.empty_like(array, np.complex64)
+        wide.real, wide.imag = array["real"], array["imag"]
+        return cast(wide, kind)
+    if kind is not complex32:
+        raise not_implemented("copy_kernel", kind if kind.opaque else old)
+    wide = cast(array, complex64)
+    out = np.empty_like(wide, kind.numpy)
+    out["real"], out["imag"] = wide.real, wide.imag
+    return out
+
+
+def as_numbers(array: Any) -> Any:
+    """The elements of a type that NumPy lacks as complex64; an error for those without numbers."""
+    from tritorch.ops.checks import not_implemented
+
+    if dtype_of(array) is not complex32:
+        raise not_implemented("_local_scalar_dense_cpu", dtype_of(array))
+    return cast(array, complex64)
 
 
 def copy(array: Any) -> Any:
@@ -218,7 +251,7 @@ def strided(array: Any, shape: Sequence[int], strides: Sequence[int], skip: int)
 def pairs(array: Any) -> Any:
     """A complex array as real pairs, in a new last dim."""
     if type(array) is np.ndarray:
-        real = array.real
+        real = array["real"] if array.dtype.names else array.real
         if array.size == 0:
             return np.empty((*array.shape, 2), real.dtype)
         return np.lib.stride_tricks.as_strided(

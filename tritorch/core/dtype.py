@@ -13,7 +13,7 @@ from tritorch import _C
 class dtype:
     """The type of a tensor's elements; one object each, compared by identity."""
 
-    __slots__ = ("code", "is_complex", "is_floating_point", "is_signed", "itemsize", "name")
+    __slots__ = ("_signed", "code", "is_complex", "is_floating_point", "itemsize", "name", "opaque")
 
     def __init__(self, name: str, code: int, itemsize: int, kind: str) -> None:
         self.name = name
@@ -21,7 +21,8 @@ class dtype:
         self.itemsize = itemsize
         self.is_floating_point = kind == "f"
         self.is_complex = kind == "c"
-        self.is_signed = kind in "ifc"
+        self._signed: bool | str = kind in "ifcx"
+        self.opaque = False  # NumPy knows bytes of it, nothing more
 
     def __repr__(self) -> str:
         return f"tritorch.{self.name}"
@@ -30,13 +31,25 @@ class dtype:
         return "bool_" if self.name == "bool" else self.name
 
     @property
+    def is_signed(self) -> bool:
+        """Whether the type has negative numbers."""
+        if isinstance(self._signed, str):
+            raise RuntimeError(self._signed)
+        return self._signed
+
+    @property
+    def native(self) -> bool:
+        """Whether operators compute in this type, on the CPU and on the GPU."""
+        return self.code < len(_TABLE)
+
+    @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type of the same elements (ml_dtypes has those that NumPy lacks)."""
         return _numpy_dtype(self)
 
     def to_real(self) -> dtype:
         """The type of the real and imaginary parts."""
-        return {complex64: float32, complex128: float64}.get(self, self)
+        return {complex32: float16, complex64: float32, complex128: float64}.get(self, self)
 
     def to_complex(self) -> dtype:
         """The complex type whose parts are of this type."""
@@ -88,7 +101,39 @@ _C.set_dtypes(list(all_dtypes))
 ) = all_dtypes
 
 
+# ---- types that are only stored ------------------------------------------------------------------
+
+# On the CPU alone.  Numbers are converted to and from the first ones; complex32 computes by way of
+# complex64.  The others are names of bytes: tensors can be made of them and viewed as them.
+_STORED = (
+    ("float8_e4m3fnuz", 1, "f"), ("float8_e5m2fnuz", 1, "f"), ("float8_e8m0fnu", 1, "f"),
+    ("complex32", 4, "c"), ("float4_e2m1fn_x2", 1, "f"),
+    *((f"int{bits}", 1, "i") for bits in range(1, 8)),
+    *((f"uint{bits}", 1, "u") for bits in range(1, 8)),
+    ("bits1x8", 1, "b"), ("bits2x4", 1, "b"), ("bits4x2", 1, "b"), ("bits8", 1, "b"),
+    ("bits16", 2, "b"), ("qint8", 1, "q"), ("quint8", 1, "q"), ("qint32", 4, "q"),
+    ("quint4x2", 1, "q"), ("quint2x4", 1, "q"),
+)  # fmt: skip
+STORED = {
+    name: dtype(name, code, size, kind)
+    for code, (name, size, kind) in enumerate(_STORED, len(_TABLE))
+}
+complex32 = STORED["complex32"]
+for _name, _, _kind_letter in _STORED[3:]:
+    STORED[_name].opaque = True
+    if _kind_letter == "b":
+        STORED[_name]._signed = "Bits types are undefined"
+    elif _kind_letter == "q":
+        STORED[_name]._signed = "isSignedType not supported for quantized types"
+STORED["float8_e8m0fnu"]._signed = False
+globals().update(STORED)  # found here by pickle
+FROM_ML_DTYPES = frozenset((
+    "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+))  # fmt: skip
+
 half, float_, double = float16, float32, float64
+chalf, bit = complex32, STORED["uint1"]
 short, int_, long = int16, int32, int64
 cfloat, cdouble = complex64, complex128
 
@@ -99,7 +144,11 @@ _C.register_part("dtype_map", _from_numpy)
 
 @functools.cache
 def _numpy_dtype(kind: dtype) -> np.dtype[Any]:
-    if kind.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+    if kind is complex32:
+        theirs = np.dtype([("real", np.float16), ("imag", np.float16)])
+    elif kind.opaque:
+        theirs = np.dtype([(kind.name, f"u{kind.itemsize}")])
+    elif kind.name in FROM_ML_DTYPES:
         import ml_dtypes
 
         theirs = np.dtype(getattr(ml_dtypes, kind.name))
@@ -110,15 +159,15 @@ def _numpy_dtype(kind: dtype) -> np.dtype[Any]:
 
 
 for _kind in all_dtypes:
-    if _kind.name not in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+    if _kind.name not in FROM_ML_DTYPES:
         _numpy_dtype(_kind)
 
 
 @functools.cache
 def from_numpy_dtype(kind: np.dtype[Any]) -> dtype:
     """The element type of a NumPy array; TypeError for one that tritorch lacks."""
-    for ours in all_dtypes:
-        if ours.name == kind.name:
+    for ours in (*all_dtypes, *STORED.values()):
+        if ours.name == kind.name or (ours.opaque and kind == ours.numpy):
             if not kind.isnative:
                 raise TypeError(
                     f"given numpy array has byte order different from the native byte order "

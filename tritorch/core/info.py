@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import defaults
-from tritorch.core.dtype import dtype
+from tritorch.core.dtype import FROM_ML_DTYPES, dtype
 
 
 class finfo:
@@ -25,7 +25,9 @@ class finfo:
             )
         kind = kind.to_real()
         limits: Any = np.finfo
-        if kind.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        if kind.opaque:
+            raise TypeError(f"tritorch.finfo: {kind} has no limits")
+        if kind.name in FROM_ML_DTYPES:
             import ml_dtypes
 
             limits = ml_dtypes.finfo
@@ -57,9 +59,13 @@ class iinfo:
     """The limits of an integer type."""
 
     def __init__(self, type: dtype) -> None:
+        from tritorch.ops.checks import not_implemented
+
         if not isinstance(type, dtype):
             raise TypeError(f"iinfo(): argument 'type' must be tritorch.dtype, not {type!r}")
-        if type.is_floating_point or type.is_complex:
+        if type.opaque and type.name.startswith("q"):
+            raise not_implemented("dtype", type)
+        if type.is_floating_point or type.is_complex or type.opaque:
             raise TypeError(
                 f"tritorch.iinfo() requires an integer input type. Use tritorch.finfo to handle "
                 f"'{type}'"

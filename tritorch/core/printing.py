@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import defaults
+from tritorch.core.arrays import as_numbers
+from tritorch.core.dtype import FROM_ML_DTYPES
 from tritorch.core.tensor import Tensor
 
 
@@ -148,8 +150,10 @@ def _contents(tensor: Tensor, indent: int) -> str:
     if host.size == 0:
         return "[]"
     summarise = host.size > OPTIONS.threshold
-    if host.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+    if host.dtype.name in FROM_ML_DTYPES:
         host = host.astype(np.float32)
+    elif host.dtype.names:
+        host = as_numbers(host)
     shown = _summarised(host, summarise)
     formatter: Any = _ComplexFormatter(shown) if host.dtype.kind == "c" else _Formatter(shown)
     return _nested(host, indent, summarise, formatter)

@@ -16,7 +16,9 @@ from tritorch.core import defaults, dtype as d
 from tritorch.core.dtype import dtype
 
 _BAREBONES = (d.uint16, d.uint32, d.uint64)
-_FLOAT8 = (d.float8_e4m3fn, d.float8_e5m2)
+_FLOAT8 = frozenset(
+    kind for kind in (*d.all_dtypes, *d.STORED.values()) if kind.name.startswith("float8")
+)
 _ORDER = {kind: i for i, kind in enumerate((d.float16, d.bfloat16, d.float32, d.float64))}
 
 
@@ -39,6 +41,16 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
         raise RuntimeError(
             f"Promotion for Float8 Types is not supported, attempted to promote "
             f"{_scalar_name(a)} and {_scalar_name(b)}"
+        )
+    if d.complex32 in (a, b):
+        other = b if a is d.complex32 else a
+        if other is d.float16 or (category(other) < 2 and not other.opaque):
+            return d.complex32
+        if not other.opaque:
+            return promote_types(other.to_complex(), d.complex64)
+    if a.opaque or b.opaque:
+        raise RuntimeError(
+            f"promote_types: no type holds both {_scalar_name(a)} and {_scalar_name(b)}"
         )
     if a in _BAREBONES or b in _BAREBONES:  # among these types only with floating-point ones
         if a.is_floating_point:
@@ -75,12 +87,16 @@ _SCALAR_NAMES = {
     "int64": "Long", "float16": "Half", "bfloat16": "BFloat16", "float32": "Float",
     "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
     "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
-    "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2",
+    "complex32": "ComplexHalf",
 }  # fmt: skip
 
 
 def _scalar_name(kind: dtype) -> str:
-    return _SCALAR_NAMES[kind.name]
+    name = kind.name
+    if name in _SCALAR_NAMES:
+        return _SCALAR_NAMES[name]
+    letters = 3 if name.startswith("qu") else 2 if name.startswith(("q", "ui")) else 1
+    return (name[:letters].upper() + name[letters:]) if letters < 3 else "QUI" + name[3:]
 
 
 scalar_name = _scalar_name

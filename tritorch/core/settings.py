@@ -39,6 +39,19 @@ def set_flush_denormal(mode: bool) -> bool:
     return False
 
 
+def init_num_threads() -> None:
+    """Nothing is left to do: the CPU's threads start when they are first needed."""
+
+
+# What the CPU's operators are made with: NumPy brings LAPACK and Fourier transforms.
+has_lapack, has_spectral, has_mkl, has_openmp = True, True, False, False
+
+
+def is_vulkan_available() -> bool:
+    """False."""
+    return False
+
+
 def compiled_with_cxx11_abi() -> bool:
     """True."""
     return True

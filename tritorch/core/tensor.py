@@ -19,7 +19,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.device import device as Device
-from tritorch.core.dtype import float32, from_numpy_dtype
+from tritorch.core.dtype import FROM_ML_DTYPES, float32, from_numpy_dtype
 from tritorch.core.promotion import scalar_name
 from tritorch.core.size import Size
 
@@ -276,6 +276,8 @@ class Tensor(_C.TensorBase):
                 f"a Tensor with {self.numel()} elements cannot be converted to Scalar"
             )
         value = (array if type(array) is np.ndarray else array.numpy()).reshape(()).item()
+        if type(value) is tuple:  # a type that NumPy lacks
+            value = arrays.as_numbers(array).item()
         return value if type(value) in (float, int, bool, complex) else float(value)
 
     def is_nonzero(self) -> bool:
@@ -286,11 +288,9 @@ class Tensor(_C.TensorBase):
         """Nested lists of Python numbers; a number for 0 dims."""
         array = self._array
         host = array if type(array) is np.ndarray else array.numpy()
-        if host.dtype.kind == "V" or host.dtype.name in (
-            "bfloat16",
-            "float8_e4m3fn",
-            "float8_e5m2",
-        ):
+        if host.dtype.names:
+            host = arrays.as_numbers(host)
+        elif host.dtype.name in FROM_ML_DTYPES:
             host = host.astype(np.float32)
         return host.tolist()
 

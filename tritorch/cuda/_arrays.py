@@ -76,7 +76,10 @@ def from_numpy(
     host = np.asarray(array)
     host = host if host.flags.c_contiguous else np.array(host, order="C")
     index = cuda_index(device)
-    out = _C.empty(host.shape, from_numpy_dtype(host.dtype), index)
+    kind = from_numpy_dtype(host.dtype)
+    if not kind.native:
+        raise NotImplementedError(f"{kind} is not supported on the GPU")
+    out = _C.empty(host.shape, kind, index)
     _C.copy_from_host(out, _bytes(host), _C.current_stream(index), non_blocking)
     return out
 

@@ -164,6 +164,7 @@ def _caster(kind: dtype) -> Any:
 for _name, _kind in (
     ("bool", dtypes.bool_), ("byte", dtypes.uint8), ("char", dtypes.int8), ("short", dtypes.int16),
     ("int", dtypes.int32), ("long", dtypes.int64), ("half", dtypes.float16),
+    ("chalf", dtypes.complex32),
     ("bfloat16", dtypes.bfloat16), ("float", dtypes.float32), ("double", dtypes.float64),
     ("cfloat", dtypes.complex64), ("cdouble", dtypes.complex128),
 ):  # fmt: skip

@@ -24,7 +24,7 @@ from tritorch import _C
 from tritorch.autograd.graph import check_inplace
 from tritorch.core import arrays, defaults
 from tritorch.core.arrays import cast_number
-from tritorch.core.dtype import all_dtypes, bool_, dtype, float32
+from tritorch.core.dtype import all_dtypes, bool_, complex32, complex64, dtype, float32
 from tritorch.core.promotion import category, promote_types, result_type
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import (
@@ -101,7 +101,7 @@ class Pointwise(Operator):
 
     def compute_dtype(self, common: dtype) -> dtype:
         """What is computed in, given what the inputs promote to."""
-        if category(common) in self.without:
+        if category(common) in self.without or not (common.native or common is complex32):
             raise not_implemented(self.name, common)
         if self.rule == INT_TO_FLOAT and category(common) < 2:
             return defaults.dtype()
@@ -119,6 +119,8 @@ class Pointwise(Operator):
             if type(operand) is Array:
                 return _gpu().call(self.gpu_name, tuple(operands), compute, result)
         kind = float32 if compute.name in _NARROW else compute
+        if compute is complex32:
+            kind = complex64
         values = [
             arrays.cast(operand, kind) if type(operand) is ndarray else cast_number(operand, kind)
             for operand in operands[self.masks :]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import arrays
-from tritorch.core.dtype import complex64, complex128, dtype, float32
+from tritorch.core.dtype import complex32, dtype, float16
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
@@ -133,7 +133,9 @@ def identity_of(values: Tensor, source: Tensor) -> Tensor:
 
 
 def _unpaired(array: Any) -> Any:
-    kind = complex64 if arrays.dtype_of(array) is float32 else complex128
+    kind = arrays.dtype_of(array).to_complex()
+    if arrays.dtype_of(array) is float16:
+        kind = complex32
     strides = arrays.strides_of(array)
     if array.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
@@ -155,14 +157,19 @@ def _unpaired(array: Any) -> Any:
     )
 
 
+def _paired(array: Any) -> bool:
+    """Whether the parts are not NumPy's."""
+    return type(array) is not ndarray or array.dtype.names is not None
+
+
 _view_as_real = view_operator("view_as_real", "", arrays.pairs,
                               lambda g: view_as_complex(g.contiguous()))  # fmt: skip
 _view_as_complex = view_operator("view_as_complex", "", _unpaired, lambda g: view_as_real(g))
 _real = view_operator("real", "",
-                      lambda a: a.real if type(a) is ndarray else arrays.pairs(a)[..., 0],
+                      lambda a: arrays.pairs(a)[..., 0] if _paired(a) else a.real,
                       lambda g: PUBLIC["complex"](g, g.new_zeros(g.shape)))  # fmt: skip
 _imag = view_operator("imag", "",
-                      lambda a: a.imag if type(a) is ndarray else arrays.pairs(a)[..., 1],
+                      lambda a: arrays.pairs(a)[..., 1] if _paired(a) else a.imag,
                       lambda g: PUBLIC["complex"](g.new_zeros(g.shape), g))  # fmt: skip
 
 
