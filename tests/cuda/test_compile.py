@@ -4,6 +4,8 @@ import importlib
 import importlib.util
 import itertools
 import pathlib
+import re
+import subprocess
 
 import pytest
 
@@ -15,8 +17,12 @@ from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 
 import tritorch.kernels  # noqa: E402
+from tritorch._triton.resources import resources  # noqa: E402
 
 TARGETS = (80, 90, 100)
+DENSE = {"attention", "conv"}  # families whose tensors' last strides are 1
+NUMBERS = {"value", "scale", "eps", "shift", "seed", "offset"}  # arguments that are not sizes
+OPTIONS = ("num_warps", "num_stages", "maxnreg")  # among the constants, as in launches
 
 # For each kernel the variants to compile: (types of the arguments, constants).
 STRIDED = [
@@ -51,6 +57,16 @@ VARIANTS = {
     ],
 }  # fmt: skip
 
+# Kernels that may spill registers: how many bytes are stored and loaded, and why.
+SPILLS = {
+    ("attention", "attention_dkdv"): (
+        64, "float32 without tensor cores: operands are in registers too, a few wait in memory",
+    ),
+    ("conv", "conv_weight"): (64, "tf32x3 on sm_80: three products of split operands"),
+    ("grid", "grid_sample"): (2048, "float64 only: all taps of a point in three dims at once"),
+    ("grid", "grid_backward"): (6144, "float64 only: all taps of a point in three dims at once"),
+}  # fmt: skip
+
 # The other families keep theirs in files of their own.
 for _path in sorted(pathlib.Path(__file__).parent.glob("variants_*.py")):
     _spec = importlib.util.spec_from_file_location(_path.stem, _path)
@@ -74,15 +90,25 @@ def all_kernels():
 def compile_for(target, family, name, types, constants):
     function = getattr(importlib.import_module(f"tritorch.kernels.{family}"), name)
     signature = {argument: types.get(argument, "constexpr") for argument in function.arg_names}
+    options = {key: constants[key] for key in OPTIONS if key in constants}
+    constants = {key: value for key, value in constants.items() if key not in OPTIONS}
     values = {(function.arg_names.index(key),): value for key, value in constants.items()}
-    # As at run time with large arrays: aligned pointers, sizes that are multiples of 16.
-    aligned = {
-        (i,): [["tt.divisibility", 16]]
-        for i, argument in enumerate(function.arg_names)
-        if argument.endswith("_ptr") or argument == "n_elements"
-    }
+    # As at run time with large arrays: aligned pointers, sizes and strides that are multiples of
+    # 16, the last of a tensor's strides 1.
+    aligned = {}
+    for i, argument in enumerate(function.arg_names):
+        kind = signature[argument]
+        if isinstance(kind, tuple):
+            dense = family in DENSE and argument.endswith("_strides")
+            if dense:
+                signature[argument] = (*kind[:-1], "constexpr")
+                values[i, len(kind) - 1] = 1
+            parts = range(len(kind) - dense)
+            aligned |= {(i, part): [["tt.divisibility", 16]] for part in parts}
+        elif argument.endswith("_ptr") or (kind in ("i32", "i64") and argument not in NUMBERS):
+            aligned[i,] = [["tt.divisibility", 16]]
     source = ASTSource(function, signature, values, aligned)
-    return triton.compile(source, target=GPUTarget("cuda", target, 32))
+    return triton.compile(source, target=GPUTarget("cuda", target, 32), options=options)
 
 
 def test_every_kernel_has_variants():
@@ -100,6 +126,29 @@ def test_compiles(target, family, name):
         compiled = compile_for(target, family, name, types, constants)
         assert compiled.asm["cubin"].startswith(b"\x7fELF")
         assert f".target sm_{target}" in compiled.asm["ptx"]
+        if resources(compiled.asm["cubin"]).stack:
+            allowed, _ = SPILLS.get((family, name), (0, ""))
+            assert spilled_bytes(compiled.asm["ptx"]) <= allowed, (types, constants)
+
+
+def spilled_bytes(ptx):
+    """What the assembler stores and loads of spilled registers (a stack alone is a local array)."""
+    folder = pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    arch = re.search(r"\.target (sm_\w+)", ptx)[1]
+    for program in ("ptxas-blackwell", "ptxas"):  # the first is the newer one, if there is one
+        if (folder / program).exists():
+            command = [
+                folder / program,
+                "-v",
+                f"--gpu-name={arch}",
+                "-o",
+                "/dev/null",
+                "/dev/stdin",
+            ]
+            done = subprocess.run(command, input=ptx, capture_output=True, text=True)
+            if done.returncode == 0:
+                return sum(map(int, re.findall(r"(\d+) bytes spill", done.stderr)))
+    raise AssertionError(done.stderr)
 
 
 def test_dense_copies_use_wide_accesses():

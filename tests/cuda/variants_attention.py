@@ -33,13 +33,16 @@ def variants(name, backward):
                 types[n] = (size,) * 4
             elif not n.isupper():
                 types[n] = known.get(n, f"*{kind}" if n.endswith("_ptr") else "i32")
-        block_m, block_n, _, _ = blocks(width, ITEM_SIZES.get(kind, 2), backward)
+        block_m, block_n, warps, stages = blocks(
+            width, ITEM_SIZES.get(kind, 2), backward, mask != "none"
+        )
         constants = {
             "MASK": mask, "CAUSAL": causal, "PRECISION": precision, "WIDE": wide,
             "COMPUTE": tl.float64 if kind == "fp64" else tl.float32, "BLOCK_M": block_m,
             "BLOCK_N": block_n, "BLOCK_E": width, "BLOCK_V": width,
         }  # fmt: skip
-        yield types, {n: v for n, v in constants.items() if n in names}
+        launch = {} if name == "attention_delta" else {"num_warps": warps, "num_stages": stages}
+        yield types, {n: v for n, v in constants.items() if n in names} | launch
 
 
 VARIANTS = {

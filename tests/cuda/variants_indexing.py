@@ -92,7 +92,8 @@ VARIANTS = {
     ],
     ("indexing", "radix_count"): [variant("radix_count", {"BLOCK": 1024})],
     ("indexing", "radix_move"): [
-        variant("radix_move", {"FIRST": first, "BLOCK": 1024}) for first in (False, True)
+        variant("radix_move", {"FIRST": first, "BLOCK": 1024, "num_warps": 8})
+        for first in (False, True)
     ],
     ("indexing", "exclusive_scan"): [variant("exclusive_scan", {"BLOCK": 8192}, x_ptr="*i64")],
     ("indexing", "segment_reduce"): [

@@ -4,6 +4,7 @@ import inspect
 
 import triton.language as tl
 
+from tritorch.gpu.loss import row_tile
 from tritorch.kernels import loss
 
 
@@ -27,9 +28,11 @@ def _variants(name):
             for n in names
             if not n.isupper()
         }
+        rows, cols, warps = row_tile(4096, 50257 if kind == "bf16" else 1000)
         for weighted, smooth in ((False, False), (True, True), (False, True)):
             yield types, {"HAS_WEIGHT": weighted, "SMOOTH": smooth, "COMPUTE": compute,
-                          "WIDE": wide, "BLOCK_ROWS": 2, "BLOCK_COLS": 1024}  # fmt: skip
+                          "WIDE": wide, "BLOCK_ROWS": rows, "BLOCK_COLS": cols,
+                          "num_warps": warps}  # fmt: skip
 
 
 VARIANTS = {

@@ -2,6 +2,8 @@
 
 import triton.language as tl
 
+from tritorch.gpu.matmul import tile
+
 STRIDES = {
     f"{x}_{which}_stride": "i32" for x in "abc" for which in ("batch", "row", "col")
 } | dict.fromkeys(("n_rows", "n_cols", "n_inner", "inner_per_split", "c_split_stride"), "i32")
@@ -12,10 +14,16 @@ def _types(a, c, wide=False):
     return {"a_ptr": f"*{a}", "b_ptr": f"*{a}", "c_ptr": f"*{c}"} | sizes
 
 
-def _tiled(a, c, block, precision="ieee", is_complex=False, wide=False):
+SIZES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8}
+
+
+def _tiled(a, c, sizes, precision="ieee", is_complex=False, wide=False):
+    fast = (SIZES[a] == 2 or precision != "ieee") and not is_complex
+    *block, warps, stages = tile(*sizes, SIZES[a], fast, is_complex)
     constants = {"ACCUMULATE": tl.float64 if a == "fp64" else tl.float32, "PRECISION": precision,
                  "COMPLEX": is_complex, "WIDE": wide, "GROUP": 8,
-                 "BLOCK_M": block[0], "BLOCK_N": block[1], "BLOCK_K": block[2]}  # fmt: skip
+                 "BLOCK_M": block[0], "BLOCK_N": block[1], "BLOCK_K": block[2],
+                 "num_warps": warps, "num_stages": stages}  # fmt: skip
     return _types(a, c, wide) | {"a_col_stride": "constexpr", "b_col_stride": "constexpr"}, (
         constants | {"a_col_stride": 1, "b_col_stride": 1}
     )
@@ -28,18 +36,22 @@ def _thin(a, wide):
 
 def _integers(a, accumulate):
     types = {k: v for k, v in _types(a, a).items() if "split" not in k}
-    return types, {"ACCUMULATE": accumulate, "WIDE": False, "BLOCK_M": 64, "BLOCK_N": 64}
+    rows = 16 if a == "i64" else 64
+    return types, {"ACCUMULATE": accumulate, "WIDE": False, "BLOCK_M": rows, "BLOCK_N": 64}
 
 
 VARIANTS = {
     ("matmul", "matmul"): [
-        _tiled("bf16", "bf16", (128, 128, 64)),
-        _tiled("fp16", "fp32", (16, 128, 64), wide=True),
-        _tiled("fp32", "fp32", (64, 64, 32)),
-        _tiled("fp32", "fp32", (64, 64, 32), "tf32x3"),
-        _tiled("fp64", "fp64", (64, 64, 16)),
-        _tiled("fp32", "fp32", (64, 64, 32), is_complex=True),
-        _tiled("fp64", "fp64", (32, 32, 16), is_complex=True),
+        _tiled("bf16", "bf16", (8192, 8192, 8192)),
+        _tiled("bf16", "bf16", (512, 512, 512)),
+        _tiled("bf16", "bf16", (8192, 768, 512)),
+        _tiled("fp16", "fp32", (16, 4096, 4096), wide=True),
+        _tiled("fp32", "fp32", (4096, 4096, 4096)),
+        _tiled("fp32", "fp32", (4096, 4096, 4096), "tf32"),
+        _tiled("fp32", "fp32", (4096, 4096, 4096), "tf32x3"),
+        _tiled("fp64", "fp64", (4096, 4096, 4096)),
+        _tiled("fp32", "fp32", (4096, 4096, 4096), is_complex=True),
+        _tiled("fp64", "fp64", (4096, 4096, 4096), is_complex=True),
     ],
     ("matmul", "matmul_thin"): [
         _thin(kind, wide) for kind in ("bf16", "fp32", "fp64") for wide in (False, True)

@@ -4,6 +4,7 @@ import inspect
 
 import triton.language as tl
 
+from tritorch.gpu.softmax import row_blocks
 from tritorch.kernels import norm
 
 CASES = [("fp32", tl.float32, "i32", False), ("bf16", tl.float32, "i32", False),
@@ -26,12 +27,19 @@ def _variants(name, *constants):
             types["eps"] = "i64"
         for chosen in constants:
             every = {"COMPUTE": compute, "WIDE": wide} | chosen
-            out.append((types, {k: v for k, v in every.items() if k in names}))
+            out.append((types, {k: v for k, v in every.items() if k in names or k == "num_warps"}))
     return out
 
 
 AFFINE = {"HAS_WEIGHT": True, "HAS_BIAS": True}
-ROWS = AFFINE | {"BLOCK_ROWS": 2, "BLOCK_COLS": 1024}
+
+
+def _launch(n_rows, n_cols):
+    _, rows, cols, warps = row_blocks(n_rows, n_cols, 1)
+    return AFFINE | {"BLOCK_ROWS": rows, "BLOCK_COLS": cols, "num_warps": warps}
+
+
+ROWS = _launch(4096, 1024)
 ROW_KINDS = (
     ROWS | {"RMS": False, "GROUPED": False}, ROWS | {"RMS": True, "GROUPED": False},
     ROWS | {"RMS": False, "GROUPED": True},

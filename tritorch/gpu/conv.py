@@ -20,6 +20,10 @@ precision: str | None = None  # of float32; None: as matrices are multiplied
 _DIRECT = 16  # a group with at most so many pairs of channels is not worth a tile
 
 
+# Channels of the input at a time, on tensor cores: (one tap at a time, bytes of an element).
+DEEPEST = {(True, 2): 64, (False, 2): 32, (True, 4): 32, (False, 4): 16}
+
+
 def blocks(n_out: int, n_cols: int, itemsize: int, fast: bool) -> tuple[int, int, int, int]:
     """Channels, columns, warps and stages of one tile; fast: on tensor cores."""
     top_out, top_cols = (128, 128) if fast else (64, 64)
@@ -100,7 +104,7 @@ def _gather(
         # A tap's channels side by side: else each one would be a memory access of its own.
         w = w.permute(0, 1, 3, 4, 5, 2).clone().permute(0, 1, 5, 2, 3, 4)
     block_out, block_pixels, warps, stages = blocks(n_out, n_pixels, x.itemsize, fast)
-    deepest = (64 if x.itemsize == 2 else 32) if fast else 16
+    deepest = DEEPEST[by_tap and not transposed, x.itemsize] if fast else 16
     depth = n_in if by_tap else n_in * taps
     block_in = min(max(1 << (depth - 1).bit_length(), 16), deepest)
     tiles = -(-n_out // block_out) * -(-n_pixels // block_pixels) * groups * n_phases
@@ -140,7 +144,7 @@ def _reduce(
         block_out, block_in, warps, stages = blocks(
             n_out, n_in if by_tap else n_in * taps, g.itemsize, fast
         )
-        block_pixels = (64 if g.itemsize == 2 else 32) if fast else 16
+        block_pixels = 64 if fast and g.itemsize == 2 else 16
         across = -(-n_in // block_in) * taps if by_tap else -(-n_in * taps // block_in)
         tiles = -(-n_out // block_out) * across * groups
     splits = 1

@@ -21,10 +21,13 @@ from tritorch.gpu.layout import (
 )
 
 Array = _C.Array
-# More than two numbers at a time would spill.
+# More than two elements a thread at a time would spill.
 _LONG = frozenset(
-    ["dirichlet_grad", "igamma", "igammac", "polygamma", "standard_gamma_grad", "zeta"]
-)
+    [
+        "digamma", "dirichlet_grad", "igamma", "igammac", "polygamma", "spherical_bessel_j0",
+        "standard_gamma_grad", "zeta",
+    ]
+)  # fmt: skip
 _NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 

@@ -27,6 +27,7 @@ from tritorch.core.arrays import cast_number
 from tritorch.core.dtype import all_dtypes, bool_, complex32, complex64, dtype, float32
 from tritorch.core.promotion import category, promote_types, result_type
 from tritorch.core.tensor import Tensor
+from tritorch.cpu.narrow import is_narrow
 from tritorch.ops.checks import (
     broadcast_shapes,
     not_implemented,
@@ -48,7 +49,6 @@ BIG = 1 << 20  # elements from which threads pay; the CPU's functions of several
 
 _CATEGORY = {"bool": 0, "int": 1, "float": 2, "complex": 3}
 _NARROW = {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}  # compute in float32
-_NARROW_KINDS = frozenset(kind.numpy for kind in all_dtypes if kind.name in _NARROW)
 
 
 class Pointwise(Operator):
@@ -201,7 +201,7 @@ def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
             operands.append(array)
         if kind in op.direct and kind.kind == "f":
             result = op.cpu(*operands)
-        elif kind in _NARROW_KINDS and 2 not in op.without:
+        elif kind is not None and is_narrow(kind) and 2 not in op.without:
             wide = [
                 v.astype(np.float32) if type(v) is ndarray and i >= masks else v
                 for i, v in enumerate(operands)
