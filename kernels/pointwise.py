@@ -14,7 +14,7 @@ from .activations import *  # noqa: F403
 from .bessel import *  # noqa: F403
 from .copy import convert
 from .elementary import *  # noqa: F403
-from .elementary import exp, log1p, signbit, sqrt, trunc
+from .elementary import exp, log1p, round, signbit, sqrt, trunc
 from .gamma import *  # noqa: F403
 from .polynomials import *  # noqa: F403
 from .special import *  # noqa: F403
@@ -491,6 +491,13 @@ def clamp_min(x, low):
 @triton.jit
 def clamp_max(x, high):
     return minimum(x, high)
+
+
+@triton.jit
+def fake_quantize(x, scale, low, high):
+    q = round(x * (1.0 / scale))
+    q = tl.where(q >= low, q, low)
+    return tl.where(q > high, high, q) * scale
 
 
 @triton.jit

@@ -94,6 +94,14 @@ from tritorch.core.layout import (
 )
 from tritorch.core.printing import get_printoptions, set_printoptions
 from tritorch.core.promotion import can_cast, promote_types
+from tritorch.core.quantized import (
+    per_channel_affine,
+    per_channel_affine_float_qparams,
+    per_channel_symmetric,
+    per_tensor_affine,
+    per_tensor_symmetric,
+    qscheme,
+)
 from tritorch.core.size import Size
 from tritorch.core.storage import TypedStorage, UntypedStorage, is_storage
 from tritorch.core.tensor import Tensor, is_tensor, typename

@@ -144,7 +144,8 @@ def _nested(values: Any, indent: int, summarise: bool, formatter: Any) -> str:
     return "[" + joint.join(parts) + "]"
 
 
-def _contents(tensor: Tensor, indent: int) -> str:
+def contents_of(tensor: Tensor, indent: int) -> str:
+    """The elements, in brackets."""
     array = tensor._array
     host = array if type(array) is np.ndarray else array.numpy()
     if host.size == 0:
@@ -161,6 +162,30 @@ def _contents(tensor: Tensor, indent: int) -> str:
 
 def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
     """The repr of a tensor."""
+def _part(name: str, tensor: Tensor) -> str:
+    """A part of a sparse tensor: "values=tensor(...)"."""
+    prefix = f"{name}=tensor("
+    indent = len(prefix) + len("tensor(")
+    suffixes = [f"size={tuple(tensor.shape)}"] if tensor.numel() == 0 else []
+    return add_suffixes(prefix + contents_of(tensor, indent), suffixes, indent)
+
+
+def _sparse_contents(tensor: Tensor) -> tuple[str, list[str]]:
+    """The parts of a sparse tensor, each on its line, and what is said after them."""
+    array = tensor._array
+    joint = ",\n" + " " * len("tensor(")
+    size = [f"size={tuple(tensor.shape)}", f"nnz={array.nnz}"]
+    if array.plain is None:
+        parts = [_part("indices", array.indices), _part("values", array.values)]
+        return joint.join([*parts, ", ".join(size)]), []
+    names = ("crow", "col") if array.layout in BY_ROW else ("ccol", "row")
+    parts = [
+        _part(f"{names[0]}_indices", array.indices), _part(f"{names[1]}_indices", array.plain),
+        _part("values", array.values),
+    ]  # fmt: skip
+    return joint.join(parts), size
+
+
     from tritorch.core import dtype as dtypes
 
     kind = type(tensor)
@@ -183,7 +208,7 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
             suffixes.append(f"size={tuple(tensor.shape)}")
         if not has_default:
             suffixes.append(f"dtype={tensor.dtype}")
-        text = _contents(tensor, indent) if contents is None else contents
+        text = contents_of(tensor, indent) if contents is None else contents
     node = tensor._node
     if node is not None:
         name = type(node).__name__
@@ -192,10 +217,11 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
         suffixes.append("requires_grad=True")
     if tensor._tangent is not None:
         suffixes.append(f"tangent={tensor._tangent}")
-    return _add_suffixes(prefix + text, suffixes, indent)
+    return add_suffixes(prefix + text, suffixes, indent)
 
 
-def _add_suffixes(text: str, suffixes: list[str], indent: int) -> str:
+def add_suffixes(text: str, suffixes: list[str], indent: int) -> str:
+    """What is said after the elements, in lines that are not too long."""
     parts = [text]
     last = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:

@@ -199,4 +199,5 @@ def miopen_ctc_loss(
             x, targets, input_lengths, target_lengths, blank, 0, zero_infinity
         )
         (gradient,) = grad(loss.sum(), x, retain_graph=True)
+    assert gradient is not None
     return loss if wanted else loss.detach(), gradient
