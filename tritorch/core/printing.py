@@ -162,30 +162,6 @@ def contents_of(tensor: Tensor, indent: int) -> str:
 
 def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
     """The repr of a tensor."""
-def _part(name: str, tensor: Tensor) -> str:
-    """A part of a sparse tensor: "values=tensor(...)"."""
-    prefix = f"{name}=tensor("
-    indent = len(prefix) + len("tensor(")
-    suffixes = [f"size={tuple(tensor.shape)}"] if tensor.numel() == 0 else []
-    return add_suffixes(prefix + contents_of(tensor, indent), suffixes, indent)
-
-
-def _sparse_contents(tensor: Tensor) -> tuple[str, list[str]]:
-    """The parts of a sparse tensor, each on its line, and what is said after them."""
-    array = tensor._array
-    joint = ",\n" + " " * len("tensor(")
-    size = [f"size={tuple(tensor.shape)}", f"nnz={array.nnz}"]
-    if array.plain is None:
-        parts = [_part("indices", array.indices), _part("values", array.values)]
-        return joint.join([*parts, ", ".join(size)]), []
-    names = ("crow", "col") if array.layout in BY_ROW else ("ccol", "row")
-    parts = [
-        _part(f"{names[0]}_indices", array.indices), _part(f"{names[1]}_indices", array.plain),
-        _part("values", array.values),
-    ]  # fmt: skip
-    return joint.join(parts), size
-
-
     from tritorch.core import dtype as dtypes
 
     kind = type(tensor)
