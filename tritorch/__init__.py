@@ -128,9 +128,9 @@ _triton.install()
 
 # Imported when they are first asked for.
 _LATE = """
-    __config__ __future__ _dynamo accelerator amp backends compiler distributed fft futures jit
-    masked mps multiprocessing optim overrides quasirandom return_types serialization signal special
-    storage testing torch_version types utils version xpu
+    __config__ __future__ _dynamo accelerator amp backends compiler distributed distributions fft
+    futures jit masked mps multiprocessing optim overrides quasirandom return_types serialization
+    signal sparse special storage testing torch_version types utils version xpu
 """
 _ELSEWHERE = {
     name: module

@@ -22,6 +22,7 @@ from tritorch.autograd import grad_mode, graph, streams as node_streams
 from tritorch.autograd.graph import FREED, Node
 from tritorch.core import arrays
 from tritorch.core.layout import dense_strides_like
+from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 
 _accumulating = threading.RLock()
@@ -240,13 +241,12 @@ def _push(
         if array.shape != node.shape or array.dtype is not node.dtype:
             g = _fit(g, node.shape, node.dtype)
         if node in pending:
-            if create_graph:
-                pending[node] = pending[node] + g
-            elif node in owned:
+            if node in owned and not create_graph and type(array) is not SparseArray:
                 pending[node].add_(g)
             else:
-                pending[node] = pending[node] + g
-                owned.add(node)
+                pending[node] = _sum(pending[node], g)
+                if type(pending[node]._array) is not SparseArray:
+                    owned.add(node)
         else:
             pending[node] = g
             heappush(heap, (-node.sequence, node))
@@ -256,7 +256,13 @@ def _push(
         pending[node] = [None] * node.n_outputs
         heappush(heap, (-node.sequence, node))
     slots = pending[node]
-    slots[nr] = g if slots[nr] is None else slots[nr] + g
+    slots[nr] = g if slots[nr] is None else _sum(slots[nr], g)
+
+
+def _sum(a: Tensor, b: Tensor) -> Tensor:
+    """a + b; only a dense tensor can be added to."""
+    swap = type(a._array) is SparseArray and type(b._array) is not SparseArray
+    return b + a if swap else a + b
 
 
 def _fit(g: Tensor, shape: Any, dtype: Any) -> Tensor:
@@ -362,7 +368,7 @@ def _capture_leaf(captures: _Captures, leaf: Tensor, g: Tensor) -> None:
         g = run_tensor_hooks(hooks.tensor, g)
     for i in positions:
         have = captures.results[i]
-        captures.results[i] = g if have is None else have + g
+        captures.results[i] = g if have is None else _sum(have, g)
 
 
 def _arrive_at_leaf(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
@@ -390,16 +396,18 @@ def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
     with _accumulating:
         have = leaf._grad
         if create_graph:
-            leaf._grad = g if have is None else have + g
+            leaf._grad = g if have is None else _sum(have, g)
         elif have is None:
             leaf._grad = _own(g, leaf)
         elif have._raw_node is not None:  # from a pass that created a graph
-            leaf._grad = _C.wrap(have._array) + g
+            leaf._grad = _sum(_C.wrap(have._array), g)
         else:
             mine, new = have._array, g._array
             if type(mine) is np.ndarray and type(new) is np.ndarray and mine.dtype is new.dtype:
                 np.add(mine, new, mine)
                 _C.bump_version(have)
+            elif type(mine) is SparseArray and type(new) is not SparseArray:
+                leaf._grad = g + have
             else:
                 have.add_(g)
 
@@ -408,6 +416,10 @@ def _own(g: Tensor, leaf: Tensor) -> Tensor:
     """A gradient that shares no memory with anything else, laid out like the leaf."""
     array, like = g._array, leaf._array
     native = type(array) is np.ndarray
+    if type(array) is SparseArray:  # places are never written
+        return _C.wrap(array.with_values(array.values.clone()))
+    if type(like) is SparseArray:
+        return _C.wrap(arrays.contiguous_copy(array))
     # References to an array that only this tensor holds: the tensor, `array`, the argument.
     alone = sys.getrefcount(array) <= 3 and sys.getrefcount(g) <= 6
     alone = alone and (array.base if native else g._base) is None

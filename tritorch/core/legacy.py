@@ -6,6 +6,7 @@ from typing import Any
 
 from tritorch.core import arrays, defaults, dtype as dtypes
 from tritorch.core.device import device as Device
+from tritorch.core.layout import layout, sparse_coo, strided
 from tritorch.core.promotion import scalar_name
 from tritorch.core.storage import TypedStorage
 from tritorch.core.tensor import Tensor
@@ -23,18 +24,22 @@ class _TypeMeta(type):
 
     dtype: dtypes.dtype
     is_cuda: bool
+    layout: layout = strided
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return (
             isinstance(instance, Tensor)
             and instance.dtype is cls.dtype
             and instance.is_cuda == cls.is_cuda
+            and instance.layout is cls.layout
         )
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
         from tritorch.ops.factory import legacy_new
 
         kwargs.setdefault("device", "cuda" if cls.is_cuda else "cpu")
+        if cls.layout is sparse_coo:
+            return _new_sparse(cls.dtype, args, kwargs)
         return legacy_new(Tensor, cls.dtype, args, kwargs)
 
 
@@ -45,6 +50,31 @@ def _make(name: str, kind: dtypes.dtype, is_cuda: bool) -> Any:
 
 CPU_TYPES = {f"{name}Tensor": _make(name, kind, False) for name, kind in _KINDS.items()}
 CUDA_TYPES = {f"{name}Tensor": _make(name, kind, True) for name, kind in _KINDS.items()}
+
+
+def _new_sparse(kind: dtypes.dtype, args: tuple[Any, ...], kwargs: Any) -> Tensor:
+    from tritorch.ops.sparse.build import sparse_coo_tensor
+
+    if not args or isinstance(args[0], int):
+        return sparse_coo_tensor(args or (0,), dtype=kind, **kwargs)
+    return sparse_coo_tensor(*args, dtype=kind, **kwargs)
+
+
+def _make_sparse(name: str, kind: dtypes.dtype) -> Any:
+    fields = {
+        "dtype": kind,
+        "is_cuda": False,
+        "layout": sparse_coo,
+        "__module__": "tritorch.sparse",
+    }
+    return _TypeMeta(f"{name}Tensor", (), fields)
+
+
+SPARSE_TYPES = {
+    f"{name}Tensor": _make_sparse(name, kind)
+    for name, kind in _KINDS.items()
+    if not kind.is_complex and name != "Bool"
+}
 
 
 def _make_storage(name: str, kind: dtypes.dtype, where: str) -> Any:
@@ -69,6 +99,10 @@ def set_default_tensor_type(t: Any) -> None:
 def type_name(tensor: Tensor) -> str:
     """ "tritorch.cuda.FloatTensor"."""
     where = "cuda." if tensor.is_cuda else ""
+    if tensor.is_sparse:
+        where += "sparse."
+    elif tensor.layout is not strided:
+        raise RuntimeError(f"Unimplemented backend SparseCsr{tensor.device.type.upper()}")
     return f"tritorch.{where}{scalar_name(tensor.dtype)}Tensor"
 
 

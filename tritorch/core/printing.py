@@ -10,6 +10,8 @@ import numpy as np
 from tritorch.core import defaults
 from tritorch.core.arrays import as_numbers
 from tritorch.core.dtype import FROM_ML_DTYPES
+from tritorch.core.layout import strided
+from tritorch.core.sparse import BY_ROW
 from tritorch.core.tensor import Tensor
 
 
@@ -160,6 +162,30 @@ def contents_of(tensor: Tensor, indent: int) -> str:
     return _nested(host, indent, summarise, formatter)
 
 
+def _part(name: str, tensor: Tensor) -> str:
+    """A part of a sparse tensor: "values=tensor(...)"."""
+    prefix = f"{name}=tensor("
+    indent = len(prefix) + len("tensor(")
+    suffixes = [f"size={tuple(tensor.shape)}"] if tensor.numel() == 0 else []
+    return add_suffixes(prefix + contents_of(tensor, indent), suffixes, indent)
+
+
+def _sparse_contents(tensor: Tensor) -> tuple[str, list[str]]:
+    """The parts of a sparse tensor, each on its line, and what is said after them."""
+    array = tensor._array
+    joint = ",\n" + " " * len("tensor(")
+    size = [f"size={tuple(tensor.shape)}", f"nnz={array.nnz}"]
+    if array.plain is None:
+        parts = [_part("indices", array.indices), _part("values", array.values)]
+        return joint.join([*parts, ", ".join(size)]), []
+    names = ("crow", "col") if array.layout in BY_ROW else ("ccol", "row")
+    parts = [
+        _part(f"{names[0]}_indices", array.indices), _part(f"{names[1]}_indices", array.plain),
+        _part("values", array.values),
+    ]  # fmt: skip
+    return joint.join(parts), size
+
+
 def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
     """The repr of a tensor."""
     from tritorch.core import dtype as dtypes
@@ -173,7 +199,14 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
         suffixes.append(f"device='{device}'")
     default_complex = defaults.dtype().to_complex()
     has_default = tensor.dtype in (defaults.dtype(), default_complex, dtypes.int64, dtypes.bool_)
-    if tensor.numel() == 0:
+    if tensor.layout is not strided:
+        if not has_default:
+            dtype_shown = [f"dtype={tensor.dtype}"]
+        else:
+            dtype_shown = []
+        text, own = _sparse_contents(tensor)
+        suffixes = own + suffixes + dtype_shown + [f"layout={tensor.layout}"]
+    elif tensor.numel() == 0:
         if tensor.ndim != 1:
             suffixes.append(f"size={tuple(tensor.shape)}")
         if tensor.dtype is not defaults.dtype():

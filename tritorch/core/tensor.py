@@ -22,6 +22,7 @@ from tritorch.core.device import device as Device
 from tritorch.core.dtype import FROM_ML_DTYPES, float32, from_numpy_dtype
 from tritorch.core.promotion import scalar_name
 from tritorch.core.size import Size
+from tritorch.core.sparse import SHOWN, SparseArray
 
 
 class Tensor(_C.TensorBase):
@@ -52,14 +53,25 @@ class Tensor(_C.TensorBase):
         """Whether the elements are in host memory."""
         return not self.is_cuda
 
-    is_meta = is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_mps = is_xpu = False
+    is_meta = is_quantized = is_mkldnn = is_mps = is_xpu = False
     is_nested = is_vulkan = is_xla = is_mtia = is_ipu = is_maia = False
     names_ = None
 
     @property
     def layout(self) -> layouts.layout:
-        """`strided`."""
-        return layouts.strided
+        """`strided`, or how the entries of a sparse tensor are kept."""
+        array = self._array
+        return array.layout if type(array) is SparseArray else layouts.strided
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the layout is sparse_coo."""
+        return self.layout is layouts.sparse_coo
+
+    @property
+    def is_sparse_csr(self) -> bool:
+        """Whether the layout is sparse_csr."""
+        return self.layout is layouts.sparse_csr
 
     @property
     def itemsize(self) -> int:
@@ -69,6 +81,12 @@ class Tensor(_C.TensorBase):
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
+        if self.is_sparse:
+            raise RuntimeError(
+                "nbytes is not defined for sparse tensors.  If you want the size of the "
+                "constituent tensors, add the nbytes of the indices and values.  If you want the "
+                "size of the  equivalent dense tensor, multiply numel() by element_size()"
+            )
         return self.numel() * self.dtype.itemsize
 
     def element_size(self) -> int:
@@ -101,6 +119,9 @@ class Tensor(_C.TensorBase):
     def stride(self, dim: int | None = None) -> Any:
         """Strides in elements, or that of one dim."""
         strides = arrays.strides_of(self._array)
+        if type(self._array) is SparseArray and not self.is_sparse:
+            kind = self.layout.name[-3:].upper()
+            raise RuntimeError(f"Sparse {kind} tensors do not have strides")
         if dim is None:
             return strides
         from tritorch.ops.checks import wrap_dim
@@ -203,6 +224,9 @@ class Tensor(_C.TensorBase):
 
     def untyped_storage(self) -> Any:
         """The memory that this tensor and its views share."""
+        if self.layout is not layouts.strided:
+            kind = "Sparse" if self.is_sparse else "SparseCsr"
+            raise NotImplementedError(f"Cannot access storage of {kind}TensorImpl")
         from tritorch.core.storage import UntypedStorage
 
         return UntypedStorage._of(self)
@@ -233,6 +257,11 @@ class Tensor(_C.TensorBase):
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
         """The same memory as an ndarray; `force` copies where that cannot be."""
         array = self._array
+        if type(array) is SparseArray:
+            raise TypeError(
+                f"can't convert {SHOWN[array.layout]} layout tensor to numpy. Use Tensor.to_dense()"
+                f" first."
+            )
         if force:
             return array if type(array) is np.ndarray else array.numpy()
         if self._requires_grad:
@@ -367,6 +396,8 @@ class Tensor(_C.TensorBase):
     # ---- pickling -----------------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        if type(self._array) is SparseArray:
+            return _reduce_sparse(self)
         attributes = dict(self.__dict__) if type(self) is not Tensor or self.__dict__ else None
         return (
             _rebuild,
@@ -394,9 +425,11 @@ class Tensor(_C.TensorBase):
                 "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
                 "because of a tritorch.nn.utils.weight_norm usage."
             )
-        # By way of the storage: views of one stay views of one.
-        storage = _deepcopy(self.untyped_storage(), memo)
-        new = storage._view(self.dtype, self.shape, self.stride(), self.storage_offset())
+        if type(self._array) is SparseArray:
+            new = _C.wrap(self._array.copy())
+        else:  # By way of the storage: views of one stay views of one.
+            storage = _deepcopy(self.untyped_storage(), memo)
+            new = storage._view(self.dtype, self.shape, self.stride(), self.storage_offset())
         out = _as_class(new, type(self))
         out._leaf = self._leaf
         out.__dict__.update({k: _deepcopy(v, memo) for k, v in self.__dict__.items()})
@@ -458,6 +491,16 @@ def _rebuild(
     if attributes:
         out.__dict__.update(attributes)
     return out
+
+
+def _reduce_sparse(tensor: Tensor) -> Any:
+    from tritorch.serialization import rebuild
+
+    function, args = rebuild.reduce_sparse(tensor)
+    state = rebuild.get_state(tensor)
+    if type(tensor) is Tensor and not state:
+        return function, args
+    return rebuild._rebuild_from_type_v2, (function, type(tensor), args, state)
 
 
 def from_numpy(ndarray: Any) -> Tensor:

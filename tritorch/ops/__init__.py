@@ -50,6 +50,7 @@ from tritorch.ops import (
     shape,
     softmax,
     sorting,
+    sparse,
     special,
     statistics,
     stft,

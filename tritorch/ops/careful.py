@@ -1,4 +1,5 @@
-"""The slow path: tensors that carry a tangent (forward mode) or a hidden batch dim (vmap).
+"""The slow path: tensors that carry a tangent (forward mode), a hidden batch dim (vmap), or are
+sparse.
 
 Operators come here when a tensor's fast field is unset or holds a BatchedArray.  Tangents are taken
 off first, then batches: so both nest in any order.
@@ -12,6 +13,7 @@ from typing import Any, cast
 
 from tritorch import _C
 from tritorch.core.batched import BatchedArray
+from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 
 Run = Callable[..., Any]
@@ -22,6 +24,10 @@ def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     run = lambda *inputs: op.call(inputs, params)
     if _has_tangent(tensors):
         return with_tangents(run, tensors, op)
+    if _has_sparse(tensors):
+        from tritorch.ops.sparse import record
+
+        return record.dispatch(op, tensors, params)
     return batched(op, tensors, params)
 
 
@@ -29,6 +35,10 @@ def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
     """kinds.apply, with care."""
     from tritorch.ops import kinds
 
+    if _has_sparse(inputs) and not _has_tangent(inputs):
+        from tritorch.ops.sparse import pointwise as sparse
+
+        return sparse.call(op, inputs, out)
     if out is not None:
         raise RuntimeError(f"{op.name}(): out= is not supported inside vmap or forward mode")
     if _has_tangent(inputs):
@@ -40,6 +50,10 @@ def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
     """kinds.apply_in_place, with care: the result replaces the first input's array."""
     from tritorch.ops import kinds
 
+    if _has_sparse(inputs) and not _has_tangent(inputs):
+        from tritorch.ops.sparse import pointwise as sparse
+
+        return sparse.call_in_place(op, inputs)
     return replace(inputs[0], kinds.apply(op, inputs))
 
 
@@ -61,6 +75,10 @@ def replace(self: Tensor, result: Tensor) -> Tensor:
 
 
 # ---- forward mode --------------------------------------------------------------------------------
+
+
+def _has_sparse(tensors: Sequence[Any]) -> bool:
+    return any(isinstance(t, Tensor) and type(t._array) is SparseArray for t in tensors)
 
 
 def _has_tangent(tensors: Sequence[Any]) -> bool:

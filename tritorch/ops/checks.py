@@ -7,6 +7,7 @@ from typing import Any
 
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import can_cast, category, number_dtype, scalar_name
+from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 
 
@@ -77,7 +78,7 @@ def require_distinct_elements(tensor: Tensor) -> None:
     if 0 in array.strides and any(
         n > 1 and stride == 0 for n, stride in zip(array.shape, array.strides)
     ):
-        if 0 not in array.shape:
+        if 0 not in array.shape and type(array) is not SparseArray:
             raise RuntimeError(
                 "unsupported operation: more than one element of the written-to tensor refers to a "
                 "single memory location. Please clone() the tensor before performing the operation."

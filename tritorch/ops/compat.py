@@ -57,11 +57,6 @@ def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
     return self._array.__cuda_array_interface__
 
 
-def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
-    """The tensor itself: it is dense."""
-    return self if dtype is None else self.to(dtype)
-
-
 def publish() -> None:
     """Called when all operators are declared."""
     tensor: Any = Tensor
@@ -70,7 +65,6 @@ def publish() -> None:
     tensor.fill_diagonal_ = fill_diagonal_
     tensor.record_stream = record_stream
     tensor.__cuda_array_interface__ = property(_cuda_array_interface)
-    tensor.to_dense = _to_dense
     tensor.const_data_ptr = Tensor.data_ptr
     tensor.__long__ = Tensor.__int__
     tensor.__nonzero__ = Tensor.__bool__

@@ -13,6 +13,7 @@ from tritorch.core import arrays, dtype as dtypes, layout as layouts
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
+from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import (
     broadcast_shapes,
@@ -221,14 +222,26 @@ def write_array(target: Any, value: Any, non_blocking: bool = False) -> None:
         careful.write(target, value)
     elif type(target) is ndarray:
         if type(value) is not ndarray:
-            value = value.numpy()
+            value = _dense_source(target, value).numpy()
         if target.dtype is not value.dtype:
             value = arrays.cast(value, arrays.dtype_of(target))
         np.copyto(target, value)
+    elif type(target) is SparseArray and type(value) is SparseArray:
+        target.copy_(value)
     else:
+        value = _dense_source(target, value)
         if type(value) is ndarray and value.dtype != target.dtype.numpy:
             value = arrays.cast(value, target.dtype)
         target.copy_(value, non_blocking)
+
+
+def _dense_source(target: Any, value: Any) -> Any:
+    if SparseArray in (type(target), type(value)):
+        raise RuntimeError(
+            f"copy_() between dense and sparse Tensors is not implemented! Found self type = "
+            f"{_C.wrap(target).type()} and src type = {_C.wrap(value).type()}"
+        )
+    return value
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -265,7 +278,12 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     def write() -> None:
         array = self._array
         number_ = arrays.cast_number(number, self.dtype)
-        array.fill(number_) if type(array) is ndarray else array.fill_(number_)
+        if type(array) is ndarray:
+            array.fill(number_)
+        elif type(array) is SparseArray:
+            self._a = array.filled(number_)
+        else:
+            array.fill_(number_)
 
     return in_place(_fill, self, (), (self, value), write)
 

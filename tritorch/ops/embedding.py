@@ -24,6 +24,32 @@ _back: Operator = Operator(
 )  # fmt: skip
 
 
+def _rows_grad(g: Tensor, weight: Tensor, indices: Tensor, padding: int) -> Tensor:
+    """A sparse gradient: one entry for each index, but for the padding's."""
+    from tritorch.ops.sparse.record import coo
+
+    places, rows = reshape(indices, -1), reshape(g, (-1, weight.shape[1]))
+    if padding >= 0:
+        kept = reshape((places != padding).nonzero(), -1)
+        places, rows = places.index_select(0, kept), rows.index_select(0, kept)
+    return coo(places.unsqueeze(0), rows, weight.shape)
+
+
+_embedding_sparse = Operator(
+    "embedding_sparse", "weight indices", "padding by_frequency", node="Embedding", kind="sparse",
+    cpu=_embedding._cpu, gpu=_embedding._gpu,
+    grad=(lambda g, weight, indices, padding: _rows_grad(g, weight, indices, padding), None),
+)  # fmt: skip
+
+
+def _record(sparse: bool, by_frequency: bool) -> Operator:
+    if sparse and by_frequency:
+        raise RuntimeError(
+            "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
+        )
+    return _embedding_sparse if sparse else _embedding
+
+
 def _gather_rows(g: Tensor, indices: Tensor, padding: int) -> Tensor:
     rows = _embedding.call((g, indices), (padding, False))
     return rows.masked_fill((indices == padding).unsqueeze(-1), 0) if padding >= 0 else rows
@@ -63,7 +89,8 @@ def embedding(
     _check_indices(indices, weight.shape[0])
     if max_norm is not None:
         _renormalise(weight, indices, max_norm, norm_type)
-    return _embedding.call((weight, indices), (padding, bool(scale_grad_by_freq)))
+    op = _record(sparse, scale_grad_by_freq)
+    return op.call((weight, indices), (padding, bool(scale_grad_by_freq)))
 
 
 def _padding(padding_idx: int | None, weight: Tensor) -> int:
@@ -102,6 +129,7 @@ def _public_embedding(
         weight,
         padding_idx if padding_idx >= 0 else None,
         scale_grad_by_freq=scale_grad_by_freq,
+        sparse=sparse,
     )
 
 
@@ -168,10 +196,13 @@ def embedding_bag(
         )
     if max_norm is not None:
         _renormalise(weight, _integers("embedding_bag", input), max_norm, norm_type)
+    if sparse and mode == "max":
+        raise RuntimeError("embedding_bag: max mode does not support sparse weights")
     padding = None if padding_idx is None else _padding(padding_idx, weight)
     return _Bags(
-        weight, input, offsets, scale_grad_by_freq, per_sample_weights, include_last_offset, padding
-    ).pool(mode)
+        weight, input, offsets, scale_grad_by_freq, per_sample_weights, include_last_offset,
+        padding, sparse,
+    ).pool(mode)  # fmt: skip
 
 
 class _Bags:
@@ -186,6 +217,7 @@ class _Bags:
         weights: Tensor | None,
         include_last_offset: bool,
         padding: int | None,
+        sparse: bool = False,
     ) -> None:
         indices = _integers("embedding_bag", indices)
         starts = _integers("embedding_bag", offsets)
@@ -200,7 +232,7 @@ class _Bags:
         ends = ends.narrow(0, 0, self.count)
         positions = PUBLIC["arange"](n, device=indices.device)
         self.bag_of = bag = (positions.unsqueeze(1) >= ends.unsqueeze(0)).sum(1) if n else positions
-        rows = _embedding.call(
+        rows = _record(sparse, by_frequency).call(
             (weight, indices), (-1 if padding is None else padding, bool(by_frequency))
         )
         if weights is not None:
@@ -316,7 +348,7 @@ def _public_embedding_bag(
     )
     padding = None if padding_idx is None else padding_idx % weight.shape[0]
     bags = _Bags(weight, indices, offsets, scale_grad_by_freq, per_sample_weights,
-                 include_last_offset, padding)  # fmt: skip
+                 include_last_offset, padding, sparse)  # fmt: skip
     out = bags.pool(next(name for name, number in _MODES.items() if number == mode))
     if mode == _MODES["sum"]:
         sizes = bags.bag.new_zeros((offsets.shape[0],))

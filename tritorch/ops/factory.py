@@ -15,6 +15,7 @@ from tritorch.core.device import device as Device
 from tritorch.core.dtype import bool_, dtype, float32, float64, from_numpy_dtype, int64, uint8
 from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
 from tritorch.core.size import Size
+from tritorch.core.sparse import SparseArray
 from tritorch.core.storage import TypedStorage, UntypedStorage
 from tritorch.core.tensor import Tensor, from_numpy
 from tritorch.ops.checks import convert_number, sizes
@@ -67,6 +68,8 @@ def _make(
     format: Any = None,
 ) -> Tensor:
     shape = _check_shape(shape)
+    if layout not in (None, layouts.strided):
+        return _make_sparse(shape, value, kind, device, requires_grad, layout)
     if kind is None:
         kind = out.dtype if out is not None else defaults.dtype()
     where = place(out.device if out is not None and device is None else device)
@@ -81,6 +84,17 @@ def _make(
     else:
         array = arrays.full(shape, value, kind, where)
     return _finish(array, requires_grad, out, pin_memory)
+
+
+def _make_sparse(
+    shape: Sequence[int], value: Any, kind: dtype | None, device: Any, requires_grad: bool,
+    layout: Any,
+) -> Tensor:  # fmt: skip
+    from tritorch.ops.sparse.build import empty
+
+    if value:
+        raise RuntimeError("full(...) is not implemented for sparse layout")
+    return empty(shape, layout, kind, place(device), requires_grad)
 
 
 def _constant(name: str, value: Any) -> Any:
@@ -157,6 +171,10 @@ def _like(name: str, make: Any, with_value: bool = False) -> None:
             number = convert_number(number, kind)
         where = input.device if device is None else place(device)
         shape = tuple(input.shape)
+        if type(input._array) is SparseArray or layout not in (None, layouts.strided):
+            from tritorch.ops.sparse.like import make_like
+
+            return make_like(input, number, kind, where, layout, requires_grad)
         if memory_format is layouts.preserve_format:
             strides = layouts.dense_strides_like(shape, input.stride())
         else:
@@ -194,6 +212,7 @@ def _new(name: str, value: Any) -> None:
         shape = sizes((named["size"],) if "size" in named else size)
         kind = self.dtype if dtype is None else dtype
         where = self.device if device is None else device
+        layout = self.layout if layout is None and type(self._array) is SparseArray else layout
         made = _make(shape, value, kind, where, requires_grad, None, layout, pin_memory)
         if type(self._array) is BatchedArray:
             from tritorch.ops import careful

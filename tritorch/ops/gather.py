@@ -75,6 +75,24 @@ _gather = Operator(
 )
 
 
+def _sparse_gather_grad(g: Tensor, index: Tensor, dim: int, shape: Any) -> Tensor:
+    """One entry for each index."""
+    from tritorch.ops.sparse.record import coo
+
+    ranges = [PUBLIC["arange"](n, device=g.device) for n in index.shape]
+    places = list(PUBLIC["meshgrid"](*ranges, indexing="ij"))
+    places[dim] = index
+    flat = PUBLIC["stack"]([place.reshape(-1) for place in places])
+    return coo(flat, g.reshape(-1), shape)
+
+
+_gather_sparse = Operator(
+    "gather_sparse", "x index", "dim shape", node="Gather", kind="sparse", cpu=_gather._cpu,
+    gpu=_gather._gpu,
+    grad=(lambda g, index, dim, shape: _sparse_gather_grad(g, index, dim, shape), None),
+)  # fmt: skip
+
+
 @public(out=True)
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i, j] = input[index[i, j], j] (for dim 0)."""
@@ -85,7 +103,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     _check_sizes("gather", input, index, dim)
     _check_bounds_on_cpu("gather", index, input.shape[dim] if input.ndim else 1, dim)
     x, i = _at_least_1d(input), _at_least_1d(index)
-    return reshape(_gather.call((x, i), (dim, tuple(x.shape))), index.shape)
+    op = _gather_sparse if sparse_grad and input.ndim else _gather
+    return reshape(op.call((x, i), (dim, tuple(x.shape))), index.shape)
 
 
 def _slice_to(src: Tensor, index: Tensor) -> Tensor:

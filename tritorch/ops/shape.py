@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import dtype
+from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import sizes, wrap_dim, wrap_dims
 from tritorch.ops.declare import PUBLIC, ndarray, public
@@ -102,6 +103,8 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     try:
         return view(input, *wanted) if len(wanted) > 1 else view(input, wanted)
     except RuntimeError:
+        if type(input._array) is SparseArray:
+            raise RuntimeError("reshape is not implemented for sparse tensors") from None
         return view(PUBLIC["clone"](input, memory_format=contiguous_format()), wanted)
 
 

@@ -22,13 +22,14 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd import is_grad_enabled, no_grad
 from tritorch.core.arrays import CPU, cuda_device
+from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.kernels.optim_rules import Variant, options_of, rebound, whole
 from tritorch.ops import PUBLIC
 from tritorch.ops.backends import backend
 from tritorch.ops.memory import view_as_real
 from tritorch.ops.multi_tensor import copy_back, dense
-from tritorch.optim._per_parameter import PerParameter, check_devices, numbers_of
+from tritorch.optim._per_parameter import PerParameter, check_devices, numbers_of, refuse_sparse
 
 _where = PUBLIC["where"]
 
@@ -263,10 +264,20 @@ class Elementwise(PerParameter):
             family.update(step.variant, batch.rows, numbers, scale, found)
             copy_back(batch.back)
 
+    def update_sparse(
+        self, p: Tensor, grad: Tensor, state: dict[str, Any], first: bool, group: dict[str, Any]
+    ) -> None:
+        """The update by a sparse gradient, which most optimizers refuse."""
+        refuse_sparse(self)
+
     def _on_tensors(
         self, p: Tensor, grad: Tensor, state: dict[str, Any], first: bool, step: _Step
     ) -> None:
         """The update by operators, which autograd records."""
+        if type(grad._array) is SparseArray:
+            grad = -grad if step.variant.maximize else grad
+            self.update_sparse(p, grad, state, first, step.named)
+            return
         scale = 1.0
         if step.scale is not None:
             scale = 1.0 / step.scale.to(p.device)

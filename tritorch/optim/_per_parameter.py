@@ -89,6 +89,8 @@ class PerParameter(Optimizer):
             grad = p.grad
             if grad is None:
                 continue
+            if grad.is_sparse:
+                refuse_sparse(self)
             state = self.state_of(p, group)
             count = state.get("step")
             if count is not None:
@@ -108,6 +110,13 @@ class PerParameter(Optimizer):
             for name in self.scalars if isinstance(entries, dict) else ():
                 if isinstance(entries.get(name), (int, float)):
                     entries[name] = tensor(float(entries[name]), dtype=_scalar_dtype())
+
+
+def refuse_sparse(optimizer: Any) -> None:
+    """Raises for a sparse gradient."""
+    name = type(optimizer).__name__
+    hint = ", please consider SparseAdam instead" if name == "Adam" else ""
+    raise RuntimeError(f"{name} does not support sparse gradients{hint}")
 
 
 def numbers_of(group: dict[str, Any]) -> dict[str, Any]:

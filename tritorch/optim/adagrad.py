@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.autograd import no_grad
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
+from tritorch.ops.sparse.record import filled
 from tritorch.optim._elementwise import Elementwise
 from tritorch.optim._per_parameter import check, full_like, scalar
 from tritorch.optim.optimizer import ParamsT
@@ -57,6 +59,20 @@ class Adagrad(Elementwise):
             start = complex(start, start)
         total = full_like(p.detach(), start, memory_format=preserve_format)
         return {"step": scalar(0.0, p, group), "sum": total}
+
+    def update_sparse(
+        self, p: Tensor, grad: Tensor, state: dict[str, Any], first: bool, group: dict[str, Any]
+    ) -> None:
+        """Changes the entries that a sparse gradient has."""
+        if group["weight_decay"]:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        state["step"] += 1
+        rate = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        grad = grad.coalesce()
+        with no_grad():
+            state["sum"].add_(grad * grad)
+            roots = state["sum"].sparse_mask(grad)._values().sqrt().add_(group["eps"])
+            p.add_(filled(grad._array, grad._values() / roots), alpha=-rate)
 
     def share_memory(self) -> None:
         """Moves the state to memory that other processes can share."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.autograd import no_grad
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
 from tritorch.optim._elementwise import Elementwise
@@ -53,6 +54,24 @@ class SGD(Elementwise):
 
     def without(self, group: dict[str, Any]) -> set[str]:
         return set() if group["momentum"] else {"momentum_buffer"}
+
+    def update_sparse(
+        self, p: Tensor, grad: Tensor, state: dict[str, Any], first: bool, group: dict[str, Any]
+    ) -> None:
+        """Changes the rows that a sparse gradient, or the momentum of such, has."""
+        with no_grad():
+            if group["weight_decay"]:
+                grad = grad.add(p, alpha=group["weight_decay"])
+            momentum = group["momentum"]
+            if momentum:
+                if first:
+                    state["momentum_buffer"] = grad.clone()
+                else:
+                    kept = state["momentum_buffer"].mul_(momentum)
+                    kept.add_(grad, alpha=1 - group["dampening"])
+                kept = state["momentum_buffer"]
+                grad = grad.add(kept, alpha=momentum) if group["nesterov"] else kept
+            p.add_(grad, alpha=-group["lr"])
 
     def mode(self, group: dict[str, Any]) -> str:
         if not group["momentum"]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
-from tritorch.core.layout import layout, memory_format
+from tritorch.core.layout import layout, memory_format, strided
 from tritorch.core.size import Size
 from tritorch.core.storage import TypedStorage, UntypedStorage
 from tritorch.core.tensor import Tensor
@@ -50,6 +50,8 @@ class Storages:
 
 def _reduce_plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     """A tensor without its class and attributes, as PyTorch's __reduce_ex__ gives it."""
+    if tensor.layout is not strided:
+        return rebuild.reduce_sparse(tensor)
     storage = tensor.untyped_storage()
     kind = tensor.dtype
     view = tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride())

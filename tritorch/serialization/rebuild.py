@@ -245,7 +245,41 @@ def _get_layout(name: str) -> layouts.layout:
     return found
 
 
+def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
+    """A sparse tensor of its parts, which are checked: indices reach wherever they are told to."""
+    from tritorch.ops.sparse import build
+
+    if not isinstance(layout, layouts.layout) or not isinstance(data, tuple):
+        raise RuntimeError("sparse tensor in checkpoint: needs a layout and its parts")
+    is_coo = layout is layouts.sparse_coo
+    n = 2 if is_coo else 3
+    if len(data) not in (n, n + 1, n + 2) or not all(isinstance(x, Tensor) for x in data[:n]):
+        raise RuntimeError("sparse tensor in checkpoint: needs indices, values and a size")
+    if len(data) > n:
+        _ints(data[n], "size")
+    if is_coo:
+        size = data[2] if len(data) > 2 else None
+        coalesced = bool(data[3]) if len(data) > 3 else None
+        return build.sparse_coo_tensor(
+            *data[:2], size, check_invariants=True, is_coalesced=coalesced
+        )
+    if layout is layouts.strided or len(data) > n + 1:
+        raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}")
+    return build.sparse_compressed_tensor(*data, layout=layout, check_invariants=True)
+
+
+def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
+    """A sparse tensor as PyTorch's __reduce_ex__ gives it."""
+    array: Any = tensor._array
+    size = tensor.shape
+    if array.plain is None:
+        data: tuple[Any, ...] = array.indices, array.values, size, array.coalesced
+    else:
+        data = array.indices, array.plain, array.values, size
+    return _rebuild_sparse_tensor, (array.layout, data)
+
+
 FUNCTIONS = (
     _rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_parameter,
-    _rebuild_parameter_with_state,
+    _rebuild_parameter_with_state, _rebuild_sparse_tensor,
 )  # fmt: skip

@@ -1,0 +1,341 @@
+"""Pointwise functions of sparse tensors: those that keep zeros, sums, products and quotients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tritorch import _C
+from tritorch.autograd.graph import check_inplace
+from tritorch.core.sparse import SHOWN, SparseArray
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import broadcast_shapes, require_castable
+from tritorch.ops.declare import PUBLIC
+from tritorch.ops.sparse.convert import compress, to_dense
+from tritorch.ops.sparse.record import (
+    arange,
+    cannot_run,
+    coalesced,
+    coo,
+    coordinates,
+    filled,
+    flat_keys,
+    flat_values,
+    gather,
+    in_coo,
+    is_sparse,
+    key_shape,
+    values_of,
+)
+
+# f(0) is 0: what is done to the values alone.
+_NAMES = (
+    "abs angle asin asinh atan atanh ceil conj_physical deg2rad erf erfinv expm1 floor frac isinf "
+    "isnan isneginf isposinf log1p neg rad2deg relu round sgn sign signbit sin sinh sqrt square "
+    "tan tanh trunc"
+)
+KEEP_ZERO = frozenset(_NAMES.split())
+LINEAR = frozenset(("neg", "conj_physical", "deg2rad", "rad2deg"))  # order and repeats may stay
+WITH_NUMBER = frozenset(("floor_divide", "trunc_divide"))  # divided by a number, zero stays zero
+
+
+def _title(op: Any) -> str:
+    return op.backward_name.removesuffix("Backward0") if op.differentiable else ""
+
+
+def call(op: Any, inputs: Sequence[Any], out: Any = None) -> Tensor:
+    """A pointwise record on operands of which some are sparse."""
+    result = _call(op, inputs)
+    if out is None:
+        return result
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    require_castable(result.dtype, out.dtype)
+    if is_sparse(out) and is_sparse(result):
+        out._array.take(result.detach().to(out.dtype)._array)
+        _C.bump_version(out)
+        return out
+    if is_sparse(out) or is_sparse(result):
+        raise RuntimeError(f"{op.name}(): the result and out= must have the same layout")
+    return out.resize_(result.shape).copy_(result)
+
+
+def _call(op: Any, inputs: Sequence[Any]) -> Tensor:
+    from tritorch.ops import kinds
+
+    name = op.name
+    if len(inputs) == 1 and name in KEEP_ZERO:
+        x = inputs[0]
+        if name not in LINEAR:
+            x = in_coo(x) if x._array.plain is None else x
+            x = coalesced(x) if x._array.plain is None else x
+        return filled(x._array, kinds.apply(op, (values_of(x),)), _title(op))
+    if len(inputs) == 2:
+        a, b = inputs
+        if name in ("add", "sub"):
+            return _add(op, a, b)
+        if name in ("mul", "logical_and", "bitwise_and"):
+            return _mul(op, a, b)
+        if name == "div" or name in WITH_NUMBER:
+            return _div(op, a, b)
+        if name == "pow":
+            return _pow(op, a, b)
+    raise cannot_run(name, next(x for x in inputs if is_sparse(x)))
+
+
+def _is_number(x: Any) -> bool:
+    return not isinstance(x, Tensor) or (not is_sparse(x) and x.ndim == 0)
+
+
+# ---- sums ----------------------------------------------------------------------------------------
+
+
+def _add(op: Any, a: Any, b: Any) -> Tensor:
+    if is_sparse(a) and is_sparse(b):
+        return _add_sparse(op, a, b)
+    sparse, dense = (a, b) if is_sparse(a) else (b, a)
+    if sparse._array.plain is not None and isinstance(dense, Tensor) and dense.ndim:
+        return to_dense(a) + to_dense(b) if op.name == "add" else to_dense(a) - to_dense(b)
+    if is_sparse(a):
+        raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+    shape = tuple(dense.shape) if isinstance(dense, Tensor) else ()
+    if shape != tuple(b.shape):
+        raise RuntimeError(
+            f"add: expected 'self' and 'other' to have same size, but self has size "
+            f"{list(shape)} while other has size {list(b.shape)} (FYI: dense-sparse addition does "
+            f"not currently support broadcasting)"
+        )
+    kind = PUBLIC["result_type"](dense, b)
+    out, b = dense.to(kind), b.to(kind)
+    array = b._array
+    values = flat_values(values_of(b), array)
+    if op.name == "sub":
+        values = -values
+    if array.ndim == array.dense_dims:
+        return out + values.sum(0)
+    return out.index_put(tuple(coordinates(array).unbind(0)), values, accumulate=True)
+
+
+def _add_sparse(op: Any, a: Tensor, b: Tensor) -> Tensor:
+    if a.shape != b.shape:
+        raise RuntimeError(
+            f"add: expected sizes of 'self' and 'other' to match, but {list(a.shape)} != "
+            f"{list(b.shape)}"
+        )
+    kind = PUBLIC["result_type"](a, b)
+    a, b = a.to(kind), b.to(kind)
+    x, y = a._array, b._array
+    combine = lambda u, v: u + v if op.name == "add" else u - v
+    if x.plain is not None or y.plain is not None:
+        return _add_compressed(op, a, b)
+    if x.values.shape == y.values.shape and _same(x.indices, y.indices):
+        return filled(x, combine(values_of(a), values_of(b)), _title(op))
+    if x.sparse_dims != y.sparse_dims:
+        raise RuntimeError(
+            f"add: expected 'self' and 'other' to have same number of sparse dimensions, but "
+            f"{x.sparse_dims} != {y.sparse_dims}"
+        )
+    second = values_of(b) if op.name == "add" else -values_of(b)
+    values = PUBLIC["cat"]([values_of(a), second])
+    indices = PUBLIC["cat"]([x.indices, y.indices], 1)
+    both = coo(indices, values, x.shape, False, _title(op))
+    if x.coalesced and y.coalesced:
+        return _retitled(coalesced(both), op)
+    return both
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a is b or (a.shape == b.shape and bool((a == b).all()))
+
+
+def _retitled(x: Tensor, op: Any) -> Tensor:
+    return filled(x._array, values_of(x), _title(op))
+
+
+def _add_compressed(op: Any, a: Tensor, b: Tensor) -> Tensor:
+    x, y = a._array, b._array
+    if x.layout is not y.layout:
+        raise RuntimeError(
+            f"add(sparse, sparse): expected both operands to have the same layout, but got "
+            f"{SHOWN[x.layout]} and {SHOWN[y.layout]}"
+        )
+    if _same(x.indices, y.indices) and _same(x.plain, y.plain):
+        u, v = values_of(a), values_of(b)
+        return filled(x, u + v if op.name == "add" else u - v, _title(op))
+    if x.batch_dims:
+        raise RuntimeError("add: batches of sparse matrices must have the same entries")
+    total = _add_sparse(op, in_coo(a), in_coo(b))
+    return _retitled(compress(coalesced(total), x.layout, x.block), op)
+
+
+# ---- products ------------------------------------------------------------------------------------
+
+
+def _mul(op: Any, a: Any, b: Any) -> Tensor:
+    from tritorch.ops import kinds
+
+    if is_sparse(a) and is_sparse(b):
+        return _intersect(op, a, b)
+    x, other = (a, b) if is_sparse(a) else (b, a)
+    swapped = x is b
+    array = x._array
+    apply = lambda u, v: kinds.apply(op, (v, u) if swapped else (u, v))
+    if _is_number(other):
+        return filled(array, apply(values_of(x), other), _title(op))
+    shape = broadcast_shapes(x.shape, other.shape)
+    if shape != array.shape:
+        if array.plain is not None or array.dense_dims:
+            raise RuntimeError(
+                f"mul(sparse, dense): the dense operand of size {list(other.shape)} does not "
+                f"broadcast to {list(array.shape)}"
+            )
+        x = _expand(x, shape)
+        array = x._array
+    dense = other.expand(shape)
+    at = gather(dense, coordinates(array)).reshape(array.values.shape)
+    return filled(array, apply(values_of(x), at), _title(op))
+
+
+def _expand(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """A COO tensor repeated along new dims and dims of size 1."""
+    lead = len(shape) - x.ndim
+    for _ in range(lead):
+        x = x.unsqueeze(0)
+    for dim, n in enumerate(shape):
+        if x.shape[dim] == n:
+            continue
+        own, values = x._array, values_of(x)
+        nnz = own.nnz
+        indices = own.indices.repeat(1, n)
+        indices[dim] = arange(n, indices).repeat_interleave(nnz)
+        values = values.repeat(n, *(1,) * (values.ndim - 1))
+        x = coo(indices, values, (*own.shape[:dim], n, *own.shape[dim + 1 :]))
+    return coalesced(x)
+
+
+def _intersect(op: Any, a: Tensor, b: Tensor) -> Tensor:
+    from tritorch.ops import kinds
+
+    x, y = a._array, b._array
+    if x.plain is not None or y.plain is not None:
+        return _intersect_compressed(op, a, b)
+    if key_shape(x) != key_shape(y) or x.ndim != y.ndim:
+        raise RuntimeError(
+            "sparse_binary_op_intersection_cpu(): expects sparse inputs with equal dimensionality, "
+            "number of sparse dimensions, and shape of sparse dimensions"
+        )
+    # Entries of one operand, the other's sums: so only one must be coalesced.
+    over_b = x.coalesced and (not y.coalesced or y.nnz < x.nnz)
+    over, other = (b, a) if over_b else (a, b)
+    other = coalesced(other)
+    own, table = over._array, other._array
+    u, v = values_of(over), values_of(other)
+    if own.indices is not table.indices:
+        shape = key_shape(own)
+        keys, wanted = flat_keys(table.indices, shape), flat_keys(own.indices, shape)
+        at = PUBLIC["searchsorted"](keys, wanted).clamp(max=max(table.nnz - 1, 0))
+        if table.nnz:
+            kept = (keys.index_select(0, at) == wanted).nonzero().reshape(-1)
+        else:
+            kept = wanted[:0]
+        indices = own.indices.index_select(1, kept)
+        u, v = u.index_select(0, kept), v.index_select(0, at.index_select(0, kept))
+    else:
+        indices = own.indices
+    values = kinds.apply(op, (v, u) if over_b else (u, v))
+    shape = (*key_shape(own), *values.shape[1:])
+    return coo(indices, values, shape, own.coalesced, _title(op))
+
+
+def _intersect_compressed(op: Any, a: Tensor, b: Tensor) -> Tensor:
+    from tritorch.ops import kinds
+
+    x, y = a._array, b._array
+    if x.shape != y.shape:
+        raise RuntimeError(
+            f"mul(sparse, sparse): expected operands of the same size, but got {list(x.shape)} and "
+            f"{list(y.shape)}"
+        )
+    if x.layout is y.layout and x.values.shape == y.values.shape:
+        if _same(x.indices, y.indices) and _same(x.plain, y.plain):
+            return filled(x, kinds.apply(op, (values_of(a), values_of(b))), _title(op))
+    if x.batch_dims or y.batch_dims:
+        raise RuntimeError("mul: batches of sparse matrices must have the same entries")
+    product = _intersect(op, coalesced(in_coo(a)), coalesced(in_coo(b)))
+    if x.plain is None:
+        return product
+    return _retitled(compress(coalesced(product), x.layout, x.block), op)
+
+
+def _div(op: Any, a: Any, b: Any) -> Tensor:
+    from tritorch.ops import kinds
+
+    if not _is_number(b) or not is_sparse(a):
+        if is_sparse(b):
+            raise RuntimeError("Sparse division requires a scalar or zero-dim dense tensor divisor")
+        raise RuntimeError(
+            f"Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
+            f"{list(b.shape)} for divisor)"
+        )
+    x = coalesced(a) if op.name != "div" and a._array.plain is None else a
+    return filled(x._array, kinds.apply(op, (values_of(x), b)), _title(op))
+
+
+def _pow(op: Any, a: Any, b: Any) -> Tensor:
+    from tritorch.ops import kinds
+
+    if not is_sparse(a) or not _is_number(b):
+        raise cannot_run("pow.Tensor_Tensor", a if is_sparse(a) else b)
+    if (b.item() if isinstance(b, Tensor) else b) == 0:
+        raise RuntimeError(
+            "pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor "
+            "dense"
+        )
+    x = coalesced(a) if a._array.plain is None else a
+    return filled(x._array, kinds.apply(op, (values_of(x), b)), _title(op))
+
+
+# ---- in place ------------------------------------------------------------------------------------
+
+
+def call_in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
+    """The in-place form: self gets the result's entries and history."""
+    from tritorch.ops import careful
+
+    self = inputs[0]
+    if not is_sparse(self):
+        return _into_dense(op, inputs)
+    check_inplace(self)
+    own = self._array
+    nonlinear = len(inputs) == 1 and op.name in KEEP_ZERO - LINEAR
+    if nonlinear and own.plain is None and not own.coalesced:
+        raise RuntimeError(f"{op.name}_ requires coalesced input")
+    result = _call(op, inputs)
+    require_castable(result.dtype, self.dtype)
+    result = result.to(self.dtype)
+    if not is_sparse(result) or result.shape != self.shape:
+        raise RuntimeError(
+            f"output with shape {list(self.shape)} doesn't match the broadcast shape "
+            f"{list(result.shape)}"
+        )
+    new = result._array
+    if not result._requires_grad and new.indices is own.indices and new.plain is own.plain:
+        own.values.copy_(new.values)  # other tensors on the same memory see it
+        _C.bump_version(self)
+        return self
+    careful.replace(self, result)
+    _C.bump_version(self)
+    return self
+
+
+def _into_dense(op: Any, inputs: Sequence[Any]) -> Tensor:
+    self, other = inputs
+    if op.name in ("add", "sub") and self.shape == other.shape and not self._requires_grad:
+        array: SparseArray = other._array
+        if not other._requires_grad and array.ndim > array.dense_dims:
+            values = flat_values(array.values, array).to(self.dtype)
+            if op.name == "sub":
+                values = -values
+            return self.index_put_(tuple(coordinates(array).unbind(0)), values, accumulate=True)
+    result = _call(op, inputs)
+    return self.copy_(to_dense(result))

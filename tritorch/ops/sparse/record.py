@@ -1,0 +1,381 @@
+"""Sparse operators: their record, how values and indices become tensors and back, and the rules.
+
+A rule is what a dense operator does with sparse operands; `careful` finds it by the record's name.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tritorch import _C
+from tritorch.core import layout as layouts
+from tritorch.core.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
+from tritorch.core.tensor import Tensor
+from tritorch.ops.declare import PUBLIC, Operator
+
+RULES: dict[str, Callable[..., Any]] = {}  # by the dense operator's name
+
+
+def rule(*names: str) -> Callable[[Any], Any]:
+    """Registers what dense operators do with sparse operands: rule(*tensors, *params)."""
+
+    def register(function: Any) -> Any:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether a value is a tensor of a sparse layout."""
+    return isinstance(x, Tensor) and type(x._array) is SparseArray
+
+
+def layout_of(x: Tensor) -> layouts.layout:
+    """A tensor's layout."""
+    array = x._array
+    return array.layout if type(array) is SparseArray else layouts.strided
+
+
+def backend_of(x: Tensor) -> str:
+    """A backend's name in PyTorch's messages."""
+    array = x._array
+    family = ""
+    if type(array) is SparseArray:
+        family = "Sparse" if array.plain is None else "SparseCsr"
+    return family + x.device.type.upper()
+
+
+def cannot_run(name: str, x: Tensor) -> NotImplementedError:
+    """PyTorch's complaint about an operator that a layout lacks."""
+    return NotImplementedError(
+        f"Could not run 'aten::{name}' with arguments from the '{backend_of(x)}' backend. The "
+        f"operator does not exist for tensors of this layout; to_dense() makes a dense tensor."
+    )
+
+
+def dispatch(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """A dense operator on operands of which some are sparse."""
+    found = RULES.get(op.name)
+    if found is None:
+        raise cannot_run(op.name, next(t for t in tensors if is_sparse(t)))
+    return found(list(tensors), *params) if op.variadic else found(*tensors, *params)
+
+
+class SparseOperator(Operator):
+    """An operator on sparse arrays; its function gets these, and dense tensors without history."""
+
+    def __init__(self, name: str, inputs: str, params: str = "", **options: Any) -> None:
+        self._function = options.pop("cpu")
+        super().__init__(name, inputs, params, cpu=self._function, kind="sparse", **options)
+
+    def call(self, tensors: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
+        """Runs, and records the call."""
+        if any(isinstance(t, Tensor) and t._tangent is not None for t in tensors):
+            return self._careful(tensors, params)
+        before = _C.set_grad_enabled(False)
+        try:
+            result = self._function(*map(_bare, tensors), *params)
+        finally:
+            _C.set_grad_enabled(before)
+        array = result._array if isinstance(result, Tensor) else result
+        return self.finish_with(array, params, *tensors)
+
+    def renamed(self, title: str) -> SparseOperator:
+        """The same, whose node has another name."""
+        made = self.like(f"{self.name}_{title}", title)
+        return made  # type: ignore[return-value]
+
+    def like(self, name: str, node: str) -> Operator:
+        """The same operator under another name."""
+        return SparseOperator(
+            name, " ".join(self.inputs), " ".join(self.params), cpu=self._function,
+            grad=self.gradients, joint=self.joint, composed=self.composed, outputs=self.outputs,
+            node=node,
+        )  # fmt: skip
+
+
+def _bare(x: Any) -> Any:
+    if not isinstance(x, Tensor):
+        return x
+    return x._array if type(x._array) is SparseArray else _C.alias(x)
+
+
+# ---- places --------------------------------------------------------------------------------------
+
+
+def arange(n: int, like: Tensor) -> Tensor:
+    """0 .. n - 1, where another tensor is."""
+    return PUBLIC["arange"](n, device=like.device)
+
+
+def flat_keys(indices: Tensor, shape: Sequence[int]) -> Tensor:
+    """Places (dims x entries) as numbers in row-major order."""
+    keys = indices.new_zeros((indices.shape[1],))
+    for row, n in zip(indices.unbind(0), shape):
+        keys = keys * n + row
+    return keys
+
+
+def from_keys(keys: Tensor, shape: Sequence[int]) -> Tensor:
+    """Numbers in row-major order as places."""
+    rows: list[Tensor] = []
+    for n in reversed(shape):
+        rows.append(keys % max(n, 1))
+        keys = PUBLIC["div"](keys, max(n, 1), rounding_mode="floor")
+    rows.reverse()
+    return PUBLIC["stack"](rows) if rows else keys.new_zeros((0, keys.shape[0]))
+
+
+def key_shape(a: SparseArray) -> tuple[int, ...]:
+    """The sizes of the dims that places have."""
+    return a.shape[: a.ndim - a.dense_dims]
+
+
+def coordinates(a: SparseArray) -> Tensor:
+    """The places of all entries, one column each, in the order of `flat_values`."""
+    if a.plain is None:
+        return a.indices
+    batch = a.indices.shape[:-1]
+    n_batches, n, nnz = math.prod(batch), a.indices.shape[-1] - 1, a.nnz
+    pointers, minor = a.indices.reshape(n_batches, n + 1), a.plain.reshape(-1)
+    pointers, minor = pointers.long(), minor.long()
+    counts = (pointers[:, 1:] - pointers[:, :-1]).reshape(-1)
+    major = arange(n, minor).repeat(n_batches)
+    major = PUBLIC["repeat_interleave"](major, counts, output_size=n_batches * nnz)
+    rows, cols = (major, minor) if a.layout in BY_ROW else (minor, major)
+    lead = arange(n_batches, minor).repeat_interleave(nnz)
+    block = a.block
+    if block is not None:
+        h, w = block
+        rows = (rows[:, None] * h + arange(h, rows)).repeat_interleave(w, 1).reshape(-1)
+        cols = (cols[:, None] * w + arange(w, cols)).repeat(1, h).reshape(-1)
+        lead = lead.repeat_interleave(h * w)
+    matrix = PUBLIC["stack"]([rows, cols])
+    return PUBLIC["cat"]([from_keys(lead, batch), matrix]) if batch else matrix
+
+
+def flat_values(values: Tensor, a: SparseArray) -> Tensor:
+    """A compressed array's values with one leading dim for batches, entries and blocks."""
+    if a.plain is None:
+        return values
+    dense = tuple(a.shape[a.ndim - a.dense_dims :])
+    lead = math.prod(values.shape[: values.ndim - a.dense_dims])
+    return values.reshape(lead, *dense)
+
+
+def gather(x: Any, places: Tensor) -> Tensor:
+    """The elements of a tensor of any layout at places (dims x entries)."""
+    if is_sparse(x):
+        return _look_up(x, places)
+    if places.shape[0] == 0:
+        return x.unsqueeze(0).expand(places.shape[1], *x.shape)
+    return x[tuple(places.unbind(0))]
+
+
+def _look_up(x: Tensor, places: Tensor) -> Tensor:
+    x = in_coo(x)
+    own = x._array
+    if own.indices is places:
+        return values_of(x)
+    x = coalesced(x)
+    own, values = x._array, values_of(x)
+    shape = key_shape(own)
+    if places.shape[0] > own.sparse_dims:
+        # Places of the dense dims too: by the sparse part first.
+        rows = _at(own, values, places[: own.sparse_dims], shape)
+        inner = places[own.sparse_dims :]
+        return rows[(arange(places.shape[1], places), *inner.unbind(0))]
+    return _at(own, values, places, shape)
+
+
+def _at(own: SparseArray, values: Tensor, places: Tensor, shape: Sequence[int]) -> Tensor:
+    if own.nnz == 0:
+        return values.new_zeros((places.shape[1], *values.shape[1:]))
+    keys, wanted = flat_keys(own.indices, shape), flat_keys(places, shape)
+    at = PUBLIC["searchsorted"](keys, wanted).clamp(max=own.nnz - 1)
+    found = (keys.index_select(0, at) == wanted).reshape(-1, *(1,) * (values.ndim - 1))
+    return PUBLIC["where"](found, values.index_select(0, at), values.new_zeros(()))
+
+
+# ---- into a sparse tensor and out of it ----------------------------------------------------------
+
+
+def _make_coo(values: Tensor, indices: Tensor, shape: Any, coalesced: bool) -> SparseArray:
+    return SparseArray(layouts.sparse_coo, shape, indices, values, None, coalesced)
+
+
+_coo = SparseOperator(
+    "sparse_coo", "values", "indices shape coalesced", cpu=_make_coo,
+    node="SparseCooTensorWithDimsAndTensors",
+    grad=lambda g, indices: gather(g, indices),
+)  # fmt: skip
+
+
+def _make_compressed(values: Tensor, pattern: SparseArray) -> SparseArray:
+    return pattern.with_values(values)
+
+
+_compressed = SparseOperator(
+    "sparse_compressed", "values", "pattern", cpu=_make_compressed, node="SparseCompressedTensor",
+    grad=lambda g, pattern: gather_like(g, pattern),
+)  # fmt: skip
+
+
+def gather_like(x: Tensor, pattern: SparseArray) -> Tensor:
+    """The elements of a tensor at a pattern's places, in the shape of its values."""
+    array = x._array
+    same = type(array) is SparseArray and array.layout is pattern.layout
+    if same and array.indices is pattern.indices and array.plain is pattern.plain:
+        return values_of(x)
+    return gather(x, coordinates(pattern)).reshape(pattern.values.shape)
+
+
+@functools.cache
+def _named(op: SparseOperator, title: str) -> SparseOperator:
+    return op.renamed(title)
+
+
+def coo(
+    indices: Tensor, values: Tensor, shape: Sequence[int], coalesced: bool = False, title: str = ""
+) -> Tensor:
+    """A COO tensor that gradients flow through to its values; title: its node's name."""
+    op = _named(_coo, title) if title else _coo
+    return op.call((values,), (indices, tuple(shape), coalesced))
+
+
+def filled(pattern: SparseArray, values: Tensor, title: str = "") -> Tensor:
+    """A tensor with a pattern's places and other values."""
+    if pattern.plain is None:
+        return coo(pattern.indices, values, pattern.shape, pattern.coalesced, title)
+    op = _named(_compressed, title) if title else _compressed
+    return op.call((values,), (pattern,))
+
+
+def _values_grad(g: Tensor, x: Tensor) -> Tensor:
+    pattern = x._array
+    if pattern.plain is not None or pattern.coalesced:
+        return filled(pattern, g)
+    # Entries of one place have the same gradient: that of the sum.
+    keys = flat_keys(pattern.indices, key_shape(pattern))
+    order = PUBLIC["argsort"](keys, stable=True)
+    first = order[_starts(keys.index_select(0, order))]
+    return coo(
+        pattern.indices.index_select(1, first), g.index_select(0, first), pattern.shape, True
+    )
+
+
+_values = SparseOperator("values", "x", cpu=lambda a: a.values, grad=_values_grad)
+
+
+def values_of(x: Tensor) -> Tensor:
+    """The values, with gradients.  Of an uncoalesced tensor: only for what is linear in them."""
+    return _values.call((x,))
+
+
+def _starts(keys: Tensor) -> Tensor:
+    """Where a run of equal sorted keys begins, as a mask."""
+    first = keys.new_ones((min(1, keys.shape[0]),), dtype=_bool())
+    return PUBLIC["cat"]([first, keys[1:] != keys[:-1]])
+
+
+def _bool() -> Any:
+    from tritorch.core.dtype import bool_
+
+    return bool_
+
+
+def _coalesce(a: SparseArray) -> SparseArray:
+    if a.coalesced or a.nnz == 0:
+        return SparseArray(a.layout, a.shape, a.indices, a.values, None, True)
+    shape = key_shape(a)
+    keys, values = flat_keys(a.indices, shape), a.values
+    steps = keys[1:] - keys[:-1]
+    if bool((steps <= 0).any()):
+        keys, order = PUBLIC["sort"](keys, stable=True)
+        values = values.index_select(0, order)
+    starts = _starts(keys)
+    kept = keys[starts]
+    n = kept.shape[0]
+    if n < keys.shape[0]:
+        values = _sum_runs(values, starts, n)
+    return SparseArray(a.layout, a.shape, from_keys(kept, shape), values, None, True)
+
+
+def _sum_runs(values: Tensor, starts: Tensor, n: int) -> Tensor:
+    """Sums of runs of rows; bools are joined by "or"."""
+    segment = starts.long().cumsum(0) - 1
+    if values.dtype is _bool():
+        counts = values.new_zeros((n, *values.shape[1:]), dtype=segment.dtype)
+        return counts.index_add(0, segment, values.long()) != 0
+    return values.new_zeros((n, *values.shape[1:])).index_add(0, segment, values)
+
+
+_coalesce_op = SparseOperator("coalesce", "x", cpu=_coalesce, grad=lambda g: g)
+
+
+def coalesced(x: Tensor) -> Tensor:
+    """x with sorted places that occur once; itself if it is so."""
+    return x if x._array.coalesced else _coalesce_op.call((x,))
+
+
+def _dense(a: SparseArray, masked: bool) -> Tensor:
+    values, places = flat_values(a.values, a), coordinates(a)
+    if a.dense_dims == a.ndim:  # no dim is indexed
+        return values.sum(0).to(values.dtype)
+    out = values.new_zeros(a.shape)
+    if not values.shape[0]:
+        return out
+    if values.dtype is _bool() and not a.coalesced and a.plain is None:
+        b = _coalesce(a)
+        values, places = b.values, b.indices
+    if a.coalesced or a.plain is not None:
+        return out.index_put_(tuple(places.unbind(0)), values)
+    return out.index_put_(tuple(places.unbind(0)), values, accumulate=True)
+
+
+def _dense_grad(g: Tensor, x: Tensor, masked: bool) -> Tensor:
+    return masked_by(g, coalesced_pattern(x)) if masked and not is_sparse(g) else g
+
+
+to_dense_op = SparseOperator("to_dense", "x", "masked", cpu=_dense, grad=_dense_grad)
+
+
+def coalesced_pattern(x: Tensor) -> SparseArray:
+    """The places of a tensor, each once."""
+    array = x._array
+    return array if array.plain is not None or array.coalesced else _coalesce_bare(x)
+
+
+def _coalesce_bare(x: Tensor) -> SparseArray:
+    before = _C.set_grad_enabled(False)
+    try:
+        return _coalesce(x._array)
+    finally:
+        _C.set_grad_enabled(before)
+
+
+def masked_by(x: Tensor, pattern: SparseArray, title: str = "") -> Tensor:
+    """The elements of x at a pattern's places."""
+    return filled(pattern, gather_like(x, pattern), title)
+
+
+def in_coo(x: Tensor, title: str = "") -> Tensor:
+    """A sparse tensor as COO; itself if it is."""
+    array = x._array
+    if array.plain is None:
+        return x
+    values = flat_values(values_of(x), array)
+    indices = coordinates(array)
+    ordered = array.layout is layouts.sparse_csr
+    if not ordered:
+        keys = flat_keys(indices, key_shape(array))
+        order = PUBLIC["argsort"](keys, stable=True)
+        indices, values = indices.index_select(1, order), values.index_select(0, order)
+    return coo(indices, values, array.shape, True, title)
+
+
+__all__ = ["BLOCKED", "SHOWN", "SparseArray", "SparseOperator", "cannot_run", "coo", "rule"]

@@ -1,0 +1,36 @@
+"""Sparse tensors' functions, as in torch.sparse."""
+
+from typing import Any
+
+from tritorch.core import gates as _gates, legacy as _legacy
+from tritorch.ops.sparse import FUNCTIONS as _FUNCTIONS
+from tritorch.ops.sparse.invariants import check_sparse_tensor_invariants
+from tritorch.sparse.gradcheck import as_sparse_gradcheck
+from tritorch.sparse.semi_structured import (
+    SparseSemiStructuredTensor,
+    SparseSemiStructuredTensorCUSPARSELT,
+    SparseSemiStructuredTensorCUTLASS,
+    to_sparse_semi_structured,
+)
+
+globals().update(_gates.publish(_FUNCTIONS, __name__))
+
+__all__ = [
+    "SparseSemiStructuredTensor",
+    "SparseSemiStructuredTensorCUSPARSELT",
+    "SparseSemiStructuredTensorCUTLASS",
+    "addmm",
+    "as_sparse_gradcheck",
+    "check_sparse_tensor_invariants",
+    "log_softmax",
+    "mm",
+    "softmax",
+    "sum",
+    "to_sparse_semi_structured",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _legacy.SPARSE_TYPES:
+        return _legacy.SPARSE_TYPES[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
