@@ -26,7 +26,8 @@ def uniforms(seed, counter, attempt, WIDE: tl.constexpr):
     if WIDE:
         e, f, g, h = tl.philox(seed.to(tl.uint64) ^ 0x5851F42D4C957F2D, low, high, third, zero)
         return to_wide_unit(a, e), to_wide_unit(b, f), to_wide_unit(c, g), to_wide_unit(d, h)
-    return to_unit(a), to_unit(b), to_unit(c), to_unit(d)
+    else:
+        return to_unit(a), to_unit(b), to_unit(c), to_unit(d)
 
 
 @triton.jit

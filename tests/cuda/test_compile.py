@@ -64,6 +64,7 @@ SPILLS = {
     ),
     ("conv", "conv_weight"): (64, "tf32x3 on sm_80: three products of split operands"),
     ("grid", "grid_sample"): (2048, "float64 only: all taps of a point in three dims at once"),
+    ("sampling", "draw_by"): (64, "float64 only: two keys' random numbers beside the loop's"),
     ("grid", "grid_backward"): (6144, "float64 only: all taps of a point in three dims at once"),
 }  # fmt: skip
 
