@@ -78,7 +78,7 @@ def _reduced(shape: tuple[int, ...], dims: Dims, keepdim: bool) -> tuple[int, ..
 def _by_rows(ufunc: Any, x: Array, dims: Dims) -> Array | None:
     """Sums and extremes over the last dims, or sums over the first, where there is a faster way."""
     first, last = dims[0] == 0, dims[-1] == x.ndim - 1
-    if len(dims) != dims[-1] - dims[0] + 1 or not (first or last) or x.size < 256:
+    if len(dims) != dims[-1] - dims[0] + 1 or not (first or last) or x.size < rows.FEW:
         return None
     n = math.prod(x.shape[i] for i in dims)
     if last:

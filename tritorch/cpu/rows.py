@@ -12,6 +12,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+FEW = 1024  # elements up to which NumPy's own reductions cost less than what it takes to avoid them
 PIECE = 1024  # elements that one product adds
 SHORT = 1024  # rows up to which looking for the place of an extreme is the faster way to it
 CHUNK = 32  # elements of a running sum that one product gives
@@ -21,6 +22,8 @@ BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 def sums(x: Array) -> Array:
     """Sums along the last dim, which stays."""
     n = x.shape[-1]
+    if x.size < FEW:
+        return np.add.reduce(x, axis=-1, keepdims=True)
     whole = n // PIECE
     if whole < 2:
         return np.matmul(x, np.ones((n, 1), x.dtype))
@@ -45,7 +48,8 @@ def extremes(x: Array, find: Any) -> Array:
 
 def largest(x: Array) -> Array:
     """The largest of each row of a matrix, as a column."""
-    if 8 <= x.shape[1] <= SHORT and x.flags.c_contiguous and x.dtype.kind == "f":
+    dense = x.flags.c_contiguous and x.dtype.kind == "f"
+    if x.size >= FEW and 8 <= x.shape[1] <= SHORT and dense:
         return extremes(x, np.argmax)
     return np.maximum.reduce(x, axis=1, keepdims=True)
 

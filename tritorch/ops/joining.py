@@ -6,11 +6,13 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import wrap_dim, wrap_dims
-from tritorch.ops.declare import PUBLIC, Operator, public
+from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
 from tritorch.ops.parts import narrow
 from tritorch.ops.shape import expand, new_dim, reshape, transpose, unsqueeze
 
@@ -57,11 +59,62 @@ def _check_list(name: str, tensors: Any) -> list[Tensor]:
     return items
 
 
+def _plain(items: list[Tensor]) -> list[Any] | None:
+    """The arrays, if NumPy has all of them in one dtype."""
+    found: list[Any] = []
+    kind = None
+    for item in items:
+        try:
+            array = item._a
+        except AttributeError:
+            return None
+        if type(array) is not ndarray or not (kind is None or array.dtype is kind):
+            return None
+        kind = array.dtype
+        found.append(array)
+    return found
+
+
+def _joined(items: list[Tensor], dim: Any) -> Tensor | None:
+    """The usual case, which needs no looking into; None: whatever else it is."""
+    arrays = _plain(items)
+    if arrays is None or len(arrays) < 2 or type(dim) is not int:
+        return None
+    try:
+        out = np.concatenate(arrays, dim)
+    except ValueError:
+        return None
+    if not out.flags.c_contiguous:
+        return None
+    dim %= out.ndim
+    return _cat.finish_with(out, (dim, tuple([a.shape[dim] for a in arrays])), *items)
+
+
+def _stacked(items: list[Tensor], dim: Any) -> Tensor | None:
+    arrays = _plain(items)
+    if arrays is None or type(dim) is not int:
+        return None
+    shape = arrays[0].shape
+    if (
+        any(array.shape != shape for array in arrays)
+        or not -len(shape) <= dim + 1 <= len(shape) + 1
+    ):
+        return None
+    dim %= len(shape) + 1
+    out = np.empty((*shape[:dim], len(arrays), *shape[dim:]), arrays[0].dtype)
+    rows = [array.reshape(*shape[:dim], 1, *shape[dim:]) for array in arrays]
+    np.concatenate(rows, dim, out=out)
+    return _stack.finish_with(out, (dim,), *items)
+
+
 @public(method=False, out=True, aliases=("concat", "concatenate"))
 def cat(tensors: Sequence[Tensor], dim: int = 0, **alias: Any) -> Tensor:
     """Tensors joined along a dim."""
     dim = alias.pop("axis", dim)
     items = _check_list("cat", tensors)
+    quick = _joined(items, dim)
+    if quick is not None:
+        return quick
     for i, item in enumerate(items):
         if item.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
@@ -92,6 +145,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, **alias: Any) -> Tensor:
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape joined along a new dim."""
     items = _check_list("stack", tensors)
+    quick = _stacked(items, dim)
+    if quick is not None:
+        return quick
     dim = wrap_dim(dim, items[0].ndim + 1)
     for i, item in enumerate(items):
         if item.shape != items[0].shape:

@@ -65,14 +65,18 @@ def _infer(shape: tuple[int, ...], numel: int) -> tuple[int, ...]:
     raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
 
 
+_LISTS = (tuple, list)
+
+
 def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
     """The same memory in another shape, or (given a dtype) as another dtype."""
     try:
         array = self._a
         if type(array) is ndarray and array.flags.c_contiguous and not named:
             # Dense: NumPy's reshape is a view, and checks the sizes (but takes -2 for -1).
-            out = array.reshape(size)
-            if out.shape == size or -1 in size:
+            wanted = tuple(size[0]) if len(size) == 1 and isinstance(size[0], _LISTS) else size
+            out = array.reshape(wanted)
+            if out.shape == wanted or -1 in wanted:
                 return _finish_view(out, (out.shape, array.shape), self)
     except (AttributeError, TypeError, ValueError):
         pass  # sizes in a tuple, a dtype, an error to word
@@ -99,6 +103,15 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     """Another shape: a view where the strides allow, else a copy."""
     if named:
         shape = (named["shape"],)
+    try:
+        array = input._a
+        if type(array) is ndarray and array.flags.c_contiguous:
+            sides = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], _LISTS) else shape
+            out = array.reshape(sides)
+            if out.shape == sides or -1 in sides:
+                return _finish_view(out, (out.shape, array.shape), input)
+    except (AttributeError, TypeError, ValueError):
+        pass
     wanted = _infer(sizes(shape), input.numel())
     try:
         return view(input, *wanted) if len(wanted) > 1 else view(input, wanted)

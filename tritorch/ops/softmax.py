@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tritorch import _C
 from tritorch.core.dtype import dtype
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
@@ -51,8 +52,6 @@ def _log_softmax_back(g: Tensor, out: Tensor, dim: int) -> Tensor:
 
 def differentiating() -> bool:
     # In a pass that creates a graph, gradients are composed of differentiable operators.
-    from tritorch import _C
-
     return _C.is_grad_enabled()
 
 
