@@ -59,6 +59,11 @@ def _blocked(function: Callable[..., Any]) -> Callable[..., Any]:
     """Computes in blocks; the result has the arguments' dtype."""
 
     def run(*values: Any) -> Any:
+        if len(values) == 1:
+            x = values[0]
+            if type(x) is np.ndarray and 0 < x.size <= BLOCK:
+                out = function(x.reshape(-1))
+                return out.reshape(x.shape).astype(x.dtype, copy=False)
         return mapped(function, _kind(*values), *values)
 
     run.__name__ = run.__qualname__ = function.__name__.lstrip("_")

@@ -27,7 +27,7 @@ from tritorch.core.arrays import cast_number
 from tritorch.core.dtype import all_dtypes, bool_, complex32, complex64, dtype, float32
 from tritorch.core.promotion import category, promote_types, result_type
 from tritorch.core.tensor import Tensor
-from tritorch.cpu.narrow import is_narrow
+from tritorch.cpu.narrow import is_narrow, widen
 from tritorch.ops.checks import (
     broadcast_shapes,
     not_implemented,
@@ -203,7 +203,7 @@ def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
             result = op.cpu(*operands)
         elif kind is not None and is_narrow(kind) and 2 not in op.without:
             wide = [
-                v.astype(np.float32) if type(v) is ndarray and i >= masks else v
+                widen(v) if type(v) is ndarray and i >= masks else v
                 for i, v in enumerate(operands)
             ]
             result = op.cpu(*wide)
