@@ -341,9 +341,8 @@ def _text(x: QuantizedTensor) -> str:
     from tritorch.core.printing import add_suffixes, contents_of
 
     quantizer, floats = x._quantizer, dequantize(x)
-    suffixes = [f"size={tuple(floats.shape)}"]
-    if floats.device.type != "cpu":
-        suffixes.append(f"device='{floats.device}'")
+    suffixes = [] if floats.device.type == "cpu" else [f"device='{floats.device}'"]
+    suffixes.append(f"size={tuple(floats.shape)}")
     suffixes.append(f"dtype={quantizer.kind}")
     suffixes.append(f"quantization_scheme={quantizer.scheme}")
     suffixes.append(f"scale={quantizer.scale}")

@@ -36,6 +36,7 @@ from tritorch.cuda.memory import (
     get_allocator_backend,
     get_per_process_memory_fraction,
     host_memory_stats,
+    host_memory_stats_as_nested_dict,
     max_memory_allocated,
     max_memory_cached,
     max_memory_reserved,
@@ -53,6 +54,15 @@ from tritorch.cuda.memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from tritorch.cuda.nvml import (
+    clock_rate,
+    device_memory_used,
+    list_gpu_processes,
+    memory_usage,
+    power_draw,
+    temperature,
+    utilization,
+)
 from tritorch.cuda.random import (
     default_generators,
     get_rng_state,
@@ -64,6 +74,24 @@ from tritorch.cuda.random import (
     seed_all,
     set_rng_state,
     set_rng_state_all,
+)
+from tritorch.cuda.runtime import (
+    CUDAPluggableAllocator,
+    DeferredCudaCallError,
+    GreenContext,
+    change_current_allocator,
+    check_error,
+    cudart,
+    cudaStatus,
+    current_blas_handle,
+    current_solver_handle,
+    get_gencode_flags,
+    get_sync_debug_mode,
+    has_half,
+    has_magma,
+    ipc_collect,
+    is_tf32_supported,
+    set_sync_debug_mode,
 )
 from tritorch.cuda.streams import (
     Event,

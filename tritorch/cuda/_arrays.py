@@ -8,7 +8,7 @@ changes its dtype, is first brought into shape by a kernel of kernels/copy.py on
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from tritorch.gpu import errors
 
 _BITS = {1: uint8, 2: int16, 4: int32, 8: int64}
 _INT32_MAX = 2**31 - 1
+before_waiting: Callable[[], None] | None = None  # cuda.set_sync_debug_mode
 
 
 # ---- making arrays ------------------------------------------------------------------------------
@@ -333,6 +334,8 @@ def numpy(
             f"out must be a C-contiguous ndarray of shape {self.shape} and type "
             f"{self.dtype.numpy}, got {out.shape} and {out.dtype}"
         )
+    if before_waiting is not None and not non_blocking:
+        before_waiting()
     dense = contiguous(self)
     stream = _C.current_stream(self.device_index)
     _C.copy_to_host(dense, _bytes(out), stream, non_blocking)

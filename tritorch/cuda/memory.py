@@ -31,8 +31,12 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
     """The statistics, nested by the parts of their names."""
+    return _nested(memory_stats(device))
+
+
+def _nested(stats: dict[str, Any]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
-    for name, value in memory_stats(device).items():
+    for name, value in stats.items():
         *path, last = name.split(".")
         place = nested
         for part in path:
@@ -93,6 +97,11 @@ max_memory_cached = max_memory_reserved
 def host_memory_stats() -> dict[str, Any]:
     """Statistics of the pinned host memory."""
     return OrderedDict(sorted(_C.host_memory_stats().items()))
+
+
+def host_memory_stats_as_nested_dict() -> dict[str, Any]:
+    """The same, nested by the parts of their names."""
+    return _nested(host_memory_stats() if _C.driver_loaded() else {})
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:

@@ -6,6 +6,7 @@ names          PyTorch's names of what pickles refer to
 pickler        writes those names;  saving: save()
 weights_only   an unpickler that runs no code;  rebuild: tensors from checked parts
 loading        load(), the zip format;  legacy: the one before
+helpers        versions of modules, types of storages
 locations      devices of storages;  options, allowlist: what users set
 safetensors    files of that format, which is not PyTorch's
 """
@@ -16,6 +17,14 @@ from tritorch.serialization.allowlist import (
     get_safe_globals,
     get_unsafe_globals_in_checkpoint,
     safe_globals,
+)
+from tritorch.serialization.helpers import (
+    SourceChangeWarning,
+    check_module_version_greater_or_equal,
+    mkdtemp,
+    normalize_storage_type,
+    storage_to_tensor_type,
+    validate_hpu_device,
 )
 from tritorch.serialization.legacy import MAGIC_NUMBER, PROTOCOL_VERSION
 from tritorch.serialization.loading import load
