@@ -251,3 +251,28 @@ def test_lazy_modules():
     assert other[0].weight.equal(net[0].weight)
     wide = nn.LazyConvTranspose1d(6, 3, 2)
     assert wide(torch.ones(1, 3, 4)).shape == (1, 6, 9) and type(wide) is nn.ConvTranspose1d
+
+
+def test_hook_tables_hold_hooks():
+    import copy
+    import pickle
+
+    layer = torch.nn.Linear(2, 2)
+    handle = layer.register_forward_pre_hook(doubled_inputs, with_kwargs=True)
+    layer.register_forward_hook(as_it_is)
+    assert list(layer._forward_pre_hooks.values()) == [doubled_inputs]
+    assert list(layer._forward_hooks.values()) == [as_it_is]
+    x = torch.ones(1, 2)
+    want = layer(x)
+    for again in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(again(x), want)
+    handle.remove()
+    assert not torch.equal(layer(x), want)
+
+
+def doubled_inputs(module, args, kwargs):
+    return (args[0] * 2,), kwargs
+
+
+def as_it_is(module, args, result):
+    return None

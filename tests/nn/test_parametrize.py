@@ -160,7 +160,7 @@ def test_pruning_again_prunes_what_is_left():
     assert torch.equal(layer.weight_mask.bool(), mask)
     prune.ln_structured(layer, "weight", amount=2, n=1, dim=0)
     prune.random_unstructured(layer, "weight", amount=10)
-    (hook,) = (hook for hook, _ in layer._forward_pre_hooks.values())
+    (hook,) = layer._forward_pre_hooks.values()
     assert isinstance(hook, prune.PruningContainer) and len(hook) == 3
     kept = layer.weight_mask.sum((1, 2, 3))
     assert (kept == 0).sum() == 2 and not (layer.weight_mask.bool() & ~mask).any()

@@ -13,14 +13,20 @@ from tritorch.core.tensor import Tensor
 
 
 class Hooks(OrderedDict[int, Any]):
-    """Hooks in the order in which they run, each with options."""
+    """Hooks in the order in which they run.  `options` has what some were added with."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.options: dict[int, dict[str, Any]] = {}
 
     def add(
         self, hook: Callable[..., Any], *, prepend: bool = False, **options: Any
     ) -> RemovableHandle:
         """Adds a hook at the end, or in front."""
         handle = RemovableHandle(self)
-        self[handle.id] = (hook, options)
+        self[handle.id] = hook
+        if any(options.values()):
+            self.options[handle.id] = options
         if prepend:
             self.move_to_end(handle.id, last=False)
         return handle
@@ -32,22 +38,23 @@ class Hooks(OrderedDict[int, Any]):
             return table
         out = cls()
         for key, hook in table.items():
-            out[key] = (hook, {})
+            out[key] = hook
             RemovableHandle._next_id = max(RemovableHandle._next_id, key + 1)
         return out
 
     def hooks(self) -> list[Any]:
         """The hooks."""
-        return [hook for hook, _ in self.values()]
+        return list(self.values())
 
     def pairs(self) -> list[tuple[Any, dict[str, Any]]]:
         """(hook, options) pairs."""
-        return list(self.values())
+        known = self.options
+        return [(hook, known.get(key, {})) for key, hook in self.items()]
 
 
 def find_hook(hooks: Hooks, kind: type, name: str) -> int | None:
     """The key of a hook of a class, for the parameter of a name."""
-    for key, (hook, _) in hooks.items():
+    for key, hook in hooks.items():
         if isinstance(hook, kind) and getattr(hook, "name", None) == name:
             return key
     return None

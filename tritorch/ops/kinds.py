@@ -203,8 +203,7 @@ def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
             result = op.cpu(*operands)
         elif kind is not None and is_narrow(kind) and 2 not in op.without:
             wide = [
-                widen(v) if type(v) is ndarray and i >= masks else v
-                for i, v in enumerate(operands)
+                widen(v) if type(v) is ndarray and i >= masks else v for i, v in enumerate(operands)
             ]
             result = op.cpu(*wide)
             if result.dtype == np.float32:

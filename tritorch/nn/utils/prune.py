@@ -48,7 +48,7 @@ class BasePruningMethod(ABC):
         method: Any = cls(*args, **kwargs)
         method._tensor_name = name
         if old:
-            before = module._forward_pre_hooks.pop(old[0])[0]
+            before = module._forward_pre_hooks.pop(old[0])
             container = before if isinstance(before, PruningContainer) else PruningContainer(before)
             container.add_pruning_method(method)
             method = container
@@ -103,7 +103,7 @@ class BasePruningMethod(ABC):
 def _pruning_hooks(module: Any) -> list[tuple[int, BasePruningMethod]]:
     return [
         (key, hook)
-        for key, (hook, _) in module._forward_pre_hooks.items()
+        for key, hook in module._forward_pre_hooks.items()
         if isinstance(hook, BasePruningMethod)
     ]
 

@@ -167,7 +167,7 @@ def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     key = find_hook(module._forward_pre_hooks, SpectralNorm, name)
     if key is None:
         raise ValueError(f"spectral_norm of '{name}' not found in {module}")
-    module._forward_pre_hooks.pop(key)[0].remove(module)
+    module._forward_pre_hooks.pop(key).remove(module)
     for hooks, kind in (
         (module._state_dict_hooks, _StateDictHook), (module._load_state_dict_pre_hooks, _LoadHook),
     ):  # fmt: skip

@@ -87,5 +87,5 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     key = find_hook(module._forward_pre_hooks, WeightNorm, name)
     if key is None:
         raise ValueError(f"weight_norm of '{name}' not found in {module}")
-    module._forward_pre_hooks.pop(key)[0].remove(module)
+    module._forward_pre_hooks.pop(key).remove(module)
     return module
