@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -100,13 +103,22 @@ class Run:
         return torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not torch.float32)
 
     def steps(self) -> Iterator[int]:
-        """The numbers of the steps to do; saves as it goes, and draws the curves at the end."""
+        """The numbers of the steps to do; saves as it goes, and draws the curves at the end.
+
+        Ctrl-C lets the step end, so that what is saved is whole; a second one does not.
+        """
         first, last = len(self.losses), self.options.steps
         self._progress.start()
-        for step in range(first, last):
-            yield step
-            if (step + 1) % self.options.save_every == 0 and step + 1 < last:
-                self.save()
+        with _interrupts() as asked:
+            for step in range(first, last):
+                yield step
+                stop = bool(asked)
+                if stop or ((step + 1) % self.options.save_every == 0 and step + 1 < last):
+                    self.save()
+                if stop:
+                    self._progress.close()
+                    print(f"stopped after step {step + 1}; --resume goes on from {self.checkpoint}")
+                    raise SystemExit(130)
         if first < last:
             self.save()
         self._progress.close()
@@ -154,6 +166,25 @@ class Run:
         if self.device.type == "cuda" and "cuda random" in state:
             torch.cuda.set_rng_state_all(state["cuda random"])
         print(f"resumed after step {len(self.history['loss'])} from {self.checkpoint}")
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Within it, the first Ctrl-C is only noted in the list."""
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def note(number: int, frame: Any) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _refuse(why: str) -> NoReturn:

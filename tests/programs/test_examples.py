@@ -106,6 +106,26 @@ def test_a_killed_run_leaves_a_checkpoint(tmp_path):
     assert f"resumed after step {done} " in again.stdout and "2 steps in" in again.stdout
 
 
+def test_ctrl_c_saves_after_the_step(tmp_path):
+    options = curves.CASES["diffusion"][1].split()
+    command = [sys.executable, curves.EXAMPLES / "diffusion.py", "--out=run", *options,
+               "--device=cpu", "--save-every=1000000"]  # fmt: skip
+    running = subprocess.Popen(
+        [*command, "--steps=100000"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    running.stdout.readline()  # the loop has begun
+    time.sleep(0.5)
+    os.kill(running.pid, signal.SIGINT)
+    told, _ = running.communicate(timeout=60)
+    assert running.returncode == 130 and "--resume goes on" in told
+    done = len(tritorch.load(tmp_path / "run" / "checkpoint.pt")["history"]["loss"])
+    again = subprocess.run(
+        [*command, "--resume", f"--steps={done + 2}"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert again.returncode == 0 and f"resumed after step {done} " in again.stdout, again.stderr
+
+
 def png(path):
     """A PNG's pixels, and a check of every chunk."""
     data = path.read_bytes()
