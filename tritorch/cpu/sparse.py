@@ -70,3 +70,17 @@ def sampled_mm(x: Array, y: Array, pattern: Any) -> Array:
         left, right = x.take(rows[part], 0), y.take(cols[part], 0)
         out[part] = np.einsum("kj,kj->k", left, right)
     return out.astype(kind, copy=False)
+
+
+def sum_runs(values: Array, starts: Array, segment: Array) -> Array:
+    """Sums of runs of rows: `starts` says where one begins, `segment` which one a row is in."""
+    kind = values.dtype
+    (wide,) = _wide(values)
+    first = np.flatnonzero(starts)
+    rest = np.flatnonzero(~starts)
+    if wide.ndim == 1 or rest.size > first.size:
+        out = np.add.reduceat(wide, first, axis=0)
+    else:  # few rows are added to others
+        out = wide[first]
+        np.add.at(out, segment[rest], wide[rest])
+    return out.astype(kind, copy=False)

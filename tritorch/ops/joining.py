@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
@@ -309,8 +310,7 @@ def repeat_interleave(
         counts = input
         if counts.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
-        positions = PUBLIC["arange"](counts.shape[0], device=counts.device)
-        return repeat_interleave(positions, counts)
+        return _repeated(counts, output_size)
     if dim is None:
         input, dim = reshape(input, -1), 0
     dim = wrap_dim(dim, input.ndim)
@@ -333,11 +333,21 @@ def repeat_interleave(
             f"repeats must have the same size as input along dim, but got repeats.size(0) = "
             f"{counts.numel()} and input.size({dim}) = {input.shape[dim]}"
         )
+    return input.index_select(dim, _repeated(counts, output_size).to(input.device))
+
+
+def _repeated(counts: Tensor, total: int | None) -> Tensor:
+    """0 counts[0] times, 1 counts[1] times, ..."""
+    array = counts._array
+    if type(array) is np.ndarray:
+        if array.size and array.min() < 0:
+            raise RuntimeError("repeats can not be negative")
+        return _C.wrap(np.repeat(np.arange(array.size), array))
     ends = counts.cumsum(0)
-    total = output_size if output_size is not None else int(ends[-1].item()) if ends.numel() else 0
-    positions = PUBLIC["arange"](total, device=input.device)
-    which = (positions.unsqueeze(1) >= ends.unsqueeze(0)).sum(1)
-    return input.index_select(dim, which)
+    if total is None:
+        total = int(ends[-1].item()) if ends.numel() else 0
+    positions = PUBLIC["arange"](total, device=counts.device)
+    return PUBLIC["searchsorted"](ends, positions, right=True)
 
 
 PUBLIC["repeat_interleave"] = repeat_interleave

@@ -42,7 +42,7 @@ def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
             return tuple(map(dense, out)) if isinstance(out, (list, tuple)) else dense(out)
 
         def dense(out: Any) -> Any:
-            if is_sparse(out) and out._requires_grad:
+            if is_sparse(out):
                 return out.to_dense(masked_grad=masked)
             return out
 

@@ -18,6 +18,7 @@ from tritorch.ops.sparse.record import (
     coalesced_pattern,
     coo,
     coordinates,
+    dense_of,
     filled,
     flat_values,
     gather,
@@ -26,7 +27,6 @@ from tritorch.ops.sparse.record import (
     is_sparse,
     key_shape,
     layout_of,
-    to_dense_op,
     values_of,
 )
 
@@ -48,7 +48,7 @@ def to_dense(
         return self if dtype is None else self.to(dtype)
     if dtype is not None:
         raise RuntimeError("dtype argument is not supported by sparse_to_dense")
-    return to_dense_op.call((self,), (masked_grad is not False,))
+    return dense_of(self, masked_grad is not False)
 
 
 # ---- to COO --------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
         )
     pattern = mask._array
     if pattern.plain is None and not pattern.coalesced and is_sparse(self):
-        pattern = coalesced_pattern(mask)
+        pattern = coalesced_pattern(pattern)
     return filled(pattern, gather_like(self, pattern), "SparseMask")
 
 

@@ -330,12 +330,14 @@ def call_in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
 
 def _into_dense(op: Any, inputs: Sequence[Any]) -> Tensor:
     self, other = inputs
-    if op.name in ("add", "sub") and self.shape == other.shape and not self._requires_grad:
-        array: SparseArray = other._array
-        if not other._requires_grad and array.ndim > array.dense_dims:
+    array: SparseArray = other._array
+    recorded = _C.is_grad_enabled() and (self._requires_grad or other._requires_grad)
+    if op.name in ("add", "sub") and self.shape == other.shape and not recorded:
+        if array.ndim > array.dense_dims:
+            if array.plain is None:
+                array = coalesced(other.detach())._array
+            at = tuple(coordinates(array).unbind(0))  # each place once
             values = flat_values(array.values, array).to(self.dtype)
-            if op.name == "sub":
-                values = -values
-            return self.index_put_(tuple(coordinates(array).unbind(0)), values, accumulate=True)
-    result = _call(op, inputs)
-    return self.copy_(to_dense(result))
+            held = self.detach()[at]
+            return self.index_put_(at, held + values if op.name == "add" else held - values)
+    return self.copy_(to_dense(_call(op, inputs)))

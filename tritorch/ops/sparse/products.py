@@ -7,10 +7,10 @@ places; so here.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritorch.core import layout as layouts
-from tritorch.core.sparse import COMPRESSED, SHOWN
+from tritorch.core.sparse import COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.declare import PUBLIC, Operator
@@ -21,7 +21,6 @@ from tritorch.ops.sparse.record import (
     cannot_run,
     coalesced,
     coo,
-    coordinates,
     filled,
     gather_like,
     in_coo,
@@ -32,13 +31,24 @@ from tritorch.ops.sparse.record import (
 )
 
 
-class Pattern(NamedTuple):
+class Pattern:
     """The places of a matrix's entries, by rows."""
 
-    pointers: Tensor  # where each row begins, and the end
-    rows: Tensor
-    cols: Tensor
-    shape: tuple[int, int]
+    def __init__(
+        self, pointers: Tensor, rows: Tensor | None, cols: Tensor, shape: tuple[int, int]
+    ) -> None:
+        """pointers: where each row begins, and the end.  rows: made of these when it is needed."""
+        self.pointers, self.cols, self.shape = pointers, cols, shape
+        self._rows = rows
+
+    @property
+    def rows(self) -> Tensor:
+        """The row of each entry."""
+        if self._rows is None:
+            counts = self.pointers[1:] - self.pointers[:-1]
+            n = self.cols.shape[0]
+            self._rows = PUBLIC["repeat_interleave"](counts, output_size=n)
+        return self._rows
 
     def transposed(self) -> tuple[Pattern, Tensor]:
         """The transposed matrix's, and the order of the entries there."""
@@ -52,13 +62,15 @@ def _pointers(sorted_rows: Tensor, n: int) -> Tensor:
     return PUBLIC["searchsorted"](sorted_rows, arange(n + 1, sorted_rows))
 
 
+def _csr_pattern(a: SparseArray) -> Pattern:
+    return Pattern(a.indices.long(), None, a.plain.long().contiguous(), (a.shape[0], a.shape[1]))
+
+
 def _entries(x: Tensor) -> tuple[Pattern, Tensor]:
     """A sparse matrix's pattern, and its values in that order."""
     array = x._array
     if array.layout is layouts.sparse_csr and not array.dense_dims:
-        rows, cols = coordinates(array).unbind(0)
-        pattern = Pattern(array.indices.long(), rows, cols, array.shape)
-        return pattern, values_of(x)
+        return _csr_pattern(array), values_of(x)
     x = coalesced(in_coo(x))
     rows, cols = x._array.indices.unbind(0)
     rows, cols = rows.contiguous(), cols.contiguous()
@@ -283,9 +295,7 @@ def sampled_addmm(
     if array.batch_dims:
         products = gather_like(mat1.matmul(mat2), array)
     else:
-        rows, cols = coordinates(array).unbind(0)
-        pattern = Pattern(array.indices.long(), rows, cols, array.shape)
-        products = sampled_op.call((mat1, mat2.t()), (pattern,))
+        products = sampled_op.call((mat1, mat2.t()), (_csr_pattern(array),))
     if alpha != 1:
         products = products * alpha
     if beta != 0:

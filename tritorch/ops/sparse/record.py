@@ -144,16 +144,17 @@ def coordinates(a: SparseArray) -> Tensor:
     pointers, minor = a.indices.reshape(n_batches, n + 1), a.plain.reshape(-1)
     pointers, minor = pointers.long(), minor.long()
     counts = (pointers[:, 1:] - pointers[:, :-1]).reshape(-1)
-    major = arange(n, minor).repeat(n_batches)
-    major = PUBLIC["repeat_interleave"](major, counts, output_size=n_batches * nnz)
+    major = PUBLIC["repeat_interleave"](counts, output_size=n_batches * nnz)
+    if batch:
+        major = major % n
     rows, cols = (major, minor) if a.layout in BY_ROW else (minor, major)
-    lead = arange(n_batches, minor).repeat_interleave(nnz)
     block = a.block
+    lead = arange(n_batches, minor).repeat_interleave(nnz) if batch else minor
     if block is not None:
         h, w = block
         rows = (rows[:, None] * h + arange(h, rows)).repeat_interleave(w, 1).reshape(-1)
         cols = (cols[:, None] * w + arange(w, cols)).repeat(1, h).reshape(-1)
-        lead = lead.repeat_interleave(h * w)
+        lead = lead.repeat_interleave(h * w) if batch else minor
     matrix = PUBLIC["stack"]([rows, cols])
     return PUBLIC["cat"]([from_keys(lead, batch), matrix]) if batch else matrix
 
@@ -231,7 +232,8 @@ def gather_like(x: Tensor, pattern: SparseArray) -> Tensor:
     same = type(array) is SparseArray and array.layout is pattern.layout
     if same and array.indices is pattern.indices and array.plain is pattern.plain:
         return values_of(x)
-    return gather(x, coordinates(pattern)).reshape(pattern.values.shape)
+    found = gather(x, coordinates(pattern))
+    return found if pattern.plain is None else found.reshape(pattern.values.shape)
 
 
 @functools.cache
@@ -255,8 +257,7 @@ def filled(pattern: SparseArray, values: Tensor, title: str = "") -> Tensor:
     return op.call((values,), (pattern,))
 
 
-def _values_grad(g: Tensor, x: Tensor) -> Tensor:
-    pattern = x._array
+def _values_grad(g: Tensor, pattern: SparseArray) -> Tensor:
     if pattern.plain is not None or pattern.coalesced:
         return filled(pattern, g)
     # Entries of one place have the same gradient: that of the sum.
@@ -268,12 +269,21 @@ def _values_grad(g: Tensor, x: Tensor) -> Tensor:
     )
 
 
-_values = SparseOperator("values", "x", cpu=lambda a: a.values, grad=_values_grad)
+# The pattern is a parameter of its own: an in-place change of x's values leaves it valid.
+_values = SparseOperator(
+    "values", "x", "pattern", cpu=lambda a, pattern: a.values, grad=_values_grad
+)
 
 
 def values_of(x: Tensor) -> Tensor:
     """The values, with gradients.  Of an uncoalesced tensor: only for what is linear in them."""
-    return _values.call((x,))
+    return _values.call((x,), (pattern_of(x),))
+
+
+def pattern_of(x: Tensor) -> SparseArray:
+    """The places of a tensor as they are now."""
+    array = x._array
+    return array.with_values(array.values)
 
 
 def _starts(keys: Tensor) -> Tensor:
@@ -311,6 +321,10 @@ def _sum_runs(values: Tensor, starts: Tensor, n: int) -> Tensor:
     if values.dtype is _bool():
         counts = values.new_zeros((n, *values.shape[1:]), dtype=segment.dtype)
         return counts.index_add(0, segment, values.long()) != 0
+    if not values.is_cuda:
+        from tritorch.cpu.sparse import sum_runs
+
+        return _C.wrap(sum_runs(values._array, starts._array, segment._array))
     return values.new_zeros((n, *values.shape[1:])).index_add(0, segment, values)
 
 
@@ -322,7 +336,7 @@ def coalesced(x: Tensor) -> Tensor:
     return x if x._array.coalesced else _coalesce_op.call((x,))
 
 
-def _dense(a: SparseArray, masked: bool) -> Tensor:
+def _dense(a: SparseArray, pattern: SparseArray, masked: bool) -> Tensor:
     values, places = flat_values(a.values, a), coordinates(a)
     if a.dense_dims == a.ndim:  # no dim is indexed
         return values.sum(0).to(values.dtype)
@@ -337,23 +351,25 @@ def _dense(a: SparseArray, masked: bool) -> Tensor:
     return out.index_put_(tuple(places.unbind(0)), values, accumulate=True)
 
 
-def _dense_grad(g: Tensor, x: Tensor, masked: bool) -> Tensor:
-    return masked_by(g, coalesced_pattern(x)) if masked and not is_sparse(g) else g
+def _dense_grad(g: Tensor, pattern: SparseArray, masked: bool) -> Tensor:
+    return masked_by(g, coalesced_pattern(pattern)) if masked and not is_sparse(g) else g
 
 
-to_dense_op = SparseOperator("to_dense", "x", "masked", cpu=_dense, grad=_dense_grad)
+_to_dense = SparseOperator("to_dense", "x", "pattern masked", cpu=_dense, grad=_dense_grad)
 
 
-def coalesced_pattern(x: Tensor) -> SparseArray:
-    """The places of a tensor, each once."""
-    array = x._array
-    return array if array.plain is not None or array.coalesced else _coalesce_bare(x)
+def dense_of(x: Tensor, masked: bool) -> Tensor:
+    """The dense tensor; masked: whether the gradient is that of the entries alone."""
+    return _to_dense.call((x,), (pattern_of(x), masked))
 
 
-def _coalesce_bare(x: Tensor) -> SparseArray:
+def coalesced_pattern(pattern: SparseArray) -> SparseArray:
+    """The same places, each once."""
+    if pattern.plain is not None or pattern.coalesced:
+        return pattern
     before = _C.set_grad_enabled(False)
     try:
-        return _coalesce(x._array)
+        return _coalesce(pattern)
     finally:
         _C.set_grad_enabled(before)
 
