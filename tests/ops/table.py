@@ -159,6 +159,12 @@ CASES = [
       reference=lambda x, a, b: x + 0.5 * a * b),
     C("addcdiv", lambda x, a, b: torch.addcdiv(x, a, b, value=0.5), [(3,)] * 3, 0.5, 2.0,
       reference=lambda x, a, b: x + 0.5 * a / b),
+    # Steps so fine that the differences of gradcheck do not see them.
+    C("fake_quantize", lambda x: torch.fake_quantize_per_tensor_affine(
+        x, 1e-11, 0, -2**50, 2**50), [(3, 4)], reference=lambda x: x),
+    C("fake_quantize_channels", lambda x: torch.fake_quantize_per_channel_affine(
+        x, torch.full((4,), 1e-11, device=x.device), torch.zeros(4, device=x.device).int(), 1,
+        -2**50, 2**50), [(3, 4)], reference=lambda x: x),
     C("clamp", lambda x: x.clamp(-1, 1), [(7,)], reference=lambda x: np.clip(x, -1, 1)),
     C("clamp tensors", lambda x, a, b: torch.clamp(x, a, b), [(7,)] * 3),
     C("clamp_min", lambda x: x.clamp_min(0.1), [(7,)], reference=lambda x: np.maximum(x, 0.1)),

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tritorch import _C
 from tritorch.core import dtype as dtypes
 from tritorch.core.dtype import STORED, dtype
@@ -74,15 +76,18 @@ class Quantizer:
         with no_grad():
             x = x.detach()
             if self.axis is None:
-                inverse: Any = 1 / self.scale if self.scale else 0.0
-                q = (x * inverse).round() + self.zero_point
+                step: Any = self.scale
+                inverse: Any = float(np.float32(1) / np.float32(step)) if step else 0.0
+                zero: Any = self.zero_point
             else:
                 step = self._shaped(self.scale, x.ndim, x.dtype)
                 zero = self._shaped(self.zero_point, x.ndim, x.dtype)
-                if self.scheme is per_channel_affine_float_qparams:
-                    q = (x / step + zero).round()
-                else:
-                    q = (x * step.reciprocal()).round() + zero
+                inverse = step.reciprocal()
+            # The zero point is added before rounding, as by a fused multiply-add; not to 32 bits.
+            if integers is dtypes.int32:
+                q = (x * inverse).round() + zero
+            else:
+                q = (x.double() * inverse + zero).float().round()
             wide = q.double() if integers is dtypes.int32 else q
             return of_integers(wide.clamp(low, high).to(integers), self)
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core.dtype import from_numpy_dtype
+
 WIDE = np.dtype(np.float32)
 
 
 def is_narrow(kind: np.dtype[Any]) -> bool:
-    """Whether it is one of these (ml_dtypes' are of kind "V")."""
-    return kind.itemsize < 4 and kind.kind in "fV"
+    """Whether it is one of these (ml_dtypes' are of kind "V"), not one that is only stored."""
+    return kind.itemsize < 4 and kind.kind in "fV" and from_numpy_dtype(kind).native
 
 
 def computing(kind: np.dtype[Any]) -> np.dtype[Any]:

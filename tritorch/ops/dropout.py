@@ -152,7 +152,9 @@ for _name, _by_channel, _is_alpha in (
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """dropout, and which elements were kept; train=None drops."""
-    if input.numel() == 0 or train is False:
+    if input.numel() == 0:
+        return input.clone(), PUBLIC["empty_like"](input)
+    if train is False:
         return input.clone(), PUBLIC["ones_like"](input, dtype=bool_)
     _check_floats(input)
     if not 0.0 <= p <= 1.0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tritorch.core.dtype import int64
-from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.backends import backend
@@ -65,7 +64,7 @@ def _integers(name: str, indices: Tensor) -> Tensor:
     if indices.dtype.name not in ("int32", "int64"):
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar "
-            f"types: Long, Int; but got {scalar_name(indices.dtype)} instead (while checking "
+            f"types: Long, Int; but got {indices.type()} instead (while checking "
             f"arguments for {name})"
         )
     return indices.to(int64)

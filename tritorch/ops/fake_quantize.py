@@ -27,7 +27,7 @@ def _rounded(x: Any, scale: Any) -> Any:
 
 def _fake_quantize(x: Any, scale: Any, low: Any, high: Any) -> Any:
     out = np.fmin(np.fmax(_rounded(x, scale), low), high)
-    return out * scale
+    return out * scale + x.dtype.type(0)  # no -0
 
 
 # low, high: the bounds less the zero point, so that four operands are enough.
@@ -205,12 +205,16 @@ def fused_moving_avg_obs_fake_quant(
 
     running_min, running_max, scale and zero_point are changed in place."""
     axis = wrap_dim(ch_axis, input.ndim)
+    if per_row_fake_quant and axis != 0:
+        raise RuntimeError(
+            "Per-channel FakeQuant in fused_moving_avg_obs_fake_quant is only supported on "
+            "axis == 0"
+        )
     if observer_on.item():
-        _observe(input.detach(), running_min, running_max, scale, zero_point, averaging_const,
-                 quant_min, quant_max, axis if per_row_fake_quant else None,
-                 symmetric_quant)  # fmt: skip
+        _observe(input.detach(), running_min, running_max, averaging_const, per_row_fake_quant)
     if not fake_quant_on.item():
         return input.clone()
+    _choose(running_min, running_max, scale, zero_point, quant_min, quant_max, symmetric_quant)
     if per_row_fake_quant:
         return fake_quantize_per_channel_affine(
             input, scale, zero_point, axis, quant_min, quant_max
@@ -219,30 +223,38 @@ def fused_moving_avg_obs_fake_quant(
 
 
 def _observe(
-    x: Tensor, running_min: Tensor, running_max: Tensor, scale: Tensor, zero_point: Tensor,
-    share: float, quant_min: int, quant_max: int, axis: int | None, symmetric: bool,
-) -> None:  # fmt: skip
+    x: Tensor, running_min: Tensor, running_max: Tensor, share: float, by_row: bool
+) -> None:
     from tritorch.autograd import no_grad
 
     with no_grad():
-        if axis is not None:
-            rows = x.shape[axis]
+        if by_row:
             if not running_min.numel():
-                running_min.resize_(rows).fill_(math.inf)
-                running_max.resize_(rows).fill_(-math.inf)
-                scale.resize_(rows)
-                zero_point.resize_(rows)
-            x = x.movedim(axis, 0).reshape(rows, -1)
-        ends = x.aminmax(dim=1) if axis is not None else x.aminmax()
+                running_min.resize_(x.shape[0]).fill_(math.inf)
+                running_max.resize_(x.shape[0]).fill_(-math.inf)
+            x = x.reshape(x.shape[0], -1)
+        ends = x.aminmax(dim=1) if by_row else x.aminmax()
         for running, end in ((running_min, ends[0]), (running_max, ends[1])):
             end = end.to(running.dtype).reshape(running.shape)
             moved = running + share * (end - running)
             running.copy_(PUBLIC["where"](running.isinf(), end, moved))
-        lows, highs = (v.reshape(-1).tolist() for v in (running_min, running_max))
-        found = [
-            choose_parameters(low, high, quant_min, quant_max, symmetric)
-            for low, high in zip(lows, highs)
-        ]
-        new = lambda values, like: PUBLIC["tensor"](values, dtype=like.dtype, device=like.device)
-        scale.copy_(new([step for step, _ in found], scale).reshape(scale.shape))
-        zero_point.copy_(new([zero for _, zero in found], zero_point).reshape(zero_point.shape))
+
+
+def _choose(
+    running_min: Tensor, running_max: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int,
+    quant_max: int, symmetric: bool,
+) -> None:  # fmt: skip
+    from tritorch.autograd import no_grad
+
+    lows, highs = (v.reshape(-1).tolist() for v in (running_min, running_max))
+    found = [
+        choose_parameters(low, high, quant_min, quant_max, symmetric)
+        for low, high in zip(lows, highs)
+    ]
+    with no_grad():
+        for target, i in ((scale, 0), (zero_point, 1)):
+            if target.numel() != len(found):
+                target.resize_(len(found))
+            values = [pair[i] for pair in found]
+            new = PUBLIC["tensor"](values, dtype=target.dtype, device=target.device)
+            target.copy_(new.reshape(target.shape))

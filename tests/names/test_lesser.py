@@ -1,0 +1,348 @@
+"""Lesser names whose behaviour PyTorch's CPU cannot show: GPUs' operators, threads, files."""
+
+import copy
+import pickle
+import threading
+import types
+from pathlib import Path
+
+import pytest
+
+import tritorch as torch
+import tritorch.nn.functional as F
+
+
+def close(a, b):
+    torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request):
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU, real or simulated")
+    return request.param
+
+
+# ---- batch norm in steps -------------------------------------------------------------------------
+
+
+def test_batch_norm_in_steps_is_batch_norm(device):
+    x = torch.randn(6, 3, 4, device=device)
+    w, b, g = torch.randn(3, device=device), torch.randn(3, device=device), torch.randn_like(x)
+    running = [torch.zeros(3, device=device), torch.ones(3, device=device)]
+    parts = [x[:2], x[2:]]
+    stats = [torch.batch_norm_stats(part, 1e-5) for part in parts]
+    counts = torch.tensor([8.0, 16.0], device=device)
+    mean, invstd = torch.batch_norm_gather_stats_with_counts(
+        x, torch.stack([s[0] for s in stats]), torch.stack([s[1] for s in stats]), *running, 0.1,
+        1e-5, counts,
+    )  # fmt: skip
+    whole, other = x.clone().requires_grad_(), [torch.zeros(3, device=device)]
+    other.append(torch.ones(3, device=device))
+    weight, bias = w.clone().requires_grad_(), b.clone().requires_grad_()
+    expected = F.batch_norm(whole, *other, weight, bias, True, 0.1, 1e-5)
+    close(torch.batch_norm_elemt(x, w, b, mean, invstd, 1e-5), expected.detach())
+    close(running[0], other[0])
+    close(running[1], other[1])
+    expected.backward(g)
+    sums = [
+        torch.batch_norm_backward_reduce(dy, part, mean, invstd, w, True, True, True)
+        for dy, part in zip([g[:2], g[2:]], parts)
+    ]
+    total = [sum(column) for column in zip(*sums)]
+    close(total[2], weight.grad)
+    close(total[3], bias.grad)
+    back = torch.batch_norm_backward_elemt(g, x, mean, invstd, w, *total[:2], counts)
+    close(back, whole.grad)
+
+
+def test_batch_norm_parts_of_one_size():
+    x = torch.randn(4, 3, 4).half()
+    mean, invstd = torch.batch_norm_stats(x, 1e-5)
+    assert mean.dtype is torch.float32
+    both = torch.batch_norm_gather_stats(
+        x, torch.stack([mean, mean]), torch.stack([invstd, invstd]), None, None, 0.1, 1e-5, 8
+    )
+    close(both[0], mean)
+    close(both[1], invstd)
+    assert torch.batch_norm_elemt(x, None, None, mean, invstd, 1e-5).dtype is torch.float16
+    kept = torch.batch_norm_backward_reduce(x, x, mean, invstd, None, False, False, True)
+    assert kept[:3] == (None, None, None)
+    assert kept[3].shape == (3,)
+
+
+# ---- vendors' names ------------------------------------------------------------------------------
+
+
+def test_vendors_names_are_ours(device):
+    x, w = torch.randn(2, 4, 5, 5, device=device), torch.randn(6, 2, 3, 3, device=device)
+    b, z = torch.randn(6, device=device), torch.randn(2, 6, 5, 5, device=device)
+    expected = F.conv2d(x, w, b, 1, 1, 1, 2)
+    one = [1, 1]
+    close(torch.cudnn_convolution(x, w, one, one, one, 2, False, False, False) + b[:, None, None],
+          expected)  # fmt: skip
+    close(torch.mkldnn_convolution(x, w, b, one, one, one, 2), expected)
+    close(torch.miopen_convolution(x, w, b, one, one, one, 2, False, False), expected)
+    close(torch.cudnn_convolution_relu(x, w, b, one, one, one, 2), expected.relu())
+    added = torch.miopen_convolution_add_relu(x, w, z, 0.5, b, one, one, one, 2)
+    close(added, (expected + 0.5 * z).relu())
+    t = torch.randn(4, 3, 3, 3, device=device)
+    close(
+        torch.cudnn_convolution_transpose(x, t, one, [0, 0], one, one, 1, False, False, False),
+        F.conv_transpose2d(x, t, None, 1, 1),
+    )
+    close(torch.mkldnn_max_pool2d(x, 2), F.max_pool2d(x, 2))
+    close(torch.mkldnn_adaptive_avg_pool2d(x, 2), F.adaptive_avg_pool2d(x, 2))
+    theta = torch.randn(2, 2, 3, device=device)
+    grid = torch.cudnn_affine_grid_generator(theta, 2, 4, 3, 3)
+    close(grid, F.affine_grid(theta, (2, 4, 3, 3), align_corners=True))
+    close(torch.cudnn_grid_sampler(x, grid), F.grid_sample(x, grid, align_corners=True))
+    assert torch.cudnn_is_acceptable(x) is False
+
+
+def test_vendors_norms_and_losses():
+    x = torch.randn(3, 4, 5)
+    out, mean, rstd, reserve = torch.cudnn_batch_norm(
+        x, torch.ones(4), None, None, None, True, 0.1, 1e-5
+    )
+    close(out, F.batch_norm(x, None, None, torch.ones(4), None, True))
+    close(mean, x.mean((0, 2)))
+    assert rstd.shape == (4,) and reserve.numel() == 0
+    found = torch.miopen_batch_norm(
+        x, torch.ones(4), None, torch.zeros(4), torch.ones(4), False, 0.1, 1e-5
+    )
+    assert [v.numel() for v in found[1:]] == [0, 0]
+    dw, db = torch.mkldnn_linear_backward_weights(x, torch.randn(3, 4, 2), torch.ones(5, 2), True)
+    assert dw.shape == (5, 2)
+    close(db, x.sum((0, 1)))
+    log_probs = torch.randn(6, 2, 4).log_softmax(2).requires_grad_()
+    losses, gradient = torch.miopen_ctc_loss(
+        log_probs, torch.tensor([[1, 2], [3, 1]]), [6, 6], [2, 2], 0, True, False
+    )
+    losses.sum().backward()
+    close(log_probs.grad, gradient)
+
+
+# ---- quantised -----------------------------------------------------------------------------------
+
+
+def test_quantised_tensors_are_copied_moved_and_pickled(device):
+    x = torch.randn(3, 4, device=device)
+    q = torch.quantize_per_tensor(x, 0.05, 3, torch.qint8)
+    for other in (copy.deepcopy(q), copy.copy(q), pickle.loads(pickle.dumps(q)), q.cpu()):
+        assert other.is_quantized and other.q_zero_point() == 3
+        assert other.int_repr().cpu().equal(q.int_repr().cpu())
+    assert q.device.type == device
+    with pytest.raises(NotImplementedError, match="QuantizedCPU"):
+        q + q
+    with pytest.raises(NotImplementedError, match="not quantised"):
+        x.q_scale()
+    with pytest.raises(RuntimeError, match="one scale"):
+        q.q_per_channel_scales()
+
+
+def test_quantised_repr_says_how():
+    q = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 0.5, 2, torch.quint8)
+    text = (
+        "tensor([1., 2.], size=(2,), dtype=tritorch.quint8, "
+        "quantization_scheme=tritorch.per_tensor_affine, scale=0.5, zero_point=2)"
+    )
+    assert " ".join(repr(q).split()) == text
+
+
+def test_fake_quantize_on_the_gpu_and_twice_differentiated(device):
+    x = torch.randn(4, 5, device=device, requires_grad=True)
+    y = torch.fake_quantize_per_tensor_affine(x, 0.1, 3, 0, 9)
+    plain = torch.fake_quantize_per_tensor_affine(x.detach().cpu(), 0.1, 3, 0, 9)
+    close(y.detach().cpu(), plain)
+    scale = torch.rand(5, device=device) + 0.1
+    zero = torch.arange(5, device=device).int()
+    by_channel = torch.fake_quantize_per_channel_affine(x, scale, zero, 1, 0, 9)
+    close(
+        by_channel.detach().cpu(),
+        torch.fake_quantize_per_channel_affine(x.detach().cpu(), scale.cpu(), zero.cpu(), 1, 0, 9),
+    )
+    (g,) = torch.autograd.grad((y * y).sum(), x, create_graph=True)
+    kept = (x.detach() / 0.1).round()
+    mask = ((kept >= -3) & (kept <= 6)).float()
+    close(g.detach(), 2 * y.detach() * mask)
+    (g2,) = torch.autograd.grad(g.sum(), x)
+    close(g2, 2 * mask)
+    each = torch.vmap(lambda v: torch.fake_quantize_per_tensor_affine(v, 0.1, 3, 0, 9))(x)
+    close(each.detach(), y.detach())
+
+
+# ---- stored types --------------------------------------------------------------------------------
+
+
+def test_stored_types_do_not_compute():
+    narrow = torch.ones(2).to(torch.float8_e4m3fnuz)
+    with pytest.raises(NotImplementedError, match="Float8_e4m3fnuz"):
+        narrow + 1
+    with pytest.raises(NotImplementedError, match="Int4"):
+        torch.ones(2).to(torch.int4)
+    for name in ("int4", "qint8", "complex32", "bits16"):
+        kind = getattr(torch, name)
+        assert pickle.loads(pickle.dumps(kind)) is kind is copy.deepcopy(kind)
+    half = torch.tensor([1 + 2j]).chalf()
+    assert pickle.loads(pickle.dumps(half)).item() == 1 + 2j
+    x = torch.ones(2, dtype=torch.complex64, requires_grad=True)
+    x.chalf().to(torch.complex64).abs().sum().backward()
+    close(x.grad, torch.ones(2, dtype=torch.complex64))
+
+
+def test_stored_types_are_on_the_cpu(device):
+    if device == "cuda":
+        for name in ("complex32", "float8_e4m3fnuz", "int4"):
+            with pytest.raises(NotImplementedError, match="not supported on the GPU"):
+                torch.empty(2, dtype=getattr(torch, name)).cuda()
+            with pytest.raises(NotImplementedError, match="not supported on the GPU"):
+                torch.empty(2, dtype=getattr(torch, name), device="cuda")
+
+
+# ---- futures -------------------------------------------------------------------------------------
+
+
+def test_a_future_waits_for_another_thread():
+    future = torch.futures.Future()
+    seen = []
+    later = future.then(lambda f: f.value() * 2)
+    future.add_done_callback(lambda f: seen.append(f.value()))
+    threading.Timer(0.02, future.set_result, [21]).start()
+    assert later.wait() == 42
+    assert seen == [21]
+
+
+def test_futures_carry_exceptions(capsys):
+    bad, good = torch.futures.Future(), torch.futures.Future()
+    both = torch.futures.collect_all([bad, good])
+    bad.set_exception(ValueError("no"))
+    with pytest.raises(ValueError, match="no"):
+        both.wait()
+    good.set_result(1)
+    with pytest.raises(ValueError, match="no"):
+        torch.futures.wait_all([good, bad])
+    with pytest.raises(RuntimeError, match="running the callback: ZeroDivisionError"):
+        good.then(lambda f: 1 // 0).wait()
+    good.add_done_callback(lambda f: 1 // 0)
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    with pytest.raises(RuntimeError, match="not complete"):
+        torch.futures.Future().value()
+
+
+# ---- files, versions, devices --------------------------------------------------------------------
+
+
+def test_from_file_shares_its_memory(tmp_path):
+    path = str(tmp_path / "numbers")
+    x = torch.from_file(path, shared=True, size=4, dtype=torch.int32)
+    x.copy_(torch.arange(4))
+    again = torch.from_file(path, size=3, dtype=torch.int32)
+    assert again.tolist() == [0, 1, 2]
+    again[0] = 9  # private
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_serialization_helpers():
+    helpers = torch.serialization
+    module = types.SimpleNamespace(__version__="1.10.2", __name__="module")
+    assert helpers.check_module_version_greater_or_equal(module, (1, 9))
+    assert not helpers.check_module_version_greater_or_equal(module, (1, 11))
+    module.__version__ = "x"
+    with pytest.raises(RuntimeError, match="malformed"):
+        helpers.check_module_version_greater_or_equal(module, (1, 9))
+    with pytest.warns(UserWarning, match="malformed"):
+        assert helpers.check_module_version_greater_or_equal(module, (1, 9), False)
+    assert helpers.storage_to_tensor_type(torch.ones(1).half().storage()) is torch.HalfTensor
+    assert helpers.normalize_storage_type(torch.LongStorage) is torch.LongStorage
+    with helpers.mkdtemp() as folder:
+        assert Path(folder).is_dir()
+    assert not Path(folder).exists()
+    with pytest.raises(RuntimeError, match="HPU"):
+        helpers.validate_hpu_device("hpu")
+
+
+def test_scaled_products(device):
+    a, b = torch.randn(8, 256, device=device), torch.randn(256, 6, device=device)
+    a8, b8 = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn)
+    kind = F.ScalingType
+    rows = torch.rand(8, 2, device=device)
+    blocks = torch.rand(2, 1, device=device)
+    found = F.scaled_mm(
+        a8, b8, rows, kind.BlockWise1x128, blocks, kind.BlockWise128x128,
+        output_dtype=torch.float32,
+    )  # fmt: skip
+    spread = lambda s, dim: s.repeat_interleave(128, dim)
+    expected = (a8.float() * spread(rows, 1)) @ (b8.float() * spread(blocks, 0))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-3)
+    with pytest.raises(NotImplementedError, match="recipe"):
+        F.scaled_mm(a8, b8, rows, kind.BlockWise1x32, blocks, kind.BlockWise1x32)
+    with pytest.raises(ValueError, match="float8"):
+        F.scaled_mm(a, b, rows, kind.TensorWise, rows, kind.TensorWise)
+    w8 = torch.randn(2, 256, 6, device=device).to(torch.float8_e4m3fn)
+    left, right = torch.rand(8, device=device), torch.rand(2, 6, device=device)
+    ends = torch.tensor([3, 8], device=device).int()
+    grouped = F.scaled_grouped_mm(
+        a8, w8, left, kind.RowWise, right, kind.RowWise, offs=ends, output_dtype=torch.float32
+    )
+    scaled = a8.float() * left[:, None]
+    parts = [scaled[:3] @ (w8[0].float() * right[0]), scaled[3:] @ (w8[1].float() * right[1])]
+    torch.testing.assert_close(grouped, torch.cat(parts), rtol=1e-4, atol=1e-3)
+    inner = torch.tensor([100, 256], device=device).int()
+    sums = F.scaled_grouped_mm(
+        a8, b8, torch.rand(16, device=device), kind.RowWise, torch.rand(12, device=device),
+        kind.RowWise, offs=inner,
+    )  # fmt: skip
+    assert sums.shape == (2, 8, 6) and sums.dtype is torch.bfloat16
+
+
+def test_waiting_for_the_gpu_by_mistake(device):
+    if device == "cpu":
+        return
+    x = torch.ones(3, device=device)
+    try:
+        torch.cuda.set_sync_debug_mode("error")
+        with pytest.raises(RuntimeError, match="synchronizing"):
+            x.sum().item()
+        torch.cuda.set_sync_debug_mode(1)
+        with pytest.warns(UserWarning, match="synchronizing"):
+            assert x.sum().item() == 3
+        assert torch.cuda.get_sync_debug_mode() == 1
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for mode in (3, "x"):
+        with pytest.raises(RuntimeError, match="invalid value"):
+            torch.cuda.set_sync_debug_mode(mode)
+
+
+def test_what_is_not_there_says_so():
+    for call in (
+        torch.cuda.current_blas_handle, torch.cuda.current_solver_handle,
+        lambda: torch.cuda.GreenContext.create(1),
+        lambda: torch.cuda.CUDAPluggableAllocator("a", "b", "c"),
+        lambda: torch.ones(1).ipu(),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match="tritorch"):
+            call()
+    with pytest.raises(AssertionError):
+        torch.ones(1).xpu()
+    with pytest.raises(torch.AcceleratorError):
+        torch.cuda.check_error(2)
+    torch.cuda.check_error(0)
+    with pytest.raises(TypeError, match="does not trace"):
+        torch.SymInt(3)
+    with pytest.warns(UserWarning, match="volatile"):
+        assert torch.ones(1).volatile is False
+
+
+def test_dropout_by_channel_keeps_or_drops_whole_channels(device):
+    x = torch.ones(8, 16, 5, device=device)
+    for function in (torch.feature_dropout, torch.feature_alpha_dropout):
+        y = function(x, 0.5, True)
+        assert (y == y[:, :, :1]).all()
+        assert len(y[:, :, 0].unique()) == 2
+    y = x.clone()
+    assert torch.feature_dropout_(y, 0.5, True) is y
+    assert set(y.unique().tolist()) == {0.0, 2.0}
+    out, kept = torch.native_dropout(x, 0.25, None)
+    close(out, kept / 0.75)
