@@ -30,6 +30,11 @@ def tanh_backward(g, y):
 
 
 @triton.jit
+def log_sigmoid(x):
+    return tl.minimum(x, 0.0) - log1p(exp(-tl.abs(x)))
+
+
+@triton.jit
 def gelu(x):
     return 0.5 * x * (1 + tl.math.erf(x * 0.70710678118654752440))
 

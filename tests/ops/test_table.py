@@ -15,7 +15,7 @@ from tritorch.ops.declare import OPERATORS
 ELSEWHERE = {
     "copy", "fill", "random_overwrite", "dropout", "identity", "nextafter", "sgn",
     "logaddexp", "clamp", "special_i1", "digamma", "linalg_cofactor",
-    "lobpcg",
+    "lobpcg", "standard_gamma", "dirichlet", "poisson",
 }  # fmt: skip
 
 # docs/operators.md: besides complex numbers, what goes through the host.

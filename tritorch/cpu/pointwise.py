@@ -303,6 +303,16 @@ def silu(x: Array) -> Array:
 
 
 @_blocked
+def log_sigmoid(x: Array) -> Array:
+    """log(sigmoid(x))."""
+    y = np.abs(x)
+    np.negative(y, out=y)
+    np.exp(y, out=y)
+    np.log1p(y, out=y)
+    return np.subtract(np.minimum(x, 0), y, out=y)
+
+
+@_blocked
 def silu_backward(g: Array, x: Array) -> Array:
     """The gradient of silu."""
     s = _sigmoid(x)

@@ -45,6 +45,8 @@ def dirichlet(rng: Generator, a: Array) -> Array:
 
 def poisson(rng: Generator, rate: Array) -> Array:
     """Poisson distributed."""
+    if not np.all(rate >= 0):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     wide = rate.astype(np.float64)
     few = wide < 1e15  # beyond, it is normally distributed as far as its numbers tell
     out = rng.poisson(np.where(few, wide, 0.0)).astype(np.float64)

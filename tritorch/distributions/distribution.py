@@ -19,6 +19,10 @@ from tritorch.distributions.utils import (
 __all__ = ["Distribution"]
 
 
+def _is_ours(cls: type) -> bool:
+    return getattr(cls, "__module__", "").startswith(__name__.rpartition(".")[0])
+
+
 class Distribution:
     """A probability distribution over events, independent over the dims of a batch.
 
@@ -88,7 +92,7 @@ class Distribution:
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         """This distribution with a larger batch, by views of its parameters."""
-        owner: Any = next(c for c in type(self).__mro__ if c.__module__.startswith(__package__))
+        owner: Any = next(c for c in type(self).__mro__ if _is_ours(c))
         if "_abstract" in vars(owner):
             raise NotImplementedError
         new = self._get_checked_instance(owner, _instance)

@@ -251,11 +251,17 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     return where(linear, input, scaled.masked_fill(linear, 0).exp().log1p() / beta)
 
 
+_log_sigmoid = unary(
+    "log_sigmoid", cpu.log_sigmoid, without="bool int complex",
+    grad=lambda g, x: g * (-x).sigmoid(), method=False, public=False, inplace=False,
+)  # fmt: skip
+
+
 @functional_with_out
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(x))."""
     _floats_only("log_sigmoid_cpu", input)
-    return input.clamp(max=0) - (-input.abs()).exp().log1p()
+    return _log_sigmoid(input)
 
 
 @functional

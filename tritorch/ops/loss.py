@@ -12,7 +12,7 @@ from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional
+from tritorch.ops.activation import functional, logsigmoid
 from tritorch.ops.backends import backend, composed_backend
 from tritorch.ops.declare import PUBLIC, Operator, ndarray
 from tritorch.ops.shape import broadcast_tensors, reshape
@@ -150,7 +150,7 @@ def binary_cross_entropy_with_logits(
         raise ValueError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
         )
-    log_sigmoid = input.clamp(max=0) - (-input.abs()).exp().log1p()
+    log_sigmoid = logsigmoid(input)
     if pos_weight is None:
         loss = (1 - target) * input - log_sigmoid
     else:
@@ -404,8 +404,6 @@ def multilabel_soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Binary cross-entropy with logits, the mean over classes."""
-    from tritorch.ops.activation import logsigmoid
-
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         loss = loss * weight

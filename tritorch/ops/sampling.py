@@ -35,9 +35,16 @@ def _draws(name: str) -> Callable[..., Any]:
     return draw
 
 
-def _drawn(name: str, inputs: str, grad: Any = None, node: str | None = None) -> Operator:
+def _drawn(name: str, inputs: str) -> Operator:
     draw = _draws(name)
-    return Operator(name, inputs, "generator", cpu=draw, gpu=draw, grad=grad, node=node)
+    return Operator(f"{name}_drawn", inputs, "generator", cpu=draw, gpu=draw)
+
+
+def _moving(name: str, grad: Any, node: str | None = None) -> Operator:
+    """The sample as it is, moving with its parameter: so that nothing is drawn a second time where
+    a record runs again, as in forward mode."""
+    give = lambda a, sample: sample
+    return Operator(name, "a sample", cpu=give, gpu=give, grad=grad, node=node)
 
 
 def _refuse(name: str) -> Callable[..., Any]:
@@ -66,10 +73,13 @@ def _dirichlet_gradient(g: Tensor, out: Tensor, a: Tensor) -> Tensor:
     return slope * (g - (out * g).sum(-1, keepdim=True))
 
 
-_gamma = _drawn("standard_gamma", "a", lambda g, out, a: g * _standard_gamma_grad(a, out))
-_shares = _drawn("dirichlet", "a", _dirichlet_gradient, "SampleDirichlet")
-_poisson = _drawn("poisson", "rate", _zeros)
-_binomial = _drawn("binomial", "count p")
+_gamma_drawn = _drawn("standard_gamma", "a")
+_gamma = _moving("standard_gamma", lambda g, out, a: g * _standard_gamma_grad(a, out))
+_shares_drawn = _drawn("dirichlet", "a")
+_shares = _moving("dirichlet", _dirichlet_gradient, "SampleDirichlet")
+_poisson_drawn = _drawn("poisson", "a")
+_poisson = _moving("poisson", _zeros)
+_binomial_drawn = _drawn("binomial", "count p")
 
 
 def _require(input: Tensor, function: str, name: str, types: str) -> None:
@@ -82,14 +92,14 @@ def _require(input: Tensor, function: str, name: str, types: str) -> None:
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Gamma distributed, of rate 1, with parameters given by a tensor."""
     _require(input, "_standard_gamma", "gamma_cpu", "float32 float64")
-    return _gamma.call((input,), (generator,))
+    return _gamma.call((input, _gamma_drawn.call((input.detach(),), (generator,))))
 
 
 @public(method=False)
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Dirichlet distributed over the last dim."""
     _require(input, "_sample_dirichlet", "dirichlet", "float32 float64")
-    return _shares.call((input,), (generator,))
+    return _shares.call((input, _shares_drawn.call((input.detach(),), (generator,))))
 
 
 @public(method=False)
@@ -109,9 +119,7 @@ def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson distributed, with rates given by a tensor."""
     _require(input, "poisson", "poisson_cpu", "float16 bfloat16 float32 float64")
-    if input.numel() and not input.is_cuda and not bool((input >= 0).all()):
-        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    return _poisson.call((input,), (generator,))
+    return _poisson.call((input, _poisson_drawn.call((input.detach(),), (generator,))))
 
 
 @public(method=False)
@@ -128,4 +136,4 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
             f"Found dtype {scalar_name(prob.dtype)} but expected {scalar_name(count.dtype)}"
         )
     count, prob = PUBLIC["broadcast_tensors"](count, prob)
-    return _binomial.call((count.detach(), prob.detach()), (generator,))
+    return _binomial_drawn.call((count.detach(), prob.detach()), (generator,))
