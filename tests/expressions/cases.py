@@ -9,7 +9,12 @@ import warnings
 
 import numpy as np
 
-FAMILIES = {}
+try:
+    from . import sparse_cases
+except ImportError:  # under tools/record_expressions.py
+    import sparse_cases
+
+FAMILIES = dict(sparse_cases.FAMILIES)
 
 FAMILIES["fft"] = """
     fft.fft(t, norm="x")
@@ -364,7 +369,9 @@ def world(torch):
     }  # fmt: skip
     space["s"] = space["x"].stft(16, window=space["w"], return_complex=True)
     m = tensor([[True, False, True], [False, False, False]])
+    sparse = dict.fromkeys(sparse_cases.FAMILIES, sparse_cases.names(torch))
     return space, {
+        **sparse,
         "masked": {"t": tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]), "m": m},
         "masked_tensor": {
             "t": tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]), "m": m,

@@ -193,7 +193,6 @@ def _push_forward(
 ) -> list[Any]:
     """J t, as the gradient of u -> J^H u: every gradient is linear in u, so one rule serves all."""
     from tritorch.autograd import grad
-    from tritorch.ops.declare import PUBLIC
 
     before = _C.set_grad_enabled(True)
     try:
@@ -212,21 +211,31 @@ def _push_forward(
             if out is None or not out._requires_grad:
                 moved.append(None)
                 continue
-            u = batched_everywhere(PUBLIC["zeros_like"](out.detach())).detach()
+            u = batched_everywhere(_null(out.detach())).detach()
             u.requires_grad_(True)
             pulled = grad(out, wanted, u, create_graph=True, retain_graph=True, allow_unused=True)
             pairs = [(v, t) for v, t in zip(pulled, given) if v is not None and v._requires_grad]
             if not pairs:
-                moved.append(PUBLIC["zeros_like"](results[i].detach()))
+                moved.append(_null(results[i].detach()))
                 continue
             (tangent,) = grad(
                 [v for v, _ in pairs], u, [t for _, t in pairs], create_graph=_needs_graph(given),
                 allow_unused=True,
             )  # fmt: skip
-            moved.append(PUBLIC["zeros_like"](out.detach()) if tangent is None else tangent)
+            moved.append(_null(out.detach()) if tangent is None else tangent)
     finally:
         _C.set_grad_enabled(before)
     return moved
+
+
+def _null(x: Tensor) -> Tensor:
+    """Zeros like x; of a sparse tensor, at its places."""
+    from tritorch.ops.declare import PUBLIC
+
+    zeros_like, array = PUBLIC["zeros_like"], x._array
+    if type(array) is SparseArray:
+        return _C.wrap(array.with_values(zeros_like(array.values)))
+    return zeros_like(x)
 
 
 def _needs_graph(tangents: Sequence[Any]) -> bool:

@@ -10,7 +10,7 @@ from tritorch.core import layout as layouts
 from tritorch.core.dtype import int64
 from tritorch.core.sparse import BY_ROW, COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.declare import PUBLIC, with_out
 from tritorch.ops.sparse.record import cannot_run, coalesced, is_sparse, layout_of, values_of
 
 
@@ -87,6 +87,15 @@ def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
     return self
 
 
+def _copying(name: str, part: Any) -> None:
+    def function(input: Tensor) -> Tensor:
+        return part(input).clone()
+
+    function.__name__ = function.__qualname__ = f"{name}_copy"
+    function.__doc__ = f"{name}, in other memory."
+    PUBLIC[function.__name__] = with_out(function)
+
+
 def _part(name: str, by_row: bool, compressed: bool) -> None:
     kinds = [kind for kind in COMPRESSED if (kind in BY_ROW) is by_row]
     family = f"{'row' if by_row else 'column'} compressed"
@@ -102,15 +111,15 @@ def _part(name: str, by_row: bool, compressed: bool) -> None:
         else f"The {'column' if by_row else 'row'} of each entry."
     )
     setattr(Tensor, name, method)
-    PUBLIC[name] = method
+    _copying(name, method)
 
 
 _part("crow_indices", True, True)
 _part("col_indices", True, False)
 _part("ccol_indices", False, True)
 _part("row_indices", False, False)
-for _name in ("crow_indices", "col_indices", "ccol_indices", "row_indices"):
-    del PUBLIC[_name]  # methods only
+_copying("indices", indices)
+_copying("values", values)
 
 
 def sparse_dim(self: Tensor) -> int:

@@ -13,6 +13,7 @@ from tritorch.ops.checks import broadcast_shapes, require_castable
 from tritorch.ops.declare import PUBLIC
 from tritorch.ops.sparse.convert import compress, to_dense
 from tritorch.ops.sparse.record import (
+    SparseOperator,
     arange,
     cannot_run,
     coalesced,
@@ -106,14 +107,23 @@ def _add(op: Any, a: Any, b: Any) -> Tensor:
             f"not currently support broadcasting)"
         )
     kind = PUBLIC["result_type"](dense, b)
-    out, b = dense.to(kind), b.to(kind)
-    array = b._array
-    values = flat_values(values_of(b), array)
-    if op.name == "sub":
-        values = -values
-    if array.ndim == array.dense_dims:
-        return out + values.sum(0)
-    return out.index_put(tuple(coordinates(array).unbind(0)), values, accumulate=True)
+    if not isinstance(dense, Tensor):
+        dense = PUBLIC["tensor"](dense, dtype=kind, device=b.device)
+    return (_plus if op.name == "add" else _minus).call((dense.to(kind), b.to(kind)))
+
+
+def _dense_sum(a: Tensor, b: SparseArray, sign: int = 1) -> Tensor:
+    values = flat_values(b.values, b)
+    values = values if sign > 0 else -values
+    if b.ndim == b.dense_dims:
+        return a + values.sum(0)
+    return a.index_put(tuple(coordinates(b).unbind(0)), values, accumulate=True)
+
+
+_plus = SparseOperator("dense_plus_sparse", "a b", cpu=_dense_sum, node="Add",
+                       grad=(lambda g: g, lambda g: g))  # fmt: skip
+_minus = SparseOperator("dense_minus_sparse", "a b", cpu=lambda a, b: _dense_sum(a, b, -1),
+                        node="Sub", grad=(lambda g: g, lambda g: -g))  # fmt: skip
 
 
 def _add_sparse(op: Any, a: Tensor, b: Tensor) -> Tensor:

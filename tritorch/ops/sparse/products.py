@@ -373,6 +373,8 @@ def _written(result: Tensor, out: Any) -> Tensor:
 
 
 PUBLIC["hspmm"], PUBLIC["sspaddmm"], PUBLIC["smm"] = hspmm, sspaddmm, smm
+PUBLIC["spmm"] = PUBLIC["dsmm"] = PUBLIC["mm"]  # old names
+PUBLIC["hsmm"], PUBLIC["saddmm"] = hspmm, PUBLIC["addmm"]
 Tensor.sspaddmm, Tensor.smm = sspaddmm, smm  # type: ignore[attr-defined]
 
 

@@ -180,7 +180,7 @@ def gather(x: Any, places: Tensor) -> Tensor:
 def _look_up(x: Tensor, places: Tensor) -> Tensor:
     x = in_coo(x)
     own = x._array
-    if own.indices is places:
+    if own.indices is places and own.coalesced:
         return values_of(x)
     x = coalesced(x)
     own, values = x._array, values_of(x)
@@ -230,6 +230,7 @@ def gather_like(x: Tensor, pattern: SparseArray) -> Tensor:
     """The elements of a tensor at a pattern's places, in the shape of its values."""
     array = x._array
     same = type(array) is SparseArray and array.layout is pattern.layout
+    same = same and (array.plain is not None or array.coalesced)
     if same and array.indices is pattern.indices and array.plain is pattern.plain:
         return values_of(x)
     found = gather(x, coordinates(pattern))
@@ -352,7 +353,14 @@ def _dense(a: SparseArray, pattern: SparseArray, masked: bool) -> Tensor:
 
 
 def _dense_grad(g: Tensor, pattern: SparseArray, masked: bool) -> Tensor:
-    return masked_by(g, coalesced_pattern(pattern)) if masked and not is_sparse(g) else g
+    if is_sparse(g):
+        return g
+    if masked:
+        return masked_by(g, coalesced_pattern(pattern))
+    from tritorch.ops.sparse.convert import convert
+
+    sparse_dim = pattern.sparse_dims if pattern.plain is None else None
+    return convert(g, pattern.layout, pattern.block, pattern.dense_dims, sparse_dim)
 
 
 _to_dense = SparseOperator("to_dense", "x", "pattern masked", cpu=_dense, grad=_dense_grad)

@@ -132,7 +132,15 @@ def permute(x: Tensor, dims: Sequence[int]) -> Tensor:
     return _flip.call((x,))
 
 
-@rule("transpose", "t")
+@rule("t")
+def t(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """A matrix's two dims swapped."""
+    if x._array.plain is not None:
+        return transpose(x, dim0, dim1)
+    return _t.call((x,), ((1, 0),))
+
+
+@rule("transpose")
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dims swapped."""
     order = list(range(x.ndim))
