@@ -346,3 +346,42 @@ def test_dropout_by_channel_keeps_or_drops_whole_channels(device):
     assert set(y.unique().tolist()) == {0.0, 2.0}
     out, kept = torch.native_dropout(x, 0.25, None)
     close(out, kept / 0.75)
+
+
+def test_graphed_callables_replay_both_passes(device):
+    if device == "cpu":
+        return
+    model = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2))
+    model = model.cuda()
+    plain = copy.deepcopy(model)
+    sample = torch.randn(3, 4, device="cuda", requires_grad=True)
+    graphed = torch.cuda.make_graphed_callables(model, (sample,))
+    assert graphed is model
+    for _ in range(2):
+        x = torch.randn(3, 4, device="cuda")
+        ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+        (graphed(ours) ** 2).sum().backward()
+        (plain(theirs) ** 2).sum().backward()
+        close(ours.grad, theirs.grad)
+        close(model[0].weight.grad, plain[0].weight.grad)
+    model.eval()  # not captured in this mode
+    close(model(x), plain(x))
+    a, b = torch.ones(2, device="cuda"), torch.ones(2, device="cuda", requires_grad=True)
+    both = torch.cuda.make_graphed_callables(
+        (lambda a, b: {"sum": a + b, "product": a * b}, torch.sin), ((a, b), (a.clone(),))
+    )
+    out = both[0](a * 2, (b.detach() * 3).requires_grad_())
+    assert out["sum"].tolist() == [5, 5] and out["product"].tolist() == [6, 6]
+    close(both[1](a * 2), (a * 2).sin())
+    with pytest.raises(AssertionError, match="only Tensors"):
+        torch.cuda.make_graphed_callables(torch.sin, (3,))
+    hooked = torch.nn.Linear(2, 2).cuda()
+    hooked.register_forward_hook(lambda *args: None)
+    with pytest.raises(AssertionError, match="hooks"):
+        torch.cuda.make_graphed_callables(hooked, (a,))
+
+
+def test_kinds_of_memory():
+    kinds = torch.utils.dlpack.DLDeviceType
+    assert torch.ones(1).__dlpack_device__()[0] == kinds.kDLCPU
+    assert repr(kinds.kDLCUDA) == "<DLDeviceType.kDLCUDA: 2>"

@@ -19,6 +19,7 @@ from tritorch.cuda._arrays import (
     from_numpy,
     zeros,
 )
+from tritorch.cuda.graphed import make_graphed_callables
 from tritorch.cuda.graphs import (
     CUDAGraph,
     MemPool,
