@@ -132,10 +132,16 @@ def multinomial(rng: Generator, probabilities: Array, n: int, replacement: bool)
     if replacement:
         edges = np.cumsum(rows, axis=1)
         draws = rng.random((rows.shape[0], n)) * edges[:, -1:]
-        out = np.empty(draws.shape, np.int64)
-        for target, edge, draw, row in zip(out, edges, draws, rows):
-            last = np.flatnonzero(row)[-1]  # a draw may round up to the total
-            np.minimum(np.searchsorted(edge, draw, "right"), last, out=target)
+        out = np.zeros(draws.shape, np.int64)
+        count, width = rows.shape
+        if width * (1 + draws.size / 1000) < 3 * count:  # in microseconds, about
+            for edge in edges.T:
+                out += draws >= edge[:, None]
+        else:
+            for target, edge, draw in zip(out, edges, draws):
+                target[...] = np.searchsorted(edge, draw, "right")
+        last = width - 1 - np.argmax(rows[:, ::-1] > 0, axis=1)  # a draw may round up to the total
+        np.minimum(out, last[:, None], out=out)
     else:  # the largest of weight / exponential noise
         keys = rows / rng.standard_exponential(rows.shape)
         out = np.argsort(-keys, axis=1, kind="stable")[:, :n]

@@ -18,11 +18,12 @@ from tritorch.cpu.threads import mapped
 
 Array = np.ndarray[Any, Any]
 Generator = np.random.Generator
-LARGE = 500.0  # parameters from which the expansion serves, in float64
-LARGE_NARROW = 60.0  # and where results are float32 or narrower
+# From which parameters the expansion serves, and when a series is done: for float64, and for
+# results that are float32 or narrower.
+WIDE = (500.0, 2.0**-53)
+NARROW = (60.0, 2.0**-29)
 _STEPS = 20000
 _LOOK = 8  # steps after which those that are done are put aside
-_EPS = 2.0**-53
 _NEAR = 1e-3  # closer to the mean than this, the expansion's correction is taken at this distance
 
 # ---- samples -------------------------------------------------------------------------------------
@@ -71,7 +72,7 @@ def binomial(rng: Generator, count: Array, p: Array) -> Array:
 # ---- implicit gradients --------------------------------------------------------------------------
 
 
-def _gamma_series(a: Array, x: Array) -> Array:
+def _gamma_series(a: Array, x: Array, eps: float) -> Array:
     """sum of x^(k + 1) / (a (a + 1) ... (a + k)) (digamma(a + k + 1) - log(x)) over k."""
     out = np.empty_like(a)
     place = np.arange(a.size)
@@ -85,7 +86,7 @@ def _gamma_series(a: Array, x: Array) -> Array:
         step = term * weight
         total += step
         if k % _LOOK == 0:
-            going = (np.abs(step) > _EPS * np.abs(total)) | (at < x)
+            going = (np.abs(step) > eps * np.abs(total)) | (at < x)
             out[place[~going]] = total[~going]
             place, at, x, term, weight, total = (
                 v[going] for v in (place, at, x, term, weight, total)
@@ -118,7 +119,7 @@ def _gamma_expansion(a: Array, x: Array) -> Array:
 def standard_gamma_grad(a: Any, x: Any) -> Array:
     """How a gamma distributed x moves with its parameter a; see Note [Implicit gradients]."""
     kinds = [v.dtype for v in (a, x) if type(v) is np.ndarray]
-    large = LARGE if np.float64 in kinds else LARGE_NARROW
+    large, eps = WIDE if np.float64 in kinds else NARROW
 
     def slope(a: Array, x: Array) -> Array:
         out = np.full(a.shape, np.nan)
@@ -128,13 +129,13 @@ def standard_gamma_grad(a: Any, x: Any) -> Array:
         wide = good & (a > large)
         out[wide] = _gamma_expansion(a[wide], x[wide])
         good &= ~wide
-        out[good] = _gamma_series(a[good], x[good])
+        out[good] = _gamma_series(a[good], x[good], eps)
         return out
 
     return double_of_two(slope, a, x)
 
 
-def _beta_series(at: Array, s: Array, x: Array, weight: Array, falls: Array) -> Array:
+def _beta_series(at: Array, s: Array, x: Array, weight: Array, falls: Array, eps: float) -> Array:
     """sum of c_k w_k, c_k = (s)_k / (at + 1)_k x^k.
 
     w_k is weight + digamma(s + k), with falls less digamma(at + 1 + k) too.
@@ -153,7 +154,7 @@ def _beta_series(at: Array, s: Array, x: Array, weight: Array, falls: Array) -> 
         top += 1
         below += 1
         if k % _LOOK == 0:
-            going = (np.abs(step) > _EPS * np.abs(total)) | (x * top > below)
+            going = (np.abs(step) > eps * np.abs(total)) | (x * top > below)
             out[place[~going]] = total[~going]
             place, x, term, weight, total, top, below, falls = (
                 v[going] for v in (place, x, term, weight, total, top, below, falls)
@@ -177,7 +178,7 @@ def _beta_expansion(a: Array, b: Array, x: Array) -> Array:
     return first + at * (1 - at) / (a * d) * moves
 
 
-def _beta_slope(a: Array, b: Array, x: Array, large: float) -> Array:
+def _beta_slope(a: Array, b: Array, x: Array, large: float, eps: float) -> Array:
     """How a beta distributed sample x moves with a, b held."""
     out = np.full(a.shape, np.nan)
     good = (a > 0) & (b > 0) & (x >= 0) & (x <= 1) & np.isfinite(a) & np.isfinite(b)
@@ -191,7 +192,7 @@ def _beta_slope(a: Array, b: Array, x: Array, large: float) -> Array:
     # F(x; a, b) or, by symmetry, 1 - F(1 - x; b, a)
     at = np.where(low, a, b)
     weight = np.log(x) - np.where(low, 0.0, digamma64(a))
-    total = _beta_series(at, a + b, np.where(low, x, 1 - x), weight, low)
+    total = _beta_series(at, a + b, np.where(low, x, 1 - x), weight, low, eps)
     out[good] = np.where(low, -1, 1) * x * (1 - x) / at * total
     return out
 
@@ -202,11 +203,11 @@ def dirichlet_grad(x: Any, a: Any, total: Any) -> Array:
     The shares' marginals are beta distributed, of a and total - a.
     """
     kind = np.result_type(*(v.dtype for v in (x, a, total)))
-    large = LARGE if kind == np.float64 else LARGE_NARROW
+    precision = WIDE if kind == np.float64 else NARROW
 
     def slope(*parts: Array) -> Array:
         x, a, total = (np.ascontiguousarray(part, np.float64) for part in parts)
         rest = np.where(x < 1, 1 - x, 1.0)
-        return _beta_slope(a, total - a, x, large) / rest
+        return _beta_slope(a, total - a, x, *precision) / rest
 
     return mapped(slope, kind, *np.broadcast_arrays(x, a, total))
