@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritorch.core.dtype import int64
+from tritorch.core.dtype import float32, int64
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.backends import backend
@@ -242,8 +242,14 @@ class _Bags:
         self.rows, self.bag, self.indices = rows, bag, indices
 
     def pool(self, mode: str) -> Tensor:
-        """A row for each bag."""
-        rows, bag = self.rows, self.bag
+        """A row for each bag; half types add in float32."""
+        rows = self.rows
+        if rows.dtype.itemsize == 2 and mode != "max":
+            return self._pool(rows.to(float32), mode).to(rows.dtype)
+        return self._pool(rows, mode)
+
+    def _pool(self, rows: Tensor, mode: str) -> Tensor:
+        bag = self.bag
         out = rows.new_zeros((self.count, rows.shape[1]))
         if mode == "max":
             if rows.shape[0] == 0:
