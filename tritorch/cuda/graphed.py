@@ -15,7 +15,7 @@ class _Graphed:
     def __init__(self, function: Any, sample: tuple[Any, ...], unused: bool) -> None:
         from tritorch.core.tensor import Tensor
         from tritorch.func.trees import flatten
-        from tritorch.nn import Module
+        from tritorch.nn.modules.module import Module
 
         self.function, self.sample, self.unused = function, sample, unused
         leaves, _ = flatten(sample)
@@ -139,7 +139,7 @@ def make_graphed_callables(
     over them.  A module runs its graph in the mode (training or not) it was captured in."""
     from tritorch import cuda
     from tritorch.amp.state import is_autocast_cache_enabled, is_autocast_enabled
-    from tritorch.nn import Module
+    from tritorch.nn.modules.module import Module
 
     if is_autocast_enabled() and is_autocast_cache_enabled():
         raise RuntimeError(
