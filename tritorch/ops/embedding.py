@@ -23,8 +23,14 @@ _back: Operator = Operator(
 )  # fmt: skip
 
 
-def _rows_grad(g: Tensor, weight: Tensor, indices: Tensor, padding: int) -> Tensor:
+def _rows_grad(
+    g: Tensor, weight: Tensor, indices: Tensor, padding: int, by_frequency: bool
+) -> Tensor:
     """A sparse gradient: one entry for each index, but for the padding's."""
+    if by_frequency:
+        raise RuntimeError(
+            "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
+        )
     from tritorch.ops.sparse.record import coo
 
     places, rows = reshape(indices, -1), reshape(g, (-1, weight.shape[1]))
@@ -37,16 +43,9 @@ def _rows_grad(g: Tensor, weight: Tensor, indices: Tensor, padding: int) -> Tens
 _embedding_sparse = Operator(
     "embedding_sparse", "weight indices", "padding by_frequency", node="Embedding", kind="sparse",
     cpu=_embedding._cpu, gpu=_embedding._gpu,
-    grad=(lambda g, weight, indices, padding: _rows_grad(g, weight, indices, padding), None),
+    grad=(lambda g, weight, indices, padding, by_frequency: _rows_grad(
+        g, weight, indices, padding, by_frequency), None),
 )  # fmt: skip
-
-
-def _record(sparse: bool, by_frequency: bool) -> Operator:
-    if sparse and by_frequency:
-        raise RuntimeError(
-            "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
-        )
-    return _embedding_sparse if sparse else _embedding
 
 
 def _gather_rows(g: Tensor, indices: Tensor, padding: int) -> Tensor:
@@ -88,7 +87,7 @@ def embedding(
     _check_indices(indices, weight.shape[0])
     if max_norm is not None:
         _renormalise(weight, indices, max_norm, norm_type)
-    op = _record(sparse, scale_grad_by_freq)
+    op = _embedding_sparse if sparse else _embedding
     return op.call((weight, indices), (padding, bool(scale_grad_by_freq)))
 
 
@@ -231,7 +230,7 @@ class _Bags:
         ends = ends.narrow(0, 0, self.count)
         positions = PUBLIC["arange"](n, device=indices.device)
         self.bag_of = bag = (positions.unsqueeze(1) >= ends.unsqueeze(0)).sum(1) if n else positions
-        rows = _record(sparse, by_frequency).call(
+        rows = (_embedding_sparse if sparse else _embedding).call(
             (weight, indices), (-1 if padding is None else padding, bool(by_frequency))
         )
         if weights is not None:
