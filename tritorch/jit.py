@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from tritorch.futures import fork, wait
+from tritorch.futures import Future, fork, wait
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -15,6 +15,7 @@ annotate = lambda the_type, the_value: the_value
 __all__ = [
     "Attribute",
     "Final",
+    "Future",
     "annotate",
     "export",
     "fork",

@@ -191,6 +191,23 @@ def test_stored_types_do_not_compute():
     close(x.grad, torch.ones(2, dtype=torch.complex64))
 
 
+@pytest.mark.parametrize(
+    "name", ["complex32", "float8_e4m3fnuz", "float8_e8m0fnu", "bits8", "int4"]
+)
+def test_stored_types_are_saved(name, tmp_path):
+    kind = getattr(torch, name)
+    bits = torch.arange(8, dtype=torch.uint8) + 60
+    torch.save({"x": bits.view(kind)}, tmp_path / "x.pt")
+    found = torch.load(tmp_path / "x.pt")["x"]
+    assert found.dtype is kind
+    assert found.view(torch.uint8).equal(bits)
+
+
+def test_quantised_tensors_are_not_saved(tmp_path):
+    with pytest.raises(NotImplementedError, match="int_repr"):
+        torch.save(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8), tmp_path / "x")
+
+
 def test_stored_types_are_on_the_cpu(device):
     if device == "cuda":
         for name in ("complex32", "float8_e4m3fnuz", "int4"):

@@ -25,16 +25,13 @@ from tritorch.serialization import rebuild
 _LACKING = {
     f"torch.{name}"
     for name in (
-        "float8_e5m2fnuz", "float8_e4m3fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "complex32",
-        "bits8", "bits16", "bits1x8", "bits2x4", "bits4x2", "qint8", "qint32", "quint8", "quint4x2",
-        "quint2x4", "per_tensor_affine", "per_tensor_symmetric", "per_channel_affine",
+        "per_tensor_affine", "per_tensor_symmetric", "per_channel_affine",
         "per_channel_symmetric", "per_channel_affine_float_qparams", "QInt8Storage",
         "QInt32Storage", "QUInt8Storage", "QUInt4x2Storage", "QUInt2x4Storage",
         "_utils._rebuild_qtensor",
         "_utils._rebuild_meta_tensor_no_storage", "_utils._rebuild_nested_tensor",
         "_utils._rebuild_wrapper_subclass", "_utils._rebuild_device_tensor_from_numpy",
         "_utils._rebuild_device_tensor_from_cpu_tensor",
-        *(f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)),
     )
 }  # fmt: skip
 # Trees whose modules have PyTorch's names.
@@ -66,6 +63,7 @@ def allowed() -> dict[str, Any]:
         "torch._tensor._rebuild_from_type_v2": rebuild._rebuild_from_type_v2,
     }
     table |= {f"torch.{kind.name}": kind for kind in dtypes.all_dtypes}
+    table |= {f"torch.{name}": kind for name, kind in dtypes.STORED.items()}
     for name in legacy.CPU_TYPES:
         table[f"torch.{name}"] = legacy.CPU_TYPES[name]
         table[f"torch.cuda.{name}"] = legacy.CUDA_TYPES[name]

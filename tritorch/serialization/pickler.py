@@ -50,6 +50,10 @@ class Storages:
 
 def _reduce_plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     """A tensor without its class and attributes, as PyTorch's __reduce_ex__ gives it."""
+    if tensor.is_quantized:
+        raise NotImplementedError(
+            "save(): quantised tensors are not written; save int_repr(), scale and zero point"
+        )
     if tensor.layout is not strided:
         return rebuild.reduce_sparse(tensor)
     storage = tensor.untyped_storage()
