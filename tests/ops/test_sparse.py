@@ -293,3 +293,22 @@ def test_semi_structured():
         torch.sparse.to_sparse_semi_structured(torch.ones(32, 64).half())
     with pytest.raises(RuntimeError, match="a multiple of"):
         torch.sparse.to_sparse_semi_structured(torch.ones(3, 64).half().cuda())
+
+
+def test_assert_close():
+    for x in (DENSE.to_sparse(), DENSE.to_sparse_csr(), DENSE.to_sparse_bsc((2, 1))):
+        torch.testing.assert_close(x, x * 1.0)
+        kind = x.layout.name[7:].upper()
+        with pytest.raises(AssertionError, match=f"Sparse {kind} values are not close"):
+            torch.testing.assert_close(x, x * 2.0)
+        with pytest.raises(AssertionError, match="'layout' do not match"):
+            torch.testing.assert_close(x, DENSE)
+        torch.testing.assert_close(x, DENSE, check_layout=False)
+    fewer = torch.zeros(2, 3).to_sparse()
+    with pytest.raises(AssertionError, match="The number of specified values in sparse COO"):
+        torch.testing.assert_close(DENSE.to_sparse(), fewer)
+
+
+def test_nan_to_num():
+    x = torch.tensor([[0.0, float("nan")], [float("inf"), 1]]).to_sparse()
+    assert x.nan_to_num(5.0, 6.0).to_dense().tolist() == [[0, 5], [6, 1]]

@@ -10,6 +10,7 @@ import numpy as np
 from tritorch.core import defaults
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category
+from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.ops.declare import PUBLIC, public
@@ -239,6 +240,10 @@ def nan_to_num(
     """NaN and infinities replaced by numbers (the dtype's largest by default)."""
     if not (input.is_floating_point() or input.is_complex()):
         return input.clone()
+    if type(input._array) is SparseArray:
+        from tritorch.ops.sparse.pointwise import on_values
+
+        return on_values(lambda x: nan_to_num(x, nan, posinf, neginf), input, "NanToNum")
     if input.is_complex():
         return PUBLIC["complex"](
             nan_to_num(input.real, nan, posinf, neginf), nan_to_num(input.imag, nan, posinf, neginf)

@@ -19,6 +19,7 @@ from tritorch.core.dtype import (
     float64,
     int64,
 )
+from tritorch.core.layout import strided
 from tritorch.core.promotion import category, promote_types
 from tritorch.core.tensor import Tensor
 from tritorch.ops.declare import PUBLIC
@@ -144,12 +145,44 @@ def _tensor_check(a: Tensor, b: Tensor, options: _Options) -> Check:
         if x.dtype is not y.dtype:
             kind = promote_types(x.dtype, y.dtype)
             x, y = x.to(kind), y.to(kind)
-        _compare_tensors(x, y, *options.tolerances(a.dtype, b.dtype), options.equal_nan)
+        _compare_layouts(x, y, *options.tolerances(a.dtype, b.dtype), options.equal_nan)
 
     return check
 
 
-def _compare_tensors(a: Tensor, b: Tensor, rtol: float, atol: float, equal_nan: bool) -> None:
+_NAMES = {"crow": "col", "ccol": "row"}
+
+
+def _compare_layouts(a: Tensor, b: Tensor, rtol: float, atol: float, equal_nan: bool) -> None:
+    """Tensors of any layout; sparse ones by their parts."""
+    if a.layout is not b.layout:
+        a, b = a.to_dense(), b.to_dense()
+    if a.layout is strided:
+        _compare_tensors(a, b, rtol, atol, equal_nan)
+        return
+    kind = a.layout.name[7:].upper()
+    if a.is_sparse:
+        if a.is_coalesced() != b.is_coalesced():
+            a, b = a.coalesce(), b.coalesce()
+        parts = {"indices": (a._indices(), b._indices())}
+    else:
+        first = "crow" if kind in ("CSR", "BSR") else "ccol"
+        names = (f"{first}_indices", f"{_NAMES[first]}_indices")
+        parts = {name: (getattr(a, name)(), getattr(b, name)()) for name in names}
+    if a._nnz() != b._nnz():
+        raise _Difference(
+            f"The number of specified values in sparse {'COO' if a.is_sparse else kind} tensors "
+            f"does not match: {a._nnz()} != {b._nnz()}"
+        )
+    for name, (x, y) in parts.items():
+        _compare_tensors(x, y, 0, 0, False, f"Sparse {kind} {name}")
+    values = (a._array.values, b._array.values)
+    _compare_tensors(*values, rtol, atol, equal_nan, f"Sparse {kind} values")
+
+
+def _compare_tensors(
+    a: Tensor, b: Tensor, rtol: float, atol: float, equal_nan: bool, what: str = "Tensor-likes"
+) -> None:
     close = PUBLIC["isclose"](a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
     if bool(close.all()):
         return
@@ -172,7 +205,7 @@ def _compare_tensors(a: Tensor, b: Tensor, rtol: float, atol: float, equal_nan: 
             f"Greatest {name} difference: {values.reshape(-1)[flat].item()} at index {place}"
             f"{_allowed(tolerance, exact)}"
         )
-    raise _Difference(_verdict("Tensor-likes", rtol, atol) + "\n".join(lines))
+    raise _Difference(_verdict(what, rtol, atol) + "\n".join(lines))
 
 
 # ---- pairs ---------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
@@ -66,10 +66,9 @@ def _call(op: Any, inputs: Sequence[Any]) -> Tensor:
 
     name = op.name
     if len(inputs) == 1 and name in KEEP_ZERO:
-        x = inputs[0]
         if name not in LINEAR:
-            x = in_coo(x) if x._array.plain is None else x
-            x = coalesced(x) if x._array.plain is None else x
+            return on_values(lambda x: kinds.apply(op, (x,)), inputs[0], _title(op))
+        x = inputs[0]
         return filled(x._array, kinds.apply(op, (values_of(x),)), _title(op))
     if len(inputs) == 2:
         a, b = inputs
@@ -82,6 +81,12 @@ def _call(op: Any, inputs: Sequence[Any]) -> Tensor:
         if name == "pow":
             return _pow(op, a, b)
     raise cannot_run(name, next(x for x in inputs if is_sparse(x)))
+
+
+def on_values(function: Callable[[Tensor], Tensor], x: Tensor, title: str) -> Tensor:
+    """A function that keeps zeros, of each value."""
+    x = coalesced(x) if x._array.plain is None else x
+    return filled(x._array, function(values_of(x)), title)
 
 
 def _is_number(x: Any) -> bool:
