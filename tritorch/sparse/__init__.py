@@ -13,7 +13,20 @@ from tritorch.sparse.semi_structured import (
     to_sparse_semi_structured,
 )
 
-globals().update(_gates.publish(_FUNCTIONS, __name__))
+# Under PyTorch's inner names: autocast's policies are those of mm and addmm, but not of sum and
+# softmax.
+_INNER = {
+    "mm": "mm",
+    "addmm": "addmm",
+    "sampled_addmm": "sparse_sampled_addmm",
+    "spdiags": "_spdiags",
+    "spsolve": "_spsolve",
+}
+_MADE = _gates.publish(
+    {_INNER.get(name, f"_sparse_{name}"): function for name, function in _FUNCTIONS.items()},
+    __name__,
+)
+globals().update({name: _MADE[_INNER.get(name, f"_sparse_{name}")] for name in _FUNCTIONS})
 
 __all__ = [
     "SparseSemiStructuredTensor",
