@@ -148,6 +148,8 @@ def _run_fused(
     q_heads = max(heads(q), heads(k)) if not gqa else heads(q)
 
     def four(x: Tensor, wanted: int) -> Tensor:
+        if x.ndim == 4 and tuple(x.shape)[:2] == (*batch, wanted):
+            return x
         return reshape(expand(x, (*batch, wanted, *x.shape[-2:])), (n, wanted, *x.shape[-2:]))
 
     kv_heads = heads(k) if gqa else q_heads
@@ -164,4 +166,4 @@ def _run_fused(
     out, _ = _attention.call(
         (four(q, q_heads), four(k, kv_heads), four(v, kv_heads), mask), (causal, float(scale))
     )
-    return reshape(out, out_shape)
+    return out if tuple(out.shape) == out_shape else reshape(out, out_shape)

@@ -66,7 +66,7 @@ def _integers(name: str, indices: Tensor) -> Tensor:
             f"types: Long, Int; but got {indices.type()} instead (while checking "
             f"arguments for {name})"
         )
-    return indices.to(int64)
+    return indices if indices.dtype is int64 else indices.to(int64)
 
 
 @functional

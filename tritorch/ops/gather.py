@@ -7,7 +7,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core import arrays
-from tritorch.core.dtype import bool_, int64
+from tritorch.core.dtype import bool_, int32, int64
 from tritorch.core.promotion import result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
@@ -23,8 +23,6 @@ def _check_index(name: str, index: Tensor, *, kinds: tuple[Any, ...] = (int64,))
     require_tensor(index, name, "index", 3)
     if index.dtype is int64:
         return index
-    from tritorch.core.dtype import int32
-
     if index.dtype is int32:
         return index.to(int64)
     raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
@@ -288,11 +286,9 @@ def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[in
     dim = wrap_dim(dim, input.ndim)
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
-    from tritorch.core.dtype import int32
-
     if index.dtype not in (int32, int64):
         raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
-    vector = _at_least_1d(index).to(int64)
+    vector = _at_least_1d(index if index.dtype is int64 else index.to(int64))
     array = vector._array
     size = input.shape[dim] if input.ndim else 1
     if type(array) is ndarray and array.size and (array.min() < 0 or array.max() >= size):

@@ -624,7 +624,7 @@ def cross_entropy(
         return loss.sum()
     labels = flat._array
     if weight is None and type(labels) is ndarray:
-        count = np.count_nonzero(labels != ignore_index)
+        count = int(np.count_nonzero(labels != ignore_index))
         return loss.sum() / (count or math.nan)
     kept = flat != ignore_index
     if weight is None:
