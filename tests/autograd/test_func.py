@@ -114,3 +114,71 @@ def test_batch_norms_lose_their_running_statistics():
     assert net[1].running_mean is None and not net[1].track_running_stats
     out = torch.vmap(net, randomness="error")(torch.randn(4, 5, 3))
     assert out.shape == (4, 5, 3)
+
+
+# ---- random numbers in vmap ----------------------------------------------------------------------
+
+DRAWS = {
+    "rand": lambda v: v + torch.rand(2),
+    "rand_like": lambda v: torch.rand_like(v),
+    "randn": lambda v: v + torch.randn(2),
+    "randint": lambda v: v + torch.randint(0, 1 << 20, (2,)),
+    "randperm": lambda v: v[:1] + torch.randperm(40),
+    "normal": lambda v: torch.normal(0.0, 1.0, (2,)) + v,
+    "dropout": lambda v: torch.nn.functional.dropout(torch.ones(40) + v.sum(), 0.5),
+    "alpha_dropout": lambda v: torch.nn.functional.alpha_dropout(torch.ones(40), 0.5, True) + v[0],
+    "rrelu": lambda v: torch.nn.functional.rrelu(v - 1, training=True),
+    "bernoulli": lambda v: torch.bernoulli(torch.full((40,), 0.5)) + v[0],
+    "multinomial": lambda v: torch.multinomial(torch.ones(40), 8) + v[0].long(),
+    "gamma": lambda v: torch._standard_gamma(torch.ones(3)) + v[0],
+    "uniform_": lambda v: torch.empty_like(v).uniform_() + v * 0,
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.device)])
+@pytest.mark.parametrize("name", DRAWS)
+def test_randomness_in_vmap(name, device):
+    with torch.device(device):
+        x, draw = torch.zeros(3, 2), DRAWS[name]
+        with pytest.raises(RuntimeError, match="randomness error mode"):
+            torch.vmap(draw)(x)
+        apart = torch.vmap(draw, randomness="different")(x)
+        assert not torch.equal(apart[0], apart[1]) and not torch.equal(apart[1], apart[2])
+        same = torch.vmap(draw, randomness="same")(x)
+        assert torch.equal(same[0], same[1]) and torch.equal(same[1], same[2])
+        chunked = torch.vmap(draw, randomness="same", chunk_size=1)(x)
+        assert torch.equal(chunked[0], chunked[1]) and chunked.shape == same.shape
+
+
+def test_randomness_in_nested_vmaps():
+    x = torch.zeros(3, 4, 2)
+    draw = lambda v: v + torch.rand(2)
+    for inner, outer in (("same", "different"), ("different", "same"), ("different", "different")):
+        got = torch.vmap(torch.vmap(draw, randomness=inner), randomness=outer)(x)
+        rows = (got[:, 0] != got[:, 1]).all() if inner == "different" else False
+        assert bool(rows) == (inner == "different")
+        assert torch.equal(got[0], got[1]) == (outer == "same")
+        assert torch.equal(got[:, 0], got[:, 1]) == (inner == "same")
+
+
+def test_samples_of_batched_parameters():
+    p = torch.tensor([[0.0] * 20, [1.0] * 20])
+    got = torch.vmap(torch.bernoulli, randomness="different")(p)
+    assert got.tolist() == p.tolist()
+    rows = torch.vmap(lambda w: torch.multinomial(w, 1), randomness="different")(torch.eye(3))
+    assert rows.tolist() == [[0], [1], [2]]
+    with pytest.raises(RuntimeError, match="same randomness with a batched tensor"):
+        torch.vmap(torch.bernoulli, randomness="same")(p)
+    fixed = torch.zeros(4)
+    with pytest.raises(RuntimeError, match="different inplace randomness on an unbatched"):
+        torch.vmap(lambda v: fixed.uniform_() + v, randomness="different")(p[:, :4])
+
+
+def test_a_tangent_goes_through_the_same_mask():
+    x = torch.ones(200)
+    for drop in (torch.nn.functional.dropout, torch.nn.functional.alpha_dropout):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, torch.ones(200))
+            out, moved = torch.autograd.forward_ad.unpack_dual(drop(dual, 0.5, True))
+        low = out.min()
+        assert torch.equal(moved == 0, out == low) and 0 < (moved == 0).sum() < 200

@@ -262,7 +262,8 @@ def jacfwd(
                 moved = [t if k == i else PUBLIC["zeros_like"](y) for k, y in enumerate(leaves)]
                 return jvp(call, tuple(leaves), tuple(moved), has_aux=has_aux)[1]
 
-            found, out_spec = flatten(vmap(one, out_dims=-1, chunk_size=chunk_size)(_basis(x)))
+            mapped = vmap(one, 0, -1, randomness, chunk_size=chunk_size)
+            found, out_spec = flatten(mapped(_basis(x)))
             columns.append([g.reshape(*g.shape[:-1], *x.shape) for g in found])
         if has_aux:
             aux = func(*args, **kwargs)[1]

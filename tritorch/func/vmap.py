@@ -9,6 +9,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core.batched import BatchedArray
+from tritorch.core.generator import Generator, cuda_generator, default_generator
 from tritorch.core.tensor import Tensor
 from tritorch.func.trees import broadcast_to, flatten, unflatten
 from tritorch.ops import careful
@@ -42,10 +43,14 @@ def vmap(
         all_dims = dims + [0 if isinstance(leaf, Tensor) else None for leaf in named]
         size = _batch_size(everything, all_dims)
         if chunk_size is None or chunk_size >= size:
-            return _run(func, everything, all_dims, spec, named_spec, len(leaves), size, out_dims)
+            return _run(
+                func, everything, all_dims, spec, named_spec, len(leaves), size, out_dims,
+                randomness,
+            )  # fmt: skip
         return _in_chunks(
-            func, everything, all_dims, spec, named_spec, len(leaves), size, out_dims, chunk_size
-        )
+            func, everything, all_dims, spec, named_spec, len(leaves), size, out_dims, randomness,
+            chunk_size,
+        )  # fmt: skip
 
     return wrapped
 
@@ -105,7 +110,7 @@ def _batch_size(leaves: list[Any], dims: list[Any]) -> int:
 
 def _run(
     func: Any, leaves: list[Any], dims: list[Any], spec: Any, named_spec: Any, n: int, size: int,
-    out_dims: Any,
+    out_dims: Any, randomness: str,
 ) -> Any:  # fmt: skip
     level = next(_levels)
     inside = [
@@ -115,10 +120,12 @@ def _run(
         for leaf, dim in zip(leaves, dims)
     ]
     careful.active.levels.append((level, size))
+    careful.active.modes.append(randomness)
     try:
         result = func(*unflatten(inside[:n], spec), **unflatten(inside[n:], named_spec))
     finally:
         careful.active.levels.pop()
+        careful.active.modes.pop()
     outs, out_spec = flatten(result)
     wanted = (
         broadcast_to(out_dims, result) if isinstance(result, (list, tuple, dict)) else [out_dims]
@@ -142,21 +149,30 @@ def _run(
 
 def _in_chunks(
     func: Any, leaves: list[Any], dims: list[Any], spec: Any, named_spec: Any, n: int, size: int,
-    out_dims: Any, chunk: int,
+    out_dims: Any, randomness: str, chunk: int,
 ) -> Any:  # fmt: skip
     from tritorch.ops.declare import PUBLIC
 
     parts = []
+    states = _random_states() if randomness == "same" else []
     for start in range(0, size, chunk):
+        for generator, state in states:
+            generator.set_state(state)
         length = min(chunk, size - start)
         some = [
             leaf if dim is None else leaf.narrow(dim, start, length)
             for leaf, dim in zip(leaves, dims)
         ]
-        parts.append(_run(func, some, dims, spec, named_spec, n, length, out_dims))
+        parts.append(_run(func, some, dims, spec, named_spec, n, length, out_dims, randomness))
     flat = [flatten(part)[0] for part in parts]
     out_spec = flatten(parts[0])[1]
     wanted = broadcast_to(out_dims, parts[0]) if out_spec is not None else [out_dims]
     return unflatten(
         [PUBLIC["cat"](list(column), dim) for column, dim in zip(zip(*flat), wanted)], out_spec
     )
+
+
+def _random_states() -> list[tuple[Generator, Tensor]]:
+    """The default generators and their states, from which each chunk draws the same."""
+    generators = [default_generator, *(cuda_generator(i) for i in range(_C.device_count()))]
+    return [(generator, generator.get_state()) for generator in generators]

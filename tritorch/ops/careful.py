@@ -252,6 +252,7 @@ def _detached(value: Any) -> Any:
 class _Active(threading.local):
     def __init__(self) -> None:
         self.levels: list[tuple[int, int]] = []  # (level, batch size), innermost last
+        self.modes: list[str] = []  # and what each one wants of random numbers
 
 
 active = _Active()

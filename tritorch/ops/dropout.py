@@ -11,6 +11,7 @@ from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
+from tritorch.ops.careful import active
 from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.random import sample
 
@@ -58,7 +59,9 @@ def _channels(x: Tensor) -> list[int]:
 def _dropped(x: Tensor, p: float, by_channel: bool, alpha: bool) -> Tensor:
     if p == 1:
         return x * 0
-    if not by_channel and not alpha:
+    # Inside vmap, and where a record would run again for a tangent, the mask is drawn by itself.
+    plain = not active.levels and x._tangent is None
+    if plain and not by_channel and not alpha:
         return _dropout.call((x,), (float(p),))[0]
     kept = _kept(x, p, _channels(x) if by_channel else list(x.shape))
     if not alpha:

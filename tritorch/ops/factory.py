@@ -175,6 +175,11 @@ def _like(name: str, make: Any, with_value: bool = False) -> None:
             from tritorch.ops.sparse.like import make_like
 
             return make_like(input, number, kind, where, layout, requires_grad)
+        if type(input._array) is BatchedArray:
+            from tritorch.ops import careful
+
+            made = _make(shape, number, kind, where, requires_grad, None, None, pin_memory)
+            return careful.new_like(input, made)
         if memory_format is layouts.preserve_format:
             strides = layouts.dense_strides_like(shape, input.stride())
         else:

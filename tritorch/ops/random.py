@@ -12,11 +12,13 @@ from tritorch.core.dtype import bool_, dtype, int64
 from tritorch.core.generator import Generator, default_for
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
+from tritorch.ops import randomness
 from tritorch.ops.activation import functional
 from tritorch.ops.backends import backend
+from tritorch.ops.careful import active
 from tritorch.ops.checks import not_implemented, require_distinct_elements, sizes
 from tritorch.ops.copying import write_array
-from tritorch.ops.declare import PUBLIC, Operator, public, write_out
+from tritorch.ops.declare import PUBLIC, Operator, in_place, public, write_out
 from tritorch.ops.factory import place
 
 
@@ -31,7 +33,16 @@ def source_for(generator: Generator | None, device: Any) -> Generator:
 
 
 def sample(name: str, generator: Generator | None, device: Any, shape: Any, *rest: Any) -> Any:
-    """An array from a random backend."""
+    """An array from a random backend; `shape` may be an array of parameters."""
+    draw = lambda given: _sample(name, generator, device, given, *rest)
+    if not active.levels:
+        return draw(shape)
+    if isinstance(shape, (tuple, int)):
+        return randomness.drawn(draw, shape)
+    return randomness.drawn_for(draw, shape, 2 if name == "multinomial" else None)
+
+
+def _sample(name: str, generator: Generator | None, device: Any, shape: Any, *rest: Any) -> Any:
     source = source_for(generator, device)
     if device.type == "cpu":
         with source._lock:
@@ -203,10 +214,13 @@ _overwrite = Operator("random_overwrite", "self", kind="in_place", grad=lambda g
 def _in_place(self: Tensor, name: str, generator: Generator | None, *params: Any) -> Tensor:
     check_inplace(self)
     require_distinct_elements(self)
-    array = sample(name, generator, self.device, tuple(self.shape), self.dtype, *params)
-    from tritorch.ops.declare import in_place
-
-    return in_place(_overwrite, self, (), (self,), lambda: write_array(self._array, array))
+    draw = lambda shape: _sample(name, generator, self.device, shape, self.dtype, *params)
+    if active.levels:
+        write = lambda: randomness.overwrite(self._array, draw, tuple(self.shape))
+    else:
+        array = draw(tuple(self.shape))
+        write = lambda: write_array(self._array, array)
+    return in_place(_overwrite, self, (), (self,), write)
 
 
 def _floats(name: str, x: Tensor) -> None:
@@ -302,6 +316,7 @@ for _method in (uniform_, normal_, exponential_, cauchy_, geometric_, log_normal
 
 
 def _check_probabilities(p: Tensor) -> None:
+    p = _C.wrap(randomness.unwrap(p._array)[0])
     if p.numel() and not p.is_cuda and not bool(((p >= 0) & (p <= 1)).all()):
         raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
 
@@ -329,9 +344,8 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
         probabilities = PUBLIC["full"](tuple(self.shape), float(p), device=self.device)
     array = sample("bernoulli", generator, self.device, probabilities._array, self.dtype)
-    from tritorch.ops.declare import in_place
-
-    return in_place(_overwrite, self, (), (self,), lambda: write_array(self._array, array))
+    put = randomness.overwrite_with if active.levels else write_array
+    return in_place(_overwrite, self, (), (self,), lambda: put(self._array, array))
 
 
 Tensor.bernoulli_ = bernoulli_  # type: ignore[attr-defined]
@@ -358,10 +372,11 @@ def multinomial(
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
         )
-    if input.numel() and not input.is_cuda:
-        if not bool((input.isfinite() & (input >= 0)).all()):
+    weights = _C.wrap(randomness.unwrap(input._array)[0])
+    if weights.numel() and not weights.is_cuda:
+        if not bool((weights.isfinite() & (weights >= 0)).all()):
             raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-        if bool((input.sum(-1) == 0).any()):
+        if bool((weights.sum(-1) == 0).any()):
             raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     return _C.wrap(
         sample(

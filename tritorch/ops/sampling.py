@@ -16,6 +16,7 @@ from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, require_tensor, scalar_name
 from tritorch.ops.declare import PUBLIC, Operator, public
 from tritorch.ops.random import source_for
+from tritorch.ops.randomness import expanded
 
 
 def _draws(name: str) -> Callable[..., Any]:
@@ -92,14 +93,14 @@ def _require(input: Tensor, function: str, name: str, types: str) -> None:
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Gamma distributed, of rate 1, with parameters given by a tensor."""
     _require(input, "_standard_gamma", "gamma_cpu", "float32 float64")
-    return _gamma.call((input, _gamma_drawn.call((input.detach(),), (generator,))))
+    return _gamma.call((input, _gamma_drawn.call((expanded(input.detach()),), (generator,))))
 
 
 @public(method=False)
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Dirichlet distributed over the last dim."""
     _require(input, "_sample_dirichlet", "dirichlet", "float32 float64")
-    return _shares.call((input, _shares_drawn.call((input.detach(),), (generator,))))
+    return _shares.call((input, _shares_drawn.call((expanded(input.detach()),), (generator,))))
 
 
 @public(method=False)
@@ -119,7 +120,7 @@ def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson distributed, with rates given by a tensor."""
     _require(input, "poisson", "poisson_cpu", "float16 bfloat16 float32 float64")
-    return _poisson.call((input, _poisson_drawn.call((input.detach(),), (generator,))))
+    return _poisson.call((input, _poisson_drawn.call((expanded(input.detach()),), (generator,))))
 
 
 @public(method=False)
@@ -136,4 +137,5 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
             f"Found dtype {scalar_name(prob.dtype)} but expected {scalar_name(count.dtype)}"
         )
     count, prob = PUBLIC["broadcast_tensors"](count, prob)
-    return _binomial_drawn.call((count.detach(), prob.detach()), (generator,))
+    parameters = expanded(count.detach()), expanded(prob.detach())
+    return _binomial_drawn.call(parameters, (generator,))
