@@ -27,7 +27,7 @@ from torch.nn import functional, quantized
 from torch.onnx import ExportOptions, export
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.adam import Adam
-from torch import SymInt
+from torch import LiteScriptModule
 
 def lacks(path, error=NotImplementedError):
     return pytest.raises(error, match=f"^tritorch has no {path} yet$")
@@ -45,8 +45,8 @@ for use in (
 with lacks("torch.onnx.export"):
     with export:
         pass
-with lacks("torch.SymInt"):
-    SymInt()
+with lacks("torch.LiteScriptModule"):
+    LiteScriptModule()
 with lacks("torch.ao.quantization.fx.fuse"):
     quantization_fx.fuse()
 with lacks("torch.nn.quantized.Linear"):
@@ -55,16 +55,16 @@ with lacks("torch.nn.quantized.Linear"):
 # What asks for no more than its identity works.
 def typed(a: onnx.ExportOptions | None, b: typing.Optional[ExportOptions], c: int | QConfig): ...
 assert typing.get_type_hints(typed)["b"] == typing.Optional[ExportOptions]
-assert not isinstance(3, SymInt) and not isinstance(3, (str, torch.SymFloat))
-assert not issubclass(int, SymInt) and torch.float32 not in (torch.quint8, torch.qint8)
+assert not isinstance(3, LiteScriptModule) and not isinstance(3, (str, torch.StaticModule))
+assert not issubclass(int, LiteScriptModule) and torch.float32 not in (torch.ArgumentSpec, torch.CompleteArgumentSpec)
 assert "torch.onnx.export, which tritorch does not have yet" in repr(export)
 
 # Asked for, it is not there.
-assert not hasattr(torch, "SymInt") and getattr(torch, "SymInt", None) is None
+assert not hasattr(torch, "LiteScriptModule") and getattr(torch, "LiteScriptModule", None) is None
 assert not hasattr(onnx, "export") and hasattr(torch, "compile")
 assert importlib.util.find_spec("torch.fx") is None and importlib.util.find_spec("torch.nn")
-with lacks("torch.SymInt", AttributeError):
-    getattr(torch, "SymInt")
+with lacks("torch.LiteScriptModule", AttributeError):
+    getattr(torch, "LiteScriptModule")
 
 try:
     import torch.export
@@ -80,12 +80,12 @@ except (OSError, ImportError):
     again = None
 assert again is None
 try:
-    from torch import SymBool
+    from torch import ExecutionPlan
 except Exception:
-    SymBool = None
-assert SymBool is None
+    ExecutionPlan = None
+assert ExecutionPlan is None
 try:
-    bits = torch.bits16
+    bits = torch.parse_ir
 except AttributeError:
     bits = 16
 assert bits == 16
@@ -111,9 +111,9 @@ except ImportError:
 try:
     pass
 except ImportError:
-    from torch import SymFloat  # not inside of the try
+    from torch import StaticModule  # not inside of the try
 finally:
-    from torch import SymFloat
+    from torch import StaticModule
 
 # What PyTorch shares between its files is found where tritorch has it; what it lacks too, fails.
 assert Adam is torch.optim.Adam and issubclass(torch.nn.BatchNorm1d, _BatchNorm)
@@ -142,16 +142,16 @@ def test_names_that_tritorch_lacks(tmp_path):
 def test_many_names(tmp_path):
     """A name's number may need more than a byte in the program's code."""
     names = "\n".join(f"name_{i} = 1" for i in range(300))
-    done = run(f"import torch\n{names}\nfrom torch import SymInt\nprint(SymInt)", tmp_path)
-    assert done.stdout == "<torch.SymInt, which tritorch does not have yet>\n", done.stderr
+    done = run(f"import torch\n{names}\nfrom torch import LiteScriptModule\nprint(LiteScriptModule)", tmp_path)
+    assert done.stdout == "<torch.LiteScriptModule, which tritorch does not have yet>\n", done.stderr
 
 
 def test_tritorch_itself_says_what_pytorch_has():
-    with pytest.raises(AttributeError, match="PyTorch has torch.SymInt, tritorch does not yet"):
-        tritorch.SymInt  # noqa: B018
+    with pytest.raises(AttributeError, match="PyTorch has torch.LiteScriptModule, tritorch does not yet"):
+        tritorch.LiteScriptModule  # noqa: B018
     with pytest.raises(AttributeError, match=r"^module 'tritorch.nn' has no attribute 'Linaer'$"):
         tritorch.nn.Linaer  # noqa: B018
-    assert not hasattr(tritorch, "SymInt")
+    assert not hasattr(tritorch, "LiteScriptModule")
 
 
 def test_the_recorded_names():
