@@ -63,6 +63,7 @@ SPILLS = {
         64, "float32 without tensor cores: operands are in registers too, a few wait in memory",
     ),
     ("conv", "conv_weight"): (64, "tf32x3 on sm_80: three products of split operands"),
+    ("pointwise", "map1_flat"): (8, "digamma of float64 on sm_80, which aims at 96 registers"),
     ("grid", "grid_sample"): (2048, "float64 only: all taps of a point in three dims at once"),
     ("sampling", "draw_by"): (64, "float64 only: two keys' random numbers beside the loop's"),
     ("grid", "grid_backward"): (6144, "float64 only: all taps of a point in three dims at once"),
