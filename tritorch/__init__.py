@@ -161,6 +161,12 @@ _ELSEWHERE = {
             """,
         "futures": "Future fork wait",
         "random": "thread_safe_generator",
+        "schema": """
+            AnyType Argument AwaitType BoolType ClassType ComplexType DeviceObjType DictType
+            EnumType FloatType FunctionSchema FutureType InferredType IntType ListType NoneType
+            NumberType OptionalType PyObjectType RRefType StreamObjType StringType SymBoolType SymIntType
+            Tag TensorType TupleType Type UnionType parse_schema unify_type_list
+            """,
         "serialization": "load save",
     }.items()
     for name in names.split()
