@@ -496,7 +496,7 @@ def clamp_max(x, high):
 @triton.jit
 def fake_quantize(x, scale, low, high):
     q = round(x * (1.0 / scale))
-    q = tl.where(q >= low, q, low)
+    q = tl.where((q >= low) | (low != low), q, low)
     return tl.where(q > high, high, q) * scale + 0.0  # no -0
 
 
