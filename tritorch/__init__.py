@@ -129,8 +129,8 @@ _triton.install()
 # Imported when they are first asked for.
 _LATE = """
     __config__ __future__ _dynamo accelerator amp backends compiler distributed distributions fft
-    futures jit masked mps multiprocessing optim overrides quasirandom return_types serialization
-    signal sparse special storage testing torch_version types utils version xpu
+    futures jit masked monitor mps multiprocessing optim overrides quasirandom return_types
+    serialization signal sparse special storage testing torch_version types utils version xpu
 """
 _ELSEWHERE = {
     name: module
@@ -163,11 +163,14 @@ _ELSEWHERE = {
         "random": "thread_safe_generator",
         "schema": """
             AnyType Argument AwaitType BoolType ClassType ComplexType DeviceObjType DictType
-            EnumType FloatType FunctionSchema FutureType InferredType IntType ListType NoneType
-            NumberType OptionalType PyObjectType RRefType StreamObjType StringType SymBoolType SymIntType
-            Tag TensorType TupleType Type UnionType parse_schema unify_type_list
+            EnumType FloatType FunctionSchema FutureType InferredType IntType ListType
+            NoneType NumberType OptionalType PyObjectType RRefType StreamObjType StringType
+            SymBoolType SymIntType Tag TensorType TupleType Type UnionType parse_schema
+            unify_type_list
             """,
         "serialization": "load save",
+        "serialization.records": "PyTorchFileReader PyTorchFileWriter",
+        "utils.throughput_benchmark": "BenchmarkConfig BenchmarkExecutionStats ThroughputBenchmark",
     }.items()
     for name in names.split()
 }

@@ -1,6 +1,6 @@
 """Checkpoints, as in torch.serialization: files go both ways between PyTorch and tritorch.
 
-archive        PyTorch's zip container, every size checked
+archive        PyTorch's zip container, every size checked;  records: as programs use it
 atomic         files that are written whole or not at all
 names          PyTorch's names of what pickles refer to
 pickler        writes those names;  saving: save()

@@ -35,6 +35,7 @@ class Record(NamedTuple):
     offset: int
     size: int
     crc: int
+    header: int
 
 
 class ArchiveReader:
@@ -107,7 +108,7 @@ class ArchiveReader:
                 raise RuntimeError(f"{_FAILED}record {name!r} lies outside of the file")
             if name in self.records:
                 raise RuntimeError(f"{_FAILED}two records are called {name!r}")
-            self.records[name] = Record(offset, full, crc)
+            self.records[name] = Record(offset, full, crc, header)
             spans.append((header, offset + full))
         spans.sort()
         if any(end > begin for (_, end), (begin, _) in zip(spans, spans[1:])):
@@ -197,6 +198,22 @@ def _wide(extra: bytes, *fields: int) -> list[int]:
     return values
 
 
+def place(header: int, n_name: int, size: int, alignment: int) -> tuple[bytes, int]:
+    """The zip64 field of a local header at a position, and the padding before its record."""
+    wide = (struct.pack("<2Q", size, size) if size >= _MAX32 else b"") + (
+        struct.pack("<Q", header) if header >= _MAX32 else b""
+    )
+    extra = struct.pack("<2H", 1, len(wide)) + wide if wide else b""
+    return extra, -(header + _LOCAL.size + n_name + len(extra) + 4) % alignment
+
+
+def record_offset(header: int, path: str, size: int, alignment: int) -> int:
+    """Where a record begins that is written with its local header at a position."""
+    n_name = len(path.encode())
+    extra, padding = place(header, n_name, size, alignment)
+    return header + _LOCAL.size + n_name + len(extra) + 4 + padding
+
+
 class ArchiveWriter:
     """Writes records one after the other, to anything with a write method."""
 
@@ -235,12 +252,7 @@ class ArchiveWriter:
         path = f"{self._folder}/{name}".encode()
         header = self._at
         wide_size, self._wide = size >= _MAX32, size >= _MAX32 or header >= _MAX32
-        wide = (struct.pack("<2Q", size, size) if wide_size else b"") + (
-            struct.pack("<Q", header) if header >= _MAX32 else b""
-        )
-        extra = struct.pack("<2H", 1, len(wide)) + wide if wide else b""
-        start = header + _LOCAL.size + len(path) + len(extra) + 4
-        padding = -start % self._alignment
+        extra, padding = place(header, len(path), size, self._alignment)
         # The descriptor after the record holds its size and crc; an empty record has none.
         flags = 0x0808 if size else 0x0800
         self._put(

@@ -54,7 +54,8 @@ def save(
             file.flush()
 
 
-def _bytes_of(storage: UntypedStorage) -> np.ndarray[Any, Any]:
+def bytes_of(storage: UntypedStorage) -> np.ndarray[Any, Any]:
+    """A storage's bytes, copied from the GPU if they are there."""
     elements = storage._elements(uint8)
     return elements if type(elements) is np.ndarray else elements.numpy()
 
@@ -71,7 +72,7 @@ def _save_zip(
     data = io.BytesIO()
     pickler_class(pickle_module)(data, protocol, persistent_id).dump(obj)
     archive = ArchiveWriter(
-        _write_all(file), folder, crc=settings.compute_crc32, alignment=settings.storage_alignment
+        write_all(file), folder, crc=settings.compute_crc32, alignment=settings.storage_alignment
     )
     archive.add("data.pkl", data.getbuffer())
     archive.add(".format_version", b"1")
@@ -82,7 +83,7 @@ def _save_zip(
         if options.skip_data:
             archive.add_hole(f"data/{key}", storage.nbytes())
         else:
-            archive.add(f"data/{key}", _bytes_of(storage))
+            archive.add(f"data/{key}", bytes_of(storage))
     archive.add("version", b"3\n")
     archive.add(".data/serialization_id", archive.digest().encode())
     archive.close()
@@ -109,16 +110,16 @@ def _save_legacy(obj: object, file: Any, pickle_module: Any, protocol: int) -> N
     pickler_class(pickle_module)(file, protocol, persistent_id).dump(obj)
     entries = sorted(storages.entries.values(), key=lambda entry: entry[0])
     pickle_module.dump([key for key, _, _ in entries], file, protocol=protocol)
-    write = _write_all(file)
+    write = write_all(file)
     for _, storage, itemsize in entries:
         write((storage.nbytes() // itemsize).to_bytes(8, "little"))
-        data = _bytes_of(storage)[: storage.nbytes() // itemsize * itemsize]
+        data = bytes_of(storage)[: storage.nbytes() // itemsize * itemsize]
         if sys.byteorder == "big":  # this format is little-endian everywhere
             data = data.reshape(-1, itemsize)[:, ::-1].ravel()
         write(data)
 
 
-def _write_all(file: Any) -> Any:
+def write_all(file: Any) -> Any:
     """file.write, repeated for files that take less than they are given."""
 
     def write(data: Any) -> None:

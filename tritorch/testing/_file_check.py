@@ -19,14 +19,14 @@ _FORM = re.compile(
 class _Check(NamedTuple):
     kind: str  # "", "NEXT", "SAME", "NOT", "DAG", "COUNT", "REGEX", "SOURCE-HIGHLIGHTED"
     text: str
-    count: int = 1
+    times: int = 1
 
     def __str__(self) -> str:
-        label = "".join(f"-{part}" for part in (self.kind, self._count()) if part)
+        label = "".join(f"-{part}" for part in (self.kind, self._times()) if part)
         return f"CHECK{label}: {self.text}"
 
-    def _count(self) -> str:
-        return str(self.count) if self.kind == "COUNT" else ""
+    def _times(self) -> str:
+        return str(self.times) if self.kind == "COUNT" else ""
 
 
 class FileCheck:
@@ -192,7 +192,7 @@ class _Run:
 
     def _count(self, check: _Check) -> tuple[int, int]:
         first, end = self._find(check, self.end)
-        for _ in range(check.count - 1):
+        for _ in range(check.times - 1):
             _, end = self._find(check, end)
         return first, end
 

@@ -3,7 +3,7 @@
 import importlib
 
 # Imported when they are first asked for.
-_LATE = ("benchmark", "checkpoint", "data", "dlpack", "hooks")
+_LATE = ("benchmark", "checkpoint", "data", "dlpack", "hooks", "throughput_benchmark")
 
 
 def __getattr__(name: str) -> object:
