@@ -160,7 +160,13 @@ _ELSEWHERE = {
             sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
             """,
         "futures": "Future fork wait",
+        "jit._containers": """
+            ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptList ScriptListIterator
+            """,
+        "jit._errors": "JITException",
+        "jit._logging": "AVG AggregationType LockingLogger LoggerBase NoopLogger SUM",
         "random": "thread_safe_generator",
+        "testing": "FileCheck",
         "schema": """
             AnyType Argument AwaitType BoolType ClassType ComplexType DeviceObjType DictType
             EnumType FloatType FunctionSchema FutureType InferredType IntType ListType

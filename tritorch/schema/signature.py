@@ -192,10 +192,13 @@ def _written_default(kind: Type, value: Any, size: int | None) -> str:
 def _written(value: Any) -> str:
     if isinstance(value, str):
         return quoted(value)
-    if isinstance(value, float):
-        text = f"{value:.17g}"
-        return text + "." if text.lstrip("-").isdigit() else text
-    return str(value)
+    return written_float(value) if isinstance(value, float) else str(value)
+
+
+def written_float(value: float) -> str:
+    """All digits of a float, and a point if it is whole, as schemas and TorchScript write it."""
+    text = f"{value:.17g}"
+    return text + "." if text.lstrip("-").isdigit() else text
 
 
 class FunctionSchema:

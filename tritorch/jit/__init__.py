@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 from tritorch.futures import Future, fork, wait
+from tritorch.jit import _logging as _logging
+from tritorch.jit._containers import ScriptDict, ScriptList
+from tritorch.jit._errors import Error
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -14,6 +17,7 @@ Attribute = lambda value, type: value
 annotate = lambda the_type, the_value: the_value
 __all__ = [
     "Attribute",
+    "Error",
     "Final",
     "Future",
     "annotate",
@@ -48,8 +52,9 @@ def is_tracing() -> bool:
 
 
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
-    """The function or module itself."""
-    return obj
+    """The function or module itself; of a list or dict one that keeps the type of its elements."""
+    containers: dict[type, Callable[[Any], Any]] = {list: ScriptList, dict: ScriptDict}
+    return containers.get(type(obj), lambda obj: obj)(obj)
 
 
 def trace(func: Any, *args: Any, **kwargs: Any) -> Any:
