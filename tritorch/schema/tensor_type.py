@@ -90,10 +90,15 @@ class TensorType(Type):
         return f"{name}({', '.join(inside)})" if inside else name
 
     def _narrows(self, other: Type) -> bool:
-        return isinstance(other, TensorType) and all(
-            wanted is None or mine == wanted
-            for mine, wanted in zip(self._key(), other._key(), strict=True)
-        )
+        if not isinstance(other, TensorType):
+            return False
+        sizes, wanted_sizes = self._sizes, other._sizes
+        pairs = list(zip(self._key()[1:], other._key()[1:], strict=True))
+        if wanted_sizes is not None:
+            if sizes is None or len(sizes) != len(wanted_sizes):
+                return False
+            pairs += zip(sizes, wanted_sizes, strict=True)
+        return all(wanted is None or mine == wanted for mine, wanted in pairs)
 
     def requires_grad(self) -> bool:
         """Whether such a tensor may need a gradient."""
