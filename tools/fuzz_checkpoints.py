@@ -97,7 +97,7 @@ def _edit(rng: random.Random, data: bytes, others: list[bytes]) -> bytes:
 def _edit_record(rng: random.Random, data: bytes, others: list[bytes]) -> bytes:
     """An edit inside of a zip: of its pickle, mostly, or of which records there are."""
     source = ArchiveReader(io.BytesIO(data))
-    records = {name: source.read_at(at, size) for name, (at, size, _) in source.records.items()}
+    records = {name: source.read_at(*record[:2]) for name, record in source.records.items()}
     name = next(name for name in records if name.endswith("data.pkl"))
     if rng.random() < 0.15:
         name = rng.choice(list(records))
