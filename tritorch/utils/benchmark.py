@@ -25,15 +25,31 @@ import timeit
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from tritorch.utils.fuzzer import (
+    FuzzedParameter,
+    FuzzedSparseTensor,
+    FuzzedTensor,
+    Fuzzer,
+    Language,
+    ParameterAlias,
+)
+
 __all__ = [
     "Colorize",
     "Compare",
+    "FuzzedParameter",
+    "FuzzedSparseTensor",
+    "FuzzedTensor",
+    "Fuzzer",
+    "Language",
     "Measurement",
+    "ParameterAlias",
     "TaskSpec",
     "Timer",
     "do_bench",
     "ordered_unique",
     "select_unit",
+    "set_torch_threads",
     "timer",
     "trim_sigfig",
     "unit_to_english",
@@ -364,7 +380,7 @@ def _blas() -> tuple[Callable[[int], None], Callable[[], int]] | None:
 
 
 @contextlib.contextmanager
-def _threads(n: int) -> Iterator[None]:
+def set_torch_threads(n: int) -> Iterator[None]:
     """Lets NumPy's matrix products use n threads."""
     blas = _blas()
     if blas is None:
@@ -434,7 +450,7 @@ class Timer:
 
     def timeit(self, number: int = 1000000) -> Measurement:
         """Runs stmt number times, after a hundredth as many to warm up: one timing."""
-        with _threads(self._task_spec.num_threads):
+        with set_torch_threads(self._task_spec.num_threads):
             self._timeit(max(number // 100, 2))
             return self._measurement(number, [self._timeit(number)])
 
@@ -483,7 +499,7 @@ class Timer:
     ) -> Measurement:
         times: list[float] = []
         total = 0.0
-        with _threads(self._task_spec.num_threads):
+        with set_torch_threads(self._task_spec.num_threads):
             while not times or total < min_run_time or not settled(times):
                 spent = self._timeit(number)
                 times.append(spent)
@@ -496,7 +512,7 @@ class Timer:
 
     def _estimate_block_size(self, min_run_time: float) -> int:
         """Runs a block so that reading the clock is at most 1e-4 of it.  Warms up on the way."""
-        with _threads(self._task_spec.num_threads):
+        with set_torch_threads(self._task_spec.num_threads):
             overhead = statistics.median(self._timeit(0) for _ in range(5))
             number = 1
             while True:
