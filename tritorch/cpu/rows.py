@@ -24,14 +24,14 @@ def sums(x: Array) -> Array:
     n = x.shape[-1]
     if x.size < FEW:
         return np.add.reduce(x, axis=-1, keepdims=True)
-    whole = n // PIECE
-    if whole < 2:
+    count = -(-n // PIECE)
+    if count == 1:
         return np.matmul(x, np.ones((n, 1), x.dtype))
-    pieces = x[..., : whole * PIECE].reshape(*x.shape[:-1], whole, PIECE)
-    total = np.add.reduce(np.matmul(pieces, np.ones((PIECE, 1), x.dtype)), axis=-2)
-    if n > whole * PIECE:
-        total += np.add.reduce(x[..., whole * PIECE :], axis=-1, keepdims=True)
-    return total
+    if n % count or not x.flags.c_contiguous:
+        return np.add.reduce(x, axis=-1, keepdims=True)
+    pieces = x.reshape(-1, n // count)
+    parts = np.matmul(pieces, np.ones((n // count, 1), x.dtype))
+    return np.add.reduce(parts.reshape(*x.shape[:-1], count), axis=-1, keepdims=True)
 
 
 def dots(a: Array, b: Array) -> Array:
