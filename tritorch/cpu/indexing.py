@@ -12,21 +12,14 @@ from tritorch.cpu.narrow import row_major, widen
 Array = np.ndarray[Any, Any]
 
 
-def _grid(index: Array, dim: int) -> tuple[Any, ...]:
-    """The index of each element of `index` in an array of the same dims."""
-    grid: list[Any] = [
-        np.arange(n).reshape([n if i == k else 1 for i in range(index.ndim)])
-        for k, n in enumerate(index.shape)
-    ]
-    grid[dim] = index
-    return tuple(grid)
-
-
 def _places(shape: tuple[int, ...], dim: int, index: Array) -> Array:
     """Where the elements that `index` names lie in a dense array of a shape."""
     n = shape[dim]
-    if index.size and (int(index.min()) < 0 or int(index.max()) >= n):
-        raise IndexError(f"index out of bounds for dimension {dim} with size {n}")
+    if index.size:
+        low, high = int(index.min()), int(index.max())
+        if low < 0 or high >= n:
+            bad = low if low < 0 else high
+            raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {n}")
     steps = contiguous_strides(shape)
     places = index * steps[dim] if steps[dim] != 1 else index
     for k, (count, step) in enumerate(zip(index.shape, steps)):
@@ -105,22 +98,22 @@ def scatter_reduce(
     x: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool
 ) -> Array:
     """x with src reduced into it at index."""
-    key = _grid(index, dim)
-    out = x.copy()
+    places = _places(x.shape, dim, index).reshape(-1)
+    out = x.copy(order="C").reshape(-1)
     if not include_self:
-        out[key] = _identity(reduce, x.dtype)
+        out[places] = _identity(reduce, x.dtype)
     ufunc: Any = _REDUCE[reduce]
     if x.dtype == bool:
         ufunc = np.logical_and if reduce in ("prod", "amin") else np.logical_or
     kind = x.dtype
     out = widen(out)
-    ufunc.at(out, key, widen(_cut(src, index)))
+    ufunc.at(out, places, widen(_cut(src, index)).reshape(-1))
     if reduce == "mean":
-        count = np.full(x.shape, 1 if include_self else 0, np.int64)
-        np.add.at(count, key, 1)
+        count = np.full(out.shape, 1 if include_self else 0, np.int64)
+        np.add.at(count, places, 1)
         count = np.maximum(count, 1)
         out = np.floor_divide(out, count) if kind.kind in "iu" else out / count
-    return out.astype(kind, copy=False)
+    return out.astype(kind, copy=False).reshape(x.shape)
 
 
 def index_select(x: Array, dim: int, index: Array) -> Array:

@@ -28,16 +28,6 @@ def _check_index(name: str, index: Tensor, *, kinds: tuple[Any, ...] = (int64,))
     raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
 
 
-def _check_bounds_on_cpu(name: str, index: Tensor, size: int, dim: int) -> None:
-    """On the CPU a bad index raises here; on the GPU at the next synchronisation."""
-    array = index._array
-    if type(array) is ndarray and array.size:
-        low, high = array.min(), array.max()
-        if low < 0 or high >= size:
-            bad = int(low if low < 0 else high)
-            raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {size}")
-
-
 def _at_least_1d(x: Tensor) -> Tensor:
     return x if x.ndim else reshape(x, 1)
 
@@ -99,7 +89,6 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     if index.numel() == 0:
         return reshape(basic_index(reshape(input, -1), (builtins.slice(0, 0),)), index.shape)
     _check_sizes("gather", input, index, dim)
-    _check_bounds_on_cpu("gather", index, input.shape[dim] if input.ndim else 1, dim)
     x, i = _at_least_1d(input), _at_least_1d(index)
     op = _gather_sparse if sparse_grad and input.ndim else _gather
     return reshape(op.call((x, i), (dim, tuple(x.shape))), index.shape)
@@ -207,7 +196,6 @@ def _prepare(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) 
     if index.numel() == 0:
         return None
     _check_sizes(name, x, index, dim, src)
-    _check_bounds_on_cpu(name, index, x.shape[dim] if x.ndim else 1, dim)
     if src is not None and src.dtype is not x.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
     out_src = None if src is None else _slice_to(_at_least_1d(src), _at_least_1d(index))
