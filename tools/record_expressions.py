@@ -1,8 +1,9 @@
-"""Writes tests/expressions/recorded.json: what expressions give with the real torch.
+"""Writes recorded.json of tests/expressions and tests/names: what expressions give with torch.
 
-Runs under an interpreter that has torch: `python tools/record_expressions.py`.
+Runs under an interpreter that has torch: `python tools/record_expressions.py [FOLDER ...]`.
 """
 
+import importlib
 import json
 import pathlib
 import sys
@@ -10,11 +11,11 @@ import sys
 import torch
 
 ROOT = pathlib.Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "expressions"))
+sys.path.insert(0, str(ROOT))
 
-import cases  # noqa: E402
-
-recorded = {family: dict(cases.run(torch, family)) for family in cases.FAMILIES}
-path = ROOT / "tests" / "expressions" / "recorded.json"
-path.write_text(json.dumps(recorded, indent=1, ensure_ascii=True) + "\n")
-print(f"{sum(map(len, recorded.values()))} expressions, torch {torch.__version__}")
+for folder in sys.argv[1:] or ("expressions", "names"):
+    cases = importlib.import_module(f"tests.{folder}.cases")
+    recorded = {family: dict(cases.run(torch, family)) for family in cases.FAMILIES}
+    path = ROOT / "tests" / folder / "recorded.json"
+    path.write_text(json.dumps(recorded, indent=1, ensure_ascii=True) + "\n")
+    print(f"{folder}: {sum(map(len, recorded.values()))} expressions, torch {torch.__version__}")

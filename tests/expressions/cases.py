@@ -9,10 +9,7 @@ import warnings
 
 import numpy as np
 
-try:
-    from . import sparse_cases
-except ImportError:  # under tools/record_expressions.py
-    import sparse_cases
+from . import sparse_cases
 
 FAMILIES = dict(sparse_cases.FAMILIES)
 

@@ -7,18 +7,27 @@ import pytest
 
 import tritorch
 
+from ..names import cases as names
 from . import cases
 
-RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
+SOURCES = (cases, names)
+FAMILIES = [(source, family) for source in SOURCES for family in source.FAMILIES]
 
 
-@pytest.mark.parametrize("family", cases.FAMILIES)
-def test_as_recorded(family):
-    found = dict(cases.run(tritorch, family))
-    assert list(found) == list(RECORDED[family])
+def recorded(source):
+    return json.loads(Path(source.__file__).with_name("recorded.json").read_text())
+
+
+RECORDED = {source: recorded(source) for source in SOURCES}
+
+
+@pytest.mark.parametrize(("source", "family"), FAMILIES, ids=[family for _, family in FAMILIES])
+def test_as_recorded(source, family):
+    known, found = RECORDED[source][family], dict(source.run(tritorch, family))
+    assert list(found) == list(known)
     wrong = [
-        f"{expression}\n  ours:  {text}\n  torch: {RECORDED[family][expression]}"
+        f"{expression}\n  ours:  {text}\n  torch: {known[expression]}"
         for expression, text in found.items()
-        if text != RECORDED[family][expression]
+        if text != known[expression]
     ]
     assert not wrong, "\n\n".join(wrong)

@@ -14,6 +14,7 @@ import numpy as np
 
 import tritorch as torch
 import tritorch.nn.functional as F
+from tritorch.ops import activation
 from tritorch.ops.declare import OPERATORS, PUBLIC
 from tritorch.ops.kinds import Pointwise
 
@@ -105,6 +106,7 @@ CASES = [
     C("rpow", lambda x: 2.0**x, [(2, 3)], reference=lambda x: 2.0**x),
     C("gelu tanh", lambda x: F.gelu(x, approximate="tanh"), [(2, 3)]),
     C("gelu", F.gelu, [(2, 3)]),
+    C("gelu without its result", activation._gelu_none, [(2, 3)]),  # GPUs, half types
     C("silu", F.silu, [(2, 3)]),
     C("polygamma", lambda x: torch.polygamma(1, x), [(3,)], 0.5, 2.0),
     *(

@@ -117,7 +117,7 @@ _gelu_back_of = ternary("gelu_backward_of", "g x out", cpu.gelu_backward_of,
                         without="bool int complex")  # fmt: skip
 # On the CPU erf is dear, and the quotient of the result and the argument has it.
 _gelu_kept = unary(
-    "gelu", cpu.gelu, without="bool int complex", gpu="gelu",
+    "gelu_on_host", cpu.gelu, node="Gelu0", without="bool int complex", gpu="gelu",
     grad=lambda g, x, out: (
         _gelu_grad(g, x) if differentiating() else apply(_gelu_back_of, (g, x, out))
     ),

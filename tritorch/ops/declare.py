@@ -85,6 +85,8 @@ class Operator(_C.OperatorBase):
         node_type = type(self.backward_name, (Node,), {"__slots__": ()})
         saves, saves_out = self._what_is_saved()
         self._define(node_type, saves, saves_out, differentiable)
+        if name in OPERATORS:
+            raise ValueError(f"there is a record named {name} already")
         OPERATORS[name] = self
 
     def like(self, name: str, node: str) -> Operator:

@@ -34,9 +34,9 @@ def source_for(generator: Generator | None, device: Any) -> Generator:
 
 def sample(name: str, generator: Generator | None, device: Any, shape: Any, *rest: Any) -> Any:
     """An array from a random backend; `shape` may be an array of parameters."""
-    draw = lambda given: _sample(name, generator, device, given, *rest)
     if not active.levels:
-        return draw(shape)
+        return _sample(name, generator, device, shape, *rest)
+    draw = lambda given: _sample(name, generator, device, given, *rest)
     if isinstance(shape, (tuple, int)):
         return randomness.drawn(draw, shape)
     return randomness.drawn_for(draw, shape, 2 if name == "multinomial" else None)

@@ -169,8 +169,6 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     return view(input, (*shape[:dim], *_infer(wanted, shape[dim]), *shape[dim + 1 :]))
 
 
-PUBLIC["view_copy"] = lambda input, size: view(input, size).clone()
-
 # ---- expanding -----------------------------------------------------------------------------------
 
 

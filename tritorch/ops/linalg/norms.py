@@ -1,4 +1,4 @@
-"""Norms of matrices, the condition that follows from them, and renorm."""
+"""Norms of matrices, and the condition that follows from them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_castable, wrap_dim
-from tritorch.ops.declare import PUBLIC, in_place_of, public
+from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.linalg.common import LINALG, linalg, require_matrix
 from tritorch.ops.linalg.spectra import svdvals
 from tritorch.ops.linalg.systems import inv_ex
@@ -182,32 +182,3 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     inverse, info = inv_ex(A)
     found = matrix_norm(A, p) * matrix_norm(inverse, p)
     return PUBLIC["where"](info == 0, found, math.inf)
-
-
-# ---- renorm --------------------------------------------------------------------------------------
-
-
-def _renorm(input: Tensor, p: Any, dim: int, maxnorm: Any) -> Tensor:
-    """Sub-tensors along dim whose p-norm is greater than maxnorm are scaled down to it."""
-    for value, name in ((p, "p"), (maxnorm, "maxnorm")):
-        if isinstance(value, complex):
-            raise RuntimeError(f"renorm: {name} must be real-valued")
-    if p <= 0:
-        raise RuntimeError("renorm: non-positive-norm not supported")
-    if maxnorm < 0:
-        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
-    if input.ndim < 2:
-        raise RuntimeError(
-            f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions"
-        )
-    dim = wrap_dim(dim, input.ndim)
-    others = tuple(d for d in range(input.ndim) if d != dim)
-    x = input.float() if input.dtype.itemsize < 4 and input.is_floating_point() else input
-    norms = vector_norm(x, p, others, True)
-    scale = PUBLIC["where"](norms > maxnorm, maxnorm / (norms + 1e-7), 1.0)
-    return input * scale.to(input.dtype)
-
-
-_renorm.__name__ = "renorm"
-public(out=True)(_renorm)
-Tensor.renorm_ = in_place_of(_renorm, "renorm_")  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Products and functions of matrices: powers, the exponential, chains, cross products."""
+"""Products and functions of matrices: powers, the exponential, chains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tritorch.core.dtype import bool_, float64, int64
 from tritorch.core.promotion import promote_types, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import composed_backend
-from tritorch.ops.checks import broadcast_shapes, not_implemented, wrap_dim
+from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.linalg.common import (
     LINALG,
@@ -25,8 +25,9 @@ from tritorch.ops.linalg.common import (
 from tritorch.ops.linalg.systems import inv
 from tritorch.ops.matmul import matmul
 from tritorch.ops.parts import diagonal as _top_diagonal
+from tritorch.ops.vectors import linalg_cross
 
-LINALG["matmul"] = matmul
+LINALG |= {"cross": linalg_cross, "matmul": matmul}
 
 
 @linalg(out=False)
@@ -273,60 +274,3 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         return (x.conj() * y).sum(dim)
     a, b = x.movedim(dim, -1).conj().unsqueeze(-2), y.movedim(dim, -1).unsqueeze(-1)
     return matmul(a, b).squeeze(-1).squeeze(-1)
-
-
-def _cross_of_parts(a: Tensor, b: Tensor, dim: int) -> Tensor:
-    return a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim)
-
-
-def _cross_arrays(a: Any, b: Any, dim: int) -> Any:
-    a, b = np.moveaxis(a, dim, 0), np.moveaxis(b, dim, 0)
-    out = np.empty_like(a)
-    for i in range(3):
-        j, k = (i + 1) % 3, (i + 2) % 3
-        out[i, ...] = a[j] * b[k] - a[k] * b[j]
-    return np.ascontiguousarray(np.moveaxis(out, 0, dim))
-
-
-_cross: Any = factorisation(
-    "linalg_cross", "a b", "dim", cpu=_cross_arrays, gpu=composed_backend(_cross_of_parts),
-    grad=(
-        lambda g, b, dim: _cross.call((b.conj(), g), (dim,)),
-        lambda g, a, dim: _cross.call((g, a.conj()), (dim,)),
-    ),
-)  # fmt: skip
-
-
-@linalg()
-def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """The cross product of vectors of 3 elements along dim."""
-    if input.ndim != other.ndim:
-        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
-    place = wrap_dim(dim, input.ndim)
-    if input.shape[place] != 3 or other.shape[place] != 3:
-        raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[place]} "
-            f"and {other.shape[place]}"
-        )
-    shape = broadcast_shapes(input.shape, other.shape)
-    if input.dtype is not other.dtype:
-        raise RuntimeError(
-            f"expected scalar type {scalar_name(input.dtype)} but found {scalar_name(other.dtype)}"
-        )
-    if input.dtype is bool_:
-        raise not_implemented("cross", bool_)
-    pair = (input.expand(shape), other.expand(shape))
-    return _cross.call(pair, (place - len(shape),))
-
-
-def _old_cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """linalg.cross along dim, or along the first dim of size 3."""
-    if dim is None:
-        dim = next((i for i, size in enumerate(input.shape) if size == 3), None)
-        if dim is None:
-            raise RuntimeError("no dimension of size 3 in input")
-    return cross(input, other, dim=dim)
-
-
-_old_cross.__name__ = "cross"
-public(out=True)(_old_cross)
