@@ -42,6 +42,7 @@ from tritorch.ops import (
     pooling,
     quantize,
     random,
+    ranges,
     recurrent,
     reduction,
     resample,

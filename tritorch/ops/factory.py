@@ -1,19 +1,18 @@
-"""Factories: tensors from data, constants, ranges; the `new_*` and `*_like` forms."""
+"""Factories: tensors from data, and constants; the `new_*` and `*_like` forms."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import arrays, defaults, dtype as dtypes, layout as layouts
+from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import bool_, dtype, float32, float64, from_numpy_dtype, int64, uint8
-from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
+from tritorch.core.promotion import number_dtype, result_type, scalar_name
 from tritorch.core.size import Size
 from tritorch.core.sparse import SparseArray
 from tritorch.core.storage import TypedStorage, UntypedStorage
@@ -550,187 +549,6 @@ def scalar_tensor(
     """A 0-d tensor of a number (of the default dtype)."""
     return full((), s, dtype=dtype or defaults.dtype(), device=device, requires_grad=requires_grad)
 
-
-# ---- ranges --------------------------------------------------------------------------------------
-
-
-def _on(array: np.ndarray[Any, Any], device: Any, requires_grad: bool, out: Any) -> Tensor:
-    where = place(out.device if out is not None and device is None else device)
-    return _finish(arrays.move(array, where), requires_grad, out)
-
-
-@public(method=False)
-def arange(
-    *args: Any,
-    out: Tensor | None = None,
-    dtype: dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
-    **named: Any,
-) -> Tensor:
-    """Values from start to end (excluded) by step."""
-    bounds = [*args]
-    for name in ("start", "end", "step"):
-        if name in named:
-            if name == "end" and not bounds and "start" not in named:
-                bounds.append(0)
-            bounds.append(named[name])
-    start, end, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
-    start, end, step = (
-        value.item() if isinstance(value, Tensor) else value for value in (start, end, step)
-    )
-    kind = dtype if dtype is not None else out.dtype if out is not None else None
-    if kind is None:
-        floats = any(isinstance(value, (float, np.floating)) for value in (start, end, step))
-        kind = defaults.dtype() if floats else int64
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
-    if not (math.isfinite(start) and math.isfinite(end)):
-        raise RuntimeError(f"unsupported range: {start} -> {end}")
-    if (end - start) * step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if category(kind) < 2:
-        start, end, step = int(start), int(end), int(step)
-        if step == 0:
-            raise RuntimeError("step must be nonzero")
-        count = max(-(-(end - start) // step), 0)
-    else:
-        count = max(math.ceil((end - start) / step), 0)
-    where = place(out.device if out is not None and device is None else device)
-    if where.type == "cuda":
-        from tritorch.gpu import shaping
-
-        return _finish(
-            shaping.arange(start, step, count, kind, where.index or 0), requires_grad, out
-        )
-    if category(kind) < 2:
-        array = np.arange(count, dtype=np.int64) * step + start
-    else:
-        array = start + np.arange(count, dtype=np.float64) * step
-    return _on(arrays.cast(array, kind), device, requires_grad, out)
-
-
-def inclusive_range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Tensor:
-    """Values from start to end (included) by step (deprecated)."""
-    if end is None:
-        start, end = 0, start
-    options.setdefault("dtype", defaults.dtype())
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
-    if (end - start) * step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    count = math.floor((end - start) / step) + 1
-    return arange(0, count, **options) * step + start
-
-
-inclusive_range.__name__ = "range"
-PUBLIC["range"] = inclusive_range
-
-
-def _check_steps(name: str, start: Any, end: Any, steps: Any, kind: dtype | None) -> None:
-    if isinstance(steps, float):
-        raise TypeError(
-            f"{name}() received an invalid combination of arguments - got (int, int, float)"
-        )
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
-    for value in (start, end):
-        if isinstance(value, Tensor) and value.ndim:
-            raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors")
-
-
-def _linear_kind(start: Any, end: Any, kind: dtype | None) -> dtype:
-    if kind is not None:
-        return kind
-    if isinstance(start, complex) or isinstance(end, complex):
-        return defaults.dtype().to_complex()
-    return defaults.dtype()
-
-
-@public(method=False)
-def linspace(
-    start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: dtype | None = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """`steps` values from start to end, evenly spaced."""
-    _check_steps("linspace", start, end, steps, dtype)
-    if device is None and out is None:
-        device = next((v.device for v in (start, end) if isinstance(v, Tensor)), None)
-    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
-    kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
-    if category(kind) < 3 and (isinstance(start, complex) or isinstance(end, complex)):
-        raise RuntimeError(
-            f"torch.linspace(): inferred dtype {defaults.dtype().to_complex()} can't be safely "
-            f"cast to passed dtype {kind}"
-        )
-    return _on(_line(start, end, int(steps), kind), device, requires_grad, out)
-
-
-def _line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, Any]:
-    wide = np.complex128 if kind.is_complex else np.float64
-    if steps == 1:
-        return arrays.cast(np.array([start], wide), kind)
-    if steps == 0:
-        return np.empty(0, kind.numpy)
-    if category(kind) < 2:
-        start, end = int(start), int(end)
-    step = (end - start) / (steps - 1)
-    i = np.arange(steps)
-    # From both ends, so that both are exact.
-    array = np.where(i < steps // 2, start + i * step, end - (steps - 1 - i) * step)
-    return arrays.cast(array.astype(wide), kind)
-
-
-@public(method=False)
-def logspace(
-    start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None,
-    dtype: dtype | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-    pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """`steps` values from base^start to base^end, evenly spaced in the exponent."""
-    _check_steps("logspace", start, end, steps, dtype)
-    if device is None and out is None:
-        device = next((v.device for v in (start, end) if isinstance(v, Tensor)), None)
-    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
-    kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
-    wide = dtypes.complex128 if kind.is_complex else float64
-    with np.errstate(all="ignore"):
-        values = np.power(
-            complex(base) if kind.is_complex else float(base), _line(start, end, int(steps), wide)
-        )
-    return _on(arrays.cast(values, kind), device, requires_grad, out)
-
-
-@public(method=False)
-def eye(
-    n: int, m: int | None = None, *, out: Tensor | None = None, dtype: dtype | None = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """The identity matrix."""
-    m = n if m is None else m
-    for value, name in ((n, "n"), (m, "m")):
-        if value < 0:
-            raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
-    kind = dtype or (out.dtype if out is not None else defaults.dtype())
-    return _on(np.eye(n, m, dtype=kind.numpy), device, requires_grad, out)
-
-
-def _tri_indices(name: str, rows: Any) -> None:
-    def function(
-        row: int, col: int, offset: int = 0, *, dtype: dtype = int64, device: Any = "cpu",
-        layout: Any = None, pin_memory: bool = False,
-    ) -> Tensor:  # fmt: skip
-        return _on(arrays.cast(np.stack(rows(row, offset, col)), dtype), device, False, None)
-
-    function.__name__ = name
-    function.__doc__ = "The row and column indices of a triangle, as a 2 x n tensor."
-    PUBLIC[name] = function
-
-
-_tri_indices("tril_indices", lambda n, k, m: np.tril_indices(n, k, m))
-_tri_indices("triu_indices", lambda n, k, m: np.triu_indices(n, k, m))
 
 # ---- complex -------------------------------------------------------------------------------------
 
