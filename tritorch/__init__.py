@@ -149,6 +149,7 @@ _ELSEWHERE = {
             set_autocast_xla_dtype set_autocast_xla_enabled
             """,
         "compiler": "compile",
+        "core.dispatch_keys": "DispatchKey DispatchKeySet",
         "core.settings": """
             _assert _check _check_index _check_not_implemented _check_type _check_value
             compiled_with_cxx11_abi get_device_module get_num_interop_threads has_lapack has_mkl
@@ -157,7 +158,7 @@ _ELSEWHERE = {
             """,
         "core.symbolic": """
             SymBool SymFloat SymInt cond sym_constrain_range sym_constrain_range_for_size sym_float
-            sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+            sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
             """,
         "futures": "Future fork wait",
         "jit._containers": """
@@ -165,6 +166,9 @@ _ELSEWHERE = {
             """,
         "jit._errors": "JITException",
         "jit._logging": "AVG AggregationType LockingLogger LoggerBase NoopLogger SUM",
+        "jit._sources": "CallStack ErrorReport",
+        "jit._tree_views": "merge_type_from_type_comment parse_type_comment",
+        "jit._views": "BufferDict ModuleDict ParameterDict",
         "random": "thread_safe_generator",
         "testing": "FileCheck",
         "schema": """
@@ -175,6 +179,7 @@ _ELSEWHERE = {
             unify_type_list
             """,
         "serialization": "load save",
+        "serialization.contexts": "DeserializationStorageContext",
         "serialization.records": "PyTorchFileReader PyTorchFileWriter",
         "utils.throughput_benchmark": "BenchmarkConfig BenchmarkExecutionStats ThroughputBenchmark",
     }.items()

@@ -8,7 +8,9 @@ import warnings
 
 import numpy as np
 
-FAMILIES = {}
+from . import internals
+
+FAMILIES = dict(internals.FAMILIES)
 
 FAMILIES["losses"] = """
     torch.kl_div(w, w), torch.kl_div(w, w + 1, 0, log_target=True), torch.kl_div(w, w + 1, 2)
@@ -226,7 +228,7 @@ FAMILIES["scaled_mm"] = """
     list(F.ScalingType.__members__), list(F.SwizzleType.__members__)
     """
 
-ERRORS_BY_TYPE = ("futures", "methods")
+ERRORS_BY_TYPE = ("futures", "methods", *internals.ERRORS_BY_TYPE)
 
 
 STORED = [
@@ -287,10 +289,12 @@ def world(torch):
     done = torch.futures.Future()
     done.set_result(3)
     float8 = lambda v: v.to(torch.float8_e4m3fn)
+    y = tensor(np.sin(np.arange(24.0)).reshape(2, 3, 4))
     return {
+        **internals.names(torch, w, x, y),
         "torch": torch, "F": F, "S": F.ScalingType, "w": w, "x": x, "one": torch.ones_like(w),
         "i": tensor([0, 1, 2, 3, 1]), "o": tensor([0, 2, 2]), "o4": tensor([0, 2, 2, 5]),
-        "y": tensor(np.sin(np.arange(24.0)).reshape(2, 3, 4)), "s3": tensor([0.1, 0.2, 0.25]),
+        "y": y, "s3": tensor([0.1, 0.2, 0.25]),
         "ties": tensor([0.05, 0.15, 0.25, -0.05]), "z3": z3, "on": tensor([1]),
         "grad_of": grad_of, "observed": observed, "grad_in": grad_in, "done": done,
         "q": torch.quantize_per_tensor(x, 0.1, 10, torch.quint8),

@@ -402,3 +402,69 @@ def test_kinds_of_memory():
     kinds = torch.utils.dlpack.DLDeviceType
     assert torch.ones(1).__dlpack_device__()[0] == kinds.kDLCPU
     assert repr(kinds.kDLCUDA) == "<DLDeviceType.kDLCUDA: 2>"
+
+
+# ---- recurrent networks by their vendors' names, and packed weights ------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "mode"), list(enumerate(("rnn_relu", "rnn_tanh", "lstm", "gru")))
+)
+def test_vendors_recurrent_networks_are_ours(number, mode, device):
+    gates = {"lstm": 4, "gru": 3}.get(mode, 1)
+    make = lambda *shape: torch.randn(*shape, device=device)
+    weights = [make(gates * 5, 3), make(gates * 5, 5), make(gates * 5), make(gates * 5)]
+    second = [make(gates * 5, 5), make(gates * 5, 5), make(gates * 5), make(gates * 5)]
+    x, h, c = make(4, 2, 3), make(2, 2, 5), make(2, 2, 5)
+    ours = getattr(torch, mode)
+    hx = (h, c) if mode == "lstm" else h
+    cell = c if mode == "lstm" else None
+    options = (number, 5, 2, False, 0.0, False, False)
+    known = ours(x, hx, weights + second, True, 2, 0.0, False, False, False)
+    found = torch.miopen_rnn(x, weights + second, 4, h, cell, *options, [], None)
+    for a, b in zip(known, found):
+        close(a, b)
+    if mode != "lstm":
+        assert found[2].numel() == 0
+    close(found[4], torch.cat([w.reshape(-1) for w in weights + second]))
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([4, 2]))
+    sizes = packed.batch_sizes
+    known = ours(packed.data, sizes, hx, weights + second, True, 2, 0.0, False, False)
+    found = torch.miopen_rnn(
+        packed.data, weights + second, 4, h, cell, *options, sizes.tolist(), None
+    )
+    for a, b in zip(known, found):
+        close(a, b)
+    first = (h[:1], c[:1]) if mode == "lstm" else h[:1]
+    known = ours(x, first, weights, True, 1, 0.0, False, False, False)
+    found = torch.mkldnn_rnn_layer(
+        x, *weights, h[0], c[0], False, [], number, 5, 1, True, False, False, False
+    )
+    for a, b in zip(known, found[: len(known)]):
+        close(a.reshape(b.shape), b)
+
+
+def test_vendors_recurrent_networks_refuse_the_wrong_states():
+    x, h, w = torch.randn(4, 2, 3), torch.randn(1, 2, 5), [torch.randn(5, 3), torch.randn(5, 5)]
+    with pytest.raises(ValueError, match="needs cx"):
+        torch.miopen_rnn(x, w, 2, h, None, 2, 5, 1, False, 0.0, False, False, [], None)
+    with pytest.raises(RuntimeError, match="non-LSTM"):
+        torch.miopen_rnn(x, w, 2, h, h, 0, 5, 1, False, 0.0, False, False, [], None)
+    layer = (x, *w, w[0][:, 0], w[0][:, 0], h[0], h[0], False)
+    with pytest.raises(RuntimeError, match="all steps"):
+        torch.mkldnn_rnn_layer(*layer, [2, 1, 1, 1], 0, 5, 1, True, False, False, False)
+
+
+@pytest.mark.filterwarnings("ignore:fbgemm")
+def test_packed_weights_can_be_saved(device, tmp_path):
+    weight, x, bias = (torch.randn(*s, device=device) for s in ((5, 7), (2, 3, 7), (5,)))
+    q, offsets, scale, zero = torch.fbgemm_linear_quantize_weight(weight)
+    kept = torch.fbgemm_pack_quantized_matrix(q), torch.fbgemm_pack_gemm_matrix_fp16(weight)
+    torch.save(kept, tmp_path / "packed")
+    int8, half = torch.load(tmp_path / "packed", map_location=device)
+    exact = x @ weight.t() + bias
+    assert (torch.fbgemm_linear_fp16_weight(x, half, bias) - exact).abs().max() < 1e-2
+    found = torch.fbgemm_linear_int8_weight(x, q, int8, offsets, scale, zero, bias)
+    assert (found - exact).abs().max() < 0.3
+    with pytest.raises(RuntimeError, match="packed as Half"):
+        torch.fbgemm_linear_fp16_weight(x, int8, bias)

@@ -46,6 +46,13 @@ def sym_float(a: Any) -> float:
     return float(a)
 
 
+def sym_fresh_size(expr: Any) -> Any:
+    """The number, by way of a tensor: a tracer would not know the result."""
+    from tritorch.ops.factory import tensor
+
+    return tensor(expr).item()
+
+
 def sym_int(a: Any) -> int:
     """`int(a)`: towards zero."""
     return int(a)

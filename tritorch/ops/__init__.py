@@ -36,6 +36,7 @@ from tritorch.ops import (
     memory,
     multihead,
     norm,
+    packed_linear,
     padding,
     parts,
     pointwise,

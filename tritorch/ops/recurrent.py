@@ -15,30 +15,30 @@ from tritorch.ops.backends import backend
 from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.linear import linear
 
-# ---- one step: the inputs' share of the gates, and the states, to the new states -----------------
+# ---- one step: the shares of the inputs and of the states in the gates, and the states, to the new
+# states -------------------------------------------------------------------------------------------
 
 
-def _tanh_step(gates: Tensor, state: Sequence[Any], w: Tensor, b: Any) -> tuple[Any, ...]:
-    return ((gates + linear(state[0], w, b)).tanh(),)
+def _tanh_step(from_x: Tensor, from_h: Tensor, state: Sequence[Any]) -> tuple[Any, ...]:
+    return ((from_x + from_h).tanh(),)
 
 
-def _relu_step(gates: Tensor, state: Sequence[Any], w: Tensor, b: Any) -> tuple[Any, ...]:
-    return ((gates + linear(state[0], w, b)).relu(),)
+def _relu_step(from_x: Tensor, from_h: Tensor, state: Sequence[Any]) -> tuple[Any, ...]:
+    return ((from_x + from_h).relu(),)
 
 
-def _lstm_step(gates: Tensor, state: Sequence[Any], w: Tensor, b: Any) -> tuple[Any, ...]:
-    i, f, g, o = (gates + linear(state[0], w, b)).chunk(4, -1)
+def _lstm_step(from_x: Tensor, from_h: Tensor, state: Sequence[Any]) -> tuple[Any, ...]:
+    i, f, g, o = (from_x + from_h).chunk(4, -1)
     cell = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
     return o.sigmoid() * cell.tanh(), cell
 
 
-def _gru_step(gates: Tensor, state: Sequence[Any], w: Tensor, b: Any) -> tuple[Any, ...]:
-    hidden = state[0]
-    from_x, from_h = gates.chunk(3, -1), linear(hidden, w, b).chunk(3, -1)
-    reset = (from_x[0] + from_h[0]).sigmoid()
-    update = (from_x[1] + from_h[1]).sigmoid()
-    new = (from_x[2] + reset * from_h[2]).tanh()
-    return (new + update * (hidden - new),)
+def _gru_step(from_x: Tensor, from_h: Tensor, state: Sequence[Any]) -> tuple[Any, ...]:
+    x, h = from_x.chunk(3, -1), from_h.chunk(3, -1)
+    reset = (x[0] + h[0]).sigmoid()
+    update = (x[1] + h[1]).sigmoid()
+    new = (x[2] + reset * h[2]).tanh()
+    return (new + update * (state[0] - new),)
 
 
 STEPS = {"rnn_tanh": _tanh_step, "rnn_relu": _relu_step, "lstm": _lstm_step, "gru": _gru_step}
@@ -58,7 +58,8 @@ def _composed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: str, si
     outs = []
     for low, high in spans(sizes, reverse):
         rows = high - low
-        new = STEPS[mode](gates[low:high], [s[:rows] for s in state], w, b)
+        begin = [s[:rows] for s in state]
+        new = STEPS[mode](gates[low:high], linear(begin[0], w, b), begin)
         if project is not None:
             new = (linear(new[0], project), *new[1:])
         outs.append(new[0])
@@ -88,7 +89,7 @@ _scan = Operator(
 )  # fmt: skip
 
 
-def _direction(
+def one_direction(
     data: Tensor, state: Sequence[Any], weights: Sequence[Any], mode: str, sizes: Sequence[int],
     reverse: bool, has_biases: bool,
 ) -> tuple[Tensor, tuple[Any, ...]]:  # fmt: skip
@@ -127,7 +128,7 @@ def _layers(
             place = layer * directions + direction
             weights = params[place * per : (place + 1) * per]
             begin = tuple(s[place] for s in hx)
-            out, last = _direction(data, begin, weights, mode, sizes, direction == 1, has_biases)
+            out, last = one_direction(data, begin, weights, mode, sizes, direction == 1, has_biases)
             outs.append(out)
             lasts.append(last)
         data = outs[0] if directions == 1 else PUBLIC["cat"](outs, -1)
@@ -172,7 +173,7 @@ def _cell(mode: str) -> Any:
     def cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Any = None,
              b_hh: Any = None) -> Any:  # fmt: skip
         state = tuple(hx) if mode == "lstm" else (hx,)
-        new = STEPS[mode](linear(input, w_ih, b_ih), state, w_hh, b_hh)
+        new = STEPS[mode](linear(input, w_ih, b_ih), linear(state[0], w_hh, b_hh), state)
         return new if mode == "lstm" else new[0]
 
     cell.__name__ = cell.__qualname__ = f"{mode}_cell"

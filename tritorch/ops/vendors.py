@@ -15,6 +15,7 @@ from tritorch.ops.conv import convolution
 from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.grid import affine_grid_generator, grid_sampler
 from tritorch.ops.norm import normalised_by_batch
+from tritorch.ops.recurrent import one_direction
 
 Ints = Sequence[int]
 
@@ -112,13 +113,11 @@ def cudnn_batch_norm(
     running_var: Tensor | None, training: bool, exponential_average_factor: float, epsilon: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """batch_norm, with mean, 1 / std, and what cuDNN would reserve: nothing."""
-    from tritorch.core.dtype import uint8
-
     found = _batch_norm(
         input, weight, bias, running_mean, running_var, training, exponential_average_factor,
         epsilon,
     )  # fmt: skip
-    return *found, PUBLIC["empty"]((0,), dtype=uint8, device=input.device)
+    return *found, _reserve(input)
 
 
 @public(method=False)
@@ -201,3 +200,67 @@ def miopen_ctc_loss(
         (gradient,) = grad(loss.sum(), x, retain_graph=True)
     assert gradient is not None
     return loss if wanted else loss.detach(), gradient
+
+
+# ---- recurrent networks --------------------------------------------------------------------------
+
+_MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
+
+
+def _reserve(like: Tensor) -> Tensor:
+    """What a library would keep for its backward pass: nothing."""
+    from tritorch.core.dtype import uint8
+
+    return PUBLIC["empty"]((0,), dtype=uint8, device=like.device)
+
+
+@public(method=False)
+def mkldnn_rnn_layer(
+    input: Tensor, weight0: Tensor, weight1: Tensor, weight2: Tensor, weight3: Tensor, hx_: Tensor,
+    cx_: Tensor, reverse: bool, batch_sizes: Ints, mode: int, hidden_size: int, num_layers: int,
+    has_biases: bool, bidirectional: bool, batch_first: bool, train: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """One layer in one direction over all steps: (outputs, last h, last c, nothing).
+
+    The input's first dim is the step, with batch_first too, as in PyTorch: its caller transposes.
+    """
+    steps, batch, width = input.shape
+    name = _MODES[mode]
+    begin = [s.reshape(batch, -1) for s in ((hx_, cx_) if name == "lstm" else (hx_,))]
+    sizes = tuple(batch_sizes) or (batch,) * steps
+    if sizes != (batch,) * steps:
+        raise RuntimeError(f"mkldnn_rnn_layer: all steps must have {batch} rows, got {sizes}")
+    out, last = one_direction(
+        input.reshape(steps * batch, width), begin, (weight0, weight1, weight2, weight3), name,
+        sizes, reverse, has_biases,
+    )  # fmt: skip
+    h = last[0].reshape(hx_.shape)
+    c = last[1].reshape(cx_.shape) if name == "lstm" else hx_.new_empty((0,))
+    return out.reshape(steps, batch, -1), h, c, _reserve(input)
+
+
+@public(method=False, out=True)
+def miopen_rnn(
+    input: Tensor, weight: Sequence[Tensor], weight_stride0: int, hx: Tensor, cx: Tensor | None,
+    mode: int, hidden_size: int, num_layers: int, batch_first: bool, dropout: float, train: bool,
+    bidirectional: bool, batch_sizes: Ints, dropout_state: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """All layers: (outputs, last h, last c, nothing, the weights in one piece).
+
+    weight_stride0: how many of the weights belong to a layer in one direction.  With batch_sizes,
+    the input is that of a packed sequence.
+    """
+    name = _MODES[mode]
+    if name == "lstm" and cx is None:
+        raise ValueError("miopen_rnn: an LSTM needs cx")
+    if name != "lstm" and cx is not None:
+        raise RuntimeError("rnn: illegal defined cx for non-LSTM RNN")
+    state: Any = (hx, cx) if name == "lstm" else hx
+    options = (weight, weight_stride0 == 4, num_layers, dropout, train, bidirectional)
+    if batch_sizes:
+        lengths = PUBLIC["tensor"](list(batch_sizes))
+        out, h, *c = PUBLIC[name](input, lengths, state, *options)
+    else:
+        out, h, *c = PUBLIC[name](input, state, *options, batch_first)
+    flat = PUBLIC["cat"]([w.detach().reshape(-1) for w in weight])
+    return out, h, c[0] if c else hx.new_empty((0,)), _reserve(input), flat

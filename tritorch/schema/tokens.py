@@ -34,15 +34,15 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """The words of a text, one after the other."""
+    """The words of a text from some character on, one after the other."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, start: int = 0) -> None:
         self.text = text
-        self._all = list(self._split())
+        self._all = list(self._split(start))
         self._at = 0
 
-    def _split(self) -> list[Token]:
-        found, at, reserved = [], 0, frozenset(_RESERVED.split())
+    def _split(self, at: int) -> list[Token]:
+        found, reserved = [], frozenset(_RESERVED.split())
         while at < len(self.text):
             match = _TOKEN.match(self.text, at)
             if match is None:
