@@ -13,7 +13,10 @@ from tritorch import _C
 class dtype:
     """The type of a tensor's elements; one object each, compared by identity."""
 
-    __slots__ = ("_signed", "code", "is_complex", "is_floating_point", "itemsize", "name", "opaque")
+    __slots__ = (
+        "_signed", "code", "is_complex", "is_floating_point", "itemsize", "name", "numpy", "opaque",
+    )  # fmt: skip
+    numpy: np.dtype[Any]  # of the same elements (ml_dtypes has those that NumPy lacks)
 
     def __init__(self, name: str, code: int, itemsize: int, kind: str) -> None:
         self.name = name
@@ -42,10 +45,11 @@ class dtype:
         """Whether operators compute in this type, on the CPU and on the GPU."""
         return self.code < len(_TABLE)
 
-    @property
-    def numpy(self) -> np.dtype[Any]:
-        """The NumPy type of the same elements (ml_dtypes has those that NumPy lacks)."""
-        return _numpy_dtype(self)
+    def __getattr__(self, name: str) -> Any:
+        if name != "numpy":
+            raise AttributeError(f"'tritorch.dtype' object has no attribute '{name}'")
+        self.numpy = _numpy_dtype(self)  # at first use: ml_dtypes is imported for it
+        return self.numpy
 
     def to_real(self) -> dtype:
         """The type of the real and imaginary parts."""

@@ -2,36 +2,97 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
 
 from tritorch.core.layout import contiguous_strides
-from tritorch.cpu.narrow import row_major, widen
+from tritorch.cpu import threads
+from tritorch.cpu.narrow import is_narrow, row_major, widen
 
 Array = np.ndarray[Any, Any]
 
 
+INT64 = np.dtype(np.int64)
+_KEPT = 1 << 16  # elements up to which what only shapes determine is kept for the next call
+_SMALL = 1 << 12
+
+
+def outside(index: Array, n: int) -> int | None:
+    """The first number, in order of size, that is no index into n elements."""
+    if not index.size:
+        return None
+    # As unsigned numbers, negative ones are the largest.
+    bits = index.view(np.uint64)
+    top = bits.item(bits.argmax()) if index.size < _SMALL else int(np.maximum.reduce(bits, None))
+    if top < n:
+        return None
+    low = int(index.min())
+    return low if low < 0 else int(index.max())
+
+
+def _offsets(shape: tuple[int, ...], dim: int, sides: tuple[int, ...]) -> Any:
+    """Where the dims but one lead to, in an array of a shape, from indices of other sides."""
+    offsets: Any = 0
+    for k, (count, step) in enumerate(zip(sides, contiguous_strides(shape))):
+        if k != dim and count > 1:
+            others = [count if i == k else 1 for i in range(len(sides))]
+            offsets = offsets + np.arange(0, count * step, step).reshape(others)
+    return offsets
+
+
+@functools.lru_cache(8)
+def _offsets_kept(shape: tuple[int, ...], dim: int, sides: tuple[int, ...]) -> Any:
+    offsets = _offsets(shape, dim, sides)
+    if type(offsets) is np.ndarray and math.prod(sides) <= _KEPT:
+        offsets = np.ascontiguousarray(np.broadcast_to(offsets, sides))  # adds faster
+    return offsets
+
+
 def _places(shape: tuple[int, ...], dim: int, index: Array) -> Array:
     """Where the elements that `index` names lie in a dense array of a shape."""
-    n = shape[dim]
-    if index.size:
-        low, high = int(index.min()), int(index.max())
-        if low < 0 or high >= n:
-            bad = low if low < 0 else high
-            raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {n}")
-    steps = contiguous_strides(shape)
-    places = index * steps[dim] if steps[dim] != 1 else index
-    for k, (count, step) in enumerate(zip(index.shape, steps)):
-        if k != dim and count > 1:
-            sides = [count if i == k else 1 for i in range(index.ndim)]
-            places = places + np.arange(0, count * step, step).reshape(sides)
-    return places
+    if index.dtype is not INT64:
+        index = index.astype(INT64)
+    bad = outside(index, shape[dim])
+    if bad is not None:
+        raise RuntimeError(
+            f"index {bad} is out of bounds for dimension {dim} with size {shape[dim]}"
+        )
+    step = math.prod(shape[dim + 1 :])
+    places = index * step if step != 1 else index
+    kept = _offsets_kept if index.size <= _KEPT else _offsets
+    return places + kept(shape, dim, index.shape)
+
+
+def _in_parts(x: Array, dim: int, index: Array, work: Any) -> bool:
+    """work(part of x, index, slice), over threads, where the first dims of index and x agree and
+    are many: whether there was need of it."""
+    if index.size < threads.PARALLEL or not dim or not x.flags.c_contiguous:
+        return False
+    lead = index.shape[0]
+
+    def run(low: int, high: int) -> None:
+        work(x[low:high], index[low:high], slice(low, high))
+
+    threads.blocks(lead, max(1, threads.BLOCK * lead // index.size), run, True)
+    return True
 
 
 def gather(x: Array, dim: int, index: Array) -> Array:
     """x[index[i, j], j]."""
-    return np.ascontiguousarray(x).reshape(-1).take(_places(x.shape, dim, index))
+    out = np.empty(index.shape, x.dtype)
+
+    def work(part: Array, index: Array, rows: slice) -> None:
+        part.reshape(-1).take(_places(part.shape, dim, index), mode="wrap", out=out[rows])
+
+    if _in_parts(x, dim, index, work):
+        return out
+    if not x.flags.c_contiguous:
+        x = np.ascontiguousarray(x)
+    # All indices are inside, and "wrap" is the fastest way.
+    return x.reshape(-1).take(_places(x.shape, dim, index), mode="wrap")
 
 
 def _cut(src: Array, index: Array) -> Array:
@@ -67,10 +128,16 @@ def _accumulate(ufunc: Any, out: Array, key: Any, src: Any) -> Array:
 def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
     """x with src added at index."""
     ufunc = np.logical_or if x.dtype == bool else np.add
-    flat = x.copy(order="C").reshape(-1)
-    added = _cut(src, index).reshape(-1)
+    out, added = x.copy(order="C"), _cut(src, index)
+
+    def work(part: Array, index: Array, rows: slice) -> None:
+        ufunc.at(part.reshape(-1), _places(part.shape, dim, index).reshape(-1),
+                 added[rows].reshape(-1))  # fmt: skip
+
+    if not is_narrow(x.dtype) and _in_parts(out, dim, index, work):
+        return out
     places = _places(x.shape, dim, index).reshape(-1)
-    return _accumulate(ufunc, flat, places, added).reshape(x.shape)
+    return _accumulate(ufunc, out.reshape(-1), places, added.reshape(-1)).reshape(x.shape)
 
 
 _REDUCE = {
@@ -118,7 +185,12 @@ def scatter_reduce(
 
 def index_select(x: Array, dim: int, index: Array) -> Array:
     """Entries of a dim."""
-    return np.take(x, index, axis=dim)
+    return x.take(index, dim, mode="wrap")  # all are inside
+
+
+def rows(x: Array, index: Array) -> Array:
+    """Entries of the first dim at indices, all inside."""
+    return x.take(index, 0, mode="wrap") if x.flags.c_contiguous else row_major(x[index])
 
 
 def _at(dim: int, index: Array) -> tuple[Any, ...]:
@@ -193,7 +265,7 @@ def masked_select(x: Array, mask: Array) -> Array:
     """Elements where the mask holds."""
     if x.shape != mask.shape:
         return x[mask]
-    return x.reshape(-1).take(np.flatnonzero(mask))  # several times as fast
+    return x.reshape(-1).take(mask.reshape(-1).nonzero()[0], mode="wrap")  # several times as fast
 
 
 def masked_scatter(x: Array, mask: Array, source: Array) -> Array:

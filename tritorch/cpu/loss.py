@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.cpu import rows, threads
+from tritorch.cpu.indexing import outside
 from tritorch.cpu.narrow import computing, like, widen
 
 Array = np.ndarray[Any, Any]
@@ -18,21 +19,24 @@ def cross_entropy(
     """One loss a row, and log(sum(exp(logits)))."""
     kind = computing(logits.dtype)
     n, c = logits.shape
-    ignored = target == ignore_index
-    safe = target * ~ignored
-    scale = np.ones(c, kind) if weight is None else widen(weight).astype(kind, copy=False)
+    ignored, safe = None, target
+    if 0 <= ignore_index < c or outside(target, c) is not None:
+        ignored = target == ignore_index
+        safe = target * ~ignored
+    scale: Any = None
+    if weight is not None:
+        scale = widen(weight).astype(kind, copy=False)
+    elif label_smoothing:
+        scale = np.ones(c, kind)
     total = kind.type(scale.sum(dtype=np.float64)) if label_smoothing else 0
     lse, loss = np.empty(n, kind), np.empty(n, kind)
 
     def work(low: int, high: int) -> None:
         x = logits[low:high].astype(kind, copy=False)
-        top = rows.largest(x)
-        part = np.subtract(x, top)
-        np.exp(part, out=part)
-        log = np.log(rows.sums(part)[:, 0]) + top[:, 0]
+        log = rows.log_of_sums(x, np.empty(x.shape, kind))[:, 0]
         lse[low:high] = log
         label = safe[low:high]
-        row = log - x[np.arange(high - low), label]
+        row = log - (rows.picked(x, label) if x.flags.c_contiguous else x[np.arange(len(x)), label])
         if weight is not None:
             row *= scale[label]
         if label_smoothing:
@@ -42,7 +46,8 @@ def cross_entropy(
 
     if c:
         threads.rows(n, c * kind.itemsize, work)
-    loss[ignored] = 0
+    if ignored is not None:
+        loss[ignored] = 0
     return like(loss, logits), lse
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tritorch.cpu import threads
 from tritorch.cpu.narrow import computing, like, widen
-from tritorch.cpu.rows import dots, sums
+from tritorch.cpu.rows import FEW, across, dots, sums
 
 Array = np.ndarray[Any, Any]
 
@@ -28,17 +28,23 @@ def _flat(v: Array | None) -> Any:
 
 def _rows(x: Array, n: int) -> Array:
     """x as a matrix, whose rows are the last n dims."""
+    if n == 1 and x.ndim == 2:
+        return x
     lead = math.prod(x.shape[: x.ndim - n])
     return x.reshape(lead, math.prod(x.shape[x.ndim - n :]))
 
 
 def _standardize(x: Array, out: Array, eps: float) -> tuple[Array, Array]:
-    """out = (x - mean) rstd along the last dim."""
-    size = x.dtype.type(max(x.shape[-1], 1))
-    mean = sums(x) / size
-    np.subtract(x, mean, out=out)
-    rstd = 1 / np.sqrt(dots(out, out) / size + x.dtype.type(eps))
-    np.multiply(out, rstd, out=out)
+    """out = (x - mean) rstd along the last dim of a matrix."""
+    size = x.dtype.type(max(x.shape[1], 1))
+    mean = sums(x)
+    np.divide(mean, size, out=mean)
+    across(np.subtract, x, mean, out)
+    rstd = sums(np.square(out)) if x.size < FEW else dots(out, out)
+    np.divide(rstd, size, out=rstd)
+    np.add(rstd, x.dtype.type(eps), out=rstd)
+    np.reciprocal(np.sqrt(rstd, out=rstd), out=rstd)
+    across(np.multiply, out, rstd, out)
     return mean, rstd
 
 
@@ -66,6 +72,14 @@ def layer_norm(
     """(x - mean) * rstd * weight + bias over the last n dims."""
     rows, kind, w, b = _rows(x, n), _kind(x), _flat(weight), _flat(bias)
     out = np.empty(rows.shape, x.dtype)
+    if kind is x.dtype and rows.nbytes <= threads.CACHE:
+        m, r = _standardize(rows, out, eps)
+        if w is not None:
+            np.multiply(out, w, out=out, casting="same_kind")
+        if b is not None:
+            np.add(out, b, out=out, casting="same_kind")
+        lead = x.shape[: x.ndim - n]
+        return out.reshape(x.shape), m.reshape(lead), r.reshape(lead)
     mean, rstd = np.empty(rows.shape[0], kind), np.empty(rows.shape[0], kind)
 
     def work(low: int, high: int) -> None:
@@ -164,7 +178,7 @@ def group_norm(
     """Normalised over groups of channels."""
     n, per = x.shape[0], x.shape[1] // groups
     kind, plane = _kind(x), math.prod(x.shape[2:])
-    rows = x.reshape(n * groups, per, plane)
+    rows = x.reshape(n * groups, per * plane)
     w, b = (None if v is None else _flat(v).reshape(groups, per, 1) for v in (weight, bias))
     out = np.empty(rows.shape, x.dtype)
     mean, rstd = np.empty(n * groups, kind), np.empty(n * groups, kind)
@@ -172,18 +186,21 @@ def group_norm(
     def work(low: int, high: int) -> None:
         block = rows[low:high].astype(kind, copy=False)
         target = np.empty(block.shape, kind) if kind != x.dtype else out[low:high]
-        flat = (high - low, per * plane)
-        m, r = _standardize(block.reshape(flat), target.reshape(flat), eps)
-        which = np.arange(low, high) % groups
-        if w is not None:
-            np.multiply(target, w[which], out=target, casting="same_kind")
-        if b is not None:
-            np.add(target, b[which], out=target, casting="same_kind")
+        m, r = _standardize(block, target, eps)
         mean[low:high], rstd[low:high] = m[:, 0], r[:, 0]
+        if w is not None or b is not None:
+            planes, which = target.reshape(-1, per, plane), np.arange(low, high) % groups
+            if w is not None:
+                np.multiply(planes, w[which], out=planes, casting="same_kind")
+            if b is not None:
+                np.add(planes, b[which], out=planes, casting="same_kind")
         if kind != x.dtype:
             out[low:high] = target
 
-    _Blocks(n * groups, per * plane, kind).run(work)
+    if rows.nbytes <= threads.CACHE:
+        work(0, n * groups)
+    else:
+        _Blocks(n * groups, per * plane, kind).run(work)
     return out.reshape(x.shape), mean.reshape(n, groups), rstd.reshape(n, groups)
 
 

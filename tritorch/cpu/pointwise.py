@@ -29,7 +29,6 @@ from tritorch.cpu.narrow import like, widen
 from tritorch.cpu.special import (
     digamma,
     erf,
-    erf32,
     erf64,
     erfc,
     erfcx,
@@ -41,6 +40,7 @@ from tritorch.cpu.special import (
     lgamma,
     log_ndtr,
     ndtri,
+    normal32,
 )
 from tritorch.cpu.threads import BLOCK, mapped
 
@@ -56,19 +56,29 @@ def _kind(*values: Any) -> Any:
 
 
 def _blocked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Computes in blocks; the result has the arguments' dtype."""
+    """Computes in blocks; the result has the arguments' dtype.  Small arrays of one shape, and
+    numbers, go to the function as they are."""
 
     def run(*values: Any) -> Any:
-        if len(values) == 1:
-            x = values[0]
-            if type(x) is np.ndarray and 0 < x.size <= BLOCK:
-                out = function(x.reshape(-1))
-                return out.reshape(x.shape).astype(x.dtype, copy=False)
-        return mapped(function, _kind(*values), *values)
+        x = values[0]
+        if type(x) is not np.ndarray or not 0 < x.size <= BLOCK or not x.ndim:
+            return mapped(function, _kind(*values), *values)
+        if len(values) > 1:
+            shape = x.shape
+            for value in values:
+                if type(value) is np.ndarray and value.shape != shape:
+                    return mapped(function, x.dtype, *values)
+        out = function(*values)
+        return out if out.dtype is x.dtype else out.astype(x.dtype, copy=False)
 
     run.__name__ = run.__qualname__ = function.__name__.lstrip("_")
     run.__doc__ = function.__doc__
     return run
+
+
+# NumPy takes longer to convert a Python number than to add it to a small array.
+_ONE = {np.dtype(code): np.ones((), code) for code in "efdFD"}
+_HALF = {np.dtype(code): np.full((), 0.5, code) for code in "fd"}
 
 
 # ---- one argument ----
@@ -108,7 +118,7 @@ def signbit(x: Array) -> Array:
 def rsqrt(x: Array) -> Array:
     """1 / sqrt(x)."""
     y = np.sqrt(x)
-    return np.divide(1, y, out=y)
+    return np.divide(_ONE[x.dtype], y, out=y)
 
 
 @_blocked
@@ -128,10 +138,11 @@ def zero_where(x: Array, drop: Array) -> Array:
 @_blocked
 def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x))."""
+    one = _ONE[x.dtype]
     y = np.negative(x)
     np.exp(y, out=y)
-    y += 1
-    return np.divide(1, y, out=y)
+    np.add(y, one, out=y)
+    return np.divide(one, y, out=y)
 
 
 @_blocked
@@ -196,8 +207,10 @@ _KAPPA = math.sqrt(2 / math.pi)
 
 def _cdf(x: Array) -> Array:
     """The normal distribution function."""
-    y = x * x.dtype.type(_INV_SQRT2)
-    y = erf32(y) if x.dtype == np.float32 else erf64(y)
+    if x.dtype == np.float32:
+        y = normal32(x)
+    else:
+        y = erf64(x * _INV_SQRT2)
     y += 1
     y *= 0.5
     return y
@@ -213,9 +226,10 @@ def relu(x: Array) -> Array:
 @_blocked
 def gelu(x: Array) -> Array:
     """x times the normal distribution function."""
-    y = _cdf(x)
-    y *= x
-    return y
+    y = normal32(x) if x.dtype == np.float32 else erf64(x * _INV_SQRT2)
+    half = np.multiply(x, _HALF[x.dtype])
+    y *= half
+    return np.add(y, half, out=y)
 
 
 @_blocked
@@ -237,7 +251,8 @@ def gelu_backward_of(g: Array, x: Array, out: Array) -> Array:
     tiny = x.dtype.type(1e-30)  # the quotient at 0 is 1 / 2
     cdf = out + tiny * x.dtype.type(0.5)
     cdf /= x + tiny
-    if not math.isfinite(cdf.dot(cdf)):
+    flat = cdf.reshape(-1)
+    if not math.isfinite(flat.dot(flat)):
         lost = ~np.isfinite(cdf)
         cdf[lost] = _cdf(x[lost])
     y = x * x
@@ -286,19 +301,12 @@ def gelu_tanh_backward(g: Array, x: Array) -> Array:
     return slope
 
 
-def _sigmoid(x: Array) -> Array:
-    y = np.negative(x)
-    np.exp(y, out=y)
-    y += 1
-    return np.divide(1, y, out=y)
-
-
 @_blocked
 def silu(x: Array) -> Array:
     """x * sigmoid(x)."""
     y = np.negative(x)
     np.exp(y, out=y)
-    y += 1
+    np.add(y, _ONE[x.dtype], out=y)
     return np.divide(x, y, out=y)
 
 
@@ -315,7 +323,7 @@ def log_sigmoid(x: Array) -> Array:
 @_blocked
 def silu_backward(g: Array, x: Array) -> Array:
     """The gradient of silu."""
-    s = _sigmoid(x)
+    s = sigmoid(x)
     y = 1 - s
     y *= x
     y += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -48,6 +49,58 @@ def _seen(tap: Ints, out: Ints, stride: Ints, dilation: Ints) -> Any:
             for t, m, s, d in zip(tap, out, stride, dilation)
         ),
     )
+
+
+@functools.lru_cache(64)
+def _taps(kernel: Ints, stride: Ints, dilation: Ints, out: Ints) -> list[list[Any]]:
+    """For each dim, what the taps of its windows see of planes (n, ...)."""
+    return [
+        [((slice(None),) * axis) + (slice(t, t + (m - 1) * s + 1, s),) for t in range(0, k * d, d)]
+        for axis, (k, s, d, m) in enumerate(zip(kernel, stride, dilation, out), start=1)
+    ]
+
+
+def _fold(ufunc: Any, x: Array, taps: list[list[Any]]) -> Array:
+    """ufunc over windows that lie inside of planes, one dim after the other."""
+    for dim in taps:
+        if len(dim) == 1:
+            x = x[dim[0]]
+            continue
+        folded = ufunc(x[dim[0]], x[dim[1]])
+        for tap in dim[2:]:
+            ufunc(folded, x[tap], out=folded)
+        x = folded
+    return x
+
+
+def _inside(spatial: Ints, kernel: Ints, stride: Ints, dilation: Ints, out: Ints) -> bool:
+    return all(r <= n for r, n in zip(_reach(out, kernel, stride, dilation), spatial))
+
+
+def _for_planes(planes: Array, work: Any) -> None:
+    if planes.nbytes <= threads.CACHE:
+        work(0, len(planes))
+    else:
+        threads.rows(len(planes), 2 * planes.nbytes // len(planes), work)
+
+
+def max_pool_values(
+    x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, out: Ints
+) -> Array | None:
+    """The largest of each window, where all lie inside; else None."""
+    spatial = x.shape[2:]
+    if any(padding) or not x.size or not _inside(spatial, kernel, stride, dilation, out):
+        return None
+    taps, kind = _taps(kernel, stride, dilation, out), computing(x.dtype)
+    planes = x.reshape(-1, *spatial)
+    best = np.empty((len(planes), *out), x.dtype)
+
+    def work(low: int, high: int) -> None:
+        block = planes[low:high].astype(kind, copy=False)
+        best[low:high] = _fold(np.maximum, block, taps)
+
+    _for_planes(planes, work)
+    return best.reshape(*x.shape[:2], *out)
 
 
 def max_pool(
@@ -171,37 +224,44 @@ def avg_pool(
     divisor: int | None,
 ) -> Array:
     """The mean of each window."""
-    spatial = x.shape[2:]
-    out = tuple(out_size(*v, 1, ceil_mode) for v in zip(spatial, kernel, stride, padding))
-    scale: Any = divisor or _divisors(out, spatial, kernel, stride, padding, count_include_pad)
-    kind = computing(x.dtype)
+    spatial, kind = x.shape[2:], computing(x.dtype)
+    out, scale, sides, taps = _averaging(
+        spatial, kernel, stride, padding, ceil_mode, count_include_pad, divisor, kind
+    )
     planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
-    result = np.empty((math.prod(x.shape[:2]), *out), x.dtype)
-    ones = (1,) * len(out)
-    reach = _reach(out, kernel, stride, ones)
-    if kind.kind == "f":
-        scale = np.asarray(scale, kind)
-    border = any(padding) or any(r > n for r, n in zip(reach, spatial))
+    result = np.empty((x.shape[0] * x.shape[1], *out), x.dtype)
 
     def work(low: int, high: int) -> None:
         total = planes[low:high].astype(kind, copy=False)
-        if border:
-            total = _extended(total, padding, tuple(map(max, reach, spatial)), 0)
-        for dim, (k, s, m) in enumerate(zip(kernel, stride, out), start=1):
-            lead = (slice(None),) * dim
-            part = lambda t: slice(t, t + (m - 1) * s + 1, s)  # noqa: B023
-            sums = total[(*lead, part(0))].copy()
-            for t in range(1, k):
-                sums += total[(*lead, part(t))]
-            total = sums
+        if sides is not None:
+            total = _extended(total, padding, sides, 0)
+        total = _fold(np.add, total, taps)
         if kind.kind in "iu":
             result[low:high] = np.trunc(total / scale)
         else:
             np.divide(total, scale, out=result[low:high], casting="unsafe")
 
     if result.size:
-        threads.rows(len(planes), 2 * math.prod(spatial) * kind.itemsize, work)
+        _for_planes(planes, work)
     return result.reshape(*x.shape[:2], *out)
+
+
+@functools.lru_cache(64)
+def _averaging(
+    spatial: Ints, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool, include: bool,
+    divisor: int | None, kind: np.dtype[Any],
+) -> tuple[Ints, Any, Ints | None, list[list[Any]]]:  # fmt: skip
+    """How many windows, what to divide by, the sides of planes with a border (if there is need of
+    one), and what taps see."""
+    out = tuple(out_size(*v, 1, ceil_mode) for v in zip(spatial, kernel, stride, padding))
+    scale: Any = divisor or math.prod(kernel)
+    if not divisor and (ceil_mode or (any(padding) and not include)):
+        scale = _divisors(out, spatial, kernel, stride, padding, include)
+    scale, ones = np.asarray(scale, kind if kind.kind == "f" else None), (1,) * len(out)
+    sides = None
+    if any(padding) or not _inside(spatial, kernel, stride, ones, out):
+        sides = tuple(map(max, _reach(out, kernel, stride, ones), spatial))
+    return out, scale, sides, _taps(kernel, stride, ones, out)
 
 
 def avg_pool_backward(

@@ -78,12 +78,14 @@ def _reduced(shape: tuple[int, ...], dims: Dims, keepdim: bool) -> tuple[int, ..
 def _by_rows(ufunc: Any, x: Array, dims: Dims) -> Array | None:
     """Sums and extremes over the last dims, or sums over the first, where there is a faster way."""
     first, last = dims[0] == 0, dims[-1] == x.ndim - 1
-    if len(dims) != dims[-1] - dims[0] + 1 or not (first or last) or x.size < rows.FEW:
+    if len(dims) != dims[-1] - dims[0] + 1 or not (first or last) or not x.size:
         return None
-    n = math.prod(x.shape[i] for i in dims)
+    n = x.shape[dims[0]] if len(dims) == 1 else math.prod(x.shape[i] for i in dims)
+    if last and ufunc is np.add and n >= 8:
+        return rows.sums(x.reshape(-1, n))
+    if x.size < rows.FEW:
+        return None
     if last:
-        if ufunc is np.add and n >= 8:
-            return rows.sums(x.reshape(-1, n))
         if 8 <= n <= rows.SHORT and (ufunc is np.maximum or ufunc is np.minimum):
             find = np.argmax if ufunc is np.maximum else np.argmin
             return rows.extremes(x.reshape(-1, n), find)
@@ -148,10 +150,9 @@ def sum(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
 def mean(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The mean over dims."""
     kind = _type(dtype.numpy)
-    count = math.prod(x.shape[dim] for dim in dims)
+    count = x.shape[dims[0]] if len(dims) == 1 else math.prod(x.shape[dim] for dim in dims)
     total = _fold(np.add, x, kind, dims, keepdim)
-    with np.errstate(all="ignore"):
-        return _out(np.true_divide(total, kind.type(count)), dtype.numpy)
+    return _out(np.true_divide(total, kind.type(count)), dtype.numpy)
 
 
 def prod(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
@@ -195,15 +196,20 @@ def count_nonzero(x: Array, dims: Dims) -> Array:
 
 
 def _argmax(x: Array, dim: int) -> Array:
-    return np.argmax(x, axis=dim, keepdims=True)  # the first of equals; NaN is the greatest
+    return x.argmax(dim, keepdims=True)  # the first of equals; NaN is the greatest
 
 
 def _argmin(x: Array, dim: int) -> Array:
-    return np.argmin(x, axis=dim, keepdims=True)
+    return x.argmin(dim, keepdims=True)
 
 
 def _with_index(find: Any, x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
-    index = np.asarray(find(widen(x), dim))
+    index = find(widen(x), dim)
+    if dim == x.ndim - 1 and x.flags.c_contiguous and x.size:
+        flat = index.reshape(-1)
+        values = rows.picked(x.reshape(flat.size, -1), flat)
+        shape = index.shape if keepdim else index.shape[:-1]
+        return values.reshape(shape), index.reshape(shape)
     values = np.take_along_axis(x, index, dim)
     values, index = (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
     return row_major(values), row_major(index)
@@ -221,14 +227,12 @@ def min_with_index(x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
 
 def argmax(x: Array, dim: int, keepdim: bool) -> Array:
     """Where the largest is."""
-    index = _argmax(widen(x), dim)
-    return row_major(np.asarray(index if keepdim else index.squeeze(dim)))
+    return row_major(np.asarray(widen(x).argmax(dim, keepdims=keepdim)))
 
 
 def argmin(x: Array, dim: int, keepdim: bool) -> Array:
     """Where the smallest is."""
-    index = _argmin(widen(x), dim)
-    return row_major(np.asarray(index if keepdim else index.squeeze(dim)))
+    return row_major(np.asarray(widen(x).argmin(dim, keepdims=keepdim)))
 
 
 def var(x: Array, dims: Dims, correction: float, keepdim: bool) -> Array:
@@ -240,6 +244,11 @@ def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Ar
     """The variance and the mean over dims."""
     kind = _wide(x)
     count = math.prod(x.shape[dim] for dim in dims)
+    if dims == (x.ndim - 1,) and x.dtype in rows.BLAS and 0 < x.nbytes <= threads.CACHE:
+        if x.flags.c_contiguous:
+            matrix, shape = x.reshape(-1, count), _reduced(x.shape, dims, keepdim)
+            variance, average = _var_of_rows(matrix, kind.type(max(count - correction, 0)))
+            return variance.reshape(shape), average.reshape(shape)
     real = kind.type(0).real.dtype
     wide = convert(x, kind)
     with np.errstate(all="ignore"):
@@ -253,6 +262,14 @@ def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Ar
     return _out(variance, x.dtype if kind.kind != "c" else real), _out(average, x.dtype)
 
 
+def _var_of_rows(x: Array, divisor: Any) -> tuple[Array, Array]:
+    average = rows.sums(x)
+    np.true_divide(average, x.dtype.type(x.shape[1]), out=average)
+    off = rows.across(np.subtract, x, average, np.empty_like(x))
+    total = rows.sums(np.square(off, out=off))
+    return np.true_divide(total, divisor, out=total), average
+
+
 def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """(sum |x|^ord)^(1/ord) over dims."""
     plain = x.dtype in rows.BLAS and x.flags.c_contiguous
@@ -260,10 +277,9 @@ def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -
         flat, total = x.reshape(-1), 0.0
         for i in range(0, flat.size, 1 << 20):  # BLAS, partial sums in float64
             part = flat[i : i + (1 << 20)]
-            with np.errstate(all="ignore"):
-                total += float(np.dot(part, part))
-        out = np.asarray(math.sqrt(total) if total == total else math.nan)
-        return _out(out, dtype.numpy).reshape((1,) * x.ndim if keepdim else ())
+            total += float(np.dot(part, part))
+        out = np.array(math.sqrt(total) if total == total else math.nan, dtype.numpy)
+        return out.reshape((1,) * x.ndim) if keepdim else out
     size = np.absolute(convert(x, _type(dtype.numpy)) if x.dtype.kind != "c" else x)
     kind = size.dtype
     fold = lambda ufunc, v: _fold(ufunc, v, kind, dims, keepdim)
@@ -287,6 +303,11 @@ def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -
 def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
     """log(sum(exp(x))) over dims, without overflow."""
     wide = widen(x)
+    last = x.ndim - 1
+    if dims == (last,) and x.size and wide.dtype in rows.BLAS and x.nbytes < threads.CACHE:
+        matrix = wide.reshape(-1, x.shape[last])
+        total = rows.log_of_sums(matrix, np.empty_like(matrix, order="C"), of_infinite=True)
+        return like(total.reshape(_reduced(x.shape, dims, keepdim)), x)
     with np.errstate(all="ignore"):
         if math.prod(x.shape[dim] for dim in dims) == 0:
             total = _fold(np.add, np.exp(wide), wide.dtype, dims, keepdim)

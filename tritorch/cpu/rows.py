@@ -6,6 +6,7 @@ the rounding of a pairwise sum.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -16,22 +17,58 @@ FEW = 1024  # elements up to which NumPy's own reductions cost less than what it
 PIECE = 1024  # elements that one product adds
 SHORT = 1024  # rows up to which looking for the place of an extreme is the faster way to it
 CHUNK = 32  # elements of a running sum that one product gives
+TAME = 60.0  # exp of what is smaller can be added up without overflow, and nothing underflows
 BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+
+
+@functools.lru_cache(64)
+def _ones(n: int, kind: np.dtype[Any]) -> Array:
+    ones = np.ones((n, 1), kind)
+    ones.setflags(write=False)
+    return ones
 
 
 def sums(x: Array) -> Array:
     """Sums along the last dim, which stays."""
-    n = x.shape[-1]
-    if x.size < FEW:
-        return np.add.reduce(x, axis=-1, keepdims=True)
+    n, kind = x.shape[-1], x.dtype
+    if n <= PIECE:
+        if kind not in BLAS:
+            return np.add.reduce(x, axis=-1, keepdims=True)
+        if x.ndim == 2:
+            return x.dot(_ones(n, kind))
+        return np.matmul(x, _ones(n, kind))
     count = -(-n // PIECE)
-    if count == 1:
-        return np.matmul(x, np.ones((n, 1), x.dtype))
-    if n % count or not x.flags.c_contiguous:
+    if n % count or not x.flags.c_contiguous or kind not in BLAS:
         return np.add.reduce(x, axis=-1, keepdims=True)
-    pieces = x.reshape(-1, n // count)
-    parts = np.matmul(pieces, np.ones((n // count, 1), x.dtype))
+    parts = x.reshape(-1, n // count).dot(_ones(n // count, kind))
     return np.add.reduce(parts.reshape(*x.shape[:-1], count), axis=-1, keepdims=True)
+
+
+def across(ufunc: Any, x: Array, column: Array, out: Array) -> Array:
+    """out = ufunc(x, column) of a matrix and a column: small ones faster than NumPy broadcasts."""
+    return ufunc(x, column.repeat(x.shape[1], 1) if x.size < FEW else column, out=out)
+
+
+def bounded(x: Array, limit: float) -> bool:
+    """Whether all numbers of a dense array lie between limits, none being NaN."""
+    flat = x.reshape(-1)
+    return flat.item(flat.argmax()) < limit and flat.item(flat.argmin()) > -limit
+
+
+def log_of_sums(x: Array, scratch: Array, *, of_infinite: bool = False) -> Array:
+    """log(sum(exp(x))) along a matrix's rows, as a column; NaN for rows with an infinite largest
+    element, unless asked for."""
+    if bounded(x, TAME):
+        total = sums(np.exp(x, out=scratch))
+        return np.log(total, out=total)
+    top = largest(x)
+    if of_infinite:
+        top[~np.isfinite(top)] = 0
+    np.exp(across(np.subtract, x, top, scratch), out=scratch)
+    total = sums(scratch)
+    np.log(total, out=total)
+    total += top
+    return total
 
 
 def dots(a: Array, b: Array) -> Array:
@@ -39,11 +76,30 @@ def dots(a: Array, b: Array) -> Array:
     return np.matmul(a[..., None, :], b[..., None])[..., 0]
 
 
+@functools.lru_cache(64)
+def _starts_kept(count: int, step: int) -> Array:
+    starts = np.arange(0, count * step, step)
+    starts.setflags(write=False)
+    return starts
+
+
+def picked(x: Array, place: Array) -> Array:
+    """The element at a place, which must be inside, of each row of a dense matrix."""
+    count, n = x.shape
+    starts = _starts_kept(count, n) if count <= PIECE and n else np.arange(0, x.size, n)
+    return x.reshape(-1).take(place + starts, mode="wrap")
+
+
+def taken(x: Array, places: Array) -> Array:
+    """The elements at places, a matrix of them, of each row of a dense matrix."""
+    count, n = x.shape
+    starts = _starts_kept(count, n) if count <= PIECE and n else np.arange(0, x.size, n)
+    return x.reshape(-1).take(places + starts[:, None], mode="wrap")
+
+
 def extremes(x: Array, find: Any) -> Array:
     """What np.argmax or np.argmin finds in each row of a matrix, as a column."""
-    place = find(x, axis=1)
-    place += np.arange(0, x.size, x.shape[1])
-    return x.reshape(-1).take(place)[:, None]
+    return picked(x, find(x, axis=1))[:, None]
 
 
 def largest(x: Array) -> Array:

@@ -20,14 +20,13 @@ def _scan(ufunc: Any, x: Array, dim: int, kind: np.dtype[Any]) -> Array:
             np.logical_and.accumulate(x != 0, axis=dim)
         )  # fmt: skip
     wide = convert(x, computing(kind))
-    with np.errstate(all="ignore"):
-        if ufunc is np.add and wide.dtype in rows.BLAS and wide.flags.c_contiguous:
-            if dim == x.ndim - 1 and x.shape[dim] >= 2 * rows.CHUNK and x.size:
-                quick = rows.running_sums(wide.reshape(-1, x.shape[dim]))
-                if quick is not None:
-                    return quick.reshape(x.shape).astype(kind, copy=False)
-        out = ufunc.accumulate(wide, axis=dim, dtype=wide.dtype)
-    return row_major(out.astype(kind, copy=False))
+    if x.shape[dim] >= 2 * rows.CHUNK and ufunc is np.add and wide.dtype in rows.BLAS:
+        if dim == x.ndim - 1 and wide.flags.c_contiguous and x.size:
+            quick = rows.running_sums(wide.reshape(-1, x.shape[dim]))
+            if quick is not None:
+                return quick.reshape(x.shape).astype(kind, copy=False)
+    out = ufunc.accumulate(wide, axis=dim, dtype=wide.dtype)
+    return row_major(out if out.dtype is kind else out.astype(kind, copy=False))
 
 
 def cumsum(x: Array, dim: int, dtype: dtype) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from tritorch.cpu.narrow import row_major
 
 Array = np.ndarray[Any, Any]
+_ALL, _BACK = slice(None), slice(None, None, -1)
 
 
 def cat(arrays: list[Array], dim: int) -> Array:
@@ -25,7 +27,7 @@ def _strides_fit_channels_last(arrays: list[Array]) -> bool:
 
 def flip(x: Array, dims: tuple[int, ...]) -> Array:
     """Dims reversed."""
-    return np.flip(x, dims).copy()
+    return x[tuple(_BACK if i in dims else _ALL for i in range(x.ndim))].copy(order="K")
 
 
 def roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
@@ -33,29 +35,38 @@ def roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
     return row_major(np.roll(x, shifts, dims))
 
 
-def _lower(x: Array, diagonal: int) -> Array:
-    """True on and below a diagonal."""
+def _triangle(rows: int, columns: int, diagonal: int, lower: bool, itemsize: int) -> Array:
+    """All bits on and below a diagonal (or on and above it), else none."""
+    mask = np.arange(columns) <= np.arange(rows)[:, None] + (diagonal if lower else diagonal - 1)
+    if not lower:
+        np.logical_not(mask, out=mask)
+    if itemsize > 8:
+        return mask
+    return np.negative(mask.view(np.int8)).astype(f"i{itemsize}", copy=False)
+
+
+_triangle_kept = functools.lru_cache(8)(_triangle)  # of small matrices
+
+
+def _keep(x: Array, diagonal: int, lower: bool) -> Array:
+    """x, but 0 outside of a triangle, by bits."""
     rows, columns = x.shape[-2:]
-    return np.arange(columns) <= np.arange(rows)[:, None] + diagonal
-
-
-def _keep(x: Array, mask: Array) -> Array:
-    """x, but 0 where the mask is not set, by bits."""
+    make = _triangle_kept if rows * columns <= 1 << 16 else _triangle
+    mask = make(rows, columns, diagonal, lower, x.itemsize)
     if x.itemsize > 8:
         return np.where(mask, x, np.zeros((), x.dtype))
-    bits = np.dtype(f"i{x.itemsize}")
-    kept = np.negative(mask.view(np.int8)).astype(bits, copy=False)
-    return np.bitwise_and(np.ascontiguousarray(x).view(bits), kept).view(x.dtype)
+    x = x if x.flags.c_contiguous else np.ascontiguousarray(x)
+    return np.bitwise_and(x.view(mask.dtype), mask).view(x.dtype)
 
 
 def tril(x: Array, diagonal: int) -> Array:
     """The lower triangle."""
-    return _keep(x, _lower(x, diagonal))
+    return _keep(x, diagonal, True)
 
 
 def triu(x: Array, diagonal: int) -> Array:
     """The upper triangle."""
-    return _keep(x, ~_lower(x, diagonal - 1))
+    return _keep(x, diagonal, False)
 
 
 def _sides(x_ndim: int, padding: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -16,6 +16,9 @@ Array = np.ndarray[Any, Any]
 Kernel = Callable[..., None]
 
 
+_SMALL = 8.0  # logs of sums of exp of what is smaller are as exact as differences from the largest
+
+
 def _along(kernel: Kernel, kind: np.dtype[Any], dim: int, *arrays: Array) -> Array:
     """kernel(out, *blocks, axis) on blocks that hold the dim whole, in the computing type."""
     shape = arrays[0].shape
@@ -23,6 +26,13 @@ def _along(kernel: Kernel, kind: np.dtype[Any], dim: int, *arrays: Array) -> Arr
     if out.size == 0:
         return out
     wide = computing(kind)
+    if dim == len(shape) - 1 and wide is kind and out.nbytes < threads.CACHE:
+        if dim == 1:
+            kernel(out, *arrays, 1)
+        else:
+            n = shape[dim]
+            kernel(out.reshape(-1, n), *(a.reshape(-1, n) for a in arrays), 1)
+        return out
     n, inner = shape[dim], math.prod(shape[dim + 1 :])
     outer = out.size // (n * inner)
 
@@ -36,9 +46,6 @@ def _along(kernel: Kernel, kind: np.dtype[Any], dim: int, *arrays: Array) -> Arr
             target[...] = scratch
 
     if inner == 1:
-        if out.nbytes < threads.CACHE and wide is kind:
-            kernel(out.reshape(outer, n), *(a.reshape(outer, n) for a in arrays), 1)
-            return out
         flat = [a.reshape(outer, n) for a in arrays]
         target: Array = out.reshape(outer, n)
 
@@ -67,10 +74,6 @@ def _along(kernel: Kernel, kind: np.dtype[Any], dim: int, *arrays: Array) -> Arr
     return out
 
 
-def _largest(x: Array, axis: int) -> Array:
-    return rows.largest(x) if x.ndim == 2 and axis == 1 else np.max(x, axis=axis, keepdims=True)
-
-
 def _sum(x: Array, axis: int) -> Array:
     if x.ndim == 2 and axis == 1:
         return rows.sums(x)
@@ -78,13 +81,31 @@ def _sum(x: Array, axis: int) -> Array:
 
 
 def _softmax(out: Array, x: Array, axis: int) -> None:
-    np.subtract(x, _largest(x, axis), out=out)
+    if x.ndim == 2 and axis == 1:
+        if rows.bounded(x, rows.TAME):  # then nothing is gained by subtracting the largest
+            np.exp(x, out=out)
+        else:
+            rows.across(np.subtract, x, rows.largest(x), out)
+            np.exp(out, out=out)
+        total = rows.sums(out)
+        rows.across(np.multiply, out, np.reciprocal(total, out=total), out)
+        return
+    np.subtract(x, np.max(x, axis=axis, keepdims=True), out=out)
     np.exp(out, out=out)
     np.multiply(out, 1 / _sum(out, axis), out=out)
 
 
 def _log_softmax(out: Array, x: Array, axis: int) -> None:
-    np.subtract(x, _largest(x, axis), out=out)
+    if x.ndim == 2 and axis == 1:
+        if rows.bounded(x, _SMALL):
+            total = rows.sums(np.exp(x, out=out))
+            rows.across(np.subtract, x, np.log(total, out=total), out)
+            return
+        rows.across(np.subtract, x, rows.largest(x), out)
+        total = rows.sums(np.exp(out))
+        rows.across(np.subtract, out, np.log(total, out=total), out)
+        return
+    np.subtract(x, np.max(x, axis=axis, keepdims=True), out=out)
     total = _sum(np.exp(out), axis)
     np.subtract(out, np.log(total, out=total), out=out)
 

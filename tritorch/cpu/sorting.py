@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.cpu.narrow import widen
+from tritorch.cpu.rows import taken
 
 Array = np.ndarray[Any, Any]
 
@@ -15,17 +16,25 @@ def _order(x: Array, dim: int, descending: bool) -> Array:
     """Stable; NaN is the greatest."""
     wide = widen(x)
     if not descending:
-        return np.argsort(wide, axis=dim, kind="stable")
+        return wide.argsort(dim, kind="stable")
     # Reversed twice, so that equals stay in order.
-    n = x.shape[dim]
-    flipped = np.argsort(np.flip(wide, dim), axis=dim, kind="stable")
-    return np.flip(n - 1 - flipped, dim)
+    back = (*(slice(None),) * dim, slice(None, None, -1))
+    flipped = wide[back].argsort(dim, kind="stable")[back]
+    return np.subtract(x.shape[dim] - 1, flipped)
+
+
+def _at(x: Array, index: Array, dim: int) -> Array:
+    """What lies at indices along a dim."""
+    if dim == x.ndim - 1 and x.flags.c_contiguous and index.size:
+        flat = index.reshape(-1, index.shape[dim])
+        return taken(x.reshape(len(flat), -1), flat).reshape(index.shape)
+    return np.take_along_axis(x, index, dim)
 
 
 def sort(x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
     """Values in order, and where they were."""
     index = np.ascontiguousarray(_order(x, dim, descending))
-    return np.take_along_axis(x, index, dim), index
+    return _at(x, index, dim), index
 
 
 FEW = 8  # elements for which looking for one after the other pays
@@ -57,9 +66,9 @@ def topk(x: Array, k: int, dim: int, largest: bool) -> tuple[Array, Array]:
     if 0 < k <= FEW and 4 * k <= n and x.dtype.kind == "f":
         index = _few(x, k, dim, largest)
         if index is not None:
-            return np.take_along_axis(x, index, dim), index
+            return _at(x, index, dim), index
     if k == 0 or n <= 64 or k > n // 4:
-        index = np.take(_order(x, dim, largest), np.arange(k), axis=dim)
+        index = _order(x, dim, largest)[(*(slice(None),) * dim, slice(0, k))]
     else:  # a selection first, in linear time
         wide = widen(x)
         places = np.argpartition(wide, n - k if largest else k - 1, axis=dim)
@@ -68,7 +77,7 @@ def topk(x: Array, k: int, dim: int, largest: bool) -> tuple[Array, Array]:
         inner = _order(np.take_along_axis(wide, part, dim), dim, largest)
         index = np.take_along_axis(part, inner, dim)
     index = np.ascontiguousarray(index)
-    return np.take_along_axis(x, index, dim), index
+    return _at(x, index, dim), index
 
 
 def kthvalue(x: Array, k: int, dim: int) -> tuple[Array, Array]:

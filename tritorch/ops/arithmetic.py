@@ -213,7 +213,7 @@ def _pow_exponent_grad(g: Tensor, a: Any, b: Tensor, out: Tensor) -> Tensor:
     return (g * conj(out * a.log())).masked_fill(safe, 0)
 
 
-_pow = binary("pow", cpu.pow, inplace=False, operator=None, direct=False, export=False,
+_pow = binary("pow", cpu.pow, inplace=False, operator=None, direct="float", export=False,
               grad=(_pow_base_grad, _pow_exponent_grad))  # fmt: skip
 
 
@@ -228,12 +228,14 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """input to the power of exponent."""
     if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
         require_tensor(input, "pow", "input", 1)
-    if _integer_power_error(input, exponent):
+    if type(exponent) is not float and _integer_power_error(input, exponent):
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     return _pow(input, exponent, out=out)
 
 
 def _power_operator(self: Any, other: Any, modulo: Any = None) -> Any:
+    if type(other) is float:
+        return _pow(self, other)
     if not isinstance(other, (Tensor, int, float, complex, np.generic)):
         return NotImplemented
     return pow(self, other)

@@ -15,6 +15,7 @@ from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
+from tritorch.cpu.narrow import WIDE, is_narrow, round_to
 from tritorch.ops.checks import (
     broadcast_shapes,
     convert_number,
@@ -75,6 +76,8 @@ def _convert(x: Any, kind: dtype, device: Any, non_blocking: bool, old: Any) -> 
         if arrays.dtype_of(x).itemsize > kind.itemsize:
             out = arrays.cast(out, kind)
         out = arrays.move(out, device, non_blocking)
+    if type(out) is ndarray and out.dtype is WIDE and is_narrow(kind.numpy):
+        return round_to(out, kind.numpy)
     out = arrays.cast(out, kind)
     return arrays.copy(out) if out is x else out
 

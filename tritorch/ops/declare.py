@@ -32,6 +32,7 @@ from tritorch.ops.backends import resolve
 from tritorch.ops.checks import require_castable
 
 ndarray = np.ndarray
+FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 Array = _C.Array
 OPERATORS: dict[str, Operator] = {}  # every record, by name
 PUBLIC: dict[str, Callable[..., Any]] = {}  # tritorch.<name>

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritorch.core.dtype import float32, int64
+from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.backends import backend
@@ -11,7 +11,7 @@ from tritorch.ops.shape import reshape
 
 _embedding = Operator(
     "embedding", "weight indices", "padding by_frequency",
-    cpu=lambda w, i, p, f: backend("cpu", "indexing").index(w, (i,)),
+    cpu=lambda w, i, p, f: backend("cpu", "indexing").rows(w, i),
     gpu=lambda w, i, p, f: backend("gpu", "indexing").index(w, (i,)),
     grad=(lambda g, weight, indices, padding, by_frequency: _back.call(
         (g, indices), (weight.shape[0], padding, by_frequency)), None),
@@ -55,18 +55,20 @@ def _gather_rows(g: Tensor, indices: Tensor, padding: int) -> Tensor:
 
 def _check_indices(indices: Tensor, rows: int) -> None:
     array = indices._array
-    if type(array) is ndarray and array.size and (array.min() < 0 or array.max() >= rows):
+    if type(array) is ndarray and backend("cpu", "indexing").outside(array, rows) is not None:
         raise IndexError("index out of range in self")
 
 
 def _integers(name: str, indices: Tensor) -> Tensor:
-    if indices.dtype.name not in ("int32", "int64"):
+    if indices.dtype is int64:
+        return indices
+    if indices.dtype is not int32:
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar "
             f"types: Long, Int; but got {indices.type()} instead (while checking "
             f"arguments for {name})"
         )
-    return indices if indices.dtype is int64 else indices.to(int64)
+    return indices.to(int64)
 
 
 @functional
@@ -368,7 +370,7 @@ PUBLIC["embedding_bag"] = _public_embedding_bag
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Scales the rows at indices down to a norm, in place."""
-    if indices.dtype.name not in ("int32", "int64"):
+    if indices.dtype not in (int32, int64):
         raise RuntimeError(
             "Expected tensor for argument #2 'indices' to have one of the following scalar types: "
             f"Long, Int; but got {indices.type()} instead (while checking arguments for "

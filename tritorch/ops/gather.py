@@ -16,6 +16,8 @@ from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
 from tritorch.ops.parts import basic_index
 from tritorch.ops.shape import expand, reshape
 
+INT64 = int64.numpy
+
 # ---- gather and scatter --------------------------------------------------------------------------
 
 
@@ -81,9 +83,30 @@ _gather_sparse = Operator(
 )  # fmt: skip
 
 
+def _plain(dim: Any, index: Tensor, *tensors: Tensor) -> bool:
+    """Whether all are plain arrays of index's shape, so that there is nothing to check."""
+    try:
+        array = index._a
+        shape = array.shape
+        if type(array) is not ndarray or array.dtype is not INT64 or not array.size:
+            return False
+        for tensor in tensors:
+            array = tensor._a
+            if type(array) is not ndarray or array.shape != shape:
+                return False
+    except AttributeError:
+        return False
+    return type(dim) is int and -len(shape) <= dim < len(shape)
+
+
 @public(out=True)
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i, j] = input[index[i, j], j] (for dim 0)."""
+    if not sparse_grad and _plain(dim, index, input):
+        x = input._a
+        dim %= x.ndim
+        found = backend("cpu", "indexing").gather(x, dim, index._a)
+        return _gather.finish_with(found, (dim, x.shape), input, index)
     dim = wrap_dim(dim, input.ndim)
     require_tensor(index, "gather", "index", 3)
     if index.numel() == 0:
@@ -243,6 +266,12 @@ def scatter(
 @public(out=True, inplace=True)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """A copy of input with src added at index along dim."""
+    if _plain(dim, index, input, src):
+        x, added = input._a, src._a
+        if x.dtype is added.dtype:
+            dim %= x.ndim
+            summed = backend("cpu", "indexing").scatter_add(x, dim, index._a, added)
+            return _scatter_add.finish_with(summed, (dim,), input, index, src)
     prepared = _prepare("scatter_add", input, dim, index, src)
     if prepared is None:
         return input.clone()
@@ -272,6 +301,13 @@ def scatter_reduce(
 def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[int, Tensor]:
     require_tensor(index, name, "index", 3)
     dim = wrap_dim(dim, input.ndim)
+    try:
+        array = index._a
+        if type(array) is ndarray and array.ndim == 1 and array.dtype is INT64:
+            if backend("cpu", "indexing").outside(array, input._a.shape[dim]) is None:
+                return dim, index
+    except (AttributeError, IndexError):
+        pass
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
     if index.dtype not in (int32, int64):
@@ -279,7 +315,7 @@ def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[in
     vector = _at_least_1d(index if index.dtype is int64 else index.to(int64))
     array = vector._array
     size = input.shape[dim] if input.ndim else 1
-    if type(array) is ndarray and array.size and (array.min() < 0 or array.max() >= size):
+    if type(array) is ndarray and backend("cpu", "indexing").outside(array, size) is not None:
         raise IndexError("index out of range in self")
     return dim, vector
 
@@ -298,9 +334,9 @@ _index_select = Operator(
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The entries of a dim at indices."""
     dim, vector = _vector_index("index_select", input, dim, index)
-    x = _at_least_1d(input)
-    out = _index_select.call((x, vector), (dim, tuple(x.shape)))
-    return out if input.ndim else reshape(out, ())
+    x = input if input.ndim else reshape(input, 1)
+    out = _index_select.call((x, vector), (dim, tuple(x._array.shape)))
+    return out if x is input else reshape(out, ())
 
 
 _index_add = Operator(

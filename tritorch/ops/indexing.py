@@ -46,13 +46,39 @@ def getitem(self: Tensor, key: Any) -> Tensor:
                 return _slice.finish_view(array[full], (full, array.shape), self)
         except (AttributeError, TypeError):
             pass
+    elif kind is tuple:
+        try:
+            array, plain = self._a, _plain_key(key)
+            if type(array) is ndarray and plain is not None:
+                return _slice.finish_view(array[plain], (plain, array.shape), self)
+        except (AttributeError, IndexError, TypeError):
+            pass
     elif isinstance(key, Tensor) and _masks(self, key):
+        try:
+            array, mask = self._a, key._a
+            if type(array) is ndarray and array.shape == mask.shape and not _index.wants(self):
+                chosen = backend("cpu", "indexing").masked_select(array, mask)
+                return _index.finish(chosen, self)
+        except AttributeError:
+            pass
         return _index_with(*_flattened(self, key))
     plain, advanced = _parse(self, key)
     view = basic_index(self, plain) if plain != (Ellipsis,) or not advanced else self
     if not advanced:
         return alias(self) if view is self else view
     return _index_with(view, advanced)
+
+
+def _plain_key(key: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """A key of ints, slices forward and None, ending in an Ellipsis; None for all others."""
+    for item in key:
+        kind = type(item)
+        if kind is builtins.slice:
+            if item.step is not None and not (type(item.step) is int and item.step > 0):
+                return None
+        elif kind is not int and item is not None:
+            return (*key[:-1], Ellipsis) if item is Ellipsis and item is key[-1] else None
+    return (*key, Ellipsis) if key else None
 
 
 def _masks(self: Tensor, mask: Tensor) -> bool:
@@ -421,7 +447,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     if out is not None:
         from tritorch.ops.declare import write_out
 
-        return write_out(found, out)
+        return write_out(found, out, "nonzero")
     return found
 
 

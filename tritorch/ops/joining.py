@@ -198,6 +198,8 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """Some dims reversed."""
     if named:
         dims = (named["dims"],)
+    if len(dims) == 1 and type(dims[0]) is int and input.ndim:
+        return _flip.call((input,), ((wrap_dim(dims[0], input.ndim),),))
     wanted = dims[0] if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else dims
     wrapped = wrap_dims(list(wanted), input.ndim, empty_is_all=False)
     if not wrapped or input.ndim == 0:

@@ -27,7 +27,7 @@ from tritorch.core.arrays import cast_number
 from tritorch.core.dtype import all_dtypes, bool_, complex32, complex64, dtype, float32
 from tritorch.core.promotion import category, promote_types, result_type
 from tritorch.core.tensor import Tensor
-from tritorch.cpu.narrow import is_narrow, widen
+from tritorch.cpu.narrow import PER, WIDE, is_narrow, round_block, widen_block
 from tritorch.ops.checks import (
     broadcast_shapes,
     not_implemented,
@@ -67,9 +67,11 @@ class Pointwise(Operator):
         gpu: str | None = None,
         node: str | None = None,
         domain: tuple[float, float] = (-3.0, 3.0),
-        direct: bool = True,
+        direct: bool | str = True,
         masks: int = 0,
     ) -> None:
+        """direct: whether the CPU's function promotes numbers as PyTorch does and gives its dtype,
+        for all dtypes or for "float" alone."""
         super().__init__(
             name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node, kind="pointwise"
         )
@@ -90,7 +92,9 @@ class Pointwise(Operator):
         }
         # The dtypes that the ufunc maps to PyTorch's result, all inputs having the same one.
         self.direct = frozenset(
-            kind.numpy for kind in all_dtypes if direct and self._is_direct(kind)
+            kind.numpy
+            for kind in all_dtypes
+            if direct and self._is_direct(kind) and (direct is True or category(kind) == 2)
         )
 
     def _is_direct(self, kind: dtype) -> bool:
@@ -119,6 +123,10 @@ class Pointwise(Operator):
             if type(operand) is Array:
                 return _gpu().call(self.gpu_name, tuple(operands), compute, result)
         kind = float32 if compute.name in _NARROW else compute
+        if kind is not compute and not self.masks:
+            quick = self._narrow_in_blocks(operands, compute.numpy)
+            if quick is not None:
+                return quick
         if compute is complex32:
             kind = complex64
         values = [
@@ -132,6 +140,33 @@ class Pointwise(Operator):
         if type(out) is not ndarray:
             out = np.asarray(out)
         return arrays.cast(out, result)
+
+    def _narrow_in_blocks(self, operands: Sequence[Any], kind: np.dtype[Any]) -> Any:
+        """Large dense arrays of one narrow type, each block widened, computed and rounded in the
+        cache; else None."""
+        first = operands[0]
+        if type(first) is not ndarray or first.size < BIG or self.result_dtype(float32) is bool_:
+            return None
+        given: dict[int, Any] = {}  # by identity: h + h widens once
+        for operand in operands:
+            if type(operand) is ndarray:
+                if operand.dtype != kind or operand.shape != first.shape:
+                    return None
+                if not operand.flags.c_contiguous:
+                    return None
+                given[id(operand)] = operand
+        from tritorch.cpu import threads
+
+        places = {each: i for i, each in enumerate(given)}
+        which = [places.get(id(operand)) for operand in operands]
+        values = [o if type(o) is ndarray else cast_number(o, float32) for o in operands]
+
+        def compute(*parts: Any) -> Any:
+            wide = [widen_block(part) for part in parts]
+            result = self.cpu(*(v if i is None else wide[i] for v, i in zip(values, which)))
+            return round_block(result, kind)
+
+        return threads.mapped(compute, kind, *given.values(), per=PER)
 
     def _on_cpu(self, values: list[Any], kind: dtype) -> Any:
         if max(getattr(value, "size", 0) for value in values) < BIG:
@@ -185,28 +220,30 @@ def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
     operands: list[Any] = []
     kind = None
     try:
-        for i, value in enumerate(inputs):
+        for value in inputs:
             number = type(value)
-            if number is float or number is int:
-                operands.append(value)
-                continue
-            array = value._a
-            if type(array) is not ndarray or array.size >= BIG:
-                return None
-            if i >= masks:
-                if kind is None:
-                    kind = array.dtype
-                elif array.dtype is not kind:
+            if number is not float and number is not int:
+                value = value._a
+                if type(value) is not ndarray or value.size >= BIG:
                     return None
-            operands.append(array)
+                if len(operands) >= masks:
+                    if kind is None:
+                        kind = value.dtype
+                    elif value.dtype is not kind:
+                        return None
+            operands.append(value)
         if kind in op.direct and kind.kind == "f":
             result = op.cpu(*operands)
         elif kind is not None and is_narrow(kind) and 2 not in op.without:
-            wide = [
-                widen(v) if type(v) is ndarray and i >= masks else v for i, v in enumerate(operands)
-            ]
-            result = op.cpu(*wide)
-            if result.dtype == np.float32:
+            wide: dict[int, Any] = {}  # by identity: h + h widens once
+            for i in range(masks, len(operands)):
+                value = operands[i]
+                if type(value) is ndarray:
+                    operands[i] = wide.get(id(value))
+                    if operands[i] is None:
+                        wide[id(value)] = operands[i] = value.astype(WIDE)
+            result = op.cpu(*operands)
+            if result.dtype is WIDE:
                 result = result.astype(kind)
         else:
             return None
@@ -353,7 +390,7 @@ def unary(
     public: bool = True,
     node: str | None = None,
     domain: tuple[float, float] = (-3.0, 3.0),
-    direct: bool = True,
+    direct: bool | str = True,
     doc: str = "",
 ) -> Callable[..., Tensor]:
     """Declares y = f(x): the function, the method, in place and `out=`."""
@@ -471,7 +508,7 @@ def binary(
     operator: str | None = None,
     node: str | None = None,
     domain: tuple[float, float] = (-3.0, 3.0),
-    direct: bool = True,
+    direct: bool | str = True,
     export: bool = True,
     doc: str = "",
 ) -> Callable[..., Tensor]:

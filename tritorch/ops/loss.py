@@ -14,10 +14,11 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional, logsigmoid
 from tritorch.ops.backends import backend, composed_backend
-from tritorch.ops.declare import PUBLIC, Operator, ndarray
+from tritorch.ops.declare import FLOATS, PUBLIC, Operator, ndarray
 from tritorch.ops.shape import broadcast_tensors, reshape
 from tritorch.ops.softmax import differentiating, log_softmax
 
+INT64 = int64.numpy
 _MODES = ("none", "mean", "sum")
 
 
@@ -584,6 +585,22 @@ def _composed_rows(x: Tensor, t: Tensor, w: Tensor | None, ignore: int, smoothin
     return loss.masked_fill(ignored, 0)
 
 
+def _some_ignored(input: Tensor, target: Tensor, ignore_index: int) -> bool:
+    """False for rows on the CPU of which each has a class."""
+    try:
+        x, labels = input._a, target._a
+        if type(x) is not ndarray or type(labels) is not ndarray or x.dtype not in FLOATS:
+            return True
+        if x.ndim != 2 or labels.ndim != 1 or labels.dtype is not INT64:
+            return True
+        n, classes = x.shape
+    except AttributeError:
+        return True
+    if 0 <= ignore_index < classes or labels.size != n or not n:
+        return True
+    return backend("cpu", "indexing").outside(labels, classes) is not None
+
+
 @functional
 def cross_entropy(
     input: Tensor,
@@ -596,6 +613,9 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:
     """-log softmax(input)[target]; targets are classes or probabilities."""
+    if weight is size_average is reduce is None and label_smoothing == 0 and reduction == "mean":
+        if not _some_ignored(input, target, ignore_index):
+            return _cross_entropy.call((input, target, None), (ignore_index, 0.0))[0].mean()
     mode = reduction_mode(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")

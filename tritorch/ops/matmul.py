@@ -104,9 +104,17 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The product of vectors, matrices, or broadcast batches of matrices."""
     try:
         a, b = input._a, other._a
-        if a.ndim == 2 == b.ndim and a.dtype is b.dtype and a.dtype in BLAS_TYPES and out is None:
-            if type(a) is ndarray is type(b) and a.shape[1] == b.shape[0]:
-                return _mm.finish(a.dot(b), input, other)
+        if a.dtype is b.dtype and a.dtype in BLAS_TYPES and out is None:
+            if type(a) is ndarray is type(b):
+                if a.ndim == 2 == b.ndim:
+                    if a.shape[1] == b.shape[0]:
+                        return _mm.finish(a.dot(b), input, other)
+                elif a.ndim == 3 == b.ndim:
+                    if a.shape[0] == b.shape[0] and a.shape[2] == b.shape[1]:
+                        return _bmm.finish(np.matmul(a, b), input, other)
+                elif a.ndim == 2 and b.ndim == 1:
+                    if a.shape[1] == b.shape[0] and not _mm.wants(input, other):
+                        return _mm.finish(a.dot(b), input, other)
     except AttributeError:
         pass
     require_tensor(input, "matmul", "input", 1)

@@ -58,6 +58,10 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Any = Non
 
 
 def _check_normalized(name: str, x: Tensor, shape: Sequence[int], w: Any, b: Any = None) -> int:
+    own, shape = tuple(x._array.shape), tuple(shape)
+    if shape and own[-len(shape) :] == shape:
+        if (w is None or w._array.shape == shape) and (b is None or b._array.shape == shape):
+            return len(shape)
     shape = tuple(int(v) for v in shape)
     if not shape:
         raise RuntimeError(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+from tritorch.core.dtype import bool_
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, require_tensor
-from tritorch.ops.declare import PUBLIC, Operator, with_out
+from tritorch.ops.declare import PUBLIC, Operator, ndarray, with_out
 from tritorch.ops.shape import reshape
 
 _max_pool = Operator(
@@ -86,20 +88,18 @@ def _tuple(value: Any, n: int, name: str) -> tuple[int, ...]:
     return values
 
 
-def _batched(name: str, x: Tensor, n: int) -> Tensor:
-    require_tensor(x, name, "input", 1)
-    if x.ndim not in (n + 1, n + 2):
+def _check_sides(name: str, shape: Any, n: int) -> None:
+    if len(shape) not in (n + 1, n + 2):
         raise RuntimeError(
-            f"{name}() Expected {n + 1}D or {n + 2}D input tensor, but got {list(x.shape)}"
+            f"{name}() Expected {n + 1}D or {n + 2}D input tensor, but got {list(shape)}"
         )
-    start = 0 if x.ndim == n + 1 else 1
-    for i in range(start, x.ndim):
-        if x.shape[i] == 0 and i > start - 1 and (i >= x.ndim - n or start == 0 or i == 1):
+    start = 0 if len(shape) == n + 1 else 1
+    for i in range(start, len(shape)):
+        if shape[i] == 0 and i > start - 1 and (i >= len(shape) - n or start == 0 or i == 1):
             raise RuntimeError(
                 f"{name}(): Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim "
-                f"batch size for input, but got: {list(x.shape)}"
+                f"batch size for input, but got: {list(shape)}"
             )
-    return x if x.ndim == n + 2 else x.unsqueeze(0)
 
 
 def _out_size(size: int, k: int, s: int, p: int, d: int, ceil: bool) -> int:
@@ -109,8 +109,9 @@ def _out_size(size: int, k: int, s: int, p: int, d: int, ceil: bool) -> int:
 
 
 def _check(
-    name: str, x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
-) -> None:
+    shape: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
+) -> tuple[int, ...]:
+    """How many windows there are, of a batch of a shape."""
     for k, s, p, d in zip(kernel, stride, padding, dilation):
         if k <= 0:
             raise RuntimeError(
@@ -130,14 +131,41 @@ def _check(
                 f"pad should be at most half of effective kernel size, but got pad={p}, "
                 f"kernel_size={k} and dilation={d}"
             )
-    places = zip(x.shape[2:], kernel, stride, padding, dilation)
-    out = [_out_size(n, k, s, p, d, ceil) for n, k, s, p, d in places]
+    places = zip(shape[2:], kernel, stride, padding, dilation)
+    out = tuple(_out_size(n, k, s, p, d, ceil) for n, k, s, p, d in places)
     if any(n < 1 for n in out):
-        inner = "x".join(map(str, x.shape[1:]))
+        inner = "x".join(map(str, shape[1:]))
         raise RuntimeError(
             f"Given input size: ({inner}). Calculated output size: "
-            f"({'x'.join(map(str, [x.shape[1], *out]))}). Output size is too small"
+            f"({'x'.join(map(str, [shape[1], *out]))}). Output size is too small"
         )
+    return out
+
+
+def _geometry(
+    name: str, shape: tuple[int, ...], n: int, kernel: Any, stride: Any, padding: Any,
+    dilation: Any, ceil: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Kernel, stride, padding and dilation in n dims, and how many windows; all checked."""
+    _check_sides(name, shape, n)
+    sides = _tuple(kernel, n, "kernel_size")
+    steps = sides if stride is None or stride == [] or stride == () else _tuple(stride, n, "stride")
+    pads, gaps = _tuple(padding, n, "padding"), _tuple(dilation, n, "dilation")
+    batch = shape if len(shape) == n + 2 else (1, *shape)
+    return sides, steps, pads, gaps, _check(batch, sides, steps, pads, gaps, ceil)
+
+
+_geometry_kept = functools.lru_cache(256, typed=True)(_geometry)
+
+
+def _windows(name: str, x: Tensor, *rest: Any) -> tuple[Any, ...]:
+    """`_geometry` of a tensor, which is the same as in the last call more often than not."""
+    require_tensor(x, name, "input", 1)
+    shape = tuple(x._array.shape)
+    try:
+        return _geometry_kept(name, shape, *rest)
+    except TypeError:  # a list has no hash
+        return _geometry(name, shape, *rest)
 
 
 def _make_max(n: int) -> None:
@@ -152,19 +180,27 @@ def _make_max(n: int) -> None:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        x = _batched(name, input, n)
-        if input.dtype.name == "bool" or input.is_complex():
-            raise not_implemented(name, input.dtype)
-        kernel = _tuple(kernel_size, n, "kernel_size")
-        strides = (
-            kernel
-            if stride is None or stride == [] or stride == ()
-            else _tuple(stride, n, "stride")
+        *places, _ = _windows(
+            name, input, n, kernel_size, stride, padding, dilation, bool(ceil_mode)
         )
-        pads, dilations = _tuple(padding, n, "padding"), _tuple(dilation, n, "dilation")
-        _check(name, x, kernel, strides, pads, dilations, ceil_mode)
-        out, indices = _max_pool.call((x,), (kernel, strides, pads, dilations, bool(ceil_mode)))
+        if input.dtype is bool_ or input.is_complex():
+            raise not_implemented(name, input.dtype)
+        x = input if input.ndim == n + 2 else input.unsqueeze(0)
+        out, indices = _max_pool.call((x,), (*places, bool(ceil_mode)))
         return (out, indices) if x is input else (out.squeeze(0), indices.squeeze(0))
+
+    def values(input: Tensor, *options: Any) -> Tensor | None:
+        """Without indices, where nobody needs them for a gradient."""
+        try:
+            array = input._a
+            if type(array) is not ndarray or array.ndim != n + 2 or array.dtype.kind in "bc":
+                return None
+            if _max_pool.wants(input):
+                return None
+        except AttributeError:
+            return None
+        found = backend("cpu", "pooling").max_pool_values(array, *_windows(name, input, *options))
+        return None if found is None else _max_pool.finish(found, input)
 
     def function(
         input: Tensor,
@@ -175,6 +211,10 @@ def _make_max(n: int) -> None:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
+        if not return_indices:
+            out = values(input, n, kernel_size, stride, padding, dilation, bool(ceil_mode))
+            if out is not None:
+                return out
         both = with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
         return both if return_indices else both[0]
 
@@ -192,21 +232,16 @@ def _make_avg(n: int) -> None:
     def function(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
                  ceil_mode: bool = False, count_include_pad: bool = True,
                  divisor_override: int | None = None) -> Tensor:  # fmt: skip
-        x = _batched(name, input, n)
+        kernel, strides, pads, _, _ = _windows(
+            name, input, n, kernel_size, stride, padding, 1, bool(ceil_mode)
+        )
         if not input.is_floating_point() and input.dtype.name != "int64":
             raise not_implemented(f"{name}_out_frame", input.dtype)
-        kernel = _tuple(kernel_size, n, "kernel_size")
-        strides = (
-            kernel
-            if stride is None or stride == [] or stride == ()
-            else _tuple(stride, n, "stride")
-        )
-        pads = _tuple(padding, n, "padding")
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
-        _check(name, x, kernel, strides, pads, (1,) * n, ceil_mode)
+        x = input if input.ndim == n + 2 else input.unsqueeze(0)
         out = _avg_pool.call((x,), (kernel, strides, pads, bool(ceil_mode), bool(count_include_pad),
-                                    divisor_override, tuple(x.shape)))  # fmt: skip
+                                    divisor_override, tuple(x._array.shape)))  # fmt: skip
         return out if x is input else out.squeeze(0)
 
     function.__name__ = name

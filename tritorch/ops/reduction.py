@@ -14,7 +14,7 @@ from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
-from tritorch.ops.declare import OPERATORS, PUBLIC, Operator, ndarray, public, write_out
+from tritorch.ops.declare import FLOATS, OPERATORS, PUBLIC, Operator, ndarray, public, write_out
 from tritorch.ops.shape import expand, reshape, unsqueeze
 
 _UNSET: Any = object()
@@ -49,8 +49,26 @@ def reduction(name: str, params: str, grad: Any, **options: Any) -> Operator:
     )
 
 
+def _plainly(op: Operator, x: Tensor, dim: Any, keepdim: Any, *rest: Any) -> Tensor | None:
+    """Runs a record on the CPU over one dim that has elements; else None."""
+    try:
+        array = x._a
+        n = array.ndim
+        if type(dim) is not int or type(array) is not ndarray:
+            return None
+        if not -n <= dim < n or not array.shape[dim]:
+            return None
+    except AttributeError:
+        return None
+    params = ((dim % n,), keepdim is True, *rest)
+    return op.finish_with(op.cpu(array, *params), params, x)
+
+
 def _call(op: Operator, x: Tensor, dims: Any, keepdim: bool, *rest: Any) -> Tensor:
     """Runs a record over dims; a 0-d tensor as one of one element."""
+    quick = _plainly(op, x, dims, keepdim, *rest)
+    if quick is not None:
+        return quick
     wrapped = wrap_dims(dims, x.ndim)
     if x.ndim == 0:
         return reshape(op.call((reshape(x, 1),), ((0,), False, *rest)), ())
@@ -77,7 +95,6 @@ def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
 
 
 _ALL_DIMS = [tuple(range(n)) for n in range(65)]
-_SMALL_FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 _add_reduce, _finish_sum = np.add.reduce, _sum.finish_with
 _sum_dim = _sum.like("sum_dim", "Sum1")
 
@@ -95,7 +112,7 @@ def sum(
     """The sum over dims (all by default); integers sum as int64."""
     try:
         array = input._a
-        if type(array) is ndarray and array.dtype in _SMALL_FLOATS and array.size < 4096:
+        if type(array) is ndarray and array.dtype in FLOATS and array.size < 4096:
             if dim is axis is dtype is out is None and not (keepdim or keepdims):
                 shape = array.shape
                 if shape:
@@ -305,6 +322,9 @@ def _extreme(name: str, op: Operator) -> Any:
     def function(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
         if input.is_complex():
             raise not_implemented(name, input.dtype)
+        quick = _plainly(op, input, dim, keepdim)
+        if quick is not None:
+            return quick
         dims = wrap_dims(dim, input.ndim)
         if input.numel() == 0 and (dim == () or dim is None):
             raise RuntimeError(
@@ -480,6 +500,8 @@ def _spread_arguments(
 
 
 def _run_var(op: Operator, x: Tensor, dims: Any, correction: float, keepdim: bool) -> Any:
+    if type(dims) is int and x.ndim:
+        return op.call((x,), ((wrap_dim(dims, x.ndim),), correction, bool(keepdim)))
     if x.ndim == 0:
         wrap_dims(dims, 0)
         results = op.call((reshape(x, 1),), ((0,), correction, False))

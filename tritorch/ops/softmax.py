@@ -7,7 +7,7 @@ from tritorch.core.dtype import dtype
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
-from tritorch.ops.declare import Operator, public
+from tritorch.ops.declare import FLOATS, Operator, ndarray, public
 from tritorch.ops.shape import reshape
 
 _softmax = Operator("softmax", "x", "dim kind", cpu="softmax.softmax",
@@ -56,6 +56,15 @@ def differentiating() -> bool:
 
 
 def _run(name: str, op: Operator, x: Tensor, dim: int, kind: dtype | None) -> Tensor:
+    try:
+        a = x._a
+        n = a.ndim
+        if type(a) is ndarray and a.dtype in FLOATS and kind is None and type(dim) is int:
+            if -n <= dim < n:
+                dim, own = dim % n, x.dtype
+                return op.finish_with(op.cpu(a, dim, own), (dim, own), x)
+    except AttributeError:
+        pass
     require_tensor(x, name, "input", 1)
     dim = wrap_dim(dim, x.ndim)
     if kind is not None and kind is not x.dtype:
