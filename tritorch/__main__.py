@@ -1,4 +1,4 @@
-"""`python -m tritorch`: the doctor, the demo, and programs written for PyTorch."""
+"""`python -m tritorch`: the doctor, the demo, benchmarks, and programs written for PyTorch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import sys
 def main(argv: list[str] | None = None) -> int:
     """Runs a subcommand and returns the exit status; without one, prints help."""
     parser = argparse.ArgumentParser(prog="python -m tritorch")
-    commands = parser.add_subparsers(dest="command", metavar="{doctor,demo,run}")
+    commands = parser.add_subparsers(dest="command", metavar="{doctor,demo,bench,run}")
     commands.add_parser(
         "doctor", add_help=False, help="what is installed, what works, what does not, and the fix"
     )
     commands.add_parser(
         "demo", add_help=False, help="check a kernel, then train a small GPT and let it write"
+    )
+    commands.add_parser(
+        "bench", add_help=False, help="measure beside PyTorch and other peers; see bench --help"
     )
     commands.add_parser(
         "run", add_help=False, help="run a program whose `import torch` gives tritorch"
@@ -24,6 +27,10 @@ def main(argv: list[str] | None = None) -> int:
         from tritorch import _as_torch
 
         return _as_torch.run(given[1:])
+    if given[:1] == ["bench"]:  # its names could be taken for subcommands' arguments
+        from tritorch.bench import cli
+
+        return cli.main(given[1:])
     options, rest = parser.parse_known_args(argv)
     if options.command == "doctor":
         from tritorch import _doctor

@@ -4,8 +4,6 @@ import importlib
 import importlib.util
 import itertools
 import pathlib
-import re
-import subprocess
 
 import pytest
 
@@ -17,7 +15,7 @@ from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 
 import tritorch.kernels  # noqa: E402
-from tritorch._triton.resources import resources  # noqa: E402
+from tritorch._triton.resources import resources, spilled_bytes  # noqa: E402
 
 TARGETS = (80, 90, 100)
 DENSE = {"attention", "conv"}  # families whose tensors' last strides are 1
@@ -131,26 +129,6 @@ def test_compiles(target, family, name):
         if resources(compiled.asm["cubin"]).stack:
             allowed, _ = SPILLS.get((family, name), (0, ""))
             assert spilled_bytes(compiled.asm["ptx"]) <= allowed, (types, constants)
-
-
-def spilled_bytes(ptx):
-    """What the assembler stores and loads of spilled registers (a stack alone is a local array)."""
-    folder = pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
-    arch = re.search(r"\.target (sm_\w+)", ptx)[1]
-    for program in ("ptxas-blackwell", "ptxas"):  # the first is the newer one, if there is one
-        if (folder / program).exists():
-            command = [
-                folder / program,
-                "-v",
-                f"--gpu-name={arch}",
-                "-o",
-                "/dev/null",
-                "/dev/stdin",
-            ]
-            done = subprocess.run(command, input=ptx, capture_output=True, text=True)
-            if done.returncode == 0:
-                return sum(map(int, re.findall(r"(\d+) bytes spill", done.stderr)))
-    raise AssertionError(done.stderr)
 
 
 def test_dense_copies_use_wide_accesses():

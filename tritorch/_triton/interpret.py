@@ -311,6 +311,11 @@ class SimulatedKernel:
                         body(**args)
 
 
+# Called with what would be compiled on a GPU: a jit function, its signature, constants, options and
+# what is known of its arguments.
+on_compile: Callable[[Any, dict[str, Any], dict[Any, Any], Any, Any], None] | None = None
+
+
 def _simulate_instead_of_compiling(
     self: Any,
     key: Any,
@@ -321,6 +326,8 @@ def _simulate_instead_of_compiling(
     attrs: Any,
     warmup: bool,
 ) -> SimulatedKernel:
+    if on_compile is not None:
+        on_compile(self, signature, constexprs, options, attrs)
     kernel = SimulatedKernel(self, signature, constexprs, options)
     self.device_caches[device][0][key] = kernel
     return kernel

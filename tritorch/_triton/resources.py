@@ -1,9 +1,12 @@
-"""What a compiled kernel takes of a multiprocessor, read from its cubin."""
+"""What a compiled kernel takes of a multiprocessor, and which instructions it has."""
 
 from __future__ import annotations
 
+import re
 import struct
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 _REGISTERS, _FRAME = 0x2F, 0x11  # attributes of .nv.info
@@ -44,3 +47,38 @@ def _sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
         end = elf.index(b"\0", texts + name)
         holds_data = kind != 8  # SHT_NOBITS
         yield elf[texts + name : end].decode(), elf[start : start + length] if holds_data else b""
+
+
+# How instructions that make a difference look in PTX.
+INSTRUCTIONS = {
+    "wgmma": r"\bwgmma\.mma_async",
+    "tcgen05": r"\btcgen05\.mma",
+    "mma": r"(?<!wg)\bmma\.sync",
+    "TMA": r"\bcp\.async\.bulk\.tensor",
+    "cp.async": r"\bcp\.async\.c[ag]\b",
+    "16-byte loads": r"\bld\.global[\w.:]*\.v(4\.b32|2\.b64|8\.b16|4\.f32)",
+}
+
+
+def instructions(ptx: str) -> list[str]:
+    """Which of INSTRUCTIONS a kernel has."""
+    return [name for name, pattern in INSTRUCTIONS.items() if re.search(pattern, ptx)]
+
+
+def spilled_bytes(ptx: str) -> int:
+    """What the assembler stores and loads of spilled registers (a stack alone is a local array)."""
+    import triton
+
+    folder = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    target = re.search(r"\.target (sm_\w+)", ptx)
+    assert target is not None
+    complaint = "Triton brings no assembler"
+    for program in ("ptxas-blackwell", "ptxas"):  # the first is the newer one, if there is one
+        if (folder / program).exists():
+            options = ["-v", f"--gpu-name={target[1]}", "-o", "/dev/null", "/dev/stdin"]
+            command = [str(folder / program), *options]
+            done = subprocess.run(command, input=ptx, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                return sum(map(int, re.findall(r"(\d+) bytes spill", done.stderr)))
+            complaint = done.stderr
+    raise RuntimeError(complaint)

@@ -1,0 +1,97 @@
+"""Cold start: imports, and the first training step of a GPT, in fresh processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tritorch.bench import models
+from tritorch.bench.declare import Benchmark, Kit, Scale, family
+
+_IMPORT = """
+import time
+start = time.perf_counter()
+import {library}
+print(time.perf_counter() - start)
+"""
+# The models are loaded by their path: importing tritorch.bench would cost a peer our import.
+_FIRST_STEP = """
+import time
+start = time.perf_counter()
+import importlib, runpy
+t = importlib.import_module({library!r})
+models = runpy.run_path({models!r})
+step = models["trainer"](t, "gpt", {device!r}, **{sizes!r})
+loss = step().item()
+print(time.perf_counter() - start)
+"""
+SMALL = {"layers": 1, "width": 16, "heads": 2, "words": 11, "length": 8, "batch": 1}
+
+
+def fresh(code: str, **environment: str) -> float:
+    """The number that code prints last, in a process of its own."""
+    inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        env={**inherited, **environment},
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"a fresh process failed: {done.stderr.strip()[-800:]}")
+    return float(done.stdout.split()[-1])
+
+
+def _imports(kit: Kit) -> Callable[[], float]:
+    code = _IMPORT.format(library=kit.t.__name__)
+    fresh(code)  # fills the page cache and writes .pyc files
+    return lambda: fresh(code)
+
+
+def _first_step(warm: bool, **sizes: Any) -> Callable[[Kit], Callable[[], float]]:
+    def make(kit: Kit) -> Callable[[], float]:
+        code = _FIRST_STEP.format(
+            library=kit.t.__name__, models=models.__file__, device=kit.device, sizes=sizes
+        )
+
+        def cold() -> float:
+            with tempfile.TemporaryDirectory() as folder:
+                return fresh(code, **caches(folder))
+
+        if not warm:
+            return cold
+        folder = tempfile.TemporaryDirectory()
+        fresh(code, **caches(folder.name))
+        return lambda: fresh(code, **caches(folder.name))
+
+    return make
+
+
+def caches(folder: str) -> dict[str, str]:
+    """The environment that puts every cache of compiled kernels into a folder."""
+    return {
+        "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
+        "TRITORCH_CACHE_DIR": os.path.join(folder, "tritorch"),
+        "CUDA_CACHE_PATH": os.path.join(folder, "cuda"),
+    }
+
+
+@family("start", seconds=65)
+def cases(scale: Scale) -> Iterable[Benchmark]:
+    """Seconds from the start of the import; kernels compiled before (warm) or not (cold)."""
+    common: dict[str, Any] = {"clock": "self", "share": "", "tolerance": float("inf")}
+    yield Benchmark(
+        "start", "import", make=_imports, rounds=scale.pick(7, 7, 1), **common
+    )  # fmt: skip
+    sizes = scale.pick(models.GPT2 | {"batch": 4, "half": True}, SMALL, SMALL)
+    what = "GPT-2 124M" if scale.name == "gpu" else "a tiny GPT"
+    for warm in (True, False):
+        rounds = scale.pick(3 if warm else 1, 3, 1)
+        if warm or scale.name == "gpu":  # without a GPU there are no kernels to compile
+            yield Benchmark(
+                "start", f"first step of {what}, {'warm' if warm else 'cold'}",
+                make=_first_step(warm, **sizes), rounds=rounds,
+                tags=("warm",) if warm else ("cold",), **common,
+            )  # fmt: skip

@@ -1,0 +1,151 @@
+"""The command line: `python -m tritorch bench`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tritorch.bench import contestants, declare, report as text
+from tritorch.bench.run import Options, run_all, serve
+
+WHOLE_RUN = 500.0  # seconds on a GPU, with all families
+QUICK = 0.2  # of the time
+
+
+def parser() -> argparse.ArgumentParser:
+    """Of the arguments."""
+    made = argparse.ArgumentParser(
+        prog="python -m tritorch bench",
+        description="Measures tritorch beside the peers that are installed, in one run: on the GPU "
+        "if there is one, else on the CPU, where the kernels are compiled and described too.",
+    )
+    add = made.add_argument
+    add("names", nargs="*", help="benchmarks, families, or regular expressions of names")
+    add("--list", action="store_true", help="say what there is, with bytes and operations")
+    add("--family", action="append", default=[], help="of these families only")
+    add("--device", choices=("cuda", "cpu"), help="cuda if there is a GPU")
+    add("--scale", choices=declare.SCALES, help="sizes; those that suit the device")
+    add("--peers", help="of torch, torch.compile, jax, cupy, with commas, or none; "
+        "those that are installed")  # fmt: skip
+    add("--seconds", type=float, help=f"for the whole run ({WHOLE_RUN:.0f} on a GPU)")
+    add("--quick", action="store_true", help="a fifth of the time, without torch.compile")
+    add("--graph", action="store_true", help="on a GPU, replay all kernels from a graph")
+    add("--json", type=Path, metavar="FILE", help="write the results")
+    add("--from", type=Path, dest="source", metavar="FILE", help="take results in place of running")
+    add("--roofline", type=Path, metavar="DIR", help="draw roofline.png and roofline.html")
+    add("--goals", type=Path, metavar="DIR", help="fill goals.json and GOALS.md from the results")
+    add("--compare", nargs=2, type=Path, metavar=("A", "B"), help="what changed from A to B; "
+        "the exit status is 1 if something became slower beyond noise")  # fmt: skip
+    add("--targets", default="80,90,100", help="compute capabilities to compile kernels for "
+        "where there is no GPU (%(default)s), or none")  # fmt: skip
+    add("--serve", help=argparse.SUPPRESS)
+    add("--trace", type=Path, help=argparse.SUPPRESS)
+    return made
+
+
+def has_gpu() -> bool:
+    """Whether there is a device, real or simulated."""
+    import tritorch
+
+    return tritorch.cuda.is_available()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs what is asked and returns the exit status."""
+    options = parser().parse_args(argv)
+    if options.compare:
+        from tritorch.bench import compare
+
+        return compare.main(*options.compare)
+    device = options.device or ("cuda" if has_gpu() else "cpu")
+    simulated = False
+    if device == "cuda":
+        import tritorch
+
+        simulated = tritorch.cuda.is_simulated()
+    scale = options.scale or ("tiny" if simulated else "gpu" if device == "cuda" else "cpu")
+    if options.serve:
+        serve(options.serve, device, scale)
+        return 0
+    chosen = declare.choose(declare.all_benchmarks(scale), options.names, options.family)
+    if not chosen and not options.source:
+        print("no benchmark has such a name: see --list", file=sys.stderr)
+        return 2
+    if options.list:
+        print(text.listing(chosen))
+        return 0
+    if options.trace:
+        from tritorch.bench import kernels
+
+        kernels.trace(chosen, options.trace, _targets(options), options.seconds)
+        return 0
+    if options.source:
+        found = json.loads(options.source.read_text())
+    else:
+        found = _measure(options, chosen, device, scale, simulated)
+    return _finish(options, found)
+
+
+def _peers(options: argparse.Namespace, device: str, simulated: bool) -> list[str]:
+    if options.peers is not None:
+        return [name for name in options.peers.split(",") if name not in ("", "none")]
+    found = contestants.installed()
+    if "torch" in found and device == "cuda" and not options.quick:
+        found.insert(1, "torch.compile")
+    return [] if simulated else found
+
+
+def _targets(options: argparse.Namespace) -> list[int]:
+    return [int(each) for each in options.targets.split(",")]
+
+
+def _measure(
+    options: argparse.Namespace, chosen: list[declare.Benchmark], device: str, scale: str,
+    simulated: bool,
+) -> dict[str, Any]:  # fmt: skip
+    share = QUICK if options.quick else 1.0
+    budget = options.seconds or (WHOLE_RUN * share if device == "cuda" and not simulated else None)
+    how = Options(
+        device=device, scale=scale, peers=_peers(options, device, simulated),
+        seconds=0.25 * share, rounds=3 if options.quick else 5, budget=budget,
+        graph=options.graph, isolated=device == "cpu",
+    )  # fmt: skip
+    family = ""
+
+    def show(benchmark: declare.Benchmark, result: dict[str, Any]) -> None:
+        nonlocal family
+        if benchmark.family != family:
+            family = benchmark.family
+            print(f"\n{family}", flush=True)
+        print(f"  {text.line(benchmark.name, result)}", flush=True)
+
+    found = run_all(chosen, how, show)
+    print(f"\n{text.header(found)}\n{text.closing(found)}")
+    if device == "cpu" and options.targets != "none":
+        from tritorch.bench import kernels
+
+        found["kernels"] = kernels.describe(
+            options.names, options.family, _targets(options), options.seconds
+        )
+        print(kernels.table(found["kernels"]))
+    return found
+
+
+def _finish(options: argparse.Namespace, found: dict[str, Any]) -> int:
+    if options.json and options.json != options.source:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    if options.goals:
+        from tritorch.bench import goals
+
+        print(goals.fill(options.goals, found))
+    if options.roofline:
+        from tritorch.bench import roofline
+
+        for path in roofline.draw(options.roofline, found):
+            print(f"wrote {path}")
+    return 1 if any("error" in result for result in found["results"].values()) else 0
