@@ -130,6 +130,77 @@ FAMILIES["contexts"] = FAMILIES["contexts"].replace(
     'x 0".split()]\n', 'x 0".split()] for kind in ("Buffer", "Parameter", "Module")]\n'
 )
 
+FAMILIES["outputs"] = """
+    torch.gather(w, 0, ij, out=like(2, 2)), torch.gather(w, 0, ij, out=like(0))
+    torch.gather(w, 0, ij, out=like(2, 2, kind=torch.float64))
+    torch.gather(w, 0, ij, out=like(2, 2, kind=torch.int64))
+    torch.gather(w, 0, ij, out=like(2, 2, kind=torch.float16))
+    torch.gather(square, 0, square.long() * 0, out=square)
+    torch.aminmax(w, out=(like(), like()))
+    torch.aminmax(w, out=(like(kind=torch.float64), like(kind=torch.float64)))
+    torch.aminmax(w, dim=0, out=(like(3), like(3, kind=torch.int64)))
+    torch.aminmax(w, dim=0, out=(like(3, kind=torch.int64), like(3)))
+    torch.aminmax(w, dim=0, out=(like(3),))
+    torch.aminmax(w, dim=0, out=like(3))
+    torch.multinomial(w[0] + 1, 2, out=like(2, kind=torch.int64)).shape
+    torch.multinomial(w[0], 2, out=like(2))
+    torch.multinomial(w[0], 2, out=like(2, kind=torch.int32))
+    torch.max(w, 0, out=(like(3), like(3)))
+    torch.max(w, 0, out=(like(3, kind=torch.float64), like(3, kind=torch.int64)))
+    torch.sort(w, out=(like(4, 3), like(4, 3)))
+    torch.mm(square, square, out=like(3, 3, kind=torch.int64))
+    torch.mm(square.long(), square)
+    torch.bmm(square[None], square[None], out=like(1, 3, 3, kind=torch.complex64))
+    torch.matmul(w[0], w[1], out=like(kind=torch.bfloat16))
+    torch.floor(w, out=like(4, 3, kind=torch.float64))
+    torch.exp(w[:1], out=like(1, 3, kind=torch.float64))
+    torch.exp(w, out=like(4, 3, kind=torch.int64))
+    torch.index_select(w, 0, i[:2], out=like(2, 3, kind=torch.float64))
+    torch.linalg.inv(square, out=like(3, 3, kind=torch.float64))
+    torch.nonzero(w, out=like(11, 2))
+    torch.cat([w, w], out=like(8, 3)), torch.cat([w, w.long()], out=like(0)).shape
+    torch.cat([w, w], out=like(0, kind=torch.int64))
+    torch.stack([w.long(), w.long()], out=like(0, kind=torch.bool))
+    torch.cat([w, w], out=like(8, 3, kind=torch.float64)).dtype
+    joined(torch.cat, 0, 4, 4, 8, 2, 8)
+    joined(torch.cat, 0, 4, 4, 8, 8, 8), joined(torch.stack, 0, 4, 4, 8, 8, 8).shape
+    joined(torch.cat, 0, 0, 4, 8, 4, 4)
+    joined(torch.cat, 0, 0, 4, 8, 0, 4)
+    joined(torch.hstack, 0, 4, 4, 8, 7, 8)
+    torch.cat([w[:1], w[1:2]], out=w[:2])
+    torch.stack([w[0], w[1]], out=w[:2])
+    torch.vstack([w[0], w[1]], out=w[:2])
+    """
+
+FAMILIES["in_place_shapes"] = """
+    w[0].broadcast_to(2, 2, 3), w[0].broadcast_to((2, 3)), w[0].broadcast_to([1, 3])
+    w[0].broadcast_to(size=(2, 3)), w[0].broadcast_to(2, -1), w[0, 0].broadcast_to(())
+    w[0].broadcast_to(2, 2)
+    w[0].broadcast_to()
+    torch.broadcast_to(w[0], 2, 3)
+    torch.broadcast_to(w[0], size=(2, 3)), torch.broadcast_to(w[0], (2, 3))
+    [w[0, :n].clone().addbmm_(y, y.transpose(1, 2)) for n in (1, 3)], w[0, 0].addbmm_(y[:, :1], yt)
+    w[:1].clone().addbmm_(y, yt, beta=0.5, alpha=2), w[:1].clone().addbmm_(y[:0], yt[:0])
+    wide(lambda v: v.addbmm_(y, yt)), wide(lambda v: v.addbmm_(y.clone().requires_grad_(), yt))
+    w.clone().addbmm_(y, yt)
+    w[:1].expand(3, 3).addbmm_(y, yt)
+    w[:1].expand(2, 3).addbmm_(y, yt)
+    w[:3].clone().addbmm_(y, yt[:1])
+    w[:3].clone().addbmm_(y, y)
+    w[:1].clone().addmm_(w[:3], square)
+    w[0, :1].clone().addmv_(w, w[0])
+    w[:1, None].clone().baddbmm_(y, yt)
+    """
+
+FAMILIES["ctc_by_number"] = """
+    [torch.ctc_loss(lp, ij + 1, [5, 4], [2, 1], 0, reduction) for reduction in (0, 1, 2)]
+    torch.ctc_loss(lp, ij + 1, i[2:4] + 2, i[1:3], 0, 0), torch.ctc_loss(lp, ij + 1, [5, 4], [2, 1])
+    torch.ctc_loss(lp, ij + 1, [5, 4], [2, 1], zero_infinity=True)
+    torch.ctc_loss(lp, ij + 1, [5, 4], [2, 1], 0, 3)
+    torch.ctc_loss(lp, ij + 1, [1, 1], [2, 1], 0, 1, True)
+    F.ctc_loss(lp, ij + 1, [5, 4], [2, 1]), F.ctc_loss(lp, ij + 1, [5, 4], [2, 1], 0, "sum")
+    """
+
 ERRORS_BY_TYPE = ("packed_linear", "dispatch_keys", "contexts")
 
 
@@ -179,6 +250,19 @@ def names(torch, w, x, y):
         shown = torch.ErrorReport(spot).what(), torch.ErrorReport.call_stack()
         return (*shown, len(frames))
 
+    def joined(function, *places):
+        values = torch.arange(16.0)
+        *ends, start, size = places
+        parts = [values[a:b] for a, b in zip(ends[::2], ends[1::2])]
+        return function(parts, out=values[start : start + size])
+
+    def wide(change):
+        leaf = torch.arange(3.0).requires_grad_()
+        v = leaf * 1
+        change(v)
+        v.sum().backward()
+        return v.shape, leaf.grad
+
     storages = torch.DeserializationStorageContext()
     storages.add_storage("kept", torch.arange(6.0)[2:])
 
@@ -203,5 +287,9 @@ def names(torch, w, x, y):
         "Key": torch.DispatchKey, "Set": torch.DispatchKeySet, "pickle": pickle, "L": L,
         "text": text, "spot": spot, "comment": torch.parse_type_comment, "decl": decl,
         "merge": torch.merge_type_from_type_comment, "calls": calls, "storages": storages,
+        "ij": torch.tensor([[0, 1], [2, 0]]), "square": w[:3] / 5 + torch.eye(3), "yt": y.mT,
+        "like": lambda *shape, kind=torch.float32: torch.zeros(shape, dtype=kind),
+        "joined": joined, "wide": wide,
+        "lp": w.reshape(-1)[:4].log_softmax(0).expand(5, 2, 4),
         "kept": kept, "view": view, "replaced": replaced,
     }  # fmt: skip

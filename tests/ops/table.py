@@ -424,6 +424,12 @@ CASES = [
       [(4, 2, 3), (2,), (2,)]),
     C("embedding", lambda w, i: F.embedding(i, w), [(4, 3)],
       constants=(index(0, 1, 3, 3),)),
+    *(C(f"embedding_bag {mode}", lambda w, i, o, mode=mode: F.embedding_bag(i, w, o, mode=mode),
+        [(4, 3)], constants=(index(0, 1, 3, 3, 2), index(0, 2, 2)))
+      for mode in ("mean", "max")),
+    C("embedding_bag weighted", lambda w, s, i, o: F.embedding_bag(
+        i, w, o, mode="sum", per_sample_weights=s, include_last_offset=True, padding_idx=1),
+      [(4, 3), (5,)], constants=(index(0, 1, 3, 3, 2), index(0, 2, 5))),
     C("attention", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
       [(1, 2, 3, 4)] * 3, -1, 1),
 ]  # fmt: skip

@@ -188,10 +188,18 @@ def ctc_loss(
 
 def _by_number(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
-    reduction: int = 1, zero_infinity: bool = False,
+    reduction: int = 0, zero_infinity: bool = False,
 ) -> Tensor:  # fmt: skip
-    """ctc_loss, with its reduction as a number: 0 none, 1 mean, 2 sum."""
-    mode = ("none", "mean", "sum")[reduction]
+    """ctc_loss, with its reduction as a number: 0 none, 1 mean, 2 sum.
+
+    PyTorch declares the default as mean; what its function does without one is none.
+    """
+    if not isinstance(reduction, int):
+        raise TypeError(
+            f"ctc_loss(): argument 'reduction' (position 6) must be int, not "
+            f"{type(reduction).__name__}"
+        )
+    mode = {1: "mean", 2: "sum"}.get(reduction, "none")  # as PyTorch reads other numbers
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, mode, zero_infinity)
 
 

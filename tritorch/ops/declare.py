@@ -30,6 +30,7 @@ from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import resolve
 from tritorch.ops.checks import require_castable
+from tritorch.ops.outputs import overload, require_dtype, require_own_memory, require_own_shape
 
 ndarray = np.ndarray
 FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
@@ -343,8 +344,10 @@ def with_out(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is None:
             return function(*args, **kwargs)
-        refuse_grad_with_out(function.__name__, args, kwargs)
-        return write_out(function(*args, **kwargs), out)
+        name = function.__name__
+        refuse_grad_with_out(name, args, kwargs)
+        require_own_memory(name, args, out)
+        return write_out(function(*args, **kwargs), out, name)
 
     wrapper.__name__ = function.__name__
     wrapper.__qualname__ = function.__name__
@@ -364,13 +367,20 @@ def refuse_grad_with_out(name: str, args: Sequence[Any], kwargs: dict[str, Any])
         )
 
 
-def write_out(result: Any, out: Any) -> Any:
-    """Writes results into given tensors, resizing them as PyTorch does."""
+def write_out(result: Any, out: Any, name: str = "") -> Any:
+    """Writes an operator's results into given tensors, resizing them as PyTorch does."""
     if isinstance(result, tuple):
-        if not isinstance(out, (tuple, list)) or len(out) != len(result):
-            raise TypeError(f"expected a tuple of {len(result)} tensors as out")
+        if not isinstance(out, (tuple, list)):
+            kind = type(out).__name__
+            raise TypeError(f"{name}(): argument 'out' must be tuple of Tensors, not {kind}")
+        if len(out) != len(result):
+            raise TypeError(f"expected tuple of {len(result)} elements but got {len(out)}")
+        name = overload(name)
         for value, target in zip(result, out):
-            write_out(value, target)
+            if isinstance(target, Tensor):
+                require_dtype(name, value.dtype, target.dtype)
+        for value, target in zip(result, out):
+            write_out(value, target, name)
         if hasattr(result, "_fields"):
             return getattr(result, "written", type(result))(*out)
         return tuple(out)
@@ -380,7 +390,7 @@ def write_out(result: Any, out: Any) -> Any:
         raise RuntimeError(
             f"Expected out tensor to be on {result.device}, but got {out.device} instead"
         )
-    require_castable(result.dtype, out.dtype)
+    require_dtype(name, result.dtype, out.dtype)
     resize_output(out, result.shape)
     before = _C.set_grad_enabled(False)
     try:
@@ -413,11 +423,7 @@ def in_place_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         check_inplace(self)
         result = function(self, *args, **kwargs)
         require_castable(result.dtype, self.dtype)
-        if result._array.shape != self._array.shape:
-            raise RuntimeError(
-                f"output with shape {list(self.shape)} doesn't match the broadcast shape "
-                f"{list(result.shape)}"
-            )
+        require_own_shape(function.__name__, result, self)
         return self.copy_(result)
 
     method.__name__ = method.__qualname__ = name

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
@@ -138,6 +141,41 @@ PUBLIC["embedding"] = _public_embedding
 _MODES = {"sum": 0, "mean": 1, "max": 2}
 
 
+def _composed_bag(
+    weight: Tensor, indices: Tensor, offsets: Tensor, weights: Tensor | None, mode: str,
+    include_last: bool, padding: int,
+) -> Tensor:  # fmt: skip
+    wanted = None if padding < 0 else padding
+    return _Bags(weight, indices, offsets, False, weights, include_last, wanted).composed(mode)
+
+
+_bag = Operator(
+    "embedding_bag", "weight indices offsets weights", "mode include_last padding",
+    cpu=lambda w, i, o, s, *rest: backend("cpu", "embedding").embedding_bag(w, i, o, s, *rest),
+    joint=lambda g, weight, indices, offsets, weights, mode, include_last, padding: _bag_grads(
+        g, weight, indices, offsets, weights, mode, include_last, padding),
+    composed=_composed_bag,
+)  # fmt: skip
+_bag_back = Operator(
+    "embedding_bag_backward", "y weight indices offsets weights", "mode include_last padding",
+    kind="internal", outputs=0b11,
+    cpu=lambda *given: backend("cpu", "embedding").embedding_bag_backward(*given),
+)  # fmt: skip
+
+
+def _bag_grads(g: Tensor, weight: Tensor, indices: Tensor, offsets: Tensor, weights: Any,
+               *params: Any) -> tuple[Any, ...]:  # fmt: skip
+    by_weight, by_weights = _bag_back.call((g, weight, indices, offsets, weights), params)
+    return by_weight, None, None, None if weights is None else by_weights
+
+
+def _is_plain(x: Tensor) -> bool:
+    try:
+        return type(x._a) is ndarray
+    except AttributeError:
+        return False
+
+
 @functional
 def embedding_bag(
     input: Tensor,
@@ -222,28 +260,51 @@ class _Bags:
         indices = _integers("embedding_bag", indices)
         starts = _integers("embedding_bag", offsets)
         _check_indices(indices, weight.shape[0])
-        n = indices.shape[0]
-        ends = (
-            PUBLIC["cat"]([starts.narrow(0, 1, starts.shape[0] - 1), starts.new_full((1,), n)])
-            if starts.shape[0]
-            else starts
-        )
         self.count = starts.shape[0] - bool(include_last_offset)
-        ends = ends.narrow(0, 0, self.count)
-        positions = PUBLIC["arange"](n, device=indices.device)
-        self.bag_of = bag = (positions.unsqueeze(1) >= ends.unsqueeze(0)).sum(1) if n else positions
-        rows = (_embedding_sparse if sparse else _embedding).call(
-            (weight, indices), (-1 if padding is None else padding, bool(by_frequency))
-        )
+        self.given = (weight, indices, starts, weights)
+        self.options = (bool(include_last_offset), -1 if padding is None else padding)
+        self.is_plain = not (by_frequency or sparse)
+        self.embed = (_embedding_sparse if sparse else _embedding, bool(by_frequency))
+
+    @functools.cached_property
+    def bag_of(self) -> Tensor:
+        """The bag of each index: how many bags end before it or there."""
+        _, indices, starts, _ = self.given
+        n = indices.shape[0]
+        ends = starts.narrow(0, 1, self.count - 1) if self.count else starts
+        if self.options[0]:
+            ends = starts.narrow(0, 1, self.count)
+        ones = ends.new_ones(ends.shape)
+        passed = starts.new_zeros((n + 1,)).index_add(0, ends.clamp(0, n), ones)
+        return passed.narrow(0, 0, n).cumsum(0)
+
+    @functools.cached_property
+    def _kept(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Rows, bags and places in weight of the indices that count."""
+        (weight, indices, _, weights), (_, padding) = self.given, self.options
+        op, by_frequency = self.embed
+        rows, bag = op.call((weight, indices), (padding, by_frequency)), self.bag_of
         if weights is not None:
             rows = rows * weights.unsqueeze(1)
-        if padding is not None:
+        if padding >= 0:
             chosen = (indices != padding).nonzero().reshape(-1)
             rows, bag, indices = (v.index_select(0, chosen) for v in (rows, bag, indices))
-        self.rows, self.bag, self.indices = rows, bag, indices
+        return rows, bag, indices
+
+    rows = property(lambda self: self._kept[0])
+    bag = property(lambda self: self._kept[1])
+    indices = property(lambda self: self._kept[2])
 
     def pool(self, mode: str) -> Tensor:
         """A row for each bag; half types add in float32."""
+        if self.is_plain and all(x is None or _is_plain(x) for x in self.given):
+            starts = self.given[2]._a
+            if not (starts[1:] < starts[:-1]).any():
+                return _bag.call(self.given, (mode, *self.options))
+        return self.composed(mode)
+
+    def composed(self, mode: str) -> Tensor:
+        """The same by smaller operators."""
         rows = self.rows
         if rows.dtype.itemsize == 2 and mode != "max":
             return self._pool(rows.to(float32), mode).to(rows.dtype)

@@ -43,6 +43,7 @@ from tritorch.ops.declare import (
     refuse_grad_with_out,
     resize_output,
 )
+from tritorch.ops.outputs import require_dtype
 
 SAME, INT_TO_FLOAT, ALWAYS_BOOL, COMPLEX_TO_REAL = range(4)
 BIG = 1 << 20  # elements from which threads pay; the CPU's functions of several passes cut blocks
@@ -271,7 +272,7 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
     refuse_grad_with_out(op.name, inputs, {})
     if not isinstance(out, Tensor):
         raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
-    require_castable(result, out.dtype)
+    require_dtype(op.name, result, out.dtype)
     resize_output(out, shape)
     require_distinct_elements(out)
     _write(out._array, op.compute(operands, compute, result))

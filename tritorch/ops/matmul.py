@@ -8,13 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.autograd.grad_mode import no_grad
+from tritorch.autograd.graph import check_inplace, rewrite_history
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.backends import backend
-from tritorch.ops.checks import broadcast_shapes, require_tensor, wrap_dim
-from tritorch.ops.declare import PUBLIC, Operator, ndarray, public, write_out
+from tritorch.ops.checks import (
+    broadcast_shapes,
+    require_distinct_elements,
+    require_tensor,
+    wrap_dim,
+)
+from tritorch.ops.declare import PUBLIC, Operator, in_place_of, ndarray, public, write_out
+from tritorch.ops.outputs import cpp_name
 from tritorch.ops.shape import expand, reshape, transpose
 
 BLAS_TYPES = frozenset(np.dtype(code) for code in "fdFD")
@@ -37,18 +45,11 @@ def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
     """Refuses products of two types, and of bools."""
     if a.dtype is not b.dtype:
         raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {_c_name(a)} != {_c_name(b)}"
+            f"expected m1 and m2 to have the same dtype, but got: {cpp_name(a.dtype)} != "
+            f"{cpp_name(b.dtype)}"
         )
     if a.dtype is bool_:
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
-
-
-_C_NAMES = {"float32": "float", "float64": "double", "int64": "long", "int32": "int",
-            "float16": "c10::Half", "bfloat16": "c10::BFloat16"}  # fmt: skip
-
-
-def _c_name(x: Tensor) -> str:
-    return _C_NAMES.get(x.dtype.name, scalar_name(x.dtype))
 
 
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
@@ -61,15 +62,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     _check_inner(input, mat2)
     require_same_dtype("addmm_impl_cpu_", input, mat2)
     result = _mm.call((input, mat2), ())
-    return result if out is None else _write_exact(result, out)
-
-
-def _write_exact(result: Tensor, out: Tensor) -> Tensor:
-    if out.dtype is not result.dtype:
-        raise RuntimeError(
-            f"Expected out tensor to have dtype {_c_name(result)}, but got {_c_name(out)} instead"
-        )
-    return write_out(result, out)
+    return result if out is None else write_out(result, out, "mm")
 
 
 def _check_inner(a: Tensor, b: Tensor) -> None:
@@ -92,7 +85,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
         )
     require_same_dtype("bmm", input, mat2)
     result = _bmm.call((input, mat2), ())
-    return result if out is None else _write_exact(result, out)
+    return result if out is None else write_out(result, out, "bmm")
 
 
 for _function in (mm, bmm):
@@ -120,7 +113,11 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     require_tensor(input, "matmul", "input", 1)
     require_tensor(other, "matmul", "other", 2)
     result = _matmul(input, other)
-    return result if out is None else _write_exact(result, out)
+    return (
+        result
+        if out is None
+        else write_out(result, out, "dot" if input.ndim == other.ndim == 1 else "mm")
+    )
 
 
 def _matmul(a: Tensor, b: Tensor) -> Tensor:
@@ -326,7 +323,7 @@ def baddbmm(
     return _combine(_addend("baddbmm", input, product.shape, batch1, batch2), product, beta, alpha)
 
 
-@public(out=True, inplace=True)
+@public(out=True)
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -334,10 +331,39 @@ def addbmm(
     for x, name in ((batch1, "batch1"), (batch2, "batch2")):
         if x.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
+    shape = batch1.shape[1], batch2.shape[2]
+    addend = _addend("addbmm", input, shape, batch1)
+    (n, _, inner), (m, other, _) = batch1.shape, batch2.shape
+    if n != m:
+        raise RuntimeError(f"batch1 and batch2 must have same number of batches, got {n} and {m}")
+    if inner != other:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for bmm ({shape[0]}x{inner} and {other}x{shape[1]})"
+        )
     product = bmm(batch1, batch2).sum(0)
-    return _combine(
-        _addend("addbmm", input, product.shape, batch1), product.to(input.dtype), beta, alpha
-    )
+    return _combine(addend, product.to(input.dtype), beta, alpha)
+
+
+def addbmm_(
+    self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
+    """addbmm in place; alone among its kind it gives self the shape of the result."""
+    if batch1.ndim != 3 or batch2.ndim != 3 or self.shape == (batch1.shape[1], batch2.shape[2]):
+        return _addbmm_same(self, batch1, batch2, beta=beta, alpha=alpha)
+    result = addbmm(self, batch1, batch2, beta=beta, alpha=alpha)
+    check_inplace(self)
+    require_distinct_elements(self)
+    node = result._raw_node
+    if self._requires_grad or (node is not None and self._base is not None):
+        self.detach_()  # its history is part of the result's; a view's cannot be rewritten
+    with no_grad():
+        self.resize_(result.shape).copy_(result.detach())
+    rewrite_history(self, node)
+    return self
+
+
+_addbmm_same = in_place_of(addbmm, "addbmm_")
+Tensor.addbmm_ = addbmm_  # type: ignore[attr-defined]
 
 
 # ---- contractions --------------------------------------------------------------------------------
@@ -384,7 +410,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
         b.permute(*dims_b, *free_b) if b.ndim else b, (k, math.prod(b.shape[d] for d in free_b))
     )
     result = reshape(mm(left, right), shape)
-    return result if out is None else _write_exact(result, out)
+    return result if out is None else write_out(result, out, "tensordot")
 
 
 PUBLIC["tensordot"] = tensordot

@@ -221,10 +221,28 @@ Tensor.expand = expand  # type: ignore[attr-defined]
 Tensor.expand_as = lambda self, other: expand(self, other.shape)  # type: ignore[attr-defined]
 
 
-@public()
+@public(method=False)
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     """input expanded to a shape."""
     return expand(input, size)
+
+
+def _broadcast_to(self: Tensor, *size: Any, **named: Any) -> Tensor:
+    """self expanded to a shape, given as one argument or as several."""
+    if named and not size and named.keys() == {"size"}:
+        size = (named["size"],)
+    elif named or not size:
+        name = next(iter(named.keys() - {"size"}), None)
+        raise TypeError(
+            'broadcast_to() missing 1 required positional arguments: "size"'
+            if name is None
+            else f"broadcast_to() got an unexpected keyword argument '{name}'"
+        )
+    return expand(self, *size)
+
+
+_broadcast_to.__name__ = _broadcast_to.__qualname__ = "broadcast_to"
+Tensor.broadcast_to = _broadcast_to  # type: ignore[attr-defined]
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
