@@ -14,6 +14,7 @@ import numpy as np
 
 from tritorch.cpu import threads
 from tritorch.cpu.narrow import like, widen
+from tritorch.cpu.rows import BLAS, TAME, bounded
 
 Array = np.ndarray[Any, Any]
 Index = tuple[Any, ...]
@@ -83,10 +84,34 @@ def _for_each_key(x: Array, group: int) -> Array:
     return x.reshape(x.shape[0], -1, group, *x.shape[2:]).sum(2)
 
 
+def _unshifted(q: Array, k: Array, v: Array, out: Array, lse: Array) -> bool:
+    """Attention to all keys, scores as they are: False, with nothing done, where exp of them could
+    over- or underflow."""
+    scores = np.matmul(q, k.swapaxes(-1, -2))
+    if not bounded(scores, TAME):
+        return False
+    np.exp(scores, out=scores)
+    size = v.shape[-1]
+    values = np.empty((*v.shape[:-1], size + 1), v.dtype)
+    values[..., :size] = v
+    values[..., size] = 1  # its product is the sum
+    product = np.matmul(scores, values)
+    total = product[..., size]
+    np.log(total, out=lse)
+    shares = np.reciprocal(total).reshape(-1, 1).repeat(size, 1).reshape(out.shape)
+    np.multiply(product[..., :size], shares, out=out)
+    return True
+
+
 def attention(
     q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float
 ) -> tuple[Array, Array]:
     """softmax(q k^T scale + mask) v, and the log of each row's sum."""
+    if mask is None and not causal and q.dtype in BLAS and q.shape[1] == k.shape[1]:
+        if 0 < q.size // q.shape[3] * k.shape[2] <= SCORES:
+            out, lse = np.empty((*q.shape[:3], v.shape[3]), q.dtype), np.empty(q.shape[:3], q.dtype)
+            if _unshifted(q * q.dtype.type(scale), k, v, out, lse):
+                return out, lse
     group = q.shape[1] // max(k.shape[1], 1)
     a, b, c = widen(q), _for_each_query(widen(k), group), _for_each_query(widen(v), group)
     mask = _mask(mask, q, k)
@@ -95,8 +120,12 @@ def attention(
     factor = a.dtype.type(scale)
     all_seen = mask is None and k.shape[2] > 0
 
+    short = q.shape[2] * k.shape[2] <= SCORES and all_seen and not causal
+
     def work(part: Index) -> None:
         keys, values = b[part], c[part]
+        if short and _unshifted(a[part] * factor, keys, values, out[part], lse[part]):
+            return
         for rows, seen in _rows(q.shape[2], k.shape[2], causal):
             here = (*part, rows)
             hides = None if mask is None else mask[(*here, seen)]

@@ -122,9 +122,7 @@ def _forward(
     result = np.zeros((n, o, *out), x.dtype) if not w.size else np.empty((n, o, *out), x.dtype)
     shift = None if bias is None else bias.reshape(-1, 1)
     if result.size and w.size:
-        if w.shape[1] == 1 and groups > 1:
-            _depthwise(result, x, w, stride, padding, dilation)
-        elif _pointwise(kernel, stride, padding, x.shape[2:], out):
+        if _pointwise(kernel, stride, padding, x.shape[2:], out):
             source = x.reshape(n, groups, w.shape[1], plane)
             weights = w.reshape(groups, o // groups, w.shape[1])
             np.matmul(weights, source, out=result.reshape(n, groups, o // groups, plane))
@@ -155,69 +153,6 @@ def _forward(
 def _planes(n: int, size: int, itemsize: int, work: Any) -> None:
     """work(low, high) over n planes, in blocks for the cache."""
     threads.rows(n, size * itemsize, work)
-
-
-def _depthwise(
-    result: Array, x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints
-) -> None:
-    """Each output channel sees one input channel: taps are multiplied and added, plane by plane."""
-    kernel, out = w.shape[2:], result.shape[2:]
-    n, c = x.shape[:2]
-    per = w.shape[0] // c
-    source = _padded(x, padding, (0,) * len(kernel))
-    if set(stride) == {1}:
-        _depthwise_shifted(result, source, w, dilation)
-        return
-    source = source.reshape(n * c, 1, *source.shape[2:])
-    target = result.reshape(n * c, per, *out)
-    taps = w.reshape(c, per, *kernel)
-    ones = (1,) * len(out)
-
-    def work(low: int, high: int) -> None:
-        channels = np.arange(low, high) % c
-        product = np.empty_like(target[low:high])
-        for i, tap in enumerate(itertools.product(*map(range, kernel))):
-            weight = taps[(channels, slice(None), *tap)].reshape(high - low, per, *ones)
-            seen = source[(slice(low, high), slice(None), *_window(tap, stride, dilation, out))]
-            if i == 0:
-                np.multiply(seen, weight, out=target[low:high])
-            else:
-                np.multiply(seen, weight, out=product)
-                target[low:high] += product
-
-    _planes(n * c, math.prod(out) * per, x.itemsize, work)
-
-
-def _depthwise_shifted(result: Array, source: Array, w: Array, dilation: Ints) -> None:
-    """The same with stride 1, of padded images: taps are shifts. See Note [Taps as shifts]."""
-    kernel, out, frame = w.shape[2:], result.shape[2:], source.shape[2:]
-    n, c = source.shape[:2]
-    per = w.shape[0] // c
-    steps = [math.prod(frame[i + 1 :]) for i in range(len(frame))]
-    flat = source.reshape(n * c, 1, -1)
-    target = result.reshape(n * c, per, *out)
-    taps = w.reshape(c, per, *kernel)
-    length = sum((m - 1) * step for m, step in zip(out, steps)) + 1
-    whole = out[0] * steps[0]
-    crop = (slice(None), slice(None), *(slice(0, m) for m in out))
-
-    def work(low: int, high: int) -> None:
-        channels = np.arange(low, high) % c
-        rows = np.empty((high - low, per, whole), source.dtype)
-        total = rows[..., :length]
-        product = np.empty_like(total)
-        for i, tap in enumerate(itertools.product(*map(range, kernel))):
-            weight = taps[(channels, slice(None), *tap)][..., None]
-            shift = sum(t * d * step for t, d, step in zip(tap, dilation, steps))
-            seen = flat[low:high, :, shift : shift + length]
-            if i == 0:
-                np.multiply(seen, weight, out=total)
-            else:
-                np.multiply(seen, weight, out=product)
-                total += product
-        target[low:high] = rows.reshape(high - low, per, out[0], *frame[1:])[crop]
-
-    _planes(n * c, 3 * whole * per, source.itemsize, work)
 
 
 def _window(tap: Ints, stride: Ints, dilation: Ints, out: Ints) -> tuple[slice, ...]:

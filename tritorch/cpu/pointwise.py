@@ -42,7 +42,7 @@ from tritorch.cpu.special import (
     ndtri,
     normal32,
 )
-from tritorch.cpu.threads import BLOCK, mapped
+from tritorch.cpu.threads import BLOCK, PARALLEL, blocks, mapped
 
 Array = np.ndarray[Any, Any]
 
@@ -502,13 +502,35 @@ def lerp(a: Any, b: Any, w: Any) -> Any:
 @_blocked
 def addcmul(x: Any, a: Any, b: Any, value: Any) -> Any:
     """x + value * a * b."""
-    return _added(x, a * b if _is_one(value) else value * a * b)
+    if _is_one(value):
+        return _added(x, a * b)
+    new = value * a
+    if type(new) is np.ndarray and new.shape == getattr(b, "shape", ()) and new.dtype == b.dtype:
+        new *= b
+        return _added(x, new)
+    return _added(x, new * b)
 
 
 @_blocked
 def addcdiv(x: Any, a: Any, b: Any, value: Any) -> Any:
     """x + value * a / b."""
     return _added(x, a / b if _is_one(value) else value * a / b)
+
+
+def add_scaled_(x: Array, y: Array, factor: float) -> None:
+    """x += factor y, of two arrays of one shape."""
+    scale = x.dtype.type(factor)
+    dense = x.flags.c_contiguous and y.flags.c_contiguous
+    if x.size < 2 * BLOCK or not dense or np.may_share_memory(x, y):
+        np.add(x, np.multiply(y, scale), out=x)
+        return
+    target, source = x.reshape(-1), y.reshape(-1)
+
+    def work(low: int, high: int) -> None:
+        part = target[low:high]
+        np.add(part, np.multiply(source[low:high], scale), out=part)
+
+    blocks(x.size, BLOCK, work, x.size >= PARALLEL)
 
 
 def _added(x: Any, new: Any) -> Any:

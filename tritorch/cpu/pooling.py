@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu import threads
+from tritorch.core.layout import contiguous_strides
+from tritorch.cpu import rows, threads
 from tritorch.cpu.narrow import computing, like, widen
 
 Array = np.ndarray[Any, Any]
@@ -103,6 +104,61 @@ def max_pool_values(
     return best.reshape(*x.shape[:2], *out)
 
 
+TAPS = 16  # up to so many, windows are looked through tap by tap, not dim by dim
+
+
+@functools.lru_cache(64)
+def _tap_views(
+    spatial: Ints, kernel: Ints, stride: Ints, dilation: Ints, out: Ints
+) -> tuple[list[Any], Array, Array]:
+    """What each tap of a window sees of planes; how far it is from the window's start, in elements;
+    and where windows start."""
+    steps = contiguous_strides(spatial)
+    taps = list(itertools.product(*map(range, kernel)))
+    views = [_seen(tap, out, stride, dilation) for tap in taps]
+    far = np.array([sum(t * d * n for t, d, n in zip(tap, dilation, steps)) for tap in taps])
+    starts = np.zeros(out, np.int64)
+    for dim, (m, s, step) in enumerate(zip(out, stride, steps)):
+        starts += (np.arange(m) * (s * step)).reshape(
+            [-1 if i == dim else 1 for i in range(len(out))]
+        )
+    return views, far, starts
+
+
+def _has_nan(x: Array) -> bool:
+    flat = x.reshape(-1)
+    return math.isnan(flat.dot(flat))
+
+
+def _tap_by_tap(
+    planes: Array, best: Array, index: Array, views: list[Any], far: Array, starts: Array
+) -> bool:
+    """The largest of windows that lie inside, and where; False if there was a NaN."""
+    if best.size <= rows.FEW:
+        taps = np.empty((len(views), *best.shape), planes.dtype)
+        for tap, view in enumerate(views):
+            taps[tap] = planes[view]
+        flat = taps.reshape(len(views), -1)
+        np.maximum.reduce(flat, axis=0, out=best.reshape(-1))
+        np.add(far.take(flat.argmax(0)).reshape(best.shape), starts, out=index)
+        return not _has_nan(best)
+    top = planes[views[0]].copy()
+    which = np.zeros(top.shape, np.uint8)
+    for tap, view in enumerate(views[1:], start=1):
+        seen = planes[view]
+        if not seen.flags.c_contiguous:
+            seen = seen.copy()
+        later = np.greater(seen, top).view(np.uint8)
+        np.maximum(top, seen, out=top)
+        later *= np.uint8(tap)
+        np.maximum(which, later, out=which)
+    if _has_nan(top):
+        return False
+    best[...] = top
+    np.add(far.take(which), starts, out=index)
+    return True
+
+
 def max_pool(
     x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> tuple[Array, Array]:
@@ -114,8 +170,15 @@ def max_pool(
     best = np.empty((math.prod(x.shape[:2]), *out), x.dtype)
     index = np.empty(best.shape, np.int64)
 
+    quick: Any = None
+    if not any(padding) and x.size and math.prod(kernel) <= TAPS and kind.kind == "f":
+        if _inside(spatial, kernel, stride, dilation, out):
+            quick = _tap_views(spatial, kernel, stride, dilation, out)
+
     def work(low: int, high: int) -> None:
         top: Any = planes[low:high].astype(kind, copy=False)
+        if quick is not None and _tap_by_tap(top, best[low:high], index[low:high], *quick):
+            return
         where: Any = None
         nan = kind.kind == "f" and bool(np.isnan(top.sum()))  # or both infinities: no harm
         step = 1  # elements between neighbours of a dim
@@ -127,7 +190,7 @@ def max_pool(
         index[low:high] = where
 
     if best.size:
-        threads.rows(len(planes), 2 * math.prod(spatial) * kind.itemsize, work)
+        _for_planes(planes, work)
     shape = (*x.shape[:2], *out)
     return best.reshape(shape), index.reshape(shape)
 

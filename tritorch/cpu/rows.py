@@ -7,6 +7,7 @@ the rounding of a pairwise sum.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -110,19 +111,24 @@ def largest(x: Array) -> Array:
     return np.maximum.reduce(x, axis=1, keepdims=True)
 
 
+@functools.cache
+def _upper(kind: np.dtype[Any]) -> Array:
+    return np.triu(np.ones((CHUNK, CHUNK), kind))
+
+
 def running_sums(x: Array) -> Array | None:
     """Running sums of a matrix's rows, in chunks by products; None if a number is not finite."""
     rows, n = x.shape
     count = n // CHUNK
     out = np.empty_like(x, order="C")
     body = out[:, : count * CHUNK].reshape(rows, count, CHUNK)
-    upper = np.triu(np.ones((CHUNK, CHUNK), x.dtype))
+    upper = _upper(x.dtype)
     if n == count * CHUNK:
         np.matmul(x.reshape(-1, CHUNK), upper, out=body.reshape(-1, CHUNK))
     else:
         body = np.matmul(x[:, : count * CHUNK].reshape(rows, count, CHUNK), upper)
     before = np.add.accumulate(body[:, :, -1], axis=1)
-    if not np.isfinite(before.sum()):
+    if not math.isfinite(np.add.reduce(before, None)):
         return None  # a product would take infinity times 0 into elements before it
     body[:, 1:] += before[:, :-1, None]
     if n > count * CHUNK:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import dtype
-from tritorch.cpu import rows
+from tritorch.cpu import rows, threads
 from tritorch.cpu.narrow import computing, like, row_major, widen
 from tritorch.cpu.reduction import convert
 
@@ -22,11 +22,26 @@ def _scan(ufunc: Any, x: Array, dim: int, kind: np.dtype[Any]) -> Array:
     wide = convert(x, computing(kind))
     if x.shape[dim] >= 2 * rows.CHUNK and ufunc is np.add and wide.dtype in rows.BLAS:
         if dim == x.ndim - 1 and wide.flags.c_contiguous and x.size:
-            quick = rows.running_sums(wide.reshape(-1, x.shape[dim]))
+            quick = _running_sums(wide.reshape(-1, x.shape[dim]))
             if quick is not None:
                 return quick.reshape(x.shape).astype(kind, copy=False)
     out = ufunc.accumulate(wide, axis=dim, dtype=wide.dtype)
     return row_major(out if out.dtype is kind else out.astype(kind, copy=False))
+
+
+def _running_sums(x: Array) -> Array | None:
+    if x.nbytes <= threads.CACHE:
+        return rows.running_sums(x)
+    out, finite = np.empty_like(x), []
+
+    def work(low: int, high: int) -> None:
+        found = rows.running_sums(x[low:high])
+        finite.append(found is not None)
+        if found is not None:
+            out[low:high] = found
+
+    threads.rows(len(x), x.nbytes // len(x), work)
+    return out if all(finite) else None
 
 
 def cumsum(x: Array, dim: int, dtype: dtype) -> Array:

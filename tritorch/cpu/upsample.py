@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,7 @@ def nearest_backward(g: Array, shape: Ints, scales: Scales, exact: bool) -> Arra
     return like(np.ascontiguousarray(wide), g)
 
 
+@functools.lru_cache(64)
 def _linear_source(
     n: int, m: int, scale: float | None, align: bool, kind: Any
 ) -> tuple[Array, Array, Array]:
@@ -56,11 +59,43 @@ def _linear_source(
     return low, np.minimum(low + 1, n - 1), np.clip(place - low, 0, 1).astype(kind)
 
 
+@functools.lru_cache(64)
+def _linear_weights(n: int, m: int, scale: float | None, align: bool, kind: Any) -> Array:
+    """The matrix (n, m) of what each input element gives to each output element."""
+    low, high, part = _linear_source(n, m, scale, align, kind)
+    weights = np.zeros((n, m), kind)
+    np.add.at(weights, (low, np.arange(m)), 1 - part)
+    np.add.at(weights, (high, np.arange(m)), part)
+    return weights
+
+
+FEW = 32  # elements of a dim up to which a product with mostly zeros is the faster interpolation
+
+
+def _by_products(x: Array, size: Ints, scales: Scales, align_corners: bool) -> Array | None:
+    """Linear interpolation of small planes by matrix products; else None."""
+    planar = x.ndim == 4 and max(x.shape[2:]) <= FEW and x.dtype.kind == "f" and x.size
+    if not planar or not x.flags.c_contiguous:
+        return None
+    if not math.isfinite(np.add.reduce(x, None)):
+        return None  # a product would spread it
+    (n, c, h, w), (high, wide) = x.shape, size
+    if wide != w:
+        along = _linear_weights(w, wide, scales[1], align_corners, x.dtype)
+        x = x.reshape(-1, w).dot(along).reshape(n, c, h, wide)
+    if high != h:
+        x = np.matmul(_linear_weights(h, high, scales[0], align_corners, x.dtype).T, x)
+    return x
+
+
 def linear(x: Array, size: Ints, scales: Scales, align_corners: bool) -> Array:
     """Linear interpolation along each spatial dim."""
     wide = widen(x)
     if wide.dtype.kind in "iu":
         wide = wide.astype(np.float32)
+    quick = _by_products(wide, size, scales, align_corners) if wide.dtype == x.dtype else None
+    if quick is not None:
+        return quick if quick is not x else x.copy()
     for dim, (m, scale) in enumerate(zip(size, scales), start=2):
         if m == wide.shape[dim]:
             continue
@@ -86,9 +121,6 @@ def linear_backward(g: Array, shape: Ints, scales: Scales, align_corners: bool) 
         n, m = shape[dim], wide.shape[dim]
         if m == n:
             continue
-        low, high, part = _linear_source(n, m, scale, align_corners, wide.dtype)
-        weights = np.zeros((n, m), wide.dtype)
-        np.add.at(weights, (low, np.arange(m)), 1 - part)
-        np.add.at(weights, (high, np.arange(m)), part)
+        weights = _linear_weights(n, m, scale, align_corners, wide.dtype)
         wide = np.moveaxis(np.moveaxis(wide, dim, -1) @ weights.T, -1, dim)
     return like(np.ascontiguousarray(wide), g) if wide is not g else g.copy()

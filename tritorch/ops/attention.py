@@ -10,7 +10,7 @@ from tritorch.core.dtype import bool_
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import broadcast_shapes
-from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.declare import FLOATS, PUBLIC, Operator, ndarray
 from tritorch.ops.shape import expand, reshape
 from tritorch.ops.softmax import softmax
 
@@ -89,6 +89,29 @@ _attention_back = Operator(
 )  # fmt: skip
 
 
+def _plain(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether these are floats on the CPU, (B, H, L, E), with as many heads each."""
+    try:
+        a, b, c = q._a, k._a, v._a
+        if type(a) is not ndarray or type(b) is not ndarray or type(c) is not ndarray:
+            return False
+    except AttributeError:
+        return False
+    kind, shape = a.dtype, a.shape
+    return (
+        kind in FLOATS
+        and b.dtype is kind
+        and c.dtype is kind
+        and len(shape) == 4
+        and b.shape == c.shape
+        and len(b.shape) == 4
+        and shape[:2] == b.shape[:2]
+        and shape[3] == b.shape[3]
+        and a.size > 0
+        and b.size > 0
+    )
+
+
 @functional
 def scaled_dot_product_attention(
     query: Tensor,
@@ -101,6 +124,9 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> Tensor:
     """softmax(q k^T * scale + mask) v."""
+    if attn_mask is None and dropout_p == 0 and _plain(query, key, value) and _is_fused(True, ""):
+        factor = 1 / math.sqrt(query._a.shape[3]) if scale is None else scale or 1.0
+        return _attention.call((query, key, value, None), (is_causal, float(factor)))[0]
     for x in (key, value):
         if x.dtype is not query.dtype:
             raise RuntimeError(

@@ -136,24 +136,18 @@ class Operator(_C.OperatorBase):
 
     def call(self, tensors: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
         """Runs on checked and promoted inputs, and records the call."""
-        values: list[Any] = []
-        on_gpu = False
-        for tensor in tensors:
-            if tensor is None:
-                values.append(None)
-                continue
-            try:
-                array = tensor._a
-            except AttributeError:
-                return self._careful(tensors, params)
-            if type(array) is not ndarray:
+        try:
+            values = [None if tensor is None else tensor._a for tensor in tensors]
+        except AttributeError:
+            return self._careful(tensors, params)
+        backend = self.cpu
+        for array in values:
+            if type(array) is not ndarray and array is not None:
                 if type(array) is not Array:
                     return self._careful(tensors, params)
-                on_gpu = True
-            values.append(array)
-        if on_gpu:
+                backend = self.gpu
+        if backend is not self.cpu:
             self._same_device(tensors)
-        backend = self.gpu if on_gpu else self.cpu
         result = backend(values, *params) if self.variadic else backend(*values, *params)
         if type(result) is tuple:
             return self.finish_many(result, self.outputs, params, *tensors)

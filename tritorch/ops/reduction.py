@@ -136,10 +136,11 @@ def numpy_names(function: Any) -> Any:
     """Lets `axis` and `keepdims` stand for `dim` and `keepdim`."""
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if "axis" in kwargs:
-            kwargs["dim"] = kwargs.pop("axis")
-        if "keepdims" in kwargs:
-            kwargs["keepdim"] = kwargs.pop("keepdims")
+        if kwargs:
+            if "axis" in kwargs:
+                kwargs["dim"] = kwargs.pop("axis")
+            if "keepdims" in kwargs:
+                kwargs["keepdim"] = kwargs.pop("keepdims")
         return function(*args, **kwargs)
 
     wrapper.__name__ = wrapper.__qualname__ = function.__name__
@@ -170,6 +171,16 @@ def mean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
     """The mean over dims (all by default)."""
+    if dim is dtype is None and not keepdim:
+        try:
+            array = input._a
+            if type(array) is ndarray and array.dtype in FLOATS and 0 < array.size < 4096:
+                if array.ndim:
+                    params = (_ALL_DIMS[array.ndim], False, input.dtype)
+                    average = _add_reduce(array, None) / array.dtype.type(array.size)
+                    return _mean.finish_with(np.asarray(average), params, input)
+        except AttributeError:
+            pass
     require_tensor(input, "mean", "input", 1)
     kind = dtype or input.dtype
     if category(kind) < 2:
@@ -524,6 +535,20 @@ def var(
     correction: Any = None,
 ) -> Tensor:
     """The variance over dims; divided by n - correction (1)."""
+    if unbiased is correction is None:
+        try:
+            array = input._a
+            n = array.ndim
+            if (
+                type(array) is ndarray
+                and array.dtype in FLOATS
+                and type(dim) is int
+                and -n <= dim < n
+            ):
+                params = ((dim % n,), 1, bool(keepdim))
+                return _var.finish_with(_var.cpu(array, *params), params, input)
+        except AttributeError:
+            pass
     dim, correction = _spread_arguments("var", input, dim, unbiased, correction)
     if input.is_complex():
         return var(input.real, dim, correction=correction, keepdim=keepdim) + var(
