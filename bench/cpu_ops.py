@@ -8,16 +8,9 @@ and rounds are those of train_cpu.py.  A ratio is our time over PyTorch's: below
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import importlib.util
-import json
-import math
-import os
-import platform
 import re
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-from train_cpu import Library
+from tritorch.bench import beside
 
 RESULTS = Path(__file__).parent / "results" / "cpu_ops.json"
 SECONDS = 0.02  # a round of one case takes at least so long
@@ -144,13 +136,12 @@ def inputs(torch: Any, size: str) -> dict[str, Any]:
 
 
 def serve(library: str, threads: int) -> None:
-    """Answers requests, one JSON a line."""
+    """Answers requests: {"size", "operator", "calls"}."""
     torch = importlib.import_module(library)
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     made: dict[str, Any] = {}
-    for line in sys.stdin:
-        request = json.loads(line)
+    for request in beside.requests():
         size, name = request["size"], request["operator"]
         if size not in made:
             made = {size: inputs(torch, size)}
@@ -164,66 +155,36 @@ def serve(library: str, threads: int) -> None:
         total = 0.0
         if request.get("check") and name not in ABOUT:
             total = out.detach().double().abs().sum().item()
-        print(json.dumps({"us": taken * 1e6, "sum": total}), flush=True)
+        beside.answer(us=taken * 1e6, sum=total)
 
 
 # ---- the report ----------------------------------------------------------------------------------
 
 
-def measure(libraries: list[Library], rounds: int, **key: Any) -> dict[str, Any]:
-    """Microseconds a call by library, and ours over torch's."""
-    sums = [each.ask(**key, calls=2, check=True)["sum"] for each in libraries]
-    needed = [each.ask(**key, calls=2)["us"] for each in libraries]
-    calls = max(int(SECONDS * 1e6 / max(needed)), 1)
-    taken: list[list[float]] = [
-        [each.ask(**key, calls=calls)["us"] for each in libraries] for _ in range(rounds)
-    ]
-    row: dict[str, Any] = {
-        each.name: round(statistics.median(column), 2)
-        for each, column in zip(libraries, zip(*taken))
-    }
-    if len(libraries) == 2:
-        row["ratio"] = round(statistics.median(ours / theirs for ours, theirs in taken), 3)
-        if not math.isclose(*sums, rel_tol=2e-3, abs_tol=1e-3):
-            raise AssertionError(f"{key}: the libraries' results differ: {sums}")
-    return row
-
-
 def main() -> None:
     """Prints, and on request writes, the report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--json", nargs="?", const=RESULTS, type=Path)
+    parser = beside.parser(__doc__, RESULTS, threads=2, rounds=7)
     parser.add_argument("--only", default="")
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
-    parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options.serve, options.threads)
         return
-    names = ["tritorch"] + (["torch"] if importlib.util.find_spec("torch") else [])
-    libraries = [Library(name, sys.executable, options.threads, __file__) for name in names]
     report: dict[str, dict[str, Any]] = {}
-    try:
+    with beside.libraries(__file__, options.threads) as libraries:
         for size in options.sizes:
             for operator in OPERATORS:
                 if re.search(options.only, operator):
-                    row = measure(libraries, options.rounds, size=size, operator=operator)
+                    row = beside.compare(
+                        libraries, options.rounds, SECONDS, {"size": size, "operator": operator},
+                        count="calls", time="us", check="sum", scale=1e-6, tolerance=2e-3,
+                        decimals=2,
+                    )  # fmt: skip
+                    row.pop("sum", None)
                     report[f"{operator} {size}"] = row
-                    texts = [f"{each} {row[each]:11.2f} us" for each in names]
-                    texts += [f"ratio {row['ratio']:.2f}"] if "ratio" in row else []
-                    print(f"{size:7} {operator:16} {'  '.join(texts)}", flush=True)
-    finally:
-        for each in libraries:
-            each.close()
-    whole: dict[str, Any] = {"operators": report, "threads": options.threads}
-    if len(names) == 2:
-        whole |= summary(report, options.sizes)
-    if options.json:
-        cpu = platform.processor() or platform.machine()
-        whole["machine"] = {"cpu": cpu, "cores": os.cpu_count()}
-        options.json.write_text(json.dumps(whole, indent=1) + "\n")
+                    print(beside.line(f"{size:7} {operator}", row, "us", 24), flush=True)
+    more = summary(report, options.sizes) if len(libraries) == 2 else {}
+    beside.finish(options.json, report, "operators", threads=options.threads, **more)
 
 
 def summary(report: dict[str, dict[str, Any]], sizes: list[str]) -> dict[str, Any]:

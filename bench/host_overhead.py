@@ -14,14 +14,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
+
+from tritorch.bench import machine
 
 RESULTS = Path(__file__).parent / "results"
 IMPORT_BUDGET = 0.2  # of torch's time
@@ -200,42 +200,6 @@ def measure_operators(torch: str | None, device: str) -> dict[str, Any]:
         return json.load(file)
 
 
-def machine() -> dict[str, Any]:
-    """Where this was measured."""
-    import numpy
-
-    import tritorch
-
-    model = platform.processor()
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                model = line.split(":", 1)[1].strip()
-                break
-    except OSError:
-        pass
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parent,
-        check=False,
-    ).stdout.strip()
-    import triton
-
-    return {
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "numpy": numpy.__version__,
-        "triton": triton.__version__,
-        "tritorch": tritorch.__version__,
-        "gpu": None if tritorch.cuda.is_simulated() else tritorch.cuda.get_device_name(),
-        "commit": commit,
-        "date": time.strftime("%Y-%m-%d"),
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--torch-python", metavar="PATH", help="an interpreter that has torch")
@@ -264,7 +228,7 @@ def main() -> None:
     os.environ["TRITORCH_SIMULATE_CUDA"] = "discard_launches=1,poison=0" if stubbed else "0"
     launches, arrays = measure_launches(), measure_arrays()
     bandwidth = {} if stubbed else measure_bandwidth()
-    where = {**machine(), "torch": torch_version}
+    where = {**machine.describe("cpu" if stubbed else "cuda"), "torch": torch_version}
 
     print(f"{where['cpu']}, {where['cores']} cores, Python {where['python']}, ", end="")
     print(f"NumPy {where['numpy']}, Triton {where['triton']}, torch {torch_version or 'not found'}")

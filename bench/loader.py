@@ -14,7 +14,6 @@ import argparse
 import importlib
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from host_overhead import RESULTS, find_torch
+
+from tritorch.bench import machine
 
 TASKS = ("small", "image", "rows", "start")
 WORKERS = ("0", "2", "2 threads")
@@ -127,8 +128,8 @@ def main() -> None:
     options = parser.parse_args()
     found = compare(find_torch(options.torch_python), options.tasks, options.rounds)
     if options.json:
-        machine = {"machine": platform.machine(), "cores": len(os.sched_getaffinity(0))}
-        Path(options.json).write_text(json.dumps({**machine, "results": found}, indent=2) + "\n")
+        where = {"machine": machine.cpu_name(), "cores": len(os.sched_getaffinity(0))}
+        Path(options.json).write_text(json.dumps({**where, "results": found}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

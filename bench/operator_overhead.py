@@ -3,7 +3,8 @@
     python bench/operator_overhead.py [--device cpu|stub|cuda] [--json PATH]
 
 Both libraries run each case in turn, rounds interleaved; medians.  PyTorch is measured when this
-interpreter has it.  `--device stub` measures the GPU path with the driver's launch discarded.
+interpreter has it.  `--device stub` measures the GPU path with the driver's launch discarded.  The
+cases are those of `python -m tritorch bench host`.
 bench/host_overhead.py runs this and puts the figures into its report.
 """
 
@@ -19,39 +20,9 @@ import timeit
 from collections.abc import Callable
 from typing import Any
 
-ROUNDS, SECONDS = 15, 0.02  # of each case: rounds, and how long one takes at least
+from tritorch.bench.cases.host import STATEMENTS
 
-# name: (setup, statement); `m` is the library, `d` the device.
-CASES = {
-    "a + b": ("a = m.ones(16, device=d); b = m.ones(16, device=d)", "a + b"),
-    "a + b with grad": (
-        "a = m.ones(16, device=d, requires_grad=True); b = m.ones(16, device=d)", "a + b",
-    ),
-    "a * 2.0": ("a = m.ones(16, device=d)", "a * 2.0"),
-    "a.exp()": ("a = m.ones(16, device=d)", "a.exp()"),
-    "a.add_(b)": ("a = m.ones(16, device=d); b = m.ones(16, device=d)", "a.add_(b)"),
-    "a.sum()": ("a = m.ones(16, device=d)", "a.sum()"),
-    "view": ("a = m.ones(16, device=d)", "a.view(4, 4)"),
-    "view with grad": ("a = m.ones(16, device=d, requires_grad=True)", "a.view(4, 4)"),
-    "index a[1]": ("a = m.ones(4, 4, device=d)", "a[1]"),
-    "slice a[1:3]": ("a = m.ones(4, 4, device=d)", "a[1:3]"),
-    "transpose": ("a = m.ones(4, 4, device=d)", "a.transpose(0, 1)"),
-    "a @ b, 8 by 8": ("a = m.ones(8, 8, device=d); b = m.ones(8, 8, device=d)", "a @ b"),
-    "(a * b).sum().backward()": (
-        "a = m.ones(16, device=d, requires_grad=True); "
-        "b = m.ones(16, device=d, requires_grad=True)",
-        "(a * b).sum().backward()",
-    ),
-    "100 operators, forward and backward": (
-        "a = m.ones(16, device=d, requires_grad=True); b = m.ones(16, device=d)\n"
-        "def chain():\n"
-        "    y = a\n"
-        "    for _ in range(50):\n"
-        "        y = (y * b) + b\n"
-        "    y.sum().backward()\n",
-        "chain()",
-    ),
-}  # fmt: skip
+ROUNDS, SECONDS = 15, 0.02  # of each case: rounds, and how long one takes at least
 
 
 def timer(module: Any, device: str, setup: str, statement: str) -> Callable[[], float]:
@@ -71,7 +42,7 @@ def measure(device: str) -> dict[str, dict[str, float]]:
     if device == "cpu" and importlib.util.find_spec("torch"):
         libraries["torch"] = importlib.import_module("torch")
     report = {}
-    for name, (setup, statement) in CASES.items():
+    for name, (setup, statement) in STATEMENTS.items():
         timers = {key: timer(module, device, setup, statement) for key, module in libraries.items()}
         rounds = [{key: take() for key, take in timers.items()} for _ in range(ROUNDS)]
         row = {key: statistics.median(each[key] for each in rounds) for key in timers}

@@ -9,21 +9,14 @@ is a loop over parameters; --fused asks both libraries for fused=True where the 
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import importlib.util
-import json
-import math
-import os
-import platform
-import statistics
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from train_cpu import Library
+import numpy as np
+
+from tritorch.bench import beside
 
 RESULTS = Path(__file__).parent / "results" / "optim_step.json"
 SECONDS = 0.15  # a round of one case takes at least so long
@@ -57,8 +50,6 @@ CASES = ("gpt", "tiny")
 
 def stepper(torch: Any, case: str, name: str, fused: bool) -> Any:
     """The optimizer with gradients in place."""
-    import numpy as np
-
     random = np.random.default_rng(0)
     array = lambda shape: torch.from_numpy(random.standard_normal(shape, "float32"))
     params = [array(shape).requires_grad_() for shape in shapes(case)]
@@ -70,12 +61,11 @@ def stepper(torch: Any, case: str, name: str, fused: bool) -> Any:
 
 
 def serve(library: str, threads: int) -> None:
-    """Answers requests, one JSON a line."""
+    """Answers requests: {"case", "optimizer", "fused", "steps"}."""
     torch = importlib.import_module(library)
     torch.set_num_threads(threads)
     made: dict[Any, Any] = {}
-    for line in sys.stdin:
-        request = json.loads(line)
+    for request in beside.requests():
         key = request["case"], request["optimizer"], request["fused"]
         if key not in made:
             made.clear()
@@ -86,65 +76,30 @@ def serve(library: str, threads: int) -> None:
             optimizer.step()
         taken = time.perf_counter() - start
         first = optimizer.param_groups[0]["params"][0].detach().sum().item()
-        print(json.dumps({"ms": taken / request["steps"] * 1e3, "sum": first}), flush=True)
-
-
-def measure(libraries: list[Library], rounds: int, **key: Any) -> dict[str, Any]:
-    """Milliseconds a step by library, and ours over torch's."""
-    sums = [each.ask(**key, steps=3)["sum"] for each in libraries]
-    needed = [each.ask(**key, steps=2)["ms"] for each in libraries]
-    steps = max(int(SECONDS * 1e3 / max(needed)), 2)
-    taken: list[list[float]] = [
-        [each.ask(**key, steps=steps)["ms"] for each in libraries] for _ in range(rounds)
-    ]
-    row: dict[str, Any] = {
-        each.name: statistics.median(column) for each, column in zip(libraries, zip(*taken))
-    }
-    if len(libraries) == 2:
-        row["ratio"] = statistics.median(ours / theirs for ours, theirs in taken)
-        if not math.isclose(*sums, rel_tol=1e-3, abs_tol=1e-2):
-            raise AssertionError(f"{key}: the libraries' parameters differ: {sums}")
-    return row
+        beside.answer(ms=taken / request["steps"] * 1e3, sum=first)
 
 
 def main() -> None:
     """Prints, and on request writes, the report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--json", nargs="?", const=RESULTS, type=Path)
+    parser = beside.parser(__doc__, RESULTS, threads=1, rounds=9)
     parser.add_argument("--only", nargs="+", choices=OPTIMIZERS, default=list(OPTIMIZERS))
     parser.add_argument("--fused", action="store_true")
-    parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options.serve, options.threads)
         return
-    names = ["tritorch"] + (["torch"] if importlib.util.find_spec("torch") else [])
-    libraries = [Library(name, sys.executable, options.threads, __file__) for name in names]
-    report: dict[str, dict[str, Any]] = {}
-    try:
+    report = {}
+    names = [name for name in options.only if name in FUSED or not options.fused]
+    with beside.libraries(__file__, options.threads) as libraries:
         for case in CASES:
-            for name in options.only:
-                if options.fused and name not in FUSED:
-                    continue
+            for name in names:
                 key = {"case": case, "optimizer": name, "fused": options.fused}
-                row = report[f"{case} {name}"] = measure(libraries, options.rounds, **key)
-                texts = [f"{each} {row[each]:7.3f} ms" for each in names]
-                texts += [f"ratio {row['ratio']:.2f}"] if "ratio" in row else []
-                print(f"{case:5} {name:10} {'  '.join(texts)}", flush=True)
-    finally:
-        for each in libraries:
-            each.close()
-    whole: dict[str, Any] = {"cases": report, "threads": options.threads, "fused": options.fused}
-    if len(names) == 2:
-        mean = statistics.geometric_mean(row["ratio"] for row in report.values())
-        whole["geometric mean of ratios"] = mean
-        print(f"geometric mean of ratios: {mean:.2f}")
-    if options.json:
-        cpu = platform.processor() or platform.machine()
-        whole["machine"] = {"cpu": cpu, "cores": os.cpu_count()}
-        options.json.write_text(json.dumps(whole, indent=1) + "\n")
+                row = report[f"{case} {name}"] = beside.compare(
+                    libraries, options.rounds, SECONDS, key,
+                    count="steps", time="ms", check="sum", scale=1e-3, tolerance=1e-3,
+                )  # fmt: skip
+                print(beside.line(f"{case} {name}", row, "ms"), flush=True)
+    beside.finish(options.json, report, "cases", threads=options.threads, fused=options.fused)
 
 
 if __name__ == "__main__":

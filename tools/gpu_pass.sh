@@ -5,6 +5,8 @@
 #     tools/gpu_pass.sh test       every test, on the GPU in place of the simulated device
 #     tools/gpu_pass.sh sanitize   compute-sanitizer's memcheck over a part of the tests
 #     tools/gpu_pass.sh bench      launch, allocation and bandwidth figures
+#     tools/gpu_pass.sh suite      python -m tritorch bench, whole, beside the peers that are there:
+#                                  suite_run.json, roofline.html and .png, goals.json and GOALS.md
 #     tools/gpu_pass.sh examples   trains the examples; their last lines are the figures
 #     tools/gpu_pass.sh all        these in turn
 #
@@ -107,6 +109,17 @@ bench() {
     python bench/operator_overhead.py --device cuda --json "$RESULTS/operator_overhead_gpu.json")
 }
 
+# The suite stops by itself before 9 minutes; what it has by then is in suite_run.json.
+suite() {
+  stage
+  (cd "$WORK/run" && PYTHONPATH=$WORK/site:${PYTHONPATH:-} timeout 560 "$(interpreter)" -u -m tritorch bench \
+    --json "$RESULTS/suite_run.json" --roofline "$RESULTS" --goals "$RESULTS" ${BENCH_ARGS:-}) > "$RESULTS/suite.txt" 2>&1
+  local status=$?
+  tail -40 "$RESULTS/suite.txt"
+  DETAIL=$(grep -h "benchmarks in" "$RESULTS/suite.txt" | tail -1)
+  return $status
+}
+
 examples() {
   stage
   local failed=0 name log
@@ -135,14 +148,15 @@ case "${1:-}" in
   test) step test run_tests ;;
   sanitize) step sanitize sanitize ;;
   bench) step bench bench ;;
+  suite) step suite suite ;;
   examples) step examples examples ;;
   all) step build build && step test run_tests; step sanitize sanitize; step bench bench
-    step examples examples ;;
-  *) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    step suite suite; step examples examples ;;
+  *) sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 
 printf '\n%-10s %-8s %7s  %s\n' step result seconds detail
-for name in build test sanitize bench examples; do
+for name in build test sanitize bench suite examples; do
   [ -f "$RESULTS/$name.json" ] && "$PYTHON" - "$RESULTS/$name.json" <<'EOF'
 import json, sys
 r = json.load(open(sys.argv[1]))

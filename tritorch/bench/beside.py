@@ -6,6 +6,8 @@ library's waiting would take the other's cores.
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import importlib.util
 import json
 import math
@@ -71,14 +73,29 @@ def answer(**found: Any) -> None:
     print(json.dumps(found), flush=True)
 
 
-def libraries(script: str, threads: int) -> list[Library]:
+@contextlib.contextmanager
+def libraries(script: str, threads: int) -> Iterator[list[Library]]:
     """Ours, and PyTorch's if it is installed, each served by `script --serve NAME`."""
     names = ["tritorch"] + (["torch"] if importlib.util.find_spec("torch") else [])
-    number = str(threads)
-    return [
-        Library(name, [sys.executable, script, "--serve", name, "--threads", number], threads)
-        for name in names
-    ]
+    given: list[Library] = []
+    try:
+        for name in names:
+            command = [sys.executable, script, "--serve", name, "--threads", str(threads)]
+            given.append(Library(name, command, threads))
+        yield given
+    finally:
+        for each in given:
+            each.close()
+
+
+def parser(text: str | None, results: Path, threads: int, rounds: int) -> argparse.ArgumentParser:
+    """The arguments that all programs of this kind have."""
+    made = argparse.ArgumentParser(description=(text or "").split("\n")[0])
+    made.add_argument("--threads", type=int, default=threads)
+    made.add_argument("--rounds", type=int, default=rounds)
+    made.add_argument("--json", nargs="?", const=results, type=Path)
+    made.add_argument("--serve", help=argparse.SUPPRESS)
+    return made
 
 
 def compare(
@@ -114,11 +131,15 @@ def line(name: str, row: dict[str, Any], unit: str, width: int = 16) -> str:
     return f"{name:{width}} {'  '.join(texts)}"
 
 
-def write(path: Path, cases: dict[str, dict[str, Any]], title: str, **more: Any) -> None:
-    """The report as JSON, with the geometric mean of the ratios if there are any."""
+def finish(path: Path | None, cases: dict[str, dict[str, Any]], title: str, **more: Any) -> None:
+    """Prints the geometric mean of the ratios if there are any; writes the report if asked to."""
     from tritorch.bench import machine
 
     ratios = [row["ratio"] for row in cases.values() if "ratio" in row]
     mean = {"geometric mean of ratios": statistics.geometric_mean(ratios)} if ratios else {}
-    where = {"cpu": machine.cpu_name(), "cores": os.cpu_count()}
-    path.write_text(json.dumps({title: cases, **more, **mean, "machine": where}, indent=1) + "\n")
+    for name, value in mean.items():
+        print(f"{name}: {value:.2f}")
+    if path:
+        where = {"cpu": machine.cpu_name(), "cores": os.cpu_count()}
+        whole = {title: cases, **more, **mean, "machine": where}
+        path.write_text(json.dumps(whole, indent=1) + "\n")

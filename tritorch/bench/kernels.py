@@ -10,6 +10,7 @@ on the device are those for the simulated one, an H100.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -107,34 +108,52 @@ def _constants(launch: Launch) -> dict[str, Any]:
     return {key: value for key, value in found.items() if isinstance(value, (int, str, bool))}
 
 
+def _row(index: int) -> dict[str, Any]:
+    """One traced kernel, compiled for all targets; in a forked process."""
+    launch, (targets, ends) = _work[index], _terms
+    row: dict[str, Any] = {
+        "kernel": launch.name, "benchmark": launch.benchmark, "types": _types(launch),
+        "constants": _constants(launch), "compiled": {},
+    }  # fmt: skip
+    for target in targets:
+        if time.monotonic() > ends:
+            break
+        try:
+            row["compiled"][str(target)] = compile_for(launch, target)
+        except Exception as error:
+            row["compiled"][str(target)] = {"error": f"{type(error).__name__}: {error}"[:300]}
+    return row
+
+
+# What forked processes find; a jit function cannot be sent.
+_work: list[Launch] = []
+_terms: tuple[Sequence[int], float] = ((), 0.0)
+
+
 def trace(
     benchmarks: Sequence[Benchmark], path: Path, targets: Sequence[int], seconds: float
 ) -> None:
-    """Traces, compiles for so many seconds, and writes the report."""
+    """Traces, compiles for so many seconds on all processors, and writes the report."""
+    global _terms
     ends = time.monotonic() + seconds
     found, failed = launches(benchmarks)
-    rows: list[dict[str, Any]] = []
-    report = {"kernels": rows, "failed": failed, "targets": list(targets)}
-    for launch in found:
-        row: dict[str, Any] = {
-            "kernel": launch.name, "benchmark": launch.benchmark, "types": _types(launch),
-            "constants": _constants(launch), "compiled": {},
-        }  # fmt: skip
-        rows.append(row)
-        for target in targets:
-            if time.monotonic() > ends:
-                continue
-            try:
-                row["compiled"][str(target)] = compile_for(launch, target)
-            except Exception as error:
-                row["compiled"][str(target)] = {"error": f"{type(error).__name__}: {error}"[:300]}
-    path.write_text(json.dumps(report))
+    _work[:], _terms = found, (targets, ends)
+    jobs = min(len(os.sched_getaffinity(0)), len(found))
+    if jobs > 1:
+        with multiprocessing.get_context("fork").Pool(jobs) as pool:
+            rows = pool.map(_row, range(len(found)), chunksize=1)
+    else:
+        rows = [_row(i) for i in range(len(found))]
+    path.write_text(json.dumps({"kernels": rows, "failed": failed, "targets": list(targets)}))
 
 
 def describe(
     names: Sequence[str], families: Sequence[str], targets: Sequence[int], seconds: float | None
 ) -> dict[str, Any]:
-    """The report of a process that traces the chosen benchmarks."""
+    """The report of a process that traces the chosen benchmarks.
+
+    What it compiles goes to Triton's cache, where a GPU of that target finds it.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernels.json"
         command = [sys.executable, "-m", "tritorch", "bench", *names, "--device", "cuda",

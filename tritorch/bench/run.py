@@ -20,6 +20,7 @@ from tritorch.bench.workbench import Arrays, Workbench, summary
 
 FORMAT = 1
 ROUNDS = 5
+SAVED = 20.0  # seconds between two savings of an unfinished report
 CHEAP = 3e9  # operations, or bytes by ten, that NumPy's reference may cost
 
 
@@ -247,6 +248,12 @@ class Runner:
                 pass
         if peers:
             return peers[0], first[peers[0]]
+        if self.options.device == "cuda" and cheap:
+            host = Workbench(OURS, "cpu")
+            try:
+                return "the CPU", host.prepare(benchmark)
+            finally:
+                host.release()
         return "nothing", None
 
     def _derive(
@@ -289,9 +296,12 @@ class Runner:
 
 
 def run_all(
-    chosen: Sequence[Benchmark], options: Options, show: Callable[[Benchmark, dict[str, Any]], None]
+    chosen: Sequence[Benchmark],
+    options: Options,
+    show: Callable[[Benchmark, dict[str, Any]], None],
+    save: Callable[[dict[str, Any]], None] = lambda report: None,
 ) -> dict[str, Any]:
-    """The report of a whole run."""
+    """The report of a whole run; `save` gets what there is of it now and then."""
     contestants.quiet()
     began = time.monotonic()
     runner = Runner(options)
@@ -302,7 +312,9 @@ def run_all(
     factor = (options.budget or 0) / sum(BUDGETS[name] for name in {b.family for b in chosen})
     try:
         report["ceilings"] = runner.measure_ceilings(chosen)
+        report["seconds"] = time.monotonic() - began
         spent: dict[str, float] = {}
+        saved = began
         for benchmark in chosen:
             family = benchmark.family
             start = time.monotonic()
@@ -319,8 +331,11 @@ def run_all(
             spent[family] = spent.get(family, 0.0) + time.monotonic() - start
             report["results"][benchmark.key] = result
             show(benchmark, result)
-        report["seconds"] = time.monotonic() - began
-        report["seconds_by_family"] = spent
+            report["seconds"] = time.monotonic() - began
+            report["seconds_by_family"] = spent
+            if time.monotonic() - saved > SAVED:
+                save(report)
+                saved = time.monotonic()
     finally:
         runner.close()
     return report

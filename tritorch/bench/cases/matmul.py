@@ -112,6 +112,8 @@ def scaled(call: Any) -> Any:
 
     def run(t: Any, x: Any, w: Any, one: Any) -> Any:
         F = t.nn.functional
+        if not hasattr(F, "scaled_mm"):  # PyTorch before 2.10
+            return t._scaled_mm(x, w.t(), one, one, out_dtype=t.bfloat16)
         kind = F.ScalingType.TensorWise
         return F.scaled_mm(x, w.t(), one, kind, one, kind, output_dtype=t.bfloat16)
 

@@ -120,7 +120,7 @@ def _cross_entropy(scale: Scale, dtype: str, tolerance: float) -> Iterable[Bench
         )  # fmt: skip
 
 
-@family("rows", seconds=60)
+@family("rows", seconds=70)
 def cases(scale: Scale) -> Iterable[Benchmark]:
     """Rows of bfloat16 on a GPU, of float32 elsewhere."""
     dtype, tolerance = scale.pick(("bfloat16", 1e-2), ("float32", 1e-4), ("float32", 1e-4))
