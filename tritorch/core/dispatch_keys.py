@@ -65,7 +65,14 @@ _NAMES += _ALIAS_NAMES.split()
 _LOW = (1 << len(_BACKENDS)) - 1
 
 
-class DispatchKey:
+class _ByName(type):
+    """What has the keys as attributes: they are set below, out of a type checker's sight."""
+
+    def __getattr__(cls, name: str) -> DispatchKey:
+        raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
+
+class DispatchKey(metaclass=_ByName):
     """A key: a name and its number."""
 
     __members__: ClassVar[dict[str, DispatchKey]] = {}
