@@ -120,7 +120,7 @@ def attention(
     factor = a.dtype.type(scale)
     all_seen = mask is None and k.shape[2] > 0
 
-    short = q.shape[2] * k.shape[2] <= SCORES and all_seen and not causal
+    short = 0 < q.shape[2] * k.shape[2] <= SCORES and all_seen and not causal
 
     def work(part: Index) -> None:
         keys, values = b[part], c[part]

@@ -57,12 +57,13 @@ def _kind(*values: Any) -> Any:
 
 def _blocked(function: Callable[..., Any]) -> Callable[..., Any]:
     """Computes in blocks; the result has the arguments' dtype.  Small arrays of one shape, and
-    numbers, go to the function as they are."""
+    numbers, go to the function as they are.  A function that has `out` may compute in it."""
+    into = function if "out" in function.__code__.co_varnames else None
 
     def run(*values: Any) -> Any:
         x = values[0]
         if type(x) is not np.ndarray or not 0 < x.size <= BLOCK or not x.ndim:
-            return mapped(function, _kind(*values), *values)
+            return mapped(function, _kind(*values), *values, into=into)
         if len(values) > 1:
             shape = x.shape
             for value in values:
@@ -73,6 +74,7 @@ def _blocked(function: Callable[..., Any]) -> Callable[..., Any]:
 
     run.__name__ = run.__qualname__ = function.__name__.lstrip("_")
     run.__doc__ = function.__doc__
+    run.into = into  # type: ignore[attr-defined]
     return run
 
 
@@ -136,10 +138,10 @@ def zero_where(x: Array, drop: Array) -> Array:
 
 
 @_blocked
-def sigmoid(x: Array) -> Array:
+def sigmoid(x: Array, out: Array | None = None) -> Array:
     """1 / (1 + exp(-x))."""
     one = _ONE[x.dtype]
-    y = np.negative(x)
+    y = np.negative(x, out=out)
     np.exp(y, out=y)
     np.add(y, one, out=y)
     return np.divide(one, y, out=y)
@@ -216,20 +218,23 @@ def _cdf(x: Array) -> Array:
     return y
 
 
-def relu(x: Array) -> Array:
+def relu(x: Array, out: Array | None = None) -> Array:
     """max(x, 0)."""
     if _is_float(x):
-        return x.clip(0, math.inf)  # faster than np.maximum with a number
-    return np.maximum(x, 0)
+        return x.clip(0, math.inf, out=out)  # faster than np.maximum with a number
+    return np.maximum(x, 0, out=out)
+
+
+relu.into = relu  # type: ignore[attr-defined]
 
 
 @_blocked
-def gelu(x: Array) -> Array:
+def gelu(x: Array, out: Array | None = None) -> Array:
     """x times the normal distribution function."""
     y = normal32(x) if x.dtype == np.float32 else erf64(x * _INV_SQRT2)
-    half = np.multiply(x, _HALF[x.dtype])
+    half = np.multiply(x, _HALF[x.dtype], out=out)
     y *= half
-    return np.add(y, half, out=y)
+    return np.add(y, half, out=half)
 
 
 @_blocked
@@ -302,9 +307,9 @@ def gelu_tanh_backward(g: Array, x: Array) -> Array:
 
 
 @_blocked
-def silu(x: Array) -> Array:
+def silu(x: Array, out: Array | None = None) -> Array:
     """x * sigmoid(x)."""
-    y = np.negative(x)
+    y = np.negative(x, out=out)
     np.exp(y, out=y)
     np.add(y, _ONE[x.dtype], out=y)
     return np.divide(x, y, out=y)
@@ -487,9 +492,9 @@ def frexp(x: Array) -> tuple[Array, Array]:
 
 
 @_blocked
-def lerp(a: Any, b: Any, w: Any) -> Any:
+def lerp(a: Any, b: Any, w: Any, out: Array | None = None) -> Any:
     """a + w (b - a), exact at both ends."""
-    span = b - a
+    span = np.subtract(b, a, out=out)
     if type(w) is not np.ndarray and type(span) is np.ndarray:
         if abs(w) < 0.5:
             span *= w
@@ -542,11 +547,14 @@ def _is_one(value: Any) -> bool:
     return type(value) is not np.ndarray and value == 1
 
 
-def clamp(x: Any, low: Any, high: Any) -> Any:
+def clamp(x: Any, low: Any, high: Any, out: Array | None = None) -> Any:
     """Each element, at least low and at most high, which wins; NaN stays, in bounds too."""
     if _is_float(x) and _is_number(low) and _is_number(high):
-        return x.clip(low, high)  # several times as fast
-    return np.minimum(np.maximum(x, low), high)
+        return x.clip(low, high, out=out)  # several times as fast
+    return np.minimum(np.maximum(x, low), high, out=out)
+
+
+clamp.into = clamp  # type: ignore[attr-defined]
 
 
 def clamp_min(x: Any, low: Any) -> Any:

@@ -304,9 +304,16 @@ def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
     """log(sum(exp(x))) over dims, without overflow."""
     wide = widen(x)
     last = x.ndim - 1
-    if dims == (last,) and x.size and wide.dtype in rows.BLAS and x.nbytes < threads.CACHE:
+    if dims == (last,) and x.size and wide.dtype in rows.BLAS:
         matrix = wide.reshape(-1, x.shape[last])
-        total = rows.log_of_sums(matrix, np.empty_like(matrix, order="C"), of_infinite=True)
+        total = np.empty((len(matrix), 1), wide.dtype)
+
+        def work(low: int, high: int) -> None:
+            part = matrix[low:high]
+            scratch = np.empty(part.shape, part.dtype)
+            total[low:high] = rows.log_of_sums(part, scratch, of_infinite=True)
+
+        threads.rows(len(matrix), matrix.nbytes // len(matrix), work)
         return like(total.reshape(_reduced(x.shape, dims, keepdim)), x)
     with np.errstate(all="ignore"):
         if math.prod(x.shape[dim] for dim in dims) == 0:

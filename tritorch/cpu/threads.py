@@ -129,10 +129,14 @@ def elementwise(ufunc: Any, out: Array, *inputs: Any) -> None:
     blocks(n, per, work, out.size >= (PASS if ufunc in _ARITHMETIC else PARALLEL))
 
 
-def mapped(function: Callable[..., Any], kind: Any, *arrays: Any, per: int = BLOCK) -> Array:
+def mapped(
+    function: Callable[..., Any], kind: Any, *arrays: Any, per: int = BLOCK,
+    into: Callable[..., Any] | None = None,
+) -> Array:  # fmt: skip
     """A new array of function(*arrays), computed in blocks that fit the cache.
 
     `function` takes one-dimensional arrays, and numbers where numbers (or 0-d arrays) are given.
+    into: the same, but takes `out`, which it may compute in.
     """
     shapes = [x.shape for x in arrays if type(x) is np.ndarray and x.ndim]
     first = arrays[0]
@@ -158,7 +162,10 @@ def mapped(function: Callable[..., Any], kind: Any, *arrays: Any, per: int = BLO
 
     def work(low: int, high: int) -> None:
         parts = [x[low:high] if w else x for w, x in zip(which, flat)]
-        target[low:high] = function(*parts)
+        place = target[low:high]
+        found = function(*parts) if into is None else into(*parts, out=place)
+        if found is not place:
+            place[...] = found
 
     blocks(target.size, per, work, target.size >= PARALLEL)
     return out

@@ -302,9 +302,9 @@ def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[in
     require_tensor(index, name, "index", 3)
     dim = wrap_dim(dim, input.ndim)
     try:
-        array = index._a
-        if type(array) is ndarray and array.ndim == 1 and array.dtype is INT64:
-            if backend("cpu", "indexing").outside(array, input._a.shape[dim]) is None:
+        array, x = index._a, input._a
+        if type(array) is ndarray is type(x) and array.ndim == 1 and array.dtype is INT64:
+            if backend("cpu", "indexing").outside(array, x.shape[dim]) is None:
                 return dim, index
     except (AttributeError, IndexError):
         pass

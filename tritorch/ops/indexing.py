@@ -56,9 +56,10 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     elif isinstance(key, Tensor) and _masks(self, key):
         try:
             array, mask = self._a, key._a
-            if type(array) is ndarray and array.shape == mask.shape and not _index.wants(self):
-                chosen = backend("cpu", "indexing").masked_select(array, mask)
-                return _index.finish(chosen, self)
+            if type(array) is ndarray is type(mask) and array.shape == mask.shape:
+                if not _index.wants(self):
+                    chosen = backend("cpu", "indexing").masked_select(array, mask)
+                    return _index.finish(chosen, self)
         except AttributeError:
             pass
         return _index_with(*_flattened(self, key))

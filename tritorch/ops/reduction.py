@@ -60,7 +60,7 @@ def _plainly(op: Operator, x: Tensor, dim: Any, keepdim: Any, *rest: Any) -> Ten
             return None
     except AttributeError:
         return None
-    params = ((dim % n,), keepdim is True, *rest)
+    params = ((dim % n,), bool(keepdim), *rest)
     return op.finish_with(op.cpu(array, *params), params, x)
 
 
