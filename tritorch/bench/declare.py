@@ -201,12 +201,18 @@ def all_benchmarks(scale: str) -> list[Benchmark]:
 def choose(
     benchmarks: Iterable[Benchmark], patterns: Sequence[str] = (), families: Sequence[str] = ()
 ) -> list[Benchmark]:
-    """Those of the families, or whose name or family is or matches one of the patterns."""
+    """Those of the families; of these, those that a pattern names or, as an expression, matches."""
+    benchmarks = list(benchmarks)
+    names = {name for each in benchmarks for name in (each.key, each.name, each.family)}
 
-    def wanted(each: Benchmark) -> bool:
-        if families and each.family not in families:
-            return False
-        known = (each.key, each.name, each.family)
-        return not patterns or any(p in known or re.search(p, each.key) for p in patterns)
+    def fits(each: Benchmark, pattern: str) -> bool:
+        if pattern in names:
+            return pattern in (each.key, each.name, each.family)
+        return re.search(pattern, each.key) is not None
 
-    return [each for each in benchmarks if wanted(each)]
+    return [
+        each
+        for each in benchmarks
+        if (not families or each.family in families)
+        and (not patterns or any(fits(each, pattern) for pattern in patterns))
+    ]
