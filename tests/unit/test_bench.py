@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import xml.etree.ElementTree as xml
 from types import SimpleNamespace
 
@@ -116,6 +117,16 @@ def test_gpt2_is_as_large_as_published():
     assert models.gpt_operations(length=16, batch=1, **sizes) == pytest.approx(
         6 * 16 * matrices + attention_operations
     )
+
+
+def test_the_readme_declares_a_benchmark(repository):
+    text = (repository / "bench" / "README.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    names = {}
+    exec(code.replace("\nBenchmark(", "\nmade = Benchmark("), names)
+    x = tritorch.randn(3)
+    assert names["made"].call(tritorch, x).equal(tritorch.nn.functional.silu(x))
+    assert all(f"`{family}`" in text for family in declare.FAMILIES)
 
 
 def test_two_of_one_name_are_refused(monkeypatch):
