@@ -168,6 +168,8 @@ FAMILIES["outputs"] = """
     joined(torch.cat, 0, 0, 4, 8, 0, 4)
     joined(torch.hstack, 0, 4, 4, 8, 7, 8)
     torch.cat([w[:1], w[1:2]], out=w[:2])
+    (lambda empty: torch.cat([empty, w], out=empty))(torch.empty(0))
+    torch.cat(tensors=[w[:1], w[1:2]], out=w[:2])
     torch.stack([w[0], w[1]], out=w[:2])
     torch.vstack([w[0], w[1]], out=w[:2])
     """

@@ -340,7 +340,7 @@ def with_out(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
         name = function.__name__
         refuse_grad_with_out(name, args, kwargs)
-        require_own_memory(name, args, out)
+        require_own_memory(name, (*args, *kwargs.values()), out)
         return write_out(function(*args, **kwargs), out, name)
 
     wrapper.__name__ = function.__name__

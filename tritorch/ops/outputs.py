@@ -116,7 +116,7 @@ def require_own_memory(name: str, inputs: Iterable[Any], out: Any) -> None:
     place = _extent(out)
     for value in inputs:
         for x in value if isinstance(value, (list, tuple)) else (value,):
-            if place is not None and isinstance(x, Tensor) and _meet(place, _extent(x)):
+            if isinstance(x, Tensor) and (x is out or _meet(place, _extent(x))):
                 raise RuntimeError(
                     "unsupported operation: some elements of the input tensor and the written-to "
                     "tensor refer to a single memory location. Please clone() the tensor before "
@@ -132,5 +132,5 @@ def _extent(x: Tensor) -> tuple[int, int] | None:
     return start, start + x.numel() * x.dtype.itemsize
 
 
-def _meet(a: tuple[int, int], b: tuple[int, int] | None) -> bool:
-    return b is not None and a[0] < b[1] and b[0] < a[1]
+def _meet(a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool:
+    return a is not None and b is not None and a[0] < b[1] and b[0] < a[1]
