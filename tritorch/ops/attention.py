@@ -126,7 +126,7 @@ def scaled_dot_product_attention(
     """softmax(q k^T * scale + mask) v."""
     if attn_mask is None and dropout_p == 0 and _plain(query, key, value) and _is_fused(True, ""):
         factor = 1 / math.sqrt(query._a.shape[3]) if scale is None else scale or 1.0
-        return _attention.call((query, key, value, None), (is_causal, float(factor)))[0]
+        return _run_fused(query, key, value, None, is_causal, factor, enable_gqa, True)
     for x in (key, value):
         if x.dtype is not query.dtype:
             raise RuntimeError(
@@ -165,8 +165,11 @@ def scaled_dot_product_attention(
 
 
 def _run_fused(
-    q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float, gqa: bool
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float, gqa: bool,
+    plain: bool = False,
+) -> Tensor:  # fmt: skip
+    if plain:
+        return _attention.call((q, k, v, mask), (causal, float(scale)))[0]
     lead = lambda x: tuple(x.shape[:-3])
     heads = lambda x: x.shape[-3] if x.ndim > 2 else 1
     batch = broadcast_shapes(lead(q), lead(k), lead(v))
