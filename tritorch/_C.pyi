@@ -253,6 +253,18 @@ class Kernel:
     @property
     def cache_size(self) -> int: ...
 
+class Descriptor:
+    """An array in blocks, for kernels that load and store through TMA."""
+
+    def __new__(cls, array: Array, block: tuple[int, ...], /) -> Descriptor: ...
+    base: Array
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+    @property
+    def block_shape(self) -> tuple[int, ...]: ...
+
 # -- tensors and the recorded graph ----------------------------------------------------------------
 
 class Shared:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "driver/context.h"
+#include "launch/descriptor.h"
 #include "launch/pack.h"
 
 namespace tritorch {
@@ -279,7 +280,7 @@ class Key {
   std::vector<std::uint64_t> words() const { return {words_, words_ + count_}; }
 
  private:
-  enum Tag : std::uint64_t { kArray = 1, kInt, kBool, kFloat, kNone, kTuple };
+  enum Tag : std::uint64_t { kArray = 1, kInt, kBool, kFloat, kNone, kTuple, kDescriptor };
   static constexpr std::uint64_t tagged(Tag tag, std::uint64_t payload) {
     return tag << 56 | payload;
   }
@@ -309,8 +310,12 @@ void Key::add_value(PyObject* value) {
   } else if (PyTuple_Check(value)) {
     add(tagged(kTuple, static_cast<std::uint64_t>(PyTuple_GET_SIZE(value))));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) add_value(PyTuple_GET_ITEM(value, i));
+  } else if (const Descriptor* described = as_descriptor(value)) {
+    std::uint64_t traits = static_cast<std::uint64_t>(described->array->dtype);
+    add(tagged(kDescriptor, traits << 8 | static_cast<std::uint64_t>(described->rank)));
+    for (int i = 0; i < described->rank; ++i) add(described->block[i]);
   } else {
-    cacheable_ = false;  // tensor descriptors, foreign tensors: Triton decides each time
+    cacheable_ = false;  // Triton's descriptors, foreign tensors: Triton decides each time
   }
 }
 
@@ -472,7 +477,10 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
       } else {
         key.add_value(values[i]);
         if (device < 0)
-          if (const Array* array = as_array(values[i])) device = array->device();
+          if (const Array* array = as_array(values[i]))
+            device = array->device();
+          else if (const Descriptor* described = as_descriptor(values[i]))
+            device = described->array->device();
       }
     }
     if (device < 0) device = current_device();
@@ -588,7 +596,7 @@ PyType_Spec kernel_spec = {"tritorch._C.Kernel", sizeof(Kernel), 0,
 bool add_launch_types(PyObject* module) {
   launcher_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&launcher_spec));
   PyObject* kernel_type = PyType_FromSpec(&kernel_spec);
-  return launcher_type && kernel_type &&
+  return launcher_type && kernel_type && add_descriptor_type(module) &&
          PyModule_AddObjectRef(module, "Launcher", reinterpret_cast<PyObject*>(launcher_type)) ==
              0 &&
          PyModule_AddObjectRef(module, "Kernel", kernel_type) == 0;

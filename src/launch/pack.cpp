@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "driver/context.h"
+#include "launch/descriptor.h"
 
 namespace tritorch {
 namespace {
@@ -318,24 +319,35 @@ void PackedArgs::add(const ArgPlan& plan, PyObject* value, int device) {
 }
 
 void PackedArgs::add_descriptor(const ArgPlan& plan, PyObject* value, int device) {
-  Ref base(PyObject_GetAttrString(value, "base"));
-  Ref shape_object(PyObject_GetAttrString(value, "shape"));
-  Ref strides_object(PyObject_GetAttrString(value, "strides"));
-  Ref padding(PyObject_GetAttrString(value, "padding"));
-  bool pads_nan = PyUnicode_Check(static_cast<PyObject*>(padding)) &&
-                  PyUnicode_CompareWithASCIIString(padding, "nan") == 0;
-  bool rounds = false;
-  if (plan.has_rounding_flag) {
-    Ref flag(PyObject_GetAttrString(value, "round_f32_to_tf32"));
-    rounds = PyObject_IsTrue(flag) == 1;
-  }
   std::array<std::int64_t, 5> shape{}, strides{};
-  int rank = reversed_ints(static_cast<PyObject*>(shape_object), shape);
-  if (rank != reversed_ints(static_cast<PyObject*>(strides_object), strides) || rank != plan.rank)
+  bool pads_nan = false, rounds = false;
+  cu::CUdeviceptr pointer;
+  int rank;
+  const Descriptor* ours = as_descriptor(value);
+  if (ours) {
+    rank = ours->rank;
+    shape = ours->shape;
+    strides = ours->strides;
+    pointer = pointer_of(ours->base, device);
+  } else {
+    Ref base(PyObject_GetAttrString(value, "base"));
+    Ref shape_object(PyObject_GetAttrString(value, "shape"));
+    Ref strides_object(PyObject_GetAttrString(value, "strides"));
+    Ref padding(PyObject_GetAttrString(value, "padding"));
+    pads_nan = PyUnicode_Check(static_cast<PyObject*>(padding)) &&
+               PyUnicode_CompareWithASCIIString(padding, "nan") == 0;
+    if (plan.has_rounding_flag) {
+      Ref flag(PyObject_GetAttrString(value, "round_f32_to_tf32"));
+      rounds = PyObject_IsTrue(flag) == 1;
+    }
+    rank = reversed_ints(static_cast<PyObject*>(shape_object), shape);
+    if (rank != reversed_ints(static_cast<PyObject*>(strides_object), strides)) rank = -1;
+    pointer = pointer_of(base, device);
+  }
+  if (rank != plan.rank)
     fail(PyExc_ValueError, "a tensor descriptor of rank " + std::to_string(plan.rank) +
                                " was compiled, one of rank " + std::to_string(rank) +
                                " was passed");
-  cu::CUdeviceptr pointer = pointer_of(base, device);
   if (plan.uses_map) {
     TensorMapRequest request = plan.traits;
     request.address = pointer;
@@ -349,7 +361,7 @@ void PackedArgs::add_descriptor(const ArgPlan& plan, PyObject* value, int device
       request.strides[i] = static_cast<std::uint64_t>(strides[i + 1] * plan.traits.element_bytes);
     request.strides[rank - 1] = request.shape[rank - 1] *
                                 (rank == 1 ? plan.traits.element_bytes : request.strides[rank - 2]);
-    if (plan.traits.im2col) {
+    if (plan.traits.im2col && !ours) {
       Ref lower(PyObject_GetAttrString(value, "pixel_box_lower_corner"));
       Ref upper(PyObject_GetAttrString(value, "pixel_box_upper_corner"));
       reversed_ints(static_cast<PyObject*>(lower), request.lower);

@@ -20,6 +20,7 @@ def _compile(
     """Compiles for these arguments through Triton itself, so that its specialisation is ours."""
     import triton.runtime.driver  # noqa: F401  (makes our driver the active one)
 
+    args = tuple(_described(arg) if type(arg) is _C.Descriptor else arg for arg in args)
     previous = _C.current_device()
     if device != previous:
         _C.set_device(device)
@@ -32,6 +33,18 @@ def _compile(
         if device != previous:
             _C.set_device(previous)
     return launcher, compiled.function, compiled
+
+
+def _described(descriptor: _C.Descriptor) -> Any:
+    """A descriptor as Triton's specialisation knows it."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    return TensorDescriptor(
+        descriptor.base,
+        list(descriptor.shape),
+        list(descriptor.strides),
+        list(descriptor.block_shape),
+    )
 
 
 def wrap(function: Any) -> _C.Kernel:

@@ -1,14 +1,21 @@
-"""Matrix products of arrays with any strides."""
+"""Matrix products of arrays with any strides, and what is done to them before they are stored.
+
+Dense operands of the types that tensor cores multiply come by the copy engine where there is one
+(`_engine`, sm_90 and later); others through pointers (`_tiled`), a few columns without tensor cores
+(`_thin`), and integers by rank-one updates.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype, float32, float64
-from tritorch.gpu.layout import INT32_MAX, reach
+from tritorch.gpu.layout import INT32_MAX, broadcast_strides, float_bits, reach
+from tritorch.gpu.matmul_plan import choose, simple_tile, split
 
 Array = _C.Array
 
@@ -16,8 +23,9 @@ Array = _C.Array
 # "tf32" with 10 bits of mantissa.
 precision = "ieee"
 
-_PROGRAMS = 128  # enough to fill a device: below that, the inner dim is split
 _THIN = 8  # at most so many columns are multiplied without tensor cores
+_SMALL = 16  # from so many rows, columns and inner elements the copy engine pays
+_EXACT_SUMS = 32  # float8 products are added up in less than float32 before they go into one
 
 
 def parts(x: Array) -> Array:
@@ -41,61 +49,136 @@ def triton_name(kind: dtype) -> Any:
     return tl.int1 if kind.name == "bool" else getattr(tl, kind.name)
 
 
-def tile(
-    m: int, n: int, k: int, itemsize: int, fast: bool, is_complex: bool = False
-) -> tuple[int, int, int, int, int]:
-    """BLOCK_M, BLOCK_N, BLOCK_K, warps and stages; fast: on tensor cores in 16 bits or tf32.
+@functools.cache
+def machine(device: int) -> tuple[int, int]:
+    """Compute capability (10 major + minor) and multiprocessors of a device."""
+    properties = _C.device_properties(device)
+    capability = 10 * properties["major"] + properties["minor"]
+    return capability, properties["multi_processor_count"]
 
-    What tests/cuda/test_compile.py compiles for real targets without spilling registers.
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ending:
+    """What is done to a product: activation(alpha row_scale col_scale (a b) + beta addend).
+
+    addend: an array that broadcasts to the result.  Scales: float32 vectors, of one element or as
+    many as there are rows or columns.  activation: a function of kernels/activations.py.
     """
-    if is_complex:  # four products at a time
-        return 32 if m > 16 else 16, 32 if n > 16 else 16, 16, 4, 2
-    if not fast:  # registers hold the operands too
-        block_m = 64 if m > 32 else 32 if m > 16 else 16
-        block_n = 64 if n > 32 else 32 if n > 16 else 16
-        return block_m, block_n, 16, 4, 2
-    block_m = 128 if m > 64 else 64 if m > 32 else 32 if m > 16 else 16
-    block_n = 128 if n > 64 else 64 if n > 32 else 32 if n > 16 else 16
-    if block_m == block_n == 128 and -(-m // 128) * -(-n // 128) < _PROGRAMS:
-        block_m = 64  # smaller tiles fill the device before the inner dim is split
-    block_k = 128 // itemsize
-    warps = 8 if block_m * block_n >= 128 * 128 else 4
-    return block_m, block_n, block_k, warps, 4 if itemsize == 2 else 3
+
+    addend: Array | None = None
+    alpha: float = 1.0
+    beta: float = 1.0
+    row_scale: Array | None = None
+    col_scale: Array | None = None
+    activation: str | None = None
+
+    def transposed(self) -> Ending:
+        """The same, of the transposed product."""
+        addend = self.addend
+        if addend is not None and addend.ndim > 1:
+            addend = addend.transpose(-1, -2)
+        elif addend is not None:
+            addend = addend.unsqueeze(addend.ndim)
+        return dataclasses.replace(
+            self, addend=addend, row_scale=self.col_scale, col_scale=self.row_scale
+        )
+
+    def arguments(self, shape: tuple[int, ...]) -> tuple[Any, dict[str, Any]]:
+        """The kernels' argument `extra`, and their constants."""
+        addend, scaled = self.addend, self.row_scale is not None
+        strides = (0, 0, 0)
+        if addend is not None:
+            strides = broadcast_strides(addend.shape, addend.strides, shape)
+        one_row = strides[:2] == (0, 0)
+        constants = {
+            "ADDEND": "none" if addend is None else "row" if one_row else "matrix",
+            "SCALED": scaled,
+            "ACTIVATION": self.activation and scalar_function(self.activation),
+        }
+        if addend is None and not scaled:
+            return None, constants
+        any_array = addend if addend is not None else self.row_scale
+        scales = []
+        for scale in (self.row_scale, self.col_scale):
+            dense = scale is not None and scale.numel() > 1
+            scales += [any_array if scale is None else scale, int(dense)]
+        numbers = float_bits(self.alpha), float_bits(self.beta)
+        return (any_array, *strides, *scales, *numbers), constants
+
+    def is_wide(self) -> bool:
+        """Whether offsets into the addend need 64 bits."""
+        return self.addend is not None and _is_wide(self.addend)
 
 
-def split(programs: int, k: int, block_k: int) -> tuple[int, int]:
-    """How many parts of the inner dim, and how long each is (a multiple of block_k)."""
-    steps = -(-k // block_k)
-    wanted = min(max(_PROGRAMS // max(programs, 1), 1), steps // 8, 32)
-    if wanted < 2:
-        return 1, max(steps, 1) * block_k
-    per = -(-steps // wanted)
-    return -(-steps // per), per * block_k
+PLAIN = Ending()
+
+
+@functools.cache
+def scalar_function(name: str) -> Any:
+    """An activation of the kernels."""
+    from tritorch.kernels import activations
+
+    return getattr(activations, name)
 
 
 def mm(a: Array, b: Array) -> Array:
     """The product of two matrices."""
-    return bmm(a.unsqueeze(0), b.unsqueeze(0)).reshape_view((a.shape[0], b.shape[1]))  # type: ignore[return-value]
+    return _matrix(a, b, a.dtype, PLAIN)
 
 
 def bmm(a: Array, b: Array) -> Array:
     """The products of two stacks of matrices."""
-    (batch, m, k), n, kind = a.shape, b.shape[2], a.dtype
+    return product(a, b, a.dtype)
+
+
+def linear(x: Array, w: Array, b: Array | None) -> Array:
+    """x w^T + b, of rows x."""
+    return _matrix(x, w.transpose(0, 1), x.dtype, PLAIN if b is None else Ending(b))
+
+
+def addmm(addend: Array, a: Array, b: Array, beta: float, alpha: float) -> Array:
+    """beta addend + alpha a b, of matrices or stacks of them."""
+    ending = Ending(addend, alpha, beta)
+    if a.ndim == 3:
+        return product(a, b, a.dtype, ending)
+    return _matrix(a, b, a.dtype, ending)
+
+
+def scaled_mm(
+    a: Array, b: Array, row_scale: Array, col_scale: Array, bias: Array | None, kind: dtype,
+    fast: bool,
+) -> Array:  # fmt: skip
+    """(row_scale a) (b col_scale) + bias, of float8 matrices."""
+    return _matrix(a, b, kind, Ending(bias, row_scale=row_scale, col_scale=col_scale), fast)
+
+
+def _matrix(a: Array, b: Array, kind: dtype, ending: Ending, fast: bool = False) -> Array:
+    out = product(a.unsqueeze(0), b.unsqueeze(0), kind, ending, fast)
+    return out.reshape_view((a.shape[0], b.shape[1]))  # type: ignore[return-value]
+
+
+def product(
+    a: Array, b: Array, kind: dtype, ending: Ending = PLAIN, fast_sums: bool = False
+) -> Array:
+    """The products of two stacks of matrices, finished, as an array of a type."""
+    (batch, m, k), n = a.shape, b.shape[2]
     out = _C.empty((batch, m, n), kind, a.device_index)
     if out.numel() == 0:
         return out
-    if k == 0:
-        return out.zero_()
     if kind.is_complex:
-        _tiled(parts(a), parts(b), parts(out), True)
+        if k == 0:
+            return out.zero_()
+        _tiled(parts(a), parts(b), parts(out), ending, True)
     elif not kind.is_floating_point:
+        if k == 0:
+            return out.zero_()
         _integers(a, b, out)
     elif n <= _THIN:
-        _thin(a, b, out)
+        _thin(a, b, out, ending)
     elif m <= _THIN:
-        _thin(b.transpose(1, 2), a.transpose(1, 2), out.transpose(1, 2))
-    else:
-        _tiled(a, b, out, False)
+        _thin(b.transpose(1, 2), a.transpose(1, 2), out.transpose(1, 2), ending.transposed())
+    elif not _engine(a, b, out, ending, fast_sums):
+        _tiled(a, b, out, ending)
     return out
 
 
@@ -116,33 +199,114 @@ def _partial(out: Array, splits: int) -> tuple[Array, int]:
     return stacked.as_strided(out.shape, strides), stacked.strides[0]
 
 
-def _finish(out: Array, partial: Array, splits: int) -> None:
-    if splits > 1:
-        n = out.numel()
-        block = 256 if n <= 2**16 else 1024
-        kernel("matmul", "sum_splits")((-(-n // block),), partial, out, n, splits, BLOCK=block)
+def _finish(out: Array, partial: Array, splits: int, ending: Ending = PLAIN) -> None:
+    """Sums the parts, if there are any."""
+    if splits == 1:
+        return
+    if ending is not PLAIN and out.strides[-1] > out.strides[-2]:  # the kernel counts along rows
+        out, ending = out.transpose(-1, -2), ending.transposed()
+    n = out.numel()
+    block = 256 if n <= 2**16 else 1024
+    extra, constants = ending.arguments(out.shape)
+    kernel("matmul", "sum_splits")(
+        (-(-n // block),), partial, out, n, splits, out.shape[-2], out.shape[-1], extra,
+        WIDE=ending.is_wide(), BLOCK=block, **constants,
+    )  # fmt: skip
 
 
-def _tiled(a: Array, b: Array, out: Array, is_complex: bool) -> None:
+def dense(x: Array) -> int:
+    """Whether the copy engine can bring blocks of a stack of matrices: 1 if rows are dense, 2 if
+    columns are, else 0."""
+    size = x.itemsize
+    (batch, rows, cols), (outer, down, across) = x.shape, x.strides
+    if x.data_ptr() % 16 or (batch > 1 and (outer < 0 or outer * size % 16)):
+        return 0
+    if across == 1 and down * size % 16 == 0 and down >= cols and rows > 1:
+        return 1
+    if down == 1 and across * size % 16 == 0 and across >= rows and cols > 1:
+        return 2
+    return 0
+
+
+def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool) -> bool:
+    """The product by the copy engine; False, and nothing done, where that cannot be."""
+    (batch, m, k), n, kind = a.shape, b.shape[2], a.dtype
+    capability, processors = machine(a.device_index)
+    how = precision if kind is float32 else "ieee"
+    if capability < 90 or kind.itemsize > 4 or (kind is float32 and how != "tf32"):
+        return False
+    a_dense, b_dense = dense(a), dense(b)
+    if min(m, n, k) < _SMALL or not a_dense or not b_dense:
+        return False
+    if m <= 32 < n:  # a warp group multiplies 64 rows at a time: let them be the columns
+        a, b, a_dense, b_dense = b.transpose(1, 2), a.transpose(1, 2), 3 - b_dense, 3 - a_dense
+        m, n, ending, target = n, m, ending.transposed(), out.transpose(1, 2)
+    else:
+        target = out
+    plan = choose(m, n, k, batch, kind.itemsize, processors)
+    splits = plan.splits
+    partial, split_stride = _partial(target, splits)
+    subtiles = 2 if plan.block_n >= 128 else 1
+    into = None
+    if dense(partial) == 1:
+        whole = partial.as_strided((splits * batch, m, n), (m * n, n, 1)) if splits > 1 else target
+        into = _C.Descriptor(whole, (1, plan.block_m, plan.block_n // subtiles))
+    extra, constants = (PLAIN if splits > 1 else ending).arguments(target.shape)
+    wide = _is_wide(partial) or split_stride * splits > INT32_MAX or ending.is_wide()
+    a_block = (plan.block_m, plan.block_k) if a_dense == 1 else (plan.block_k, plan.block_m)
+    b_block = (plan.block_k, plan.block_n) if b_dense == 1 else (plan.block_n, plan.block_k)
+    items = plan.tiles(m, n, batch) * splits
+    kernel("matmul", "matmul_tma")(
+        (min(items, processors),), _descriptor(a, a_dense, a_block),
+        _descriptor(b, b_dense, b_block), into, partial, batch, m, n, splits,
+        plan.inner_per_split(k), partial.strides, extra, ACCUMULATE=triton_name(float32),
+        PRECISION=how, IMPRECISE=None if fast_sums or kind.itemsize > 1 else _EXACT_SUMS,
+        A_COLS=a_dense == 2,
+        B_COLS=b_dense == 2, A_SHARED=a.strides[0] == 0 or batch == 1,
+        B_SHARED=b.strides[0] == 0 or batch == 1, WIDE=wide, GROUP=plan.group, SUBTILES=subtiles,
+        BLOCK_M=plan.block_m, BLOCK_N=plan.block_n, BLOCK_K=plan.block_k, num_warps=plan.warps,
+        num_stages=plan.stages, **constants,
+    )  # fmt: skip
+    _finish(target, partial, splits, ending)
+    return True
+
+
+def _descriptor(x: Array, layout: int, block: tuple[int, int]) -> _C.Descriptor:
+    """A stack of matrices for the copy engine; one matrix if they are all the same."""
+    if x.strides[0] == 0:
+        x = x[:1]
+    return _C.Descriptor(x if layout == 1 else x.transpose(1, 2), (1, *block))
+
+
+def _tiled(
+    a: Array, b: Array, out: Array, ending: Ending = PLAIN, is_complex: bool = False
+) -> None:
+    """Through pointers: any strides."""
     batch, m, k = a.shape[:3]
     n, kind = b.shape[2], a.dtype
     how = precision if kind is float32 else "ieee"
-    fast = (kind.itemsize == 2 or how != "ieee") and not is_complex
-    block_m, block_n, block_k, warps, stages = tile(m, n, k, kind.itemsize, fast, is_complex)
+    fast = (kind.itemsize <= 2 or how != "ieee") and not is_complex
+    processors = machine(a.device_index)[1]
+    block_m, block_n, block_k, warps, stages = simple_tile(
+        m, n, kind.itemsize, fast, is_complex, processors
+    )
     programs = batch * -(-m // block_m) * -(-n // block_n)
-    splits, per = split(programs, k, block_k)
+    splits, per = split(programs, k, block_k, processors)
     partial, split_stride = _partial(out, splits)
-    wide = _is_wide(a, b, partial) or split_stride * splits > INT32_MAX
+    wide = _is_wide(a, b, partial) or split_stride * splits > INT32_MAX or ending.is_wide()
+    extra, constants = (PLAIN if splits > 1 else ending).arguments(out.shape[:3])
     kernel("matmul", "matmul")(
-        (programs, splits), a, b, partial, m, n, k, per, *a.strides[:3], *b.strides[:3],
-        split_stride, *partial.strides[:3], ACCUMULATE=triton_name(accumulator(kind)),
-        PRECISION=how, COMPLEX=is_complex, WIDE=wide, GROUP=8, BLOCK_M=block_m, BLOCK_N=block_n,
-        BLOCK_K=block_k, num_warps=warps, num_stages=stages,
+        (programs, splits), a, b, partial, m, n, k, per, a.strides[:3], b.strides[:3],
+        split_stride, partial.strides[:3], extra, ACCUMULATE=triton_name(accumulator(kind)),
+        PRECISION=how, COMPLEX=is_complex, WIDE=wide, EVEN=k % block_k == 0, GROUP=8,
+        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, num_warps=warps, num_stages=stages,
+        **constants,
     )  # fmt: skip
-    _finish(out, partial, splits)
+    _finish(out, partial, splits, ending)
 
 
-def _thin(a: Array, b: Array, out: Array) -> None:
+def _thin(a: Array, b: Array, out: Array, ending: Ending) -> None:
+    """A few columns: a is read once, at the speed of memory."""
     batch, m, k = a.shape
     n = b.shape[2]
     block_n = 1 << (n - 1).bit_length()
@@ -152,15 +316,16 @@ def _thin(a: Array, b: Array, out: Array) -> None:
     else:
         block_m, block_k = max(256 // block_n, 32), 16
     programs = batch * -(-m // block_m)
-    splits, per = split(programs, k, block_k)
+    splits, per = split(programs, k, block_k, machine(a.device_index)[1])
     partial, split_stride = _partial(out, splits)
-    wide = _is_wide(a, b, partial) or split_stride * splits > INT32_MAX
+    wide = _is_wide(a, b, partial) or split_stride * splits > INT32_MAX or ending.is_wide()
+    extra, constants = (PLAIN if splits > 1 else ending).arguments(out.shape)
     kernel("matmul", "matmul_thin")(
-        (programs, splits), a, b, partial, m, n, k, per, *a.strides, *b.strides, split_stride,
-        *partial.strides, ACCUMULATE=triton_name(accumulator(a.dtype)), WIDE=wide, BLOCK_M=block_m,
-        BLOCK_N=block_n, BLOCK_K=block_k, num_warps=4,
+        (programs, splits), a, b, partial, m, n, k, per, a.strides, b.strides, split_stride,
+        partial.strides, extra, ACCUMULATE=triton_name(accumulator(a.dtype)), WIDE=wide,
+        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, num_warps=4, **constants,
     )  # fmt: skip
-    _finish(out, partial, splits)
+    _finish(out, partial, splits, ending)
 
 
 def _integers(a: Array, b: Array, out: Array) -> None:
