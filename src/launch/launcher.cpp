@@ -476,11 +476,11 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
         add_constant(key, values[i]);
       } else {
         key.add_value(values[i]);
-        if (device < 0)
-          if (const Array* array = as_array(values[i]))
-            device = array->device();
-          else if (const Descriptor* described = as_descriptor(values[i]))
-            device = described->array->device();
+        if (device >= 0) continue;
+        if (const Array* array = as_array(values[i]))
+          device = array->device();
+        else if (const Descriptor* described = as_descriptor(values[i]))
+          device = described->array->device();
       }
     }
     if (device < 0) device = current_device();

@@ -311,6 +311,8 @@ CASES = [
     *(recurrent(mode, packed) for mode in ("rnn_tanh", "lstm", "gru") for packed in (False, True)),
     C("bmm", torch.bmm, [(2, 2, 3), (2, 3, 2)], reference=np.matmul),
     C("matmul broadcast", torch.matmul, [(2, 1, 2, 3), (2, 3, 2)], reference=np.matmul),
+    C("baddbmm", lambda c, a, b: torch.baddbmm(c, a, b, beta=-1, alpha=0.5),
+      [(3, 1), (2, 3, 4), (2, 4, 2)]),
     C("addmm", lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2), [(2,), (3, 4), (4, 2)],
       reference=lambda c, a, b: 0.5 * c + 2 * a @ b),
     C("einsum", lambda a, b, c: torch.einsum("ij,jk,kl->il", a, b, c), [(2, 3), (3, 4), (4, 2)],

@@ -86,7 +86,7 @@ class Ending:
     def arguments(self, shape: tuple[int, ...]) -> tuple[Any, dict[str, Any]]:
         """The kernels' argument `extra`, and their constants."""
         addend, scaled = self.addend, self.row_scale is not None
-        strides = (0, 0, 0)
+        strides: tuple[int, ...] = (0, 0, 0)
         if addend is not None:
             strides = broadcast_strides(addend.shape, addend.strides, shape)
         one_row = strides[:2] == (0, 0)

@@ -32,10 +32,12 @@ def _gpu_linear(x: Any, w: Any, b: Any) -> Any:
     from tritorch.gpu import matmul, pointwise
 
     rows = x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
-    out = matmul.mm(rows, w.transpose(0, 1))
-    if b is not None:
-        compute = matmul.accumulator(x.dtype)
-        pointwise.call("add", (out, b), compute, x.dtype, out)
+    if x.dtype.is_complex:
+        out = matmul.mm(rows, w.transpose(0, 1))
+        if b is not None:
+            pointwise.call("add", (out, b), matmul.accumulator(x.dtype), x.dtype, out)
+    else:
+        out = matmul.linear(rows, w, b)
     return out.reshape((*x.shape[:-1], w.shape[0]))
 
 

@@ -13,6 +13,7 @@ from tritorch.autograd.graph import check_inplace, rewrite_history
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
+from tritorch.cpu.narrow import like, widen
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import (
@@ -71,6 +72,14 @@ def _check_inner(a: Tensor, b: Tensor) -> None:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {k2}x{m})")
 
 
+def _check_bmm(a: Tensor, b: Tensor) -> None:
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
+            f"{a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}]."
+        )
+
+
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """The products of two batches of matrices."""
     require_tensor(input, "bmm", "input", 1)
@@ -78,11 +87,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     for x, name in ((input, "batch1"), (mat2, "batch2")):
         if x.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
-    if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, "
-            f"{input.shape[2]}] but got: [{mat2.shape[0]}, {mat2.shape[1]}]."
-        )
+    _check_bmm(input, mat2)
     require_same_dtype("bmm", input, mat2)
     result = _bmm.call((input, mat2), ())
     return result if out is None else write_out(result, out, "bmm")
@@ -271,6 +276,43 @@ def _addend(name: str, input: Tensor, shape: Sequence[int], *others: Tensor) -> 
     return expand(input, shape)
 
 
+def _cpu_addmm(addend: Any, a: Any, b: Any, beta: float, alpha: float) -> Any:
+    if a.dtype not in BLAS_TYPES:
+        return like(_cpu_addmm(widen(addend), widen(a), widen(b), beta, alpha), a)
+    out = np.matmul(a, b)
+    if alpha != 1:
+        np.multiply(out, alpha, out=out)
+    if addend.size == out.size and beta != 1:
+        addend = addend * np.asarray(beta, out.dtype)
+    elif beta != 1:
+        addend = np.multiply(addend, beta, dtype=out.dtype)
+    return np.add(out, addend, out=out)
+
+
+_addmm = Operator(
+    "addmm", "addend a b", "beta alpha", cpu=_cpu_addmm, gpu="matmul.addmm",
+    grad=(
+        lambda g, beta: g if beta == 1 else g * beta,
+        lambda g, b, alpha: _times(g.matmul(b.mH), alpha),
+        lambda g, a, alpha: _times(a.mH.matmul(g), alpha),
+    ),
+)  # fmt: skip
+_baddbmm = _addmm.like("baddbmm", "Baddbmm")
+
+
+def _times(x: Tensor, factor: float) -> Tensor:
+    return x if factor == 1 else x * factor
+
+
+def _add_product(
+    record: Operator, multiply: Any, input: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any
+) -> Tensor:
+    """beta * input + alpha * a b, in one operator where the types and beta allow it."""
+    if beta == 0 or not input.dtype.is_floating_point or a.dtype is not b.dtype:
+        return _combine(input, multiply(a, b), beta, alpha)
+    return record.call((input, a, b), (float(beta), float(alpha)))
+
+
 @public(out=True, inplace=True)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
@@ -279,7 +321,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
             raise RuntimeError(f"{name} must be a matrix, got {x.ndim}-D tensor")
     _check_inner(mat1, mat2)
     addend = _addend("addmm", input, (mat1.shape[0], mat2.shape[1]), mat1, mat2)
-    return _combine(addend, mm(mat1, mat2), beta, alpha)
+    return _add_product(_addmm, mm, addend, mat1, mat2, beta, alpha)
 
 
 @public(out=True, inplace=True)
@@ -319,8 +361,10 @@ def baddbmm(
     for x, name in ((batch1, "batch1"), (batch2, "batch2")):
         if x.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
-    product = bmm(batch1, batch2)
-    return _combine(_addend("baddbmm", input, product.shape, batch1, batch2), product, beta, alpha)
+    _check_bmm(batch1, batch2)
+    shape = (*batch1.shape[:2], batch2.shape[2])
+    addend = _addend("baddbmm", input, shape, batch1, batch2)
+    return _add_product(_baddbmm, bmm, addend, batch1, batch2, beta, alpha)
 
 
 @public(out=True)

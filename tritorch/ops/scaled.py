@@ -1,8 +1,8 @@
 """Products of float8 matrices that were divided by scales (scaled_mm, scaled_grouped_mm).
 
-Composed: the operands are multiplied in float32, their scales taken in before or after, and the
-result is rounded once.  Of PyTorch's recipes these are there: one scale, one a row (of mat_b: a
-column), and blocks of 128 along the contraction or 128 x 128.
+Of PyTorch's recipes these are there: one scale, one a row (of mat_b: a column), and blocks of 128
+along the contraction or 128 x 128.  The first two are one product with float8 operands, scaled and
+rounded once where it is stored; with blocks, the operands are scaled and multiplied in float32.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+import numpy as np
+
 from tritorch.core.dtype import bfloat16, float32
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
+from tritorch.ops.declare import Operator
 from tritorch.ops.grouped import grouped_mm
 
 
@@ -39,6 +42,22 @@ for _class in (ScalingType, SwizzleType):
     FUNCTIONAL[_class.__name__] = _class
 
 _BLOCK = 128
+_VECTORS = (ScalingType.TensorWise, ScalingType.RowWise)
+
+
+def _cpu_scaled(a: Any, b: Any, left: Any, right: Any, bias: Any, kind: Any, fast: bool) -> Any:
+    out = np.matmul(a.astype(np.float32), b.astype(np.float32))
+    out *= left.reshape(-1, 1)
+    out *= right.reshape(1, -1)
+    if bias is not None:
+        out += bias.astype(np.float32)
+    return out.astype(kind.numpy)
+
+
+_product = Operator(
+    "scaled_product", "a b scale_a scale_b bias", "kind fast", cpu=_cpu_scaled,
+    gpu="matmul.scaled_mm", kind="internal",
+)  # fmt: skip
 
 
 def _one(value: Any, what: str) -> Any:
@@ -77,19 +96,23 @@ def _spread(scale: Tensor, dim: int, n: int) -> Tensor:
     return scale.repeat_interleave(_BLOCK, dim).narrow(dim, 0, n)
 
 
+def _vector(scale: Tensor, recipe: ScalingType, name: str, n: int, dim: int) -> Tensor:
+    """One scale for the result, or one for each of its n rows (dim 0) or columns (1)."""
+    if recipe is ScalingType.TensorWise:
+        if scale.numel() != 1:
+            raise ValueError(f"{name} must have one element, got {scale.numel()}")
+        return _check_scale(scale.reshape(()), name, ()).reshape(1)
+    return _check_scale(scale, name, (n, 1) if dim == 0 else (1, n)).reshape(n)
+
+
 def _scaled(x: Tensor, scale: Tensor, recipe: ScalingType, name: str, rows: int) -> Any:
     """An operand in float32, and the scale that is left for the result (None: it is taken in).
 
     rows: the dim that is not contracted."""
     along = 1 - rows
     wide = x.to(float32)
-    if recipe is ScalingType.TensorWise:
-        if scale.numel() != 1:
-            raise ValueError(f"{name} must have one element, got {scale.numel()}")
-        return wide, _check_scale(scale.reshape(()), name, ())
-    if recipe is ScalingType.RowWise:
-        shape = (x.shape[0], 1) if rows == 0 else (1, x.shape[1])
-        return wide, _check_scale(scale, name, shape)
+    if recipe in _VECTORS:
+        return wide, _vector(scale, recipe, name, x.shape[rows], rows).unsqueeze(along)
     if recipe not in (ScalingType.BlockWise1x128, ScalingType.BlockWise128x128):
         raise NotImplementedError(f"{name}: the recipe {recipe!r} is not supported")
     sizes = [x.shape[0], x.shape[1]]
@@ -120,13 +143,19 @@ def scaled_mm(
     _check_swizzle(swizzle_a, "swizzle_a")
     _check_swizzle(swizzle_b, "swizzle_b")
     recipes = [ScalingType(_one(r, "scaled_mm")) for r in (scale_recipe_a, scale_recipe_b)]
-    a, left = _scaled(mat_a, _one(scale_a, "scaled_mm"), recipes[0], "scale_a", 0)
-    b, right = _scaled(mat_b, _one(scale_b, "scaled_mm"), recipes[1], "scale_b", 1)
+    scale_a, scale_b = _one(scale_a, "scaled_mm"), _one(scale_b, "scaled_mm")
+    kind = bfloat16 if output_dtype is None else output_dtype
+    if all(recipe in _VECTORS for recipe in recipes):
+        left = _vector(scale_a, recipes[0], "scale_a", mat_a.shape[0], 0)
+        right = _vector(scale_b, recipes[1], "scale_b", mat_b.shape[1], 1)
+        return _product.call((mat_a, mat_b, left, right, bias), (kind, use_fast_accum))
+    a, left = _scaled(mat_a, scale_a, recipes[0], "scale_a", 0)
+    b, right = _scaled(mat_b, scale_b, recipes[1], "scale_b", 1)
     out = a @ b
     for scale in (left, right):
         out = out if scale is None else out * scale
     out = out if bias is None else out + bias.to(float32)
-    return out.to(bfloat16 if output_dtype is None else output_dtype)
+    return out.to(kind)
 
 
 @functional
