@@ -19,8 +19,17 @@ from tritorch._triton.resources import resources, spilled_bytes  # noqa: E402
 
 TARGETS = (80, 90, 100)
 DENSE = {"attention", "conv"}  # families whose tensors' last strides are 1
-NUMBERS = {"value", "scale", "eps", "shift", "seed", "offset"}  # arguments that are not sizes
+NUMBERS = {"value", "scale", "eps", "shift", "seed", "offset", "p_drop"}  # are not sizes
+    "value",
+    "scale",
+    "eps",
+    "shift",
+    "seed",
+    "offset",
+    "p_drop",
+}  # arguments that are not sizes
 OPTIONS = ("num_warps", "num_stages", "maxnreg")  # among the constants, as in launches
+ONLY = "target"  # among the constants: what is launched on that target only
 
 # For each kernel the variants to compile: (types of the arguments, constants).
 STRIDED = [
@@ -58,7 +67,7 @@ VARIANTS = {
 # Kernels that may spill registers: how many bytes are stored and loaded, and why.
 SPILLS = {
     ("attention", "attention_dkdv"): (
-        64, "float32 without tensor cores: operands are in registers too, a few wait in memory",
+        64, "two accumulators of 64 registers each; in float32 the operands are in registers too",
     ),
     ("conv", "conv_weight"): (64, "tf32x3 on sm_80: three products of split operands"),
     ("pointwise", "map1_flat"): (8, "digamma of float64 on sm_80, which aims at 96 registers"),
@@ -91,7 +100,7 @@ def compile_for(target, family, name, types, constants):
     function = getattr(importlib.import_module(f"tritorch.kernels.{family}"), name)
     signature = {argument: types.get(argument, "constexpr") for argument in function.arg_names}
     options = {key: constants[key] for key in OPTIONS if key in constants}
-    constants = {key: value for key, value in constants.items() if key not in OPTIONS}
+    constants = {key: v for key, v in constants.items() if key not in (*OPTIONS, ONLY)}
     values = {}
     for key, value in constants.items():  # of an argument, or (name, i): of one entry of a tuple
         name, *entry = (key,) if isinstance(key, str) else key
@@ -108,7 +117,7 @@ def compile_for(target, family, name, types, constants):
                 values[i, len(kind) - 1] = 1
             parts = [part for part in range(len(kind) - dense) if kind[part] != "constexpr"]
             aligned |= {(i, part): [["tt.divisibility", 16]] for part in parts}
-        elif argument.endswith("_ptr") or (kind in ("i32", "i64") and argument not in NUMBERS):
+        elif kind.startswith("*") or (kind in ("i32", "i64") and argument not in NUMBERS):
             aligned[i,] = [["tt.divisibility", 16]]
     source = ASTSource(function, signature, values, aligned)
     return triton.compile(source, target=GPUTarget("cuda", target, 32), options=options)
@@ -122,10 +131,12 @@ def test_every_kernel_has_variants():
 @pytest.mark.parametrize(("family", "name"), sorted(VARIANTS))
 def test_compiles(target, family, name):
     for i, (types, constants) in enumerate(VARIANTS[family, name]):
-        if i >= 8 and i % len(TARGETS) != TARGETS.index(target):
+        if i >= 8 and ONLY not in constants and i % len(TARGETS) != TARGETS.index(target):
             continue  # of many, as of all scalar functions, each is compiled for one target
         if target < 89 and any("fp8e4nv" in str(kind) for kind in types.values()):
             continue  # sm_80 has no conversions of this type, and Triton no emulation
+        if constants.get(ONLY, target) != target:
+            continue
         if target < 90 and any("tensordesc" in str(kind) for kind in types.values()):
             continue  # launched where there is a copy engine only
         compiled = compile_for(target, family, name, types, constants)
@@ -151,3 +162,12 @@ def test_matmul_and_its_copies_use_the_units_of_sm_90():
         assert "wgmma.mma_async" in ptx, constants
         assert ptx.count("cp.async.bulk.tensor") >= 2, constants
         assert ("cp.async.bulk.tensor.3d.global.shared" in ptx) == ("c" in types), constants
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_dq", "attention_dkdv"])
+def test_attention_uses_the_units_of_sm_90(name):
+    for types, constants in VARIANTS["attention", name]:
+        if constants.get(ONLY) != 90 or constants["MASK"] != "none":
+            continue
+        ptx = compile_for(90, "attention", name, types, constants).asm["ptx"]
+        assert ptx.count("wgmma.mma_async") >= 8 and ptx.count("cp.async.bulk.tensor") >= 6

@@ -7,47 +7,80 @@ import triton.language as tl
 from tritorch.gpu.attention import blocks
 from tritorch.kernels import attention
 
-# Type, precision, width of a head, mask, causal, wide
-CASES = [
-    ("bf16", "ieee", 128, "none", True, False),
-    ("fp16", "ieee", 64, "bool", False, False),
-    ("bf16", "ieee", 64, "add", False, True),
-    ("fp32", "tf32", 64, "none", True, False),
-    ("fp32", "ieee", 64, "add", False, False),
-    ("fp64", "ieee", 64, "none", True, False),
-    ("bf16", "ieee", 256, "none", True, False),
+# Type, precision, width of a head, mask, what bounds a row's keys, wide, dropout, several lengths
+THROUGH_POINTERS = [
+    ("bf16", "ieee", 128, "none", ("AHEAD",), False, False, True),
+    ("fp16", "ieee", 64, "bool", (), False, False, False),
+    ("bf16", "ieee", 64, "add", (), True, False, False),
+    ("fp32", "tf32", 64, "none", ("AHEAD",), False, False, False),
+    ("fp32", "ieee", 64, "add", (), False, False, False),
+    ("fp64", "ieee", 64, "none", ("AHEAD",), False, False, False),
+    ("bf16", "ieee", 256, "none", ("AHEAD",), False, False, False),
+    ("bf16", "ieee", 128, "none", ("AHEAD", "BEHIND"), False, True, True),
+]
+ENGINE = [
+    ("bf16", "ieee", 64, "none", ("AHEAD",), False, False, False),
+    ("bf16", "ieee", 128, "none", ("AHEAD",), False, False, False),
+    ("bf16", "ieee", 128, "none", (), False, False, False),
+    ("bf16", "ieee", 256, "none", ("AHEAD",), False, False, False),
+    ("fp16", "ieee", 128, "none", ("AHEAD", "BEHIND"), True, False, False),
+    ("fp16", "ieee", 64, "bool", (), False, True, False),
 ]
 ITEM_SIZES = {"fp32": 4, "fp64": 8}
 
 
-def variants(name, backward):
+def variants(name, work):
     names = inspect.signature(getattr(attention, name).fn).parameters
-    for kind, precision, width, mask, causal, wide in CASES:
+    cases = [
+        (case, engine)
+        for engine, group in ((0, THROUGH_POINTERS), (90, ENGINE), (100, ENGINE))
+        for case in group
+    ]
+    for (kind, precision, width, mask, bounds, wide, drop, varlen), engine in cases:
         size, exact = "i64" if wide else "i32", "*fp64" if kind == "fp64" else "*fp32"
-        known = {"lse_ptr": exact, "delta_ptr": exact, "scale": "i64"}
+        masked = mask != "none" or drop
+        block_m, block_n, warps, stages = blocks(
+            width, ITEM_SIZES.get(kind, 2), work, masked, engine
+        )
+        known = {
+            "lse_ptr": exact, "delta_ptr": exact, "scale": "i64", "seed": "i64", "p_drop": "i64",
+            "offset": "i64", "q_starts_ptr": "*i32", "k_starts_ptr": "*i32",
+        }  # fmt: skip
         if mask == "bool":
             known["mask_ptr"] = "*i1"
+        rows = {"q": block_m, "dout": block_m, "k": block_n, "v": block_n}
+        for n, block in rows.items():
+            known[n] = f"tensordesc<{kind}[1,1,{block},{width}]>" if engine else f"*{kind}"
         types = {}
         for n in names:
             if n.endswith("_strides"):
                 types[n] = (size,) * 4
             elif not n.isupper():
                 types[n] = known.get(n, f"*{kind}" if n.endswith("_ptr") else "i32")
-        block_m, block_n, warps, stages = blocks(
-            width, ITEM_SIZES.get(kind, 2), backward, mask != "none"
-        )
         constants = {
-            "MASK": mask, "CAUSAL": causal, "PRECISION": precision, "WIDE": wide,
+            "MASK": mask, "AHEAD": "AHEAD" in bounds, "BEHIND": "BEHIND" in bounds,
+            "BOTTOM": varlen, "DROP": drop, "FOLD": mask != "add", "PRECISION": precision,
+            "WIDE": wide, "ENGINE": engine > 0, "VARLEN": varlen,
             "COMPUTE": tl.float64 if kind == "fp64" else tl.float32, "BLOCK_M": block_m,
             "BLOCK_N": block_n, "BLOCK_E": width, "BLOCK_V": width,
         }  # fmt: skip
-        launch = {} if name == "attention_delta" else {"num_warps": warps, "num_stages": stages}
+        launch: dict = (
+            {} if name == "attention_delta" else {"num_warps": warps, "num_stages": stages}
+        )
+        if engine:  # tiles differ
+            launch["target"] = engine
         yield types, {n: v for n, v in constants.items() if n in names} | launch
 
 
+DROPOUT_MASK = (
+    {"y_ptr": "*i1", "n_rows": "i32", "n_keys": "i32"} | dict.fromkeys(
+        ("seed", "offset", "p_drop"), "i64"),
+    {"BLOCK_M": 16, "BLOCK_N": 64, "num_warps": 4},
+)  # fmt: skip
 VARIANTS = {
-    ("attention", "attention"): list(variants("attention", False)),
-    ("attention", "attention_delta"): list(variants("attention_delta", True))[:1],
-    ("attention", "attention_dq"): list(variants("attention_dq", True)),
-    ("attention", "attention_dkdv"): list(variants("attention_dkdv", True)),
+    ("attention", "attention"): list(variants("attention", "forward")),
+    ("attention", "attention_delta"): list(variants("attention_delta", "dq"))[:1],
+    ("attention", "attention_dq"): list(variants("attention_dq", "dq")),
+    ("attention", "attention_dkdv"): list(variants("attention_dkdv", "dkdv")),
+    ("attention", "dropout_mask"): [DROPOUT_MASK],
 }

@@ -1,112 +1,273 @@
-"""Scaled dot-product attention, (B, H, L, E)."""
+"""Scaled dot-product attention, (B, H, L, E), and of sequences of several lengths, (H, T, E)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
-from tritorch.core.dtype import float32
+from tritorch.core.dtype import bool_, float32
 from tritorch.gpu import matmul
 from tritorch.gpu.layout import INT32_MAX, broadcast_strides, float_bits, reach
 from tritorch.gpu.matmul import accumulator, triton_name
+from tritorch.gpu.random import signed
 
 Array = _C.Array
+Drop = tuple[int, int, float]  # seed, offset, probability
+Pass = str  # "forward", "dq" or "dkdv"
 
 
 def blocks(
-    width: int, itemsize: int, backward: bool, masked: bool = False
+    width: int, itemsize: int, work: Pass, masked: bool = False, capability: int = 0
 ) -> tuple[int, int, int, int]:
     """BLOCK_M, BLOCK_N, warps and stages for heads of a width (a power of two).
 
-    What tests/cuda/test_compile.py compiles for real targets without spilling registers.
+    capability: of the copy engine, 0 without.  What tests/cuda/test_compile.py compiles for real
+    targets without spilling registers.
     """
+    size = min(max(width, 64), 256)
+    if itemsize == 2 and capability and not masked:
+        return (_BLACKWELL if capability >= 100 else _HOPPER)[work][size]
     if itemsize == 2:
-        if backward:
-            return (32 if masked else 64, 64, 8, 2) if width <= 64 else (32, 32, 8, 1)
-        return (
-            (128, 64, 4 if width <= 64 and not masked else 8, 3) if width <= 128 else (64, 32, 8, 2)
-        )
+        return (_MASKED if masked else _POINTERS)[work][size]
     if itemsize == 4 and width <= 64:
-        return (16, 32, 4, 2) if backward else (32, 32, 4, 2)
-    return (32, 16, 4, 1) if width <= 128 and not backward else (16, 16, 4, 1)
+        return (16, 32, 4, 2) if work != "forward" else (32, 32, 4, 2)
+    return (32, 16, 4, 1) if width <= 128 and work == "forward" else (16, 16, 4, 1)
+
+
+# By the copy engine; through pointers; with a mask or dropout.
+_HOPPER = {
+    "forward": {64: (128, 128, 8, 3), 128: (128, 128, 8, 2), 256: (128, 64, 8, 2)},
+    "dq": {64: (128, 64, 8, 3), 128: (128, 64, 8, 2), 256: (64, 32, 8, 2)},
+    "dkdv": {64: (64, 128, 8, 3), 128: (64, 128, 8, 2), 256: (16, 64, 8, 2)},
+}
+_BLACKWELL = _HOPPER | {
+    "dkdv": {64: (64, 128, 8, 2), 128: (64, 64, 8, 2), 256: (16, 32, 8, 2)},
+}
+_POINTERS = {
+    "forward": {64: (128, 64, 8, 3), 128: (128, 64, 8, 3), 256: (64, 32, 8, 2)},
+    "dq": {64: (64, 64, 4, 2), 128: (64, 64, 8, 2), 256: (64, 32, 8, 2)},
+    "dkdv": {64: (64, 32, 4, 2), 128: (32, 64, 8, 2), 256: (32, 32, 8, 1)},
+}
+_MASKED = {
+    "forward": {64: (128, 64, 8, 3), 128: (64, 64, 8, 2), 256: (64, 32, 8, 2)},
+    "dq": {64: (32, 64, 8, 2), 128: (32, 32, 8, 1), 256: (32, 32, 8, 1)},
+    "dkdv": {64: (32, 64, 8, 2), 128: (32, 32, 8, 1), 256: (32, 32, 8, 1)},
+}
+
+
+class Window(NamedTuple):
+    """Which keys a row sees: those from `behind` before it to `ahead` after it (None: no bound);
+    bottom: counted from the ends of both sequences."""
+
+    behind: int | None = None
+    ahead: int | None = None
+    bottom: bool = False
+
+
+CAUSAL, ALL = Window(ahead=0), Window()
 
 
 def _power(n: int) -> int:
     return max(1 << (n - 1).bit_length(), 16)
 
 
-def _common(
-    q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float, backward: bool
-) -> tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]:
-    """Sizes, strides and constants that the launches share."""
-    batch, heads, q_len, width = q.shape
-    kv_heads, kv_len, v_width = k.shape[1], k.shape[2], v.shape[3]
-    shape = (batch, heads, q_len, kv_len)
-    strides = (0, 0, 0, 0) if mask is None else broadcast_strides(mask.shape, mask.strides, shape)
-    arrays = [q, k, v] if mask is None else [q, k, v, mask]
-    wide = max(reach(a.shape, a.strides) for a in arrays) > INT32_MAX
-    block_e, block_v = _power(width), _power(v_width)
-    block_m, block_n, warps, stages = blocks(
-        max(block_e, block_v), q.itemsize, backward, mask is not None
-    )
-    kind = "none" if mask is None else "bool" if mask.dtype.name == "bool" else "add"
-    constants = {
-        "MASK": kind, "CAUSAL": causal, "COMPUTE": triton_name(accumulator(q.dtype)),
-        "PRECISION": matmul.precision if q.dtype is float32 else "ieee", "WIDE": wide,
-        "BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_E": block_e, "BLOCK_V": block_v,
-        "num_warps": warps, "num_stages": stages,
-    }  # fmt: skip
-    sizes = (heads, heads // max(kv_heads, 1), q_len, kv_len, width, v_width)
-    return sizes, (q.strides, k.strides, v.strides, strides, float_bits(scale)), constants
+def _for_engine(*arrays: Array) -> bool:
+    """Whether the copy engine can bring blocks of all of them."""
+    if arrays[0].itemsize != 2 or matmul.machine(arrays[0].device_index)[0] < 90:
+        return False
+    for x in arrays:
+        *outer, last = x.strides
+        if last != 1 or x.data_ptr() % 16:
+            return False
+        for n, stride in zip(x.shape, outer):
+            if n > 1 and (stride <= 0 or stride % 8):
+                return False
+    return True
+
+
+def like(x: Array, shape: tuple[int, ...]) -> Array:
+    """A new array whose heads and places are in memory as x's are, with dense elements."""
+    if x.ndim == 4 and x.strides[1] < x.strides[2] and x.shape[1] > 1:
+        batch, heads, length, width = shape
+        return _C.empty((batch, length, heads, width), x.dtype, x.device_index).transpose(1, 2)
+    return _C.empty(shape, x.dtype, x.device_index)
+
+
+class _Call:
+    """What the launches of one call share."""
+
+    def __init__(
+        self, q: Array, k: Array, v: Array, mask: Array | None, window: Window, scale: float,
+        drop: Drop | None, starts: tuple[Array, Array, int, int] | None, more: tuple[Array, ...],
+    ) -> None:  # fmt: skip
+        """starts: where sequences begin in q and in k, and their largest lengths.  more: arrays
+        that the backward pass reads too."""
+        batch, heads, q_len, width = q.shape
+        kv_heads, kv_len, v_width = k.shape[1], k.shape[2], v.shape[3]
+        self.sequences = batch
+        self.starts = (q, q) if starts is None else starts[:2]
+        if starts is not None:
+            self.sequences, (q_len, kv_len) = starts[0].shape[0] - 1, starts[2:]
+        shape = (batch, heads, q_len, kv_len)
+        mask_strides: tuple[int, ...] = (0, 0, 0, 0)
+        if mask is not None:
+            mask_strides = broadcast_strides(mask.shape, mask.strides, shape)
+        self.mask = q if mask is None else mask
+        arrays = [q, k, v, self.mask, *more]
+        wide = max(reach(a.shape, a.strides) for a in arrays) > INT32_MAX
+        self.engine = starts is None and _for_engine(q, k, v, *more)
+        self.capability = matmul.machine(q.device_index)[0] if self.engine else 0
+        self.width, self.v_width = _power(width), _power(v_width)
+        self.q_len, self.kv_len, self.heads, self.kv_heads = q_len, kv_len, heads, kv_heads
+        self.sizes = (heads, heads // max(kv_heads, 1), q_len, kv_len, width, v_width)
+        seed, offset, p = drop or (0, 0, 0.0)
+        self.rest = (
+            mask_strides, float_bits(scale), window.ahead or 0, window.behind or 0, signed(seed),
+            offset, float_bits(p),
+        )  # fmt: skip
+        kind = "none" if mask is None else "bool" if mask.dtype is bool_ else "add"
+        self.fold = scale > 0 and kind != "add"
+        self.itemsize, self.masked = q.itemsize, mask is not None or drop is not None
+        self.constants = {
+            "MASK": kind, "AHEAD": window.ahead is not None, "BEHIND": window.behind is not None,
+            "BOTTOM": window.bottom, "DROP": drop is not None,
+            "COMPUTE": triton_name(accumulator(q.dtype)),
+            "PRECISION": matmul.precision if q.dtype is float32 else "ieee",
+            "ENGINE": self.engine, "VARLEN": starts is not None, "WIDE": wide,
+            "BLOCK_E": self.width, "BLOCK_V": self.v_width,
+        }  # fmt: skip
+
+    def blocks(self, work: Pass) -> tuple[int, int, dict[str, Any]]:
+        """BLOCK_M, BLOCK_N and all constants of one kernel."""
+        m, n, warps, stages = blocks(
+            max(self.width, self.v_width), self.itemsize, work, self.masked, self.capability
+        )
+        launch = {"BLOCK_M": m, "BLOCK_N": n, "num_warps": warps, "num_stages": stages}
+        return m, n, self.constants | launch
+
+    def tiles(self, x: Array, block: int, width: int) -> Any:
+        """x as the kernels take it."""
+        return _C.Descriptor(x, (1, 1, block, width)) if self.engine else x
 
 
 def attention(
-    q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float
-) -> tuple[Array, Array]:
+    q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float,
+    drop: Drop | None = None,
+) -> tuple[Array, Array]:  # fmt: skip
     """softmax(q k^T scale + mask) v, and the log of each row's sum."""
     batch, heads, q_len, _ = q.shape
-    out = _C.empty((batch, heads, q_len, v.shape[3]), q.dtype, q.device_index)
+    out = like(q, (batch, heads, q_len, v.shape[3]))
     lse = _C.empty((batch, heads, q_len), accumulator(q.dtype), q.device_index)
-    if lse.numel() == 0:
-        return out, lse
-    sizes, rest, constants = _common(q, k, v, mask, causal, scale, False)
-    kernel("attention", "attention")(
-        (batch * heads * -(-q_len // constants["BLOCK_M"]),), q, k, v, q if mask is None else mask,
-        out, lse, *sizes, *rest, **constants,
-    )  # fmt: skip
+    _forward(q, k, v, mask, CAUSAL if causal else ALL, scale, drop, None, out, lse)
     return out, lse
+
+
+def _forward(
+    q: Array, k: Array, v: Array, mask: Array | None, window: Window, scale: float,
+    drop: Drop | None, starts: tuple[Array, Array, int, int] | None, out: Array, lse: Array,
+) -> None:  # fmt: skip
+    if lse.numel() == 0:
+        return
+    call = _Call(q, k, v, mask, window, scale, drop, starts, ())
+    m, n, constants = call.blocks("forward")
+    kernel("attention", "attention")(
+        (call.sequences * call.heads * -(-call.q_len // m),), call.tiles(q, m, call.width),
+        call.tiles(k, n, call.width), call.tiles(v, n, call.v_width), call.mask, out, lse,
+        *call.starts, *call.sizes, q.strides, k.strides, v.strides, out.strides, lse.strides,
+        *call.rest, FOLD=call.fold, **constants,
+    )  # fmt: skip
 
 
 def attention_backward(
     g: Array, q: Array, k: Array, v: Array, mask: Array | None, out: Array, lse: Array,
-    causal: bool, scale: float,
+    causal: bool, scale: float, drop: Drop | None = None,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """The gradients of q, k and v."""
-    batch, heads, q_len, _ = q.shape
-    kv_heads, kv_len = k.shape[1], k.shape[2]
-    dq, dk, dv = (_C.empty(x.shape, x.dtype, x.device_index) for x in (q, k, v))
-    if lse.numel() == 0 or kv_len == 0:
+    return _backward(g, q, k, v, mask, out, lse, CAUSAL if causal else ALL, scale, drop, None)
+
+
+def _backward(
+    g: Array, q: Array, k: Array, v: Array, mask: Array | None, out: Array, lse: Array,
+    window: Window, scale: float, drop: Drop | None, starts: tuple[Array, Array, int, int] | None,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    dq, dk, dv = (like(x, tuple(x.shape)) for x in (q, k, v))
+    if lse.numel() == 0 or k.shape[2] == 0:
         return dq.zero_(), dk.zero_(), dv.zero_()
     lse = lse.contiguous()
     delta = _C.empty(lse.shape, lse.dtype, q.device_index)
-    sizes, rest, constants = _common(q, k, v, mask, causal, scale, True)
-    n_rows, block_v = lse.numel(), constants["BLOCK_V"]
-    wide = max(reach(g.shape, g.strides), reach(out.shape, out.strides)) > INT32_MAX
-    constants["WIDE"] |= wide
-    block = max(2048 // block_v, 1)
+    call = _Call(q, k, v, mask, window, scale, drop, starts, (g,))
+    call.constants["WIDE"] |= reach(out.shape, out.strides) > INT32_MAX
+    n_rows, block = lse.numel(), max(2048 // call.v_width, 1)
     kernel("attention", "attention_delta")(
-        (-(-n_rows // block),), g, out, delta, n_rows, q_len, heads, v.shape[3], g.strides,
-        out.strides, COMPUTE=constants["COMPUTE"], WIDE=wide, BLOCK_M=block, BLOCK_V=block_v,
-        num_warps=4,
+        (-(-n_rows // block),), g, out, delta, n_rows, q.shape[2], q.shape[1], v.shape[3],
+        g.strides, out.strides, COMPUTE=call.constants["COMPUTE"], WIDE=call.constants["WIDE"],
+        BLOCK_M=block, BLOCK_V=call.v_width, num_warps=4,
     )  # fmt: skip
-    operands = (g, q, k, v, q if mask is None else mask, lse, delta)
+    strides = (g.strides, q.strides, k.strides, v.strides)
+    m, n, constants = call.blocks("dq")
     kernel("attention", "attention_dq")(
-        (batch * heads * -(-q_len // constants["BLOCK_M"]),), *operands, dq, *sizes, g.strides,
-        *rest, **constants,
+        (call.sequences * call.heads * -(-call.q_len // m),), call.tiles(g, m, call.v_width),
+        call.tiles(q, m, call.width), call.tiles(k, n, call.width), call.tiles(v, n, call.v_width),
+        call.mask, lse, delta, dq, *call.starts, *call.sizes, *strides, dq.strides, lse.strides,
+        *call.rest, **constants,
     )  # fmt: skip
+    m, n, constants = call.blocks("dkdv")
     kernel("attention", "attention_dkdv")(
-        (batch * kv_heads * -(-kv_len // constants["BLOCK_N"]),), *operands, dk, dv, *sizes,
-        g.strides, *rest, **constants,
+        (call.sequences * call.kv_heads * -(-call.kv_len // n),), call.tiles(g, m, call.v_width),
+        call.tiles(q, m, call.width), call.tiles(k, n, call.width), call.tiles(v, n, call.v_width),
+        call.mask, lse, delta, dk, dv, *call.starts, *call.sizes, *strides, dk.strides,
+        dv.strides, lse.strides, *call.rest, **constants,
     )  # fmt: skip
     return dq, dk, dv
+
+
+def dropout_mask(shape: tuple[int, ...], drop: Drop, device: int) -> Array:
+    """Which weights a call with this drop keeps, (B, H, L, S)."""
+    n_keys = shape[-1]
+    out = _C.empty(shape, bool_, device)
+    n_rows = out.numel() // max(n_keys, 1)
+    seed, offset, p = drop
+    if out.numel():
+        kernel("attention", "dropout_mask")(
+            (-(-n_rows // 16), -(-n_keys // 64)), out, n_rows, n_keys, signed(seed), offset,
+            float_bits(p), BLOCK_M=16, BLOCK_N=64, num_warps=4,
+        )  # fmt: skip
+    return out
+
+
+# ---- several lengths -----------------------------------------------------------------------------
+
+
+def varlen(
+    q: Array, k: Array, v: Array, q_starts: Array, k_starts: Array, longest: tuple[int, int],
+    window: tuple[int, int], scale: float,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Attention of sequences that lie one after the other, (T, H, E); and lse, (H, T)."""
+    q, k, v = (_as_batch(x) for x in (q, k, v))
+    out = like(q, (*q.shape[:3], v.shape[3]))
+    lse = _C.empty(q.shape[:3], accumulator(q.dtype), q.device_index)
+    starts = (q_starts, k_starts, *longest)
+    _forward(q, k, v, None, _window(window), scale, None, starts, out, lse)
+    return out[0].transpose(0, 1), lse[0]
+
+
+def varlen_backward(
+    g: Array, q: Array, k: Array, v: Array, q_starts: Array, k_starts: Array, out: Array,
+    lse: Array, longest: tuple[int, int], window: tuple[int, int], scale: float,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """The gradients of q, k and v."""
+    g, q, k, v, out = (_as_batch(x) for x in (g, q, k, v, out))
+    starts = (q_starts, k_starts, *longest)
+    grads = _backward(g, q, k, v, None, out, lse.unsqueeze(0), _window(window), scale, None, starts)
+    dq, dk, dv = (x[0].transpose(0, 1) for x in grads)
+    return dq, dk, dv
+
+
+def _as_batch(x: Array) -> Array:
+    return x.transpose(0, 1).unsqueeze(0)
+
+
+def _window(window: tuple[int, int]) -> Window:
+    behind, ahead = (None if n < 0 else n for n in window)
+    return Window(behind, ahead, bottom=True)
