@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 import tritorch
+from tritorch.core import arrays
 from tritorch.core.dtype import float32
 from tritorch.cpu import (
     attention as A,
     indexing as I,
     loss as L,
     narrow,
+    norm,
     pointwise as P,
     pooling,
     reduction as R,
@@ -220,11 +222,12 @@ def test_keys_that_are_plain():
 
 
 @pytest.mark.parametrize("kind", [np.bool_, np.int16, np.float32, np.float64, np.complex128])
-@pytest.mark.parametrize("diagonal", [-2, 0, 3])
+@pytest.mark.parametrize("diagonal", [-2, 0, 3, 200, -200, 1000])
 def test_triangles(kind, diagonal):
-    x = RNG.integers(0, 2, (2, 5, 7)).astype(kind)
-    np.testing.assert_array_equal(shaping.tril(x, diagonal), np.tril(x, diagonal))
-    np.testing.assert_array_equal(shaping.triu(x, diagonal), np.triu(x, diagonal))
+    for shape in ((2, 5, 7), (300, 250), (129, 700), (700, 129)):
+        x = RNG.integers(0, 2, shape).astype(kind)
+        np.testing.assert_array_equal(shaping.tril(x, diagonal), np.tril(x, diagonal))
+        np.testing.assert_array_equal(shaping.triu(x, diagonal), np.triu(x, diagonal))
 
 
 def test_the_first_of_equals_is_on_top():
@@ -300,3 +303,21 @@ def test_blocks_may_be_computed_in_the_result():
     x = normal(1 << 20)
     out = threads.mapped(P.silu, x.dtype, x, into=P.silu.into)
     np.testing.assert_array_equal(out, threads.mapped(P.silu, x.dtype, x))
+
+
+@pytest.mark.parametrize("shape", [(256, 512), (3, 300, 128), (1000, 600), (130, 260)])
+def test_transposed_matrices_are_copied_in_blocks(shape):
+    x = normal(*shape).swapaxes(-1, -2)
+    for out in (arrays.contiguous_copy(x), arrays._copy_in_tiles(x)):
+        assert out.flags.c_contiguous
+        np.testing.assert_array_equal(out, x)
+
+
+def test_one_batch_is_normalised_as_many():
+    x, w, b = normal(2, 3, 4), normal(3), normal(3)
+    few = norm.batch_norm(x, w, b, None, None, True, 1e-5)
+    large = np.tile(x, (200, 1, 1))
+    many = norm.batch_norm(large, w, b, None, None, True, 1e-5)
+    np.testing.assert_allclose(many[0][:2], few[0], rtol=1e-5, atol=1e-6)
+    for a, c in zip(few[1:], many[1:]):
+        np.testing.assert_allclose(a, c, rtol=1e-5, atol=1e-6)

@@ -204,22 +204,29 @@ def contiguous_copy(array: Any) -> Any:
     if type(array) is not ndarray:
         return array.clone()
     transposed = array.ndim > 1 and array.strides[-2] == array.itemsize != array.strides[-1]
-    if transposed and min(array.shape[-2:]) >= 4 * _TILE and array.size >= _TILES:
-        return _copy_in_tiles(array)
+    if transposed and array.size >= _MEET and min(array.shape[-2:]) >= _TILE[0]:
+        if array.size >= _TILES or array.strides[-1] % _APART == 0:
+            return _copy_in_tiles(array)
     return array.copy(order="C")
 
 
-_TILE = 32  # a side of the squares in which a matrix is transposed: their lines stay in the cache
-_TILES = 1 << 18  # elements from which that pays
+_TILE = (128, 64)  # rows and columns of the blocks in which a matrix is transposed
+_TILES = 1 << 19  # elements from which that pays; from fewer where lines of a column meet in the
+_MEET = 1 << 15  # cache, being so many bytes apart:
+_APART = 512
 
 
 def _copy_in_tiles(array: Any) -> Any:
+    """A dense copy of transposed matrices.  A block's rows are copied as they lie in memory, and
+    from there, in the cache, across."""
     out = np.empty(array.shape, array.dtype)
-    rows, columns = array.shape[-2:]
-    for i in range(0, rows, _TILE):
-        for j in range(0, columns, _TILE):
-            square = (..., slice(i, i + _TILE), slice(j, j + _TILE))
-            out[square] = array[square]
+    (rows, columns), (high, wide) = array.shape[-2:], _TILE
+    for lead in np.ndindex(array.shape[:-2]):
+        target, source = out[lead], array[lead].T
+        for i in range(0, rows, wide):
+            for j in range(0, columns, high):
+                block = source[j : j + high, i : i + wide].copy(order="C")
+                target[i : i + wide, j : j + high] = block.T
     return out
 
 

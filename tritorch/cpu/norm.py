@@ -34,18 +34,18 @@ def _rows(x: Array, n: int) -> Array:
     return x.reshape(lead, math.prod(x.shape[x.ndim - n :]))
 
 
-def _standardize(x: Array, out: Array, eps: float) -> tuple[Array, Array]:
-    """out = (x - mean) rstd along the last dim of a matrix."""
+def _standardize(x: Array, out: Array, eps: float) -> tuple[Array, Array, Array]:
+    """out = (x - mean) rstd along the last dim of a matrix; mean, rstd and variance as columns."""
     size = x.dtype.type(max(x.shape[1], 1))
     mean = sums(x)
     np.divide(mean, size, out=mean)
     across(np.subtract, x, mean, out)
-    rstd = sums(np.square(out)) if x.size < FEW else dots(out, out)
-    np.divide(rstd, size, out=rstd)
-    np.add(rstd, x.dtype.type(eps), out=rstd)
+    variance = sums(np.square(out)) if x.size < FEW else dots(out, out)
+    np.divide(variance, size, out=variance)
+    rstd = np.add(variance, x.dtype.type(eps))
     np.reciprocal(np.sqrt(rstd, out=rstd), out=rstd)
     across(np.multiply, out, rstd, out)
-    return mean, rstd
+    return mean, rstd, variance
 
 
 class _Blocks:
@@ -73,7 +73,7 @@ def layer_norm(
     rows, kind, w, b = _rows(x, n), _kind(x), _flat(weight), _flat(bias)
     out = np.empty(rows.shape, x.dtype)
     if kind is x.dtype and rows.nbytes <= threads.CACHE:
-        m, r = _standardize(rows, out, eps)
+        m, r, _ = _standardize(rows, out, eps)
         if w is not None:
             np.multiply(out, w, out=out, casting="same_kind")
         if b is not None:
@@ -85,7 +85,7 @@ def layer_norm(
     def work(low: int, high: int) -> None:
         block = rows[low:high].astype(kind, copy=False)
         target = out[low:high] if kind == x.dtype else np.empty_like(block)
-        m, r = _standardize(block, target, eps)
+        m, r, _ = _standardize(block, target, eps)
         if w is not None:
             np.multiply(target, w, out=target, casting="same_kind")
         if b is not None:
@@ -186,7 +186,7 @@ def group_norm(
     def work(low: int, high: int) -> None:
         block = rows[low:high].astype(kind, copy=False)
         target = np.empty(block.shape, kind) if kind != x.dtype else out[low:high]
-        m, r = _standardize(block, target, eps)
+        m, r, _ = _standardize(block, target, eps)
         mean[low:high], rstd[low:high] = m[:, 0], r[:, 0]
         if w is not None or b is not None:
             planes, which = target.reshape(-1, per, plane), np.arange(low, high) % groups
@@ -259,6 +259,16 @@ def batch_norm(
     kind, c = _kind(x), x.shape[1]
     cube = x.reshape(x.shape[0], c, math.prod(x.shape[2:]))
     w, b = _flat(weight), _flat(bias)
+    if training and kind is x.dtype and 0 < x.size < FEW:
+        flat = cube.swapaxes(0, 1).reshape(c, -1)  # channels are rows
+        scaled = np.empty(flat.shape, kind)
+        m, r, v = _standardize(flat, scaled, eps)
+        if w is not None:
+            np.multiply(scaled, w[:, None], out=scaled, casting="same_kind")
+        if b is not None:
+            np.add(scaled, b[:, None], out=scaled, casting="same_kind")
+        planes = scaled.reshape(c, cube.shape[0], cube.shape[2]).swapaxes(0, 1)
+        return np.ascontiguousarray(planes).reshape(x.shape), m[:, 0], r[:, 0], v[:, 0]
     out = np.empty(cube.shape, x.dtype)
     if training:
         average, variance = np.empty(c, kind), np.empty(c, kind)

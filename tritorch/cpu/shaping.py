@@ -45,18 +45,38 @@ def _triangle(rows: int, columns: int, diagonal: int, lower: bool, itemsize: int
     return np.negative(mask.view(np.int8)).astype(f"i{itemsize}", copy=False)
 
 
-_triangle_kept = functools.lru_cache(8)(_triangle)  # of small matrices
+_triangle_kept = functools.lru_cache(8)(_triangle)
+_MASKED = 1 << 16  # elements of a matrix up to which its triangle is cut out by a mask
+_STRIP = 128  # rows that are cut at once of a larger one
 
 
 def _keep(x: Array, diagonal: int, lower: bool) -> Array:
     """x, but 0 outside of a triangle, by bits."""
     rows, columns = x.shape[-2:]
-    make = _triangle_kept if rows * columns <= 1 << 16 else _triangle
-    mask = make(rows, columns, diagonal, lower, x.itemsize)
+    if rows * columns > _MASKED and rows > _STRIP:
+        return _keep_in_strips(x, diagonal, lower)
+    mask = _triangle_kept(rows, columns, diagonal, lower, x.itemsize)
     if x.itemsize > 8:
         return np.where(mask, x, np.zeros((), x.dtype))
     x = x if x.flags.c_contiguous else np.ascontiguousarray(x)
     return np.bitwise_and(x.view(mask.dtype), mask).view(x.dtype)
+
+
+def _keep_in_strips(x: Array, diagonal: int, lower: bool) -> Array:
+    """The same, strip by strip: only where a strip meets the diagonal is there need of a mask."""
+    out = np.zeros(x.shape, x.dtype)
+    rows, columns = x.shape[-2:]
+    for low in range(0, rows, _STRIP):
+        high = min(low + _STRIP, rows)
+        # Columns that some rows of the strip keep and some do not.
+        first, last = (min(max(row + diagonal + lower, 0), columns) for row in (low, high - 1))
+        here = (..., slice(low, high))
+        whole = slice(0, first) if lower else slice(last, columns)
+        out[(*here, whole)] = x[(*here, whole)]
+        if first < last:
+            edge = (*here, slice(first, last))
+            out[edge] = _keep(x[edge], diagonal + low - first, lower)
+    return out
 
 
 def tril(x: Array, diagonal: int) -> Array:

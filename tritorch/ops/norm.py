@@ -280,8 +280,8 @@ def batch_norm(
 ) -> Tensor:
     """Normalised over all but the channels, by the batch's or the running statistics."""
     if training:
-        count = math.prod((*input.shape[:1], *input.shape[2:]))
-        if count == 1:
+        shape = tuple(input._array.shape)
+        if math.prod(shape[:1]) * math.prod(shape[2:]) == 1:
             raise ValueError(
                 f"Expected more than 1 value per channel when training, got input size "
                 f"{input.shape}"
@@ -298,8 +298,9 @@ def normalised_by_batch(
     momentum: float, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """batch_norm, with the means and 1 / std."""
-    _check_batch(input, ((running_mean, "running_mean"), (running_var, "running_var"),
-                         (weight, "weight"), (bias, "bias")))  # fmt: skip
+    if not (running_mean is running_var is weight is bias is None):
+        _check_batch(input, ((running_mean, "running_mean"), (running_var, "running_var"),
+                             (weight, "weight"), (bias, "bias")))  # fmt: skip
     if not training and (running_mean is None or running_var is None):
         raise RuntimeError(
             "Expected running_mean and running_var to be defined when training=False"
