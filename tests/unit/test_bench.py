@@ -472,6 +472,22 @@ def test_a_regression_is_the_exit_status(tmp_path, capsys):
     assert cli.main(["--compare", str(paths[1]), str(paths[0])]) == 0
 
 
+def test_kernels_that_spill_more_are_regressions(tmp_path, capsys):
+    def report(spilled):
+        row = {"kernel": "norm.norm_rows", "types": "bf16", "benchmark": "rows/x",
+               "compiled": {"90": {"spilled": spilled}, "80": {"error": "x"}}}  # fmt: skip
+        return whole({}) | {"kernels": {"kernels": [row]}}
+
+    assert compare.spills(report(8), report(8)) == compare.spills(report(8), report(0)) == []
+    assert compare.spills(report(0), report(8)) == [
+        "norm.norm_rows bf16 rows/x sm_90: 0 -> 8 bytes"
+    ]
+    paths = [tmp_path / name for name in ("a.json", "b.json")]
+    for path, spilled in zip(paths, (0, 8)):
+        path.write_text(json.dumps(report(spilled)))
+    assert compare.main(*paths) == 1 and compare.main(*reversed(paths)) == 0
+
+
 # ---- the roofline --------------------------------------------------------------------------------
 
 
@@ -500,8 +516,13 @@ def test_roofs():
     assert (high.name, low.name) == ("bf16", "fp32")
     assert high.corner == pytest.approx(200) and high.height(1) == pytest.approx(4)
     assert high.height(1e6) == 800
+    report["ceilings"]["matmul_tflop_s"]["fp16"] = 780.0
+    assert [roof.name for roof in roofline.roofs(report)] == ["bf16, fp16", "fp32"]
     points = roofline.points(report)
-    assert [(p.intensity, p.rate) for p in points] == [(2000, 800), (0.25, 1.0)]
+    assert [(p.intensity, p.rate) for p in points] == [
+        (2000, 800), (0.15, pytest.approx(0.15 * 4)),  # all of the bandwidth
+    ]  # fmt: skip
+    assert points[1].rate == pytest.approx(high.height(points[1].intensity))
     plane = roofline.Plane(points, [high, low])
     corners = plane.outline(high)
     assert corners[1] == (pytest.approx(200), pytest.approx(800))

@@ -16,6 +16,7 @@ from tritorch.bench.run import Options, run_all, serve
 WHOLE_RUN = 515.0  # seconds on a GPU, with all families
 QUICK = 0.2  # of the time
 WARM_UP = 0.2  # of the time, at most, to compile kernels
+LEAST = 20.0  # seconds to compile kernels in, where there is no GPU
 FEW = 3  # benchmarks whose kernels are compiled as they come
 
 
@@ -36,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
         "those that are installed")  # fmt: skip
     add("--seconds", type=float, help=f"for the whole run ({WHOLE_RUN:.0f} on a GPU)")
     add("--quick", action="store_true", help="a fifth of the time, without torch.compile")
+    add("--threads", type=int, help="of each library on a CPU (as many as it likes)")
     add("--graph", action="store_true", help="on a GPU, replay all kernels from a graph")
     add("--json", type=Path, metavar="FILE", help="write the results")
     add("--from", type=Path, dest="source", metavar="FILE", help="take results in place of running")
@@ -120,7 +122,7 @@ def _measure(
     how = Options(
         device=device, scale=scale, peers=_peers(options, device, simulated),
         seconds=0.25 * share, rounds=3 if options.quick else 5, budget=budget,
-        graph=options.graph, isolated=device == "cpu",
+        graph=options.graph, isolated=device == "cpu", threads=options.threads,
     )  # fmt: skip
     family = ""
 
@@ -136,9 +138,8 @@ def _measure(
     if device == "cpu" and options.targets != "none":
         from tritorch.bench import kernels
 
-        found["kernels"] = kernels.describe(
-            options.names, options.family, _targets(options), options.seconds
-        )
+        left = max(options.seconds - found["seconds"], LEAST) if options.seconds else None
+        found["kernels"] = kernels.describe(options.names, options.family, _targets(options), left)
         print(kernels.table(found["kernels"]))
     return found
 

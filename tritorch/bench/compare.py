@@ -86,8 +86,27 @@ def _change(
     return Change(key, "slower" if ratio > 1 else "faster", ratio, allowed, detail)
 
 
+def spills(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Kernels that spill more registers than they did, as text."""
+
+    def by_launch(report: dict[str, Any]) -> dict[tuple[str, ...], int]:
+        found: dict[tuple[str, ...], int] = {}
+        for row in report.get("kernels", {}).get("kernels", ()):
+            for target, taken in row["compiled"].items():
+                key = (row["kernel"], row["types"], row["benchmark"], f"sm_{target}")
+                found[key] = max(found.get(key, 0), taken.get("spilled", 0))
+        return found
+
+    old, new = by_launch(before), by_launch(after)
+    return [
+        f"{' '.join(key)}: {old[key]} -> {new[key]} bytes"
+        for key in new
+        if key in old and new[key] > old[key]
+    ]
+
+
 def main(before: Path, after: Path) -> int:
-    """Prints what changed; the exit status is 1 if anything is slower or broken."""
+    """Prints what changed; the exit status is 1 if anything is slower, broken or spills more."""
     first, second = (json.loads(path.read_text()) for path in (before, after))
     found = changes(first, second)
     for verdict in ("broken", "slower", "faster", "repaired", "new", "gone"):
@@ -97,8 +116,11 @@ def main(before: Path, after: Path) -> int:
         for each in sorted(of_kind, key=lambda change: -(change.ratio or 0)):
             by = f"{each.ratio:6.2f}x the time (noise {each.noise:.0%})" if each.ratio else ""
             print(f"  {each.key[:66]:66} {by}  {each.detail}".rstrip())
+    spilling = spills(first, second)
+    if spilling:
+        print("more registers are spilled by", *spilling, sep="\n  ")
     counts = {v: sum(c.verdict == v for c in found) for v in ("slower", "faster", "same", "broken")}
     print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     if not same_machine(first, second):
         print("measured on different machines: ratios to a peer were compared, not times")
-    return 1 if counts["slower"] or counts["broken"] else 0
+    return 1 if counts["slower"] or counts["broken"] or spilling else 0

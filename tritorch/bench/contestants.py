@@ -82,7 +82,7 @@ def prepare(
 
 def _foreign(benchmark: Benchmark, library: str, ours: list[dict[str, Any]]) -> Prepared:
     module = importlib.import_module(library)
-    kits = [Kit(module, "", supply.foreign(library, given), library) for given in ours]
+    kits = [Kit(module, "", supply.foreign(library, given, benchmark), library) for given in ours]
     calls = [benchmark.prepared(kit) for kit in kits]
     if library == "jax":
         last: list[Any] = []

@@ -56,6 +56,7 @@ def describe(device: str = "cpu") -> dict[str, Any]:
         **{name: version(name) for name in PACKAGES if version(name)},
         "commit": commit(),
         "date": time.strftime("%Y-%m-%d"),
+        "load": round(os.getloadavg()[0], 1),  # what else ran when this began
         "gpu": None,
     }
     if device == "cuda":

@@ -21,6 +21,7 @@ COLOURS = [
 ]  # fmt: skip
 WIDTH, HEIGHT = 960, 560
 LEFT, RIGHT, TOP, BOTTOM = 80, 150, 30, 60
+CLOSE = 0.8  # peaks so near to each other are drawn as one roof
 
 
 class Point(NamedTuple):
@@ -41,6 +42,13 @@ class Roof(NamedTuple):
     peak: float
 
     @property
+    def label(self) -> str:
+        """Its name and its height."""
+        return (
+            f"{self.name} {self.peak:.0f}" if self.peak >= 100 else f"{self.name} {self.peak:.3g}"
+        )
+
+    @property
     def corner(self) -> float:
         """The operations a byte at which both are the same."""
         return self.peak * 1e3 / self.bandwidth
@@ -53,29 +61,38 @@ class Roof(NamedTuple):
 def points(report: dict[str, Any]) -> list[Point]:
     """The benchmarks whose bytes and operations are counted.
 
-    Operations of kernels that are not matrix products are not counted: these lie at one operation
-    for each number of four bytes, which puts their height at their share of the bandwidth.
+    Operations of kernels that are not matrix products are not counted.  These stand to the left,
+    one column a family, as high under the roof as their share of the bandwidth is.
     """
     found = []
+    columns: dict[str, float] = {}
     for key, result in report["results"].items():
         row = result.get("contestants", {}).get(OURS, {})
         if "median_us" not in row or not result.get("bytes") or result.get("clock") != "device":
             continue
-        flops = result["flops"] or result["bytes"] / 4
-        rate = flops / row["median_us"] / 1e6
+        intensity = result["flops"] / result["bytes"]
+        if not intensity:
+            intensity = columns.setdefault(result["family"], 0.15 * 1.3 ** len(columns))
+        rate = intensity * result["bytes"] / row["median_us"] / 1e6
         line = text.line(key, result).strip()
-        found.append(Point(key, result["family"], flops / result["bytes"], rate, line))
+        found.append(Point(key, result["family"], intensity, rate, line))
     return found
 
 
 def roofs(report: dict[str, Any]) -> list[Roof]:
-    """One for each type whose peak was measured, the highest first."""
+    """One for each type whose peak was measured, the highest first; those close together as one."""
     ceilings = report.get("ceilings") or {}
     copy = ceilings.get("copy_gb_s")
     if not copy:
         return []
     rates = ceilings.get("matmul_tflop_s", {}) or {"copies": copy / 4e3}
-    return sorted((Roof(n, copy, peak) for n, peak in rates.items()), key=lambda r: -r.peak)
+    found: list[Roof] = []
+    for name, peak in sorted(rates.items(), key=lambda item: -item[1]):
+        if found and peak > CLOSE * found[-1].peak:
+            found[-1] = found[-1]._replace(name=f"{found[-1].name}, {name}")
+        else:
+            found.append(Roof(name, copy, peak))
+    return found
 
 
 class Plane:
@@ -134,7 +151,7 @@ def svg(report: dict[str, Any]) -> str:
         parts.append(f'<polyline class="roof" points="{path}"/>')
         x, y = line[-1]
         parts.append(f'<text class="name" x="{x + 6:.1f}" y="{y + 4:.1f}">'
-                     f"{html.escape(roof.name)} {roof.peak:.3g}</text>")  # fmt: skip
+                     f"{html.escape(roof.label)}</text>")  # fmt: skip
     for point in shown:
         x, y = plane.at(point.intensity, point.rate)
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{inks[point.family]}">'
@@ -242,9 +259,9 @@ def page(report: dict[str, Any]) -> str:
         f"<style>{STYLE}</style></head><body>", "<h1>tritorch, measured</h1>",
         f"<p>{where}<br>commit {html.escape(report['machine']['commit'])}, "
         f"{report['machine']['date']}</p>", svg(report),
-        "<p class=soft>Kernels that are no matrix products stand at one operation for each number "
-        "of four bytes. Ratios above one: tritorch is faster. Hover over a point for its "
-        "figures.</p>", reached, results_table(report), kernels_table(report), "</body></html>", "",
+        "<p class=soft>Kernels that are no matrix products stand to the left, a column "
+            "for each family, as high under the roof as their share of the bandwidth is. Ratios "
+            "above one: tritorch is faster. Hover over a point for its figures.</p>", reached, results_table(report), kernels_table(report), "</body></html>", "",
     ])  # fmt: skip
 
 
@@ -285,8 +302,7 @@ def png(path: Path, report: dict[str, Any]) -> None:
         line = [(log(x), log(y)) for x, y in plane.outline(roof)]
         axes.line([x for x, _ in line], [y for _, y in line], picture.INK, 1.2)
         end = float(axes._y(line[-1][1]))
-        words = f"{roof.name} {roof.peak:.3g}"
-        picture.text(axes.image, axes.box[2], round(end) - 20, words, picture.GREY, align=1)
+        picture.text(axes.image, axes.box[2], round(end) - 20, roof.label, picture.GREY, align=1)
     left, top, *_ = axes.box
     for i, (family, ink) in enumerate(inks.items()):
         colour = tuple(int(ink[k : k + 2], 16) for k in (1, 3, 5))

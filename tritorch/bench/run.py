@@ -35,6 +35,7 @@ class Options:
     rounds: int = ROUNDS
     budget: float | None = None  # seconds for everything
     graph: bool = False
+    threads: int | None = None  # of each process
     isolated: bool = True  # each library in a process of its own
 
 
@@ -47,7 +48,7 @@ class Remote:
         self._library = beside.Library(
             name,
             [sys.executable, "-m", "tritorch", "bench", "--serve", name, "--scale", options.scale,
-             "--device", options.device],
+             "--device", options.device], options.threads,
         )  # fmt: skip
         self._folder = tempfile.TemporaryDirectory()
 

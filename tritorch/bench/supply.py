@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import os
 import zlib
 from typing import Any
 
@@ -84,31 +83,44 @@ def empty(t: Any, benchmark: Benchmark, device: str) -> dict[str, Any]:
     }
 
 
+# What travels as whole numbers of the same size: not every DLPack knows these types.
+CARRIED_AS = {"float8_e4m3fn": "uint8", "bfloat16": "int16", "bool": "uint8"}
+
+
 def shared(t: Any, ours: dict[str, Any], benchmark: Benchmark) -> dict[str, Any]:
     """Our inputs as another library's tensors on the same memory."""
+    import tritorch
+
     found, specs = {}, benchmark.specs
     for name, x in ours.items():
-        spec = specs[name]
-        x = x.detach()
-        if spec.dtype.startswith("float8"):  # which not every DLPack knows
-            import tritorch
-
-            x = t.from_dlpack(x.view(tritorch.uint8)).view(getattr(t, spec.dtype))
+        spec, x = specs[name], x.detach()
+        if spec.dtype in CARRIED_AS:
+            x = x.view(getattr(tritorch, CARRIED_AS[spec.dtype]))
+            x = t.from_dlpack(x).view(getattr(t, spec.dtype))
         else:
             x = t.from_dlpack(x)
         found[name] = x.detach().requires_grad_() if spec.grad else x
     return found
 
 
-def foreign(library: str, ours: dict[str, Any]) -> dict[str, Any]:
+def foreign(library: str, ours: dict[str, Any], benchmark: Benchmark) -> dict[str, Any]:
     """Our inputs as JAX's or CuPy's arrays, on the same memory."""
+    import tritorch
+
+    module = importlib.import_module(library)
     if library == "jax":
-        # Before JAX is imported: it would take most of the GPU's memory for itself.
-        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        convert = importlib.import_module("jax.dlpack").from_dlpack
+        convert, types = importlib.import_module("jax.dlpack").from_dlpack, module.numpy
     else:
-        convert = importlib.import_module(library).from_dlpack
-    return {name: convert(x.detach().contiguous()) for name, x in ours.items()}
+        convert, types = module.from_dlpack, module
+    found, specs = {}, benchmark.specs
+    for name, x in ours.items():
+        kind, x = specs[name].dtype, x.detach().contiguous()
+        if kind in CARRIED_AS:
+            x = convert(x.view(getattr(tritorch, CARRIED_AS[kind]))).view(getattr(types, kind))
+        else:
+            x = convert(x)
+        found[name] = x
+    return found
 
 
 def sets_needed(benchmark: Benchmark, cache: int) -> int:
