@@ -252,17 +252,25 @@ def page(report: dict[str, Any]) -> str:
         head = _row(["goal", "figure", "target", "measured", "met"], "th")
         reached = f"<h2>goals</h2><div class=scroll><table>{head}{''.join(rows)}</table></div>"
     where = "<br>".join(map(html.escape, text.header(report).split("\n")))
-    return "\n".join([
-        "<!doctype html>", '<html lang="en"><head><meta charset="utf-8">',
+    machine = report["machine"]
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width">',
         f"<title>tritorch on {html.escape(str(place(report)))}</title>",
-        f"<style>{STYLE}</style></head><body>", "<h1>tritorch, measured</h1>",
-        f"<p>{where}<br>commit {html.escape(report['machine']['commit'])}, "
-        f"{report['machine']['date']}</p>", svg(report),
-        "<p class=soft>Kernels that are no matrix products stand to the left, a column "
-            "for each family, as high under the roof as their share of the bandwidth is. Ratios "
-            "above one: tritorch is faster. Hover over a point for its figures.</p>", reached, results_table(report), kernels_table(report), "</body></html>", "",
-    ])  # fmt: skip
+        f"<style>{STYLE}</style></head><body>",
+        "<h1>tritorch, measured</h1>",
+        f"<p>{where}<br>commit {html.escape(machine['commit'])}, {machine['date']}</p>",
+        svg(report),
+        "<p class=soft>Kernels that are no matrix products stand to the left, a column for each",
+        "family, as high under the roof as their share of the bandwidth is. Ratios above one:",
+        "tritorch is faster. Hover over a point for its figures.</p>",
+        reached,
+        results_table(report),
+        kernels_table(report),
+        "</body></html>",
+    ]
+    return "\n".join(parts) + "\n"
 
 
 def place(report: dict[str, Any]) -> str:
