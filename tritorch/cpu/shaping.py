@@ -55,7 +55,8 @@ def _keep(x: Array, diagonal: int, lower: bool) -> Array:
     rows, columns = x.shape[-2:]
     if rows * columns > _MASKED and rows > _STRIP:
         return _keep_in_strips(x, diagonal, lower)
-    mask = _triangle_kept(rows, columns, diagonal, lower, x.itemsize)
+    make = _triangle_kept if rows * columns <= _MASKED else _triangle
+    mask = make(rows, columns, diagonal, lower, x.itemsize)
     if x.itemsize > 8:
         return np.where(mask, x, np.zeros((), x.dtype))
     x = x if x.flags.c_contiguous else np.ascontiguousarray(x)
