@@ -242,13 +242,14 @@ def var(x: Array, dims: Dims, correction: float, keepdim: bool) -> Array:
 
 def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Array, Array]:
     """The variance and the mean over dims."""
-    kind = _wide(x)
-    count = math.prod(x.shape[dim] for dim in dims)
     if dims == (x.ndim - 1,) and x.dtype in rows.BLAS and 0 < x.nbytes <= threads.CACHE:
         if x.flags.c_contiguous:
-            matrix, shape = x.reshape(-1, count), _reduced(x.shape, dims, keepdim)
+            kind, count = x.dtype, x.shape[-1]
+            matrix, shape = x.reshape(-1, count), x.shape[:-1] + (1,) * keepdim
             variance, average = _var_of_rows(matrix, kind.type(max(count - correction, 0)))
             return variance.reshape(shape), average.reshape(shape)
+    kind = _wide(x)
+    count = math.prod(x.shape[dim] for dim in dims)
     real = kind.type(0).real.dtype
     wide = convert(x, kind)
     with np.errstate(all="ignore"):

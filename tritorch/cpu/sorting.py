@@ -12,15 +12,16 @@ from tritorch.cpu.rows import taken
 Array = np.ndarray[Any, Any]
 
 
-def _order(x: Array, dim: int, descending: bool) -> Array:
-    """Stable; NaN is the greatest."""
-    wide = widen(x)
+def _order(x: Array, dim: int, descending: bool, k: int | None = None) -> Array:
+    """Stable; NaN is the greatest.  k: of the first only."""
+    wide, lead = widen(x), (slice(None),) * dim
     if not descending:
-        return wide.argsort(dim, kind="stable")
+        return wide.argsort(dim, kind="stable")[(*lead, slice(0, k))]
     # Reversed twice, so that equals stay in order.
-    back = (*(slice(None),) * dim, slice(None, None, -1))
-    flipped = wide[back].argsort(dim, kind="stable")[back]
-    return np.subtract(x.shape[dim] - 1, flipped)
+    n = x.shape[dim]
+    flipped = wide[(*lead, slice(None, None, -1))].argsort(dim, kind="stable")
+    last = None if k is None or k == n else n - 1 - k
+    return np.subtract(n - 1, flipped[(*lead, slice(None, last, -1))])
 
 
 def _at(x: Array, index: Array, dim: int) -> Array:
@@ -68,7 +69,7 @@ def topk(x: Array, k: int, dim: int, largest: bool) -> tuple[Array, Array]:
         if index is not None:
             return _at(x, index, dim), index
     if k == 0 or n <= 64 or k > n // 4:
-        index = _order(x, dim, largest)[(*(slice(None),) * dim, slice(0, k))]
+        index = _order(x, dim, largest, k)
     else:  # a selection first, in linear time
         wide = widen(x)
         places = np.argpartition(wide, n - k if largest else k - 1, axis=dim)

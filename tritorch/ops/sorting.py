@@ -69,7 +69,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     """The k largest (or smallest) along a dim, with indices."""
     _refuse_complex("topk", input)
     dim = wrap_dim(dim, input.ndim)
-    size = input.shape[dim] if input.ndim else 1
+    shape = input._array.shape
+    size = shape[dim] if shape else 1
     if not 0 <= k <= size:
         raise RuntimeError("selected index k out of range")
     if input.ndim == 0:
