@@ -14,6 +14,7 @@ import numpy as np
 
 import tritorch as torch
 import tritorch.nn.functional as F
+from tritorch.nn.attention.varlen import varlen_attn
 from tritorch.ops import activation
 from tritorch.ops.declare import OPERATORS, PUBLIC
 from tritorch.ops.kinds import Pointwise
@@ -432,6 +433,9 @@ CASES = [
     C("embedding_bag weighted", lambda w, s, i, o: F.embedding_bag(
         i, w, o, mode="sum", per_sample_weights=s, include_last_offset=True, padding_idx=1),
       [(4, 3), (5,)], constants=(index(0, 1, 3, 3, 2), index(0, 2, 5))),
+    C("attention of several lengths", lambda q, k, v, starts: varlen_attn(
+        q, k, v, starts, starts, 3, 3, window_size=(1, 0), enable_gqa=True),
+      [(5, 2, 4), (5, 1, 4), (5, 1, 4)], constants=(np.array([0, 2, 5], np.int32),)),
     C("attention", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
       [(1, 2, 3, 4)] * 3, -1, 1),
 ]  # fmt: skip

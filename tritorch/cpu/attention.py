@@ -104,7 +104,7 @@ def _unshifted(q: Array, k: Array, v: Array, out: Array, lse: Array) -> bool:
 
 
 def attention(
-    q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float
+    q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float, drop: None = None
 ) -> tuple[Array, Array]:
     """softmax(q k^T scale + mask) v, and the log of each row's sum."""
     if mask is None and not causal and q.dtype in BLAS and q.shape[1] == k.shape[1]:
@@ -156,6 +156,7 @@ def attention_backward(
     lse: Array,
     causal: bool,
     scale: float,
+    drop: None = None,
 ) -> tuple[Array, Array, Array]:
     """The gradients of q, k and v."""
     group = q.shape[1] // max(k.shape[1], 1)
@@ -196,3 +197,62 @@ def attention_backward(
     return (
         like(dq, q), like(_for_each_key(dk, group), k), like(_for_each_key(dv, group), v),
     )  # fmt: skip
+
+
+# ---- several lengths -----------------------------------------------------------------------------
+
+
+def _sequences(
+    q_starts: Array, k_starts: Array, window: tuple[int, int]
+) -> Iterator[tuple[slice, slice, Array | None, bool]]:
+    """Rows and keys of each sequence, its mask, and whether it is causal instead."""
+    behind, ahead = window
+    for i in range(len(q_starts) - 1):
+        rows = slice(int(q_starts[i]), int(q_starts[i + 1]))
+        keys = slice(int(k_starts[i]), int(k_starts[i + 1]))
+        n_rows, n_keys = rows.stop - rows.start, keys.stop - keys.start
+        causal = n_rows == n_keys and window == (-1, 0)
+        mask = None
+        if window != (-1, -1) and not causal:
+            place = np.arange(n_rows)[:, None] + (n_keys - n_rows)
+            col = np.arange(n_keys)
+            mask = np.ones((1, 1, n_rows, n_keys), bool)
+            if ahead >= 0:
+                mask &= col <= place + ahead
+            if behind >= 0:
+                mask &= col >= place - behind
+        yield rows, keys, mask, causal
+
+
+def _part(x: Array, places: slice) -> Array:
+    """One sequence of (T, H, E) as (1, H, L, E)."""
+    return x[None, places].swapaxes(1, 2)
+
+
+def varlen(
+    q: Array, k: Array, v: Array, q_starts: Array, k_starts: Array, longest: tuple[int, int],
+    window: tuple[int, int], scale: float,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Attention of sequences that lie one after the other, (T, H, E); and lse, (H, T)."""
+    out = np.zeros((*q.shape[:2], v.shape[2]), q.dtype)
+    lse = np.full(q.shape[1::-1], -np.inf, widen(q[:0]).dtype)
+    for rows, keys, mask, causal in _sequences(q_starts, k_starts, window):
+        some, sums = attention(_part(q, rows), _part(k, keys), _part(v, keys), mask, causal, scale)
+        out[rows], lse[:, rows] = some[0].swapaxes(0, 1), sums[0]
+    return out, lse
+
+
+def varlen_backward(
+    g: Array, q: Array, k: Array, v: Array, q_starts: Array, k_starts: Array, out: Array,
+    lse: Array, longest: tuple[int, int], window: tuple[int, int], scale: float,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """The gradients of q, k and v."""
+    dq, dk, dv = (np.zeros(x.shape, x.dtype) for x in (q, k, v))
+    for rows, keys, mask, causal in _sequences(q_starts, k_starts, window):
+        d = attention_backward(
+            _part(g, rows), _part(q, rows), _part(k, keys), _part(v, keys), mask,
+            _part(out, rows), lse[None, :, rows], causal, scale,
+        )  # fmt: skip
+        for whole, places, part in ((dq, rows, d[0]), (dk, keys, d[1]), (dv, keys, d[2])):
+            whole[places] = part[0].swapaxes(0, 1)
+    return dq, dk, dv

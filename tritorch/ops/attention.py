@@ -6,11 +6,15 @@ import math
 import warnings
 from typing import Any
 
+from tritorch import _C
 from tritorch.core.dtype import bool_
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
+from tritorch.ops.backends import backend
+from tritorch.ops.careful import active
 from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.declare import FLOATS, PUBLIC, Operator, ndarray
+from tritorch.ops.random import source_for
 from tritorch.ops.shape import expand, reshape
 from tritorch.ops.softmax import softmax
 
@@ -50,8 +54,10 @@ def _is_fused(can: Any, why: str) -> bool:
 
 
 def _composed(
-    q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float, dropout: float = 0.0
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float, drop: Any = None,
+    dropout: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """drop: the numbers of a fused call's dropout, which drops the same weights here."""
     groups = q.shape[-3] // k.shape[-3] if q.ndim > 2 and k.ndim > 2 else 1
     if groups > 1:
         k, v = (x.repeat_interleave(groups, -3) for x in (k, v))
@@ -66,25 +72,30 @@ def _composed(
         weights = weights.masked_fill((scores == -math.inf).all(-1, keepdim=True), 0)
     if dropout:
         weights = FUNCTIONAL["dropout"](weights, dropout)
+    elif drop is not None:
+        kept = backend("gpu", "attention").dropout_mask(tuple(weights.shape), drop, q.device.index)
+        weights = weights * (_C.wrap(kept).to(weights.dtype) / (1 - drop[2]))
     return weights @ v
 
 
 def _attention_grad(
-    g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, causal: bool, scale: float
+    g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, causal: bool, scale: float, drop: Any
 ) -> Any:
     if mask is not None and mask._requires_grad:
         return NotImplemented  # by the composed definition
     inputs = (g[0], q, k, v, mask, out[0].detach(), out[1])
-    return (*_attention_back.call(inputs, (causal, scale)), None)
+    return (*_attention_back.call(inputs, (causal, scale, drop)), None)
 
 
+# drop: seed, offset and probability; on the GPU only, where kernels draw the numbers again.
 _attention = Operator(
-    "scaled_dot_product_attention", "q k v mask", "causal scale", outputs=0b01,
+    "scaled_dot_product_attention", "q k v mask", "causal scale drop", outputs=0b01,
     cpu="attention.attention", node="ScaledDotProductFlashAttention",
     joint=_attention_grad, composed=_composed,
 )  # fmt: skip
 _attention_back = Operator(
-    "attention_backward", "y q k v mask out_ lse", "causal scale", kind="internal", outputs=0b111,
+    "attention_backward", "y q k v mask out_ lse", "causal scale drop", kind="internal",
+    outputs=0b111,
     cpu="attention.attention_backward",
 )  # fmt: skip
 
@@ -157,19 +168,26 @@ def scaled_dot_product_attention(
                 f"attn_mask.dtype: {attn_mask.dtype} and  query.dtype: {query.dtype} instead."
             )
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None and query.shape[-1] else scale or 1.0
-    fused = dropout_p == 0 and query.numel() and key.numel() and value.shape[-1] == query.shape[-1]
+    drops = dropout_p == 0 or _can_drop(query, key, value, dropout_p)
+    fused = drops and query.numel() and key.numel() and value.shape[-1] == query.shape[-1]
     why = "it has dropout, is empty or complex, or values are of another size than keys"
     if not _is_fused(fused and not query.is_complex(), why):
-        return _composed(query, key, value, attn_mask, is_causal, factor, dropout_p)
-    return _run_fused(query, key, value, attn_mask, is_causal, factor, enable_gqa)
+        return _composed(query, key, value, attn_mask, is_causal, factor, None, dropout_p)
+    return _run_fused(query, key, value, attn_mask, is_causal, factor, enable_gqa, False, dropout_p)
+
+
+def _can_drop(q: Tensor, k: Tensor, v: Tensor, p: float) -> bool:
+    """Whether the fused kernel drops weights: on the GPU, outside vmap and forward mode."""
+    tangents = any(x._tangent is not None for x in (q, k, v))
+    return q.device.type == "cuda" and 0 < p < 1 and not active.levels and not tangents
 
 
 def _run_fused(
     q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float, gqa: bool,
-    plain: bool = False,
+    plain: bool = False, dropout: float = 0.0,
 ) -> Tensor:  # fmt: skip
     if plain:
-        return _attention.call((q, k, v, mask), (causal, float(scale)))[0]
+        return _attention.call((q, k, v, mask), (causal, float(scale), None))[0]
     lead = lambda x: tuple(x.shape[:-3])
     heads = lambda x: x.shape[-3] if x.ndim > 2 else 1
     batch = broadcast_shapes(lead(q), lead(k), lead(v))
@@ -192,7 +210,12 @@ def _run_fused(
             expand(mask, (*batch, q_heads, q.shape[-2], k.shape[-2])),
             (n, q_heads, q.shape[-2], k.shape[-2]),
         )
+    drop = None
+    if dropout:  # one counter gives four numbers, and no counter serves two rows
+        count = n * q_heads * q.shape[-2] * -(-k.shape[-2] // 4) * 4
+        drop = (*source_for(None, q.device).draw(count), dropout)
     out, _ = _attention.call(
-        (four(q, q_heads), four(k, kv_heads), four(v, kv_heads), mask), (causal, float(scale))
+        (four(q, q_heads), four(k, kv_heads), four(v, kv_heads), mask),
+        (causal, float(scale), drop),
     )
     return out if tuple(out.shape) == out_shape else reshape(out, out_shape)
