@@ -321,3 +321,12 @@ def test_one_batch_is_normalised_as_many():
     np.testing.assert_allclose(many[0][:2], few[0], rtol=1e-5, atol=1e-6)
     for a, c in zip(few[1:], many[1:]):
         np.testing.assert_allclose(a, c, rtol=1e-5, atol=1e-6)
+
+
+def test_the_gradient_of_gelu_of_a_large_array():
+    x = tritorch.linspace(-4, 4, 100_000).requires_grad_()
+    (got,) = tritorch.autograd.grad(tritorch.nn.functional.gelu(x).sum(), x)
+    y = x.detach().double().requires_grad_()
+    normal = lambda x: x * 0.5 * (1 + (x * 0.5**0.5).erf())
+    (wanted,) = tritorch.autograd.grad(normal(y).sum(), y)
+    assert tritorch.allclose(got.double(), wanted, atol=1e-6)

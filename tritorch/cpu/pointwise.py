@@ -251,10 +251,10 @@ def gelu_backward(g: Array, x: Array) -> Array:
 
 
 @_blocked
-def gelu_backward_of(g: Array, x: Array, out: Array) -> Array:
-    """The gradient of gelu, whose distribution function is out / x."""
+def gelu_backward_of(g: Array, x: Array, result: Array) -> Array:
+    """The gradient of gelu, whose distribution function is result / x."""
     tiny = x.dtype.type(1e-30)  # the quotient at 0 is 1 / 2
-    cdf = out + tiny * x.dtype.type(0.5)
+    cdf = result + tiny * x.dtype.type(0.5)
     cdf /= x + tiny
     flat = cdf.reshape(-1)
     if not math.isfinite(flat.dot(flat)):
