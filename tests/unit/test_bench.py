@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 import xml.etree.ElementTree as xml
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import pytest
 
 import tritorch
 from tritorch.bench import (
+    beside,
     cli,
     compare,
     contestants,
@@ -260,6 +262,23 @@ def test_gives_the_right_result_on_a_gpu(key):
     if TINY[key].clock == "device":
         assert ours["checked_against"] == ("NumPy" if TINY[key].reference else "the CPU")
     runner.close()
+
+
+@pytest.mark.simulated
+@pytest.mark.parametrize("kind", ["normal", "positive", "labels", "permutation", "mask"])
+def test_inputs_are_the_same_on_a_gpu(monkeypatch, kind):
+    monkeypatch.setattr(supply, "POOL", 100)
+    for cache in (supply._pool, supply._pool_there):
+        cache.cache_clear()
+    dtype = {"labels": "int64", "permutation": "int64", "mask": "bool"}.get(kind, "float32")
+    try:
+        for size in (30, 250):
+            spec = Array((size // 10, 10), dtype, kind, high=7, scale=0.5)
+            host, there = (supply.tensor(tritorch, spec, 5, d) for d in ("cpu", "cuda"))
+            assert there.device.type == "cuda" and there.cpu().equal(host)
+    finally:
+        for cache in (supply._pool, supply._pool_there):
+            cache.cache_clear()
 
 
 @pytest.mark.simulated
@@ -641,3 +660,46 @@ def test_every_goal_has_benchmarks():
 def test_scales():
     assert [Scale(name).pick(1, 2, 3) for name in declare.SCALES] == [1, 2, 3]
     assert max(rows.COLUMNS) == 65536 and min(rows.COLUMNS) == 1024
+
+
+# ---- libraries in processes of their own ---------------------------------------------------------
+
+
+class Answering:
+    """A library that takes so many milliseconds, and gets a number."""
+
+    def __init__(self, name, ms, loss):
+        self.name, self.ms, self.loss, self.asked = name, ms, loss, []
+
+    def ask(self, **request):
+        self.asked.append(request)
+        return {"ms": self.ms, "loss": self.loss}
+
+
+HOW = {"count": "steps", "time": "ms", "check": "loss", "scale": 1e-3, "tolerance": 1e-3}
+
+
+def test_libraries_beside_each_other(tmp_path, capsys):
+    ours, theirs = Answering("tritorch", 2.0, 1.0), Answering("torch", 4.0, 1.0005)
+    row = beside.compare([ours, theirs], 3, 0.04, {"case": "x"}, **HOW)
+    assert row == {"tritorch": 2.0, "torch": 4.0, "ratio": 0.5, "loss": [1.0, 1.0005]}
+    assert [each["steps"] for each in ours.asked] == [3, 2, 10, 10, 10]  # 40 ms of the slower one
+    assert "ratio 0.50" in beside.line("x", row, "ms")
+    assert beside.compare([ours], 1, 0.04, {"case": "x"}, **HOW) == {"tritorch": 2.0}
+    beside.finish(tmp_path / "found.json", {"x": row}, "cases", threads=2)
+    stored = json.loads((tmp_path / "found.json").read_text())
+    assert stored["geometric mean of ratios"] == 0.5 and stored["threads"] == 2
+    assert stored["cases"]["x"] == row and stored["machine"]["cores"] >= 1
+    theirs.loss = 2.0
+    with pytest.raises(AssertionError, match="results differ"):
+        beside.compare([ours, theirs], 1, 0.04, {"case": "x"}, **HOW)
+
+
+def test_a_process_that_ends_is_named():
+    library = beside.Library("short", [sys.executable, "-c", "print('{\"a\": 1}')"], threads=1)
+    try:
+        assert library.ask() == {"a": 1}
+        with pytest.raises((RuntimeError, BrokenPipeError), match="short ended|pipe"):
+            library.ask()
+    finally:
+        library.close()

@@ -121,7 +121,7 @@ def _measure(
         budget = budget - spent if budget else None
     how = Options(
         device=device, scale=scale, peers=_peers(options, device, simulated),
-        seconds=0.25 * share, rounds=3 if options.quick else 5, budget=budget,
+        seconds=(0.1 if real else 0.25) * share, rounds=3 if options.quick else 5, budget=budget,
         graph=options.graph, isolated=device == "cpu", threads=options.threads,
     )  # fmt: skip
     family = ""

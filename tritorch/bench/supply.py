@@ -54,10 +54,34 @@ def seed_of(benchmark: Benchmark, which: int, name: str) -> int:
     return zlib.crc32(f"{benchmark.key} {which} {name}".encode())
 
 
-def tensor(t: Any, values: np.ndarray[Any, Any], spec: Array, device: str) -> Any:
-    """A tensor of a library with PyTorch's names."""
-    x = t.from_numpy(np.ascontiguousarray(values)).to(device).to(getattr(t, spec.dtype))
-    return finish(t, x, spec)
+def tensor(t: Any, spec: Array, seed: int, device: str) -> Any:
+    """One input as a tensor of a library with PyTorch's names."""
+    if device == "cuda" and spec.kind != "permutation":
+        x = _drawn_there(t, spec, seed)
+    else:
+        x = t.from_numpy(np.ascontiguousarray(numbers(spec, seed))).to(device)
+    return finish(t, x.to(getattr(t, spec.dtype)), spec)
+
+
+@functools.cache
+def _pool_there(t: Any, kind: str) -> Any:
+    return t.from_numpy(_pool(kind)).to("cuda")
+
+
+def _drawn_there(t: Any, spec: Array, seed: int) -> Any:
+    """What `numbers` gives, put together on the GPU: gigabytes need not come from the host."""
+    n, start = spec.size, int(np.random.default_rng(seed).integers(POOL))
+    pool = _pool_there(t, "normal" if spec.kind == "normal" else "uniform")
+    if n > POOL - start:
+        pool, start = t.cat([pool[start:], pool[:start]]).repeat(-(-n // POOL)), 0
+    drawn = pool[start : start + n].reshape(spec.shape)
+    if spec.kind == "normal":
+        return drawn * spec.scale
+    if spec.kind == "positive":
+        return drawn + 0.5
+    if spec.kind == "labels":
+        return (drawn * spec.high).to(t.int64).clamp(max=spec.high - 1)
+    return drawn < 0.5
 
 
 def finish(t: Any, x: Any, spec: Array) -> Any:
@@ -70,7 +94,7 @@ def finish(t: Any, x: Any, spec: Array) -> Any:
 def inputs(t: Any, benchmark: Benchmark, which: int, device: str) -> dict[str, Any]:
     """One set of a benchmark's inputs."""
     return {
-        name: tensor(t, numbers(spec, seed_of(benchmark, which, name)), spec, device)
+        name: tensor(t, spec, seed_of(benchmark, which, name), device)
         for name, spec in benchmark.specs.items()
     }
 
