@@ -4,7 +4,7 @@
 `tuned.json` holds what was fastest where somebody measured (`tools/tune_matmul.py`).  Any other
 product gets the candidate that a small model takes for the fastest: tiles go round the
 multiprocessors in waves; a step along the inner dim takes as long as its arithmetic or its loads,
-and a tile some time to begin and to be stored.  Splitting the inner dim costs a sum over the parts.
+and a tile some time to be stored.  Splitting the inner dim costs a sum over the parts.
 Nothing is timed while a program runs.
 """
 
@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 _CYCLE_FLOPS = {1: 8192, 2: 4096, 4: 2048}  # of one multiprocessor's tensor cores, by item size
 _CYCLE_BYTES = 48  # from the second-level cache to one multiprocessor
-_BEGIN = 800  # cycles until a tile's first operands are there
-_STORED = 32  # elements of a tile stored a cycle
+_BEGIN = 800  # cycles until the first operands are there
+_STORED = 64  # elements of a tile stored a cycle, beside the next one's loads
 _SUM = 4000  # cycles of one more launch
 _STEPS = 4  # of the inner dim, at least, in a part
 
@@ -69,9 +69,10 @@ def cycles(plan: Plan, m: int, n: int, k: int, batch: int, itemsize: int, proces
     steps = plan.inner_per_split(k) // plan.block_k
     area = plan.block_m * plan.block_n
     arithmetic = 2 * area * plan.block_k / _CYCLE_FLOPS[itemsize]
-    loads = (plan.block_m + plan.block_n) * plan.block_k * itemsize / _CYCLE_BYTES
+    edges = min(plan.block_m, m) + min(plan.block_n, n)
+    loads = edges * plan.block_k * itemsize / _CYCLE_BYTES
     waves = -(-plan.tiles(m, n, batch) * plan.splits // processors)
-    total = waves * (_BEGIN + steps * max(arithmetic, loads) + area / _STORED)
+    total = _BEGIN + waves * (steps * max(arithmetic, loads) + area / _STORED)
     if plan.splits > 1:
         moved = (plan.splits + 1) * batch * m * n * 4
         total += _SUM + moved / (processors * _CYCLE_BYTES / 2)
