@@ -157,15 +157,16 @@ def test_engine_on_stacks(shape, shared, launches):
 
 @pytest.mark.parametrize("m", [32, 128])
 def test_engine_splits_a_long_inner_dim(m, launches):
-    a, b = numbers((m, 1600), np.float16), numbers((1600, 48), np.float16, 1)
+    k = 6400
+    a, b = numbers((m, k), np.float16), numbers((k, 48), np.float16, 1)
     bias = numbers((48,), np.float16, 2)
-    plan = matmul.choose(max(m, 48), min(m, 48), 1600, 1, 2, matmul.machine(0)[1])
+    plan = matmul.choose(max(m, 48), min(m, 48), k, 1, 2, matmul.machine(0)[1])
     assert plan.splits > 1
     x, y = from_numpy(a), laid_out(b, True)
     got = matmul.linear(x, y.transpose(0, 1), from_numpy(bias)).numpy()
     assert launches == ["matmul_tma", "sum_splits"]
     want = expected(a, b) + bias.astype(np.float64)
-    np.testing.assert_allclose(got, want, rtol=2e-3, atol=0.1)
+    np.testing.assert_allclose(got, want, rtol=2e-3, atol=0.2)
     again = matmul.linear(x, y.transpose(0, 1), from_numpy(bias)).numpy()
     assert got.tobytes() == again.tobytes()
 
