@@ -134,10 +134,12 @@ def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
         ufunc.at(part.reshape(-1), _places(part.shape, dim, index).reshape(-1),
                  added[rows].reshape(-1))  # fmt: skip
 
-    if not is_narrow(x.dtype) and _in_parts(out, dim, index, work):
-        return out
-    places = _places(x.shape, dim, index).reshape(-1)
-    return _accumulate(ufunc, out.reshape(-1), places, added.reshape(-1)).reshape(x.shape)
+    if is_narrow(x.dtype):
+        places = _places(x.shape, dim, index).reshape(-1)
+        return _accumulate(ufunc, out.reshape(-1), places, added.reshape(-1)).reshape(x.shape)
+    if not _in_parts(out, dim, index, work):
+        work(out, index, slice(None))
+    return out
 
 
 _REDUCE = {
