@@ -397,6 +397,17 @@ def test_kernels_are_described_without_a_gpu():
         assert 0 < taken["registers"] <= 255 and taken["spilled"] == 0
         assert "16-byte loads" in taken["instructions"]
     assert set(row["compiled"]) == {"80", "90"}
+
+
+@pytest.mark.compile
+@pytest.mark.slow
+def test_kernels_are_those_of_their_target():
+    found = kernels.describe(["^matmul/vit-b16 patches .* bf16$"], [], [80, 90], 120)
+    by_target = {target: taken for row in found["kernels"] for target, taken in
+                 row["compiled"].items()}  # fmt: skip
+    assert "mma" in by_target["80"]["instructions"]
+    assert {"wgmma", "TMA"} <= set(by_target["90"]["instructions"])
+    assert all(not taken["spilled"] for taken in by_target.values())
     assert "softmax.softmax_rows" in kernels.table(found)
 
 

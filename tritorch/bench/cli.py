@@ -50,6 +50,7 @@ def parser() -> argparse.ArgumentParser:
         "where there is no GPU (%(default)s), or none")  # fmt: skip
     add("--serve", help=argparse.SUPPRESS)
     add("--trace", type=Path, help=argparse.SUPPRESS)
+    add("--processors", type=int, help=argparse.SUPPRESS)
     return made
 
 
@@ -87,7 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.trace:
         from tritorch.bench import kernels
 
-        kernels.trace(chosen, options.trace, _targets(options), options.seconds)
+        (target,) = _targets(options)
+        kernels.trace(chosen, options.trace, target, options.seconds, options.processors)
         return 0
     if options.source:
         found = json.loads(options.source.read_text())
@@ -152,7 +154,8 @@ def _warm_up(options: argparse.Namespace, budget: float) -> float:
     major, minor = tritorch.cuda.get_device_capability()
     start = time.monotonic()
     found = kernels.describe(
-        options.names, options.family, [10 * major + minor], WARM_UP * budget
+        options.names, options.family, [10 * major + minor], WARM_UP * budget,
+        tritorch.cuda.get_device_properties().multi_processor_count,
     )  # fmt: skip
     spent = time.monotonic() - start
     count = sum(bool(row["compiled"]) for row in found["kernels"])
