@@ -3,8 +3,8 @@
 # Note [Tracing launches]
 For each target a process of its own calls every benchmark once, at its size for a GPU, on the
 simulated device with launches discarded; memory is never touched.  The simulated device says that
-it is one of that target, since tiles and kernels are chosen by it.  What would be compiled is noted,
-with the very types, constants, tiles and options of the launch, and then compiled for the target.
+it is one of that target: tiles and kernels are chosen by it.  What would be compiled is noted, with
+the very types, constants, tiles and options of the launch, and then compiled for the target.
 """
 
 from __future__ import annotations
