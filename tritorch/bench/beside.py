@@ -45,9 +45,11 @@ class Library:
         """The answer to one request."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
+        line = ""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.name} ended: see above")
         self.process.send_signal(signal.SIGSTOP)
@@ -59,7 +61,8 @@ class Library:
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):  # of what it never read
+                    pipe.close()
 
 
 def requests() -> Iterator[dict[str, Any]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,22 @@ def prepare(
         # Donated buffers would forbid going backward twice through one graph.
         vars(importlib.import_module("torch._functorch.config"))["donated_buffer"] = False
     return Prepared(name, [benchmark.prepared(kit) for kit in kits])
+
+
+@contextlib.contextmanager
+def tritons_driver(wanted: bool) -> Iterator[None]:
+    """Triton's own driver in place of ours, for what torch.compile compiles and launches."""
+    if not wanted:
+        yield
+        return
+    from triton.runtime import driver
+
+    ours = driver.active
+    driver.reset_active()
+    try:
+        yield
+    finally:
+        driver.set_active(ours)
 
 
 def _foreign(benchmark: Benchmark, library: str, ours: list[dict[str, Any]]) -> Prepared:

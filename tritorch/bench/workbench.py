@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import math
@@ -52,14 +53,20 @@ class Workbench:
             self.ours = [supply.inputs(t, benchmark, i, self.device) for i in range(sets)]
         ours = self.owner.ours if self.owner is not None else self.ours
         sets = len(ours) if ours is not None else sets
-        self.prepared = contestants.prepare(benchmark, self.name, self.device, ours, sets)
-        if benchmark.clock == "self":
-            return []
-        first = contestants.flatten(self.prepared.calls[0]())
-        self._wait()
-        if benchmark.memory:
-            self.prepared.peak = self._peak()
+        with self._driver():
+            self.prepared = contestants.prepare(benchmark, self.name, self.device, ours, sets)
+            if benchmark.clock == "self":
+                return []
+            first = contestants.flatten(self.prepared.calls[0]())
+            self._wait()
+            if benchmark.memory:
+                self.prepared.peak = self._peak()
         return first
+
+    def _driver(self) -> contextlib.AbstractContextManager[None]:
+        return contestants.tritons_driver(
+            self.name == "torch.compile" and self.device == "cuda"
+        )  # fmt: skip
 
     def reference(self) -> Arrays:
         """What NumPy computes of the first set of inputs, in float64."""
@@ -108,9 +115,10 @@ class Workbench:
         if benchmark.clock == "self":
             return contestants.self_times(prepared, 1)
         on_events = self.device == "cuda" and benchmark.clock == "device" and prepared.wait is None
-        if on_events:
-            return self._device_times(seconds, graph or benchmark.graph)
-        return self._host_times(seconds)
+        with self._driver():
+            if on_events:
+                return self._device_times(seconds, graph or benchmark.graph)
+            return self._host_times(seconds)
 
     def _host_times(self, seconds: float) -> list[float]:
         assert self.prepared is not None and self.benchmark is not None
