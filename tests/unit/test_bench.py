@@ -358,6 +358,21 @@ def test_time_that_is_up_is_said(monkeypatch):
     assert "1 skipped" in report.closing(whole)
 
 
+def test_families_share_what_time_is_left():
+    families = list(declare.BUDGETS)
+    left = 500.0
+    for name in families:
+        part = run.allowance(name, families, left)
+        assert 0 < part <= left
+        left -= part
+    assert left == pytest.approx(0)
+    first, second = families[:2]
+    both = run.allowance(first, [first, second], 100)
+    assert both == pytest.approx(
+        100 * declare.BUDGETS[first] / (declare.BUDGETS[first] + declare.BUDGETS[second])
+    )
+
+
 def test_ratios_are_of_rounds(monkeypatch):
     class Peer:
         note, prepared = "", None

@@ -16,6 +16,7 @@ from tritorch.bench.run import Options, run_all, serve
 WHOLE_RUN = 515.0  # seconds on a GPU, with all families
 QUICK = 0.2  # of the time
 WARM_UP = 0.2  # of the time, at most, to compile kernels
+SHORTEST = 0.01  # seconds for a contestant of a benchmark
 LEAST = 20.0  # seconds to compile kernels in, where there is no GPU
 FEW = 3  # benchmarks whose kernels are compiled as they come
 
@@ -101,10 +102,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _peers(options: argparse.Namespace, device: str, simulated: bool) -> list[str]:
     if options.peers is not None:
         return [name for name in options.peers.split(",") if name not in ("", "none")]
+    if simulated:
+        return []
     found = contestants.installed()
-    if "torch" in found and device == "cuda" and not options.quick:
-        found.insert(1, "torch.compile")
-    return [] if simulated else found
+    if device == "cuda":
+        found = [name for name in found if contestants.has_gpu(name)]
+        if "torch" in found and not options.quick:
+            found.insert(1, "torch.compile")
+    return found
 
 
 def _targets(options: argparse.Namespace) -> list[int]:
@@ -121,9 +126,12 @@ def _measure(
     if real and not options.no_warmup and scale == "gpu" and len(chosen) > FEW:
         spent = _warm_up(options, budget or WHOLE_RUN)
         budget = budget - spent if budget else None
+    peers = _peers(options, device, simulated)
+    seconds = (0.1 if real else 0.25) * share
+    if budget is not None:  # less than what half of the time has room for
+        seconds = max(min(seconds, 0.5 * budget / len(chosen) / (1 + len(peers))), SHORTEST)
     how = Options(
-        device=device, scale=scale, peers=_peers(options, device, simulated),
-        seconds=(0.1 if real else 0.25) * share, rounds=3 if options.quick else 5, budget=budget,
+        device=device, scale=scale, peers=peers, seconds=seconds, rounds=3 if options.quick else 5, budget=budget,
         graph=options.graph, isolated=device == "cpu", threads=options.threads,
     )  # fmt: skip
     family = ""

@@ -26,6 +26,20 @@ def installed() -> list[str]:
     return [name for name in ("torch", "jax", "cupy") if importlib.util.find_spec(name)]
 
 
+def has_gpu(name: str) -> bool:
+    """Whether a peer, as it is installed, can use the GPU."""
+    quiet()
+    try:
+        module = importlib.import_module(name)
+        if name == "torch":
+            return module.cuda.is_available()
+        if name == "jax":
+            return module.default_backend() in ("gpu", "cuda")
+        return module.cuda.runtime.getDeviceCount() > 0
+    except Exception:  # whatever is wrong with a peer, it does not take part
+        return False
+
+
 def contestants(benchmark: Benchmark, peers: Sequence[str], device: str) -> list[str]:
     """Who takes part in a benchmark: ours, PyTorch in each form that applies, others by name."""
     names = [OURS]

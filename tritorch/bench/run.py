@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 import sys
 import tempfile
@@ -296,6 +297,12 @@ class Runner:
         }
 
 
+def allowance(family: str, families: Sequence[str], left: float) -> float:
+    """A family's part of the time that is left to it and those after it."""
+    coming = families[families.index(family) :]
+    return left * BUDGETS[family] / sum(BUDGETS[name] for name in coming)
+
+
 def run_all(
     chosen: Sequence[Benchmark],
     options: Options,
@@ -310,7 +317,8 @@ def run_all(
         "format": FORMAT, "machine": machine.describe(options.device), "device": options.device,
         "scale": options.scale, "peers": list(options.peers), "results": {},
     }  # fmt: skip
-    factor = (options.budget or 0) / sum(BUDGETS[name] for name in {b.family for b in chosen})
+    families = list(dict.fromkeys(each.family for each in chosen))
+    ends: dict[str, float] = {}
     try:
         report["ceilings"] = runner.measure_ceilings(chosen)
         report["seconds"] = time.monotonic() - began
@@ -319,9 +327,10 @@ def run_all(
         for benchmark in chosen:
             family = benchmark.family
             start = time.monotonic()
-            late = options.budget is not None and (
-                spent.get(family, 0.0) > factor * BUDGETS[family] or start - began > options.budget
-            )
+            if options.budget is not None and family not in ends:
+                left = max(options.budget - (start - began), 0.0)
+                ends[family] = start + allowance(family, families, left)
+            late = start >= ends.get(family, math.inf)
             if late:
                 result: dict[str, Any] = {"family": family, "skipped": "its family's time was up"}
             else:
