@@ -33,11 +33,11 @@ LN2 = tl.constexpr(0.6931471805599453)
 
 
 @triton.jit
-def extent(starts_ptr, sequence, length, VARLEN: tl.constexpr):
+def extent(starts, sequence, length, VARLEN: tl.constexpr):
     """Where a sequence begins, and its length."""
     if VARLEN:
-        begin = tl.load(starts_ptr + sequence)
-        end = tl.load(starts_ptr + sequence + 1)
+        begin = tl.load(starts + sequence)
+        end = tl.load(starts + sequence + 1)
         length = (end - begin).to(tl.int32)
     else:
         begin = 0
@@ -289,7 +289,7 @@ def attention(
 
 @triton.jit
 def store_rows(
-    x_ptr, value, batch, head, begin, rows, n_rows, n_cols, strides, WIDE: tl.constexpr,
+    x, value, batch, head, begin, rows, n_rows, n_cols, strides, WIDE: tl.constexpr,
     WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Stores rows of one head, whose elements are dense."""
@@ -298,8 +298,8 @@ def store_rows(
     cols = tl.arange(0, WIDTH)
     at = base_of(batch, head, begin, strides, WIDE) + rows * strides[2]
     tl.store(
-        x_ptr + at[:, None] + cols[None, :],
-        convert(value, x_ptr.dtype.element_ty),
+        x + at[:, None] + cols[None, :],
+        convert(value, x.dtype.element_ty),
         mask=(rows < n_rows)[:, None] & (cols < n_cols)[None, :],
     )
 
@@ -332,11 +332,11 @@ def attention_delta(
 
 
 @triton.jit
-def row_sums(lse_ptr, delta_ptr, at, mask):
+def row_sums(lses, deltas, at, mask):
     """lse to base 2 and delta of some rows; rows that see nothing, or are none, get weights 0."""
-    lse = tl.load(lse_ptr + at, mask=mask, other=float("inf"))
+    lse = tl.load(lses + at, mask=mask, other=float("inf"))
     lse = tl.where(lse == float("-inf"), float("inf"), lse) * LOG2E
-    return lse, tl.load(delta_ptr + at, mask=mask, other=0.0)
+    return lse, tl.load(deltas + at, mask=mask, other=0.0)
 
 
 @triton.jit

@@ -149,11 +149,11 @@ def matmul(
 
 @triton.jit
 def store_tile(
-    acc, c, c_ptr, c_strides, place, first_row, first_col, n_rows, n_cols, WIDE: tl.constexpr,
+    acc, c, base, c_strides, place, first_row, first_col, n_rows, n_cols, WIDE: tl.constexpr,
     BLOCK_M: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Stores BLOCK_M x WIDTH elements of matrix `place`: by TMA, or if c is None by pointers."""
-    out = convert(acc, c_ptr.dtype.element_ty)
+    out = convert(acc, base.dtype.element_ty)
     if c is not None:
         c.store([place, first_row, first_col], tl.reshape(out, (1, BLOCK_M, WIDTH)))
     else:
@@ -164,7 +164,7 @@ def store_tile(
             + offsets_of(rows, c_strides[1], WIDE)[:, None]
             + offsets_of(cols, c_strides[2], WIDE)[None, :]
         )
-        tl.store(c_ptr + at, out, mask=(rows < n_rows)[:, None] & (cols < n_cols)[None, :])
+        tl.store(base + at, out, mask=(rows < n_rows)[:, None] & (cols < n_cols)[None, :])
 
 
 @triton.jit

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from .copy import convert
-from .pointwise import tan
+from .pointwise import strided, tan
 from .softmax import number
 
 
@@ -103,6 +103,31 @@ def draw(
     store_lane(
         y_ptr, at, 3, OP(u2, u3 + 0.25, p, q) if OP is normal else OP(u3, u2, p, q), n_elements
     )
+
+
+@triton.jit(do_not_specialize=["seed", "offset", "p"])
+def dropout(
+    x_ptr, y_ptr, n_elements, shape, x_strides, y_strides, seed, offset, p, NDIM: tl.constexpr,
+    COMPUTE: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """y = x / (1 - p) where the element's number is p or more, else 0 x.
+
+    Run again with the same numbers it drops the same elements, whatever the strides: no mask is
+    stored.  One program takes 4 * BLOCK elements.
+    """
+    group = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    a, b, c, d = tl.randint4x(seed.to(tl.uint64), group + offset // 4)
+    bits = tl.reshape(tl.join(tl.join(a, c), tl.join(b, d)), (4 * BLOCK,))
+    if WIDE:
+        index = tl.program_id(0).to(tl.int64) * (4 * BLOCK) + tl.arange(0, 4 * BLOCK)
+    else:
+        index = tl.program_id(0) * (4 * BLOCK) + tl.arange(0, 4 * BLOCK)
+    mask = index < n_elements
+    p = number(p, COMPUTE)
+    x = tl.load(x_ptr + strided(index, shape, x_strides, NDIM), mask=mask)
+    y = convert(x, COMPUTE) * tl.where(to_unit(bits).to(COMPUTE) >= p, 1 / (1 - p), 0.0)
+    at = strided(index, shape, y_strides, NDIM)
+    tl.store(y_ptr + at, convert(y, y_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit

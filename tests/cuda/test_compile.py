@@ -19,7 +19,8 @@ from tritorch._triton.resources import resources, spilled_bytes  # noqa: E402
 
 TARGETS = (80, 90, 100)
 DENSE = {"attention", "conv"}  # families whose tensors' last strides are 1
-NUMBERS = {"value", "scale", "eps", "shift", "seed", "offset", "p_drop"}  # are not sizes
+# Arguments that are not sizes.
+NUMBERS = {"divisor", "value", "scale", "eps", "shift", "seed", "offset", "p_drop", "p"}
 OPTIONS = ("num_warps", "num_stages", "maxnreg")  # among the constants, as in launches
 ONLY = "target"  # among the constants: what is launched on that target only
 

@@ -33,6 +33,16 @@ def scan(x, y, acc, combine, identity, extra=()):
     return types | dict(extra), constants
 
 
+def states(*outputs, **given):
+    types = {k: v for k, v in given.items() if not k.isupper()} | dict(outputs) | ROWS
+    types |= dict.fromkeys(("n_rows", "n_cols", "segment"), "i32")
+    constants = {
+        "ACC": tl.float32, "ROW_DIMS": 1, "COL_DIMS": 1, "WIDE": False, "BLOCK_ROWS": 2,
+        "BLOCK_COLS": 1024,
+    } | {k: v for k, v in given.items() if k.isupper()}  # fmt: skip
+    return types, constants
+
+
 VARIANTS = {
     ("reduction", "reduce_columns"): [
         reduce("*fp32", "*fp32", tl.float32, r.same, r.plus, 0, 2, 1024),
@@ -45,13 +55,29 @@ VARIANTS = {
         reduce("*fp32", "*fp32", tl.float32, r.size, r.smaller, float("inf"), 2, 1024),
         reduce("*fp32", "*fp32", tl.float32, r.size_to_power, r.plus, 0, 2, 1024),
         reduce("*fp32", "*fp32", tl.float32, r.squared_distance, r.plus, 0, 2, 1024, True),
-        reduce("*fp16", "*fp32", tl.float32, r.exp_above, r.plus, 0, 2, 1024, True),
     ],
-    ("reduction", "first_equal"): [
-        ({"x_ptr": "*bf16", "best_ptr": "*bf16", "y_ptr": "*i64", "n_rows": "i32", "n_cols": "i32"}
-         | ROWS,
-         {"ACC": tl.float32, "ROW_DIMS": 1, "COL_DIMS": 1, "WIDE": False, "BLOCK_ROWS": 2,
-          "BLOCK_COLS": 1024}),
+    ("reduction", "reduce_extreme"): [
+        states(("best_ptr", "*bf16"), ("where_ptr", "*i64"), x_ptr="*bf16", i_ptr="*i64",
+               LARGEST=True, IDENTITY=float("-inf"), HAS_INDEX=False),
+        states(("best_ptr", "*i64"), ("where_ptr", "*i64"), x_ptr="*i64", i_ptr="*i64",
+               LARGEST=False, IDENTITY=2**63 - 1, HAS_INDEX=True, ACC=tl.int64),
+    ],
+    ("reduction", "reduce_moments"): [
+        states(("mean_ptr", kind), ("spread_ptr", kind), x_ptr=kind, divisor="i64", ACC=acc)
+        for kind, acc in (("*fp32", tl.float32), ("*bf16", tl.float32), ("*fp64", tl.float64))
+    ],
+    ("reduction", "reduce_logsumexp"): [
+        states(("top_ptr", kind), ("total_ptr", "*fp32"), x_ptr=kind, FINAL=kind == "*bf16")
+        for kind in ("*fp32", "*bf16")
+    ],
+    ("reduction", "merge_moments"): [
+        ({"mean_ptr": "*fp32", "spread_ptr": "*fp32", "out_mean_ptr": "*bf16", "out_ptr": "*bf16",
+          "divisor": "i64"} | dict.fromkeys(("n_rows", "n_cols", "segment", "n_parts"), "i32"),
+         {"ACC": tl.float32, "PARTS": 1024}),
+    ],
+    ("reduction", "merge_logsumexp"): [
+        ({"top_ptr": "*fp32", "total_ptr": "*fp32", "y_ptr": "*bf16", "n_parts": "i32"},
+         {"ACC": tl.float32, "PARTS": 1024}),
     ],
     ("scan", "scan_columns"): [
         scan("*fp32", "*fp32", tl.float32, s.plus, 0),

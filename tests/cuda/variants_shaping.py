@@ -61,6 +61,15 @@ VARIANTS = {
                       ("*fp32", r.cauchy), ("*fp64", r.log_normal), ("*fp32", r.geometric),
                       ("*fp16", r.uniform_float16), ("*bf16", r.uniform_bfloat16))
     ],
+    ("random", "dropout"): [
+        ({"x_ptr": kind, "y_ptr": kind, "n_elements": "i32", "shape": ("i32",) * ndim,
+          "x_strides": ("i32",) * (ndim - 1) + ("constexpr",),
+          "y_strides": ("i32",) * (ndim - 1) + ("constexpr",), "seed": "i64", "offset": "i64",
+          "p": "i64"},
+         {("x_strides", ndim - 1): 1, ("y_strides", ndim - 1): 1, "NDIM": ndim, "WIDE": False,
+          "COMPUTE": tl.float64 if kind == "*fp64" else tl.float32, "BLOCK": 256})
+        for kind, ndim in (("*fp32", 1), ("*bf16", 1), ("*bf16", 3), ("*fp64", 1))
+    ],
     ("random", "integers"): [
         ({"y_ptr": "*i64", "n_elements": "i32", "seed": "i64", "offset": "i64", "low": "i64",
           "span": "i64"}, {"BLOCK": 256}),

@@ -13,7 +13,7 @@ from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import bool_, dtype, float32, float64
 from tritorch.cuda._arrays import from_numpy
 from tritorch.gpu import pointwise
-from tritorch.gpu.layout import float_bits
+from tritorch.gpu.layout import INT32_MAX, float_bits, is_dense, reach
 
 Array = _C.Array
 Rng = tuple[int, int, int]
@@ -105,13 +105,23 @@ def bernoulli(rng: Rng, probabilities: Array, dtype: dtype) -> Array:
     return hit.astype(dtype)
 
 
-def dropout(rng: Rng, x: Array, p: float) -> tuple[Array, Array]:
-    """x with elements dropped, the rest scaled; and which were kept."""
-    drawn = _draw("uniform", rng, tuple(x.shape), float32, 0.0, 1.0)
-    kept = pointwise.call("ge", (drawn, p), float32, bool_)
-    scale = 1 / (1 - p) if p < 1 else 0.0
-    scaled = pointwise.call("mul", (x, scale), x.dtype, x.dtype)
-    return pointwise.call("where", (kept, scaled, 0.0), x.dtype, x.dtype), kept
+def dropout(x: Array, p: float, seed: int, offset: int) -> Array:
+    """x with elements dropped, the rest scaled; the same ones for the same numbers."""
+    n = x.numel()
+    if is_dense(x.shape, x.strides):
+        y = _C.empty_strided(x.shape, x.strides, x.dtype, x.device_index)
+    else:
+        y = _C.empty(x.shape, x.dtype, x.device_index)
+    if n == 0:
+        return y
+    shape, (x_strides, y_strides) = _C.collapse(x.shape, [x.strides, y.strides])
+    wide = max(n, reach(x.shape, x.strides), reach(y.shape, y.strides)) > INT32_MAX
+    kernel("random", "dropout")(
+        (-(-n // (4 * _BLOCK)),), x, y, n, shape or (1,), x_strides or (1,), y_strides or (1,),
+        signed(seed), offset, float_bits(p), NDIM=max(len(shape), 1), WIDE=wide, BLOCK=_BLOCK,
+        COMPUTE=pointwise.triton_type(float64 if x.dtype is float64 else float32), num_warps=4,
+    )  # fmt: skip
+    return y
 
 
 def _host(rng: Rng) -> np.random.Generator:

@@ -72,6 +72,19 @@ class Plan(NamedTuple):
     def grid(self) -> tuple[int, int]:
         return -(-self.n_rows // self.block_rows), self.parts
 
+    @property
+    def layout(self) -> tuple[Dims, Dims, Dims, Dims]:
+        """Shapes and strides, as kernels take them."""
+        return self.row_shape, self.row_strides, self.col_shape, self.col_strides
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The kernels' constants."""
+        return {
+            "ROW_DIMS": len(self.row_shape), "COL_DIMS": len(self.col_shape), "WIDE": self.wide,
+            "BLOCK_ROWS": self.block_rows, "BLOCK_COLS": self.block_cols, "num_warps": 4,
+        }  # fmt: skip
+
 
 @functools.lru_cache(1 << 12)
 def plan(shape: Dims, strides: Dims, dims: Dims, keepdim: bool) -> Plan:
@@ -120,11 +133,9 @@ def reduce(
     target = y if p.parts == 1 else _C.empty((p.n_rows, p.parts), acc, x.device_index)
     kernel("reduction", "reduce_columns")(
         p.grid, x, row if row is not None else x, target, p.n_rows, p.n_cols, p.segment,
-        p.row_shape, p.row_strides, p.col_shape, p.col_strides, float_bits(power),
-        PRE=_function(pre), COMBINE=_function(combine), IDENTITY=identity,
-        ACC=pointwise.triton_type(acc), HAS_ROW=row is not None, ROW_DIMS=len(p.row_shape),
-        COL_DIMS=len(p.col_shape), WIDE=p.wide, BLOCK_ROWS=p.block_rows,
-        BLOCK_COLS=p.block_cols, num_warps=4,
+        *p.layout, float_bits(power), PRE=_function(pre), COMBINE=_function(combine),
+        IDENTITY=identity, ACC=pointwise.triton_type(acc), HAS_ROW=row is not None,
+        **p.constants,
     )  # fmt: skip
     if p.parts == 1:
         return y
@@ -209,29 +220,41 @@ def all(x: Array, dims: Dims, keepdim: bool) -> Array:
     return reduce(x, dims, keepdim, bool_, acc, "truth", "smaller", 1)
 
 
-def _where_first(x: Array, best: Array, dim: int, keepdim: bool) -> Array:
+def _extreme(x: Array, dim: int, keepdim: bool, largest: bool) -> tuple[Array, Array]:
+    """The largest or smallest along a dim, and where (the first of equals), in one read."""
     p = plan(x.shape, x.strides, (dim,), keepdim)
-    y = _C.empty(p.shape, int64, x.device_index)
-    if p.n_rows:
-        kernel("reduction", "first_equal")(
-            (p.grid[0],), x, best, y, p.n_rows, p.n_cols, p.row_shape, p.row_strides, p.col_shape,
-            p.col_strides, ACC=pointwise.triton_type(accumulator(x.dtype)),
-            ROW_DIMS=len(p.row_shape), COL_DIMS=len(p.col_shape), WIDE=p.wide,
-            BLOCK_ROWS=p.block_rows, BLOCK_COLS=p.block_cols, num_warps=4,
+    acc = accumulator(x.dtype)
+    best = _C.empty(p.shape, x.dtype, x.device_index)
+    where = _C.empty(p.shape, int64, x.device_index)
+    if p.n_rows == 0:
+        return best, where
+    split = (p.n_rows, p.parts)
+    some = best if p.parts == 1 else _C.empty(split, acc, x.device_index)
+    places = where if p.parts == 1 else _C.empty(split, int64, x.device_index)
+    identity = _limit(acc, largest)
+
+    def launch(p: Plan, x: Array, i: Array, best: Array, where: Array, has_index: bool) -> None:
+        kernel("reduction", "reduce_extreme")(
+            p.grid, x, i, best, where, p.n_rows, p.n_cols, p.segment, *p.layout, LARGEST=largest,
+            IDENTITY=identity, ACC=pointwise.triton_type(acc), HAS_INDEX=has_index,
+            **p.constants,
         )  # fmt: skip
-    return y
+
+    launch(p, x, places, some, places, False)
+    if p.parts > 1:
+        rest = plan(split, (p.parts, 1), (1,), False)
+        launch(rest, some, places, best, where, True)
+    return best, where
 
 
 def max_with_index(x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The largest along a dim, and where (the first of equals)."""
-    best = amax(x, (dim,), keepdim)
-    return best, _where_first(x, best, dim, keepdim)
+    return _extreme(x, dim, keepdim, True)
 
 
 def min_with_index(x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The smallest along a dim, and where (the first of equals)."""
-    best = amin(x, (dim,), keepdim)
-    return best, _where_first(x, best, dim, keepdim)
+    return _extreme(x, dim, keepdim, False)
 
 
 def argmax(x: Array, dim: int, keepdim: bool) -> Array:
@@ -250,15 +273,30 @@ def var(x: Array, dims: Dims, correction: float, keepdim: bool) -> Array:
 
 
 def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Array, Array]:
-    """The variance and the mean over dims, in two reads."""
+    """The variance and the mean over dims, in one read."""
     acc = accumulator(x.dtype)
-    count = math.prod(x.shape[dim] for dim in dims)
-    total = reduce(x, dims, keepdim, acc, acc, "same", "plus", 0)
-    average = pointwise.call("div", (total, float(count)), acc, acc)
-    spread = reduce(x, dims, keepdim, acc, acc, "squared_distance", "plus", 0, row=average)
-    divisor = float(max(count - correction, 0))
-    variance = pointwise.call("div", (spread, divisor), acc, x.dtype)
-    return variance, _to(average, x.dtype)
+    p = plan(x.shape, x.strides, dims, keepdim)
+    variance, average = (_C.empty(p.shape, x.dtype, x.device_index) for _ in range(2))
+    if p.n_rows == 0:
+        return variance, average
+    if p.n_cols == 0:
+        return variance.fill_(math.nan), average.fill_(math.nan)
+    divisor = float_bits(float(max(p.n_cols - correction, 0)))
+    kind = pointwise.triton_type(acc)
+    split = (p.n_rows, p.parts)
+    one = p.parts == 1
+    mean = average if one else _C.empty(split, acc, x.device_index)
+    spread = variance if one else _C.empty(split, acc, x.device_index)
+    kernel("reduction", "reduce_moments")(
+        p.grid, x, mean, spread, p.n_rows, p.n_cols, p.segment,
+        divisor if one else float_bits(1.0), *p.layout, ACC=kind, **p.constants,
+    )  # fmt: skip
+    if not one:
+        kernel("reduction", "merge_moments")(
+            (p.n_rows,), mean, spread, average, variance, p.n_rows, p.n_cols, p.segment, p.parts,
+            divisor, ACC=kind, PARTS=max(1 << (p.parts - 1).bit_length(), 2), num_warps=4,
+        )  # fmt: skip
+    return variance, average
 
 
 def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
@@ -288,12 +326,23 @@ def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
 
         return through_host("reduction.logsumexp", cpu.logsumexp)(x, dims, keepdim)
     acc = accumulator(x.dtype)
-    if math.prod(x.shape[dim] for dim in dims) == 0:
-        total = reduce(x, dims, keepdim, acc, acc, "same", "plus", 0)
-        return pointwise.call("log", (total,), acc, x.dtype)
-    top = reduce(x, dims, keepdim, acc, acc, "same", "larger", -math.inf)
-    total = reduce(x, dims, keepdim, acc, acc, "exp_above", "plus", 0, row=top)
-    logs = pointwise.call("log", (total,), acc, acc)
-    out = pointwise.call("add", (logs, top), acc, x.dtype)
-    infinite = pointwise.call("isinf", (top,), acc, bool_)
-    return pointwise.call("where", (infinite, top, out), acc, x.dtype)
+    p = plan(x.shape, x.strides, dims, keepdim)
+    y = _C.empty(p.shape, x.dtype, x.device_index)
+    if p.n_rows == 0:
+        return y
+    if p.n_cols == 0:
+        return y.fill_(-math.inf)
+    one, split = p.parts == 1, (p.n_rows, p.parts)
+    top = y if one else _C.empty(split, acc, x.device_index)
+    total = y if one else _C.empty(split, acc, x.device_index)
+    kind = pointwise.triton_type(acc)
+    kernel("reduction", "reduce_logsumexp")(
+        p.grid, x, top, total, p.n_rows, p.n_cols, p.segment, *p.layout, FINAL=one, ACC=kind,
+        **p.constants,
+    )  # fmt: skip
+    if not one:
+        kernel("reduction", "merge_logsumexp")(
+            (p.n_rows,), top, total, y, p.parts, ACC=kind,
+            PARTS=max(1 << (p.parts - 1).bit_length(), 2), num_warps=4,
+        )  # fmt: skip
+    return y

@@ -13,7 +13,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.careful import active
 from tritorch.ops.declare import PUBLIC, Operator
-from tritorch.ops.random import sample
+from tritorch.ops.random import sample, source_for
 
 _LOW = -1.7580993408473766  # what SELU tends to: alpha dropout's elements become this
 
@@ -22,16 +22,16 @@ def _drop(x: Any, p: float) -> Any:
     return sample("dropout", None, arrays.device_of(x), x, p)
 
 
+# The CPU keeps what it kept; the GPU draws the numbers again.
 _dropout = Operator(
-    "dropout",
-    "x",
-    "p",
-    cpu=_drop,
-    gpu=_drop,
-    outputs=0b01,
-    node="Dropout",
+    "dropout", "x", "p", cpu=_drop, outputs=0b01, node="NativeDropout",
     grad=lambda g, out, p: g[0] * out[1] * (1 / (1 - p) if p < 1 else 0.0),
-)
+)  # fmt: skip
+_dropout_again: Operator = Operator(
+    "dropout_again", "x", "p seed offset", gpu="random.dropout", kind="internal",
+    node="NativeDropout",
+    grad=lambda g, p, seed, offset: _dropout_again.call((g,), (p, seed, offset)),
+)  # fmt: skip
 
 
 def _check_p(p: float, error: type[Exception]) -> None:
@@ -62,6 +62,10 @@ def _dropped(x: Tensor, p: float, by_channel: bool, alpha: bool) -> Tensor:
     # Inside vmap, and where a record would run again for a tangent, the mask is drawn by itself.
     plain = not active.levels and x._tangent is None
     if plain and not by_channel and not alpha:
+        if x.device.type == "cuda" and not x.is_complex():
+            return _dropout_again.call(
+                (x,), (float(p), *source_for(None, x.device).draw(x.numel()))
+            )
         return _dropout.call((x,), (float(p),))[0]
     kept = _kept(x, p, _channels(x) if by_channel else list(x.shape))
     if not alpha:
