@@ -131,7 +131,8 @@ def _measure(
     if budget is not None:  # less than what half of the time has room for
         seconds = max(min(seconds, 0.5 * budget / len(chosen) / (1 + len(peers))), SHORTEST)
     how = Options(
-        device=device, scale=scale, peers=peers, seconds=seconds, rounds=3 if options.quick else 5, budget=budget,
+        device=device, scale=scale, peers=peers, seconds=seconds,
+        rounds=3 if options.quick else 5, budget=budget,
         graph=options.graph, isolated=device == "cpu", threads=options.threads,
     )  # fmt: skip
     family = ""

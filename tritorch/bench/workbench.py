@@ -41,6 +41,10 @@ class Workbench:
         """The library."""
         return importlib.import_module(self.name.split(".")[0])
 
+    def load(self) -> None:
+        """Imports the library."""
+        _ = self.module
+
     # ---- before timing ---------------------------------------------------------------------------
 
     def prepare(self, benchmark: Benchmark) -> Arrays:
