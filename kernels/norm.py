@@ -1,15 +1,15 @@
-"""Normalisation over rows (layer, RMS, group) and over channels (batch), and its gradients.
+"""Normalisation over rows (layer, RMS, group) and its gradients; over channels: channels.py.
 
-Rows: x is (n_rows, n_cols), dense.  The weight's index is the column; GROUPED: the channel
-(row % n_groups) * per_group + col // spatial.
+x is (n_rows, n_cols), dense.  ALIGN divides n_cols.  The weight's index is
+the column; GROUPED: the channel (row % n_groups) * per_group + col // spatial.  Rows that no
+program can hold: see Note [Long rows] in softmax.py.
 """
 
 import triton
 import triton.language as tl
 
 from .copy import convert
-from .pointwise import block_offsets
-from .softmax import number, read
+from .softmax import aligned, all_parts, keep_parts, number, read, tile
 
 
 @triton.jit
@@ -35,24 +35,30 @@ def affine(normal, w, b, index, mask, HAS_WEIGHT: tl.constexpr, HAS_BIAS: tl.con
 
 
 @triton.jit
+def block_of_rows(block, n_rows, n_cols, WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr):
+    """The numbers of some rows, where they begin, and which exist."""
+    rows = block * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
+    begin = rows
+    if WIDE:
+        begin = rows.to(tl.int64)
+    return rows, begin * n_cols, rows < n_rows
+
+
+@triton.jit
 def norm_rows(
     x_ptr, w_ptr, b_ptr, y_ptr, mean_ptr, rstd_ptr, n_rows, n_cols, n_groups, per_group, spatial,
     eps, RMS: tl.constexpr, HAS_WEIGHT: tl.constexpr, HAS_BIAS: tl.constexpr,
-    GROUPED: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr,
-    BLOCK_COLS: tl.constexpr,
+    GROUPED: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr, ALIGN: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
     """y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(mean((x - mean)^2) + eps); RMS: mean is 0.
 
     One program holds BLOCK_ROWS whole rows in registers.
     """
-    rows = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
+    n_cols = aligned(n_cols, ALIGN)
     cols = tl.arange(0, BLOCK_COLS)
-    row_mask = rows < n_rows
-    mask = row_mask[:, None] & (cols < n_cols)[None, :]
-    begin = rows
-    if WIDE:
-        begin = rows.to(tl.int64)
-    offsets = begin[:, None] * n_cols + cols[None, :]
+    rows, begin, row_mask = block_of_rows(tl.program_id(0), n_rows, n_cols, WIDE, BLOCK_ROWS)
+    offsets, mask = tile(begin, row_mask, cols, n_cols, 1)
     x = read(x_ptr, offsets, mask, 0.0, COMPUTE)
     if RMS == 0:
         mean = tl.sum(x, axis=1) / n_cols
@@ -67,297 +73,247 @@ def norm_rows(
 
 
 @triton.jit
+def moments(s, q, shift, count):
+    """Mean and sum of squared deviations, from the sums of x - shift and of its square."""
+    off = s / count
+    return shift + off, tl.maximum(q - s * off, 0.0)
+
+
+@triton.jit
+def joined(counts, means, squares, AXIS: tl.constexpr):
+    """Mean and sum of squared deviations of sets of numbers together."""
+    mean = tl.sum(counts * means, AXIS) / tl.sum(counts, AXIS)
+    off = means - tl.expand_dims(mean, AXIS)
+    return mean, tl.sum(squares + counts * off * off, AXIS)
+
+
+@triton.jit
+def row_moments(
+    source, begin, row_mask, n_cols, first, last, RMS: tl.constexpr, COMPUTE: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
+):  # fmt: skip
+    """Mean and sum of squared deviations of the columns from first to last, read once.
+
+    Sums are of x minus the mean of the first block, so that little cancels.
+    """
+    cols = tl.arange(0, BLOCK_COLS)
+    s = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
+    q = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
+    shift = tl.zeros([BLOCK_ROWS], COMPUTE)
+    if RMS == 0:
+        offsets, mask = tile(begin, row_mask, first + cols, n_cols, 1)
+        x = read(source, offsets, mask, 0.0, COMPUTE)
+        shift = tl.sum(x, axis=1) / tl.minimum(last - first, BLOCK_COLS)
+    for start in range(first, last, BLOCK_COLS):
+        offsets, mask = tile(begin, row_mask, start + cols, n_cols, 1)
+        x = read(source, offsets, mask, 0.0, COMPUTE)
+        if RMS == 0:
+            x = tl.where(mask, x - shift[:, None], 0.0)
+            s += x
+        q += x * x
+    square = tl.sum(q, axis=1)
+    mean = shift
+    if RMS == 0:
+        mean, square = moments(tl.sum(s, axis=1), square, shift, (last - first).to(COMPUTE))
+    return mean, square
+
+
+@triton.jit
 def norm_looped(
-    x_ptr, w_ptr, b_ptr, y_ptr, mean_ptr, rstd_ptr, n_rows, n_cols, n_groups, per_group, spatial,
-    eps, RMS: tl.constexpr, HAS_WEIGHT: tl.constexpr, HAS_BIAS: tl.constexpr,
-    GROUPED: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr,
+    x_ptr, w_ptr, b_ptr, y_ptr, mean_ptr, rstd_ptr, partial_ptr, n_rows, n_cols, n_groups,
+    per_group, spatial, eps, per_part, n_parts, RMS: tl.constexpr, HAS_WEIGHT: tl.constexpr,
+    HAS_BIAS: tl.constexpr, GROUPED: tl.constexpr, STEP: tl.constexpr, PARTS: tl.constexpr,
+    COMPUTE: tl.constexpr, WIDE: tl.constexpr, ALIGN: tl.constexpr, BLOCK_ROWS: tl.constexpr,
     BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
-    """The same for longer rows, in three passes: mean, variance, y."""
-    rows = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
-    row_mask = rows < n_rows
-    begin = rows
-    if WIDE:
-        begin = rows.to(tl.int64)
-    begin = begin[:, None] * n_cols
-    mean = tl.zeros([BLOCK_ROWS], COMPUTE)
-    lanes = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
-    if RMS == 0:
-        for start in range(0, n_cols, BLOCK_COLS):
+    """The same for longer rows: see Note [Long rows] in softmax.py."""
+    n_cols = aligned(n_cols, ALIGN)
+    rows, begin, row_mask = block_of_rows(tl.program_id(0), n_rows, n_cols, WIDE, BLOCK_ROWS)
+    first = tl.program_id(1) * per_part
+    last = tl.minimum(first + per_part, n_cols)
+    if STEP == "result":
+        means, squares = all_parts(partial_ptr, rows, row_mask, n_rows, n_parts, 0.0, PARTS)
+        counts = n_cols - tl.arange(0, PARTS) * per_part
+        counts = tl.maximum(tl.minimum(counts, per_part), 0).to(COMPUTE)
+        mean, square = joined(counts[None, :], means, squares, 1)
+    else:
+        mean, square = row_moments(
+            x_ptr, begin, row_mask, n_cols, first, last, RMS, COMPUTE, BLOCK_ROWS, BLOCK_COLS
+        )
+    if STEP == "sums":
+        keep_parts(partial_ptr, tl.program_id(1), rows, row_mask, n_rows, mean, square)
+    else:
+        rstd = 1.0 / tl.sqrt(square / n_cols + number(eps, COMPUTE))
+        once = row_mask & (tl.zeros_like(rows) + first == 0)
+        if RMS == 0:
+            tl.store(mean_ptr + rows, mean, mask=once)
+        tl.store(rstd_ptr + rows, rstd, mask=once)
+        for start in range(first, last, BLOCK_COLS):
             cols = start + tl.arange(0, BLOCK_COLS)
-            mask = row_mask[:, None] & (cols < n_cols)[None, :]
-            lanes += read(x_ptr, begin + cols[None, :], mask, 0.0, COMPUTE)
-        mean = tl.sum(lanes, axis=1) / n_cols
-        tl.store(mean_ptr + rows, mean, mask=row_mask)
-    lanes = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
-    for start in range(0, n_cols, BLOCK_COLS):
-        cols = start + tl.arange(0, BLOCK_COLS)
-        mask = row_mask[:, None] & (cols < n_cols)[None, :]
-        x = read(x_ptr, begin + cols[None, :], mask, 0.0, COMPUTE)
-        x = tl.where(mask, x - mean[:, None], 0.0)
-        lanes += x * x
-    variance = tl.sum(lanes, axis=1) / n_cols
-    rstd = 1.0 / tl.sqrt(variance + number(eps, COMPUTE))
-    tl.store(rstd_ptr + rows, rstd, mask=row_mask)
-    for start in range(0, n_cols, BLOCK_COLS):
-        cols = start + tl.arange(0, BLOCK_COLS)
-        mask = row_mask[:, None] & (cols < n_cols)[None, :]
-        x = read(x_ptr, begin + cols[None, :], mask, 0.0, COMPUTE)
-        index, inside = channels(rows, cols, n_cols, n_groups, per_group, spatial, GROUPED)
-        normal = (x - mean[:, None]) * rstd[:, None]
-        y = affine(normal, w_ptr, b_ptr, index, inside, HAS_WEIGHT, HAS_BIAS)
-        tl.store(y_ptr + begin + cols[None, :], convert(y, y_ptr.dtype.element_ty), mask=mask)
+            offsets, mask = tile(begin, row_mask, cols, n_cols, 1)
+            x = read(x_ptr, offsets, mask, 0.0, COMPUTE)
+            index, inside = channels(rows, cols, n_cols, n_groups, per_group, spatial, GROUPED)
+            normal = (x - mean[:, None]) * rstd[:, None]
+            y = affine(normal, w_ptr, b_ptr, index, inside, HAS_WEIGHT, HAS_BIAS)
+            tl.store(y_ptr + offsets, convert(y, y_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def normalised(
+    source, means, rstds, rows, row_mask, offsets, mask, RMS: tl.constexpr,
+    COMPUTE: tl.constexpr,
+):  # fmt: skip
+    """A tile of (x - mean) rstd (0 outside), and rstd."""
+    rstd = tl.load(rstds + rows, mask=row_mask, other=0.0)[:, None]
+    x = read(source, offsets, mask, 0.0, COMPUTE)
+    if RMS == 0:
+        mean = tl.load(means + rows, mask=row_mask, other=0.0)[:, None]
+        x = tl.where(mask, x - mean, 0.0)
+    return x * rstd, rstd
 
 
 @triton.jit
 def norm_rows_backward(
-    dy_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, n_rows, n_cols, n_groups, per_group, spatial,
-    RMS: tl.constexpr, HAS_WEIGHT: tl.constexpr, GROUPED: tl.constexpr, COMPUTE: tl.constexpr,
-    WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
+    dy_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, partial_ptr, n_rows, n_cols,
+    RMS: tl.constexpr, HAS_WEIGHT: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr,
+    ALIGN: tl.constexpr, STAGES: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
     """dx = rstd (g - mean(g) - n mean(g n)), g = dy w, n = (x - mean) rstd; RMS: without mean(g).
 
-    One program holds BLOCK_ROWS whole rows in registers.
+    Program p computes every so many blocks of whole rows, and of its rows also
+    partial[p, 0] = sum(dy n) and partial[p, 1] = sum(dy).  Later rows are on their way meanwhile.
     """
-    rows = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
+    n_cols = aligned(n_cols, ALIGN)
     cols = tl.arange(0, BLOCK_COLS)
-    row_mask = rows < n_rows
-    mask = row_mask[:, None] & (cols < n_cols)[None, :]
-    begin = rows
-    if WIDE:
-        begin = rows.to(tl.int64)
-    offsets = begin[:, None] * n_cols + cols[None, :]
-    rstd = tl.load(rstd_ptr + rows, mask=row_mask, other=0.0)[:, None]
-    normal = read(x_ptr, offsets, mask, 0.0, COMPUTE)
+    inside = cols < n_cols
+    dw = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
+    db = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
+    w = 1.0
+    if HAS_WEIGHT:
+        w = tl.load(w_ptr + cols, mask=inside, other=0)[None, :]
+    n_blocks = tl.cdiv(n_rows, BLOCK_ROWS)
+    for block in tl.range(tl.program_id(0), n_blocks, tl.num_programs(0), num_stages=STAGES):
+        rows, begin, row_mask = block_of_rows(block, n_rows, n_cols, WIDE, BLOCK_ROWS)
+        offsets, mask = tile(begin, row_mask, cols, n_cols, 1)
+        dy = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
+        normal, rstd = normalised(
+            x_ptr, mean_ptr, rstd_ptr, rows, row_mask, offsets, mask, RMS, COMPUTE
+        )
+        dw += dy * normal
+        g = dy
+        if HAS_WEIGHT:
+            g *= convert(w, COMPUTE)
+        dx = g - normal * (tl.sum(g * normal, axis=1) / n_cols)[:, None]
+        if RMS == 0:
+            db += dy
+            dx -= (tl.sum(g, axis=1) / n_cols)[:, None]
+        tl.store(dx_ptr + offsets, convert(dx * rstd, dx_ptr.dtype.element_ty), mask=mask)
+    at = partial_ptr + 2 * tl.program_id(0).to(tl.int64) * n_cols + cols
+    tl.store(at, tl.sum(dw, axis=0), mask=inside)
     if RMS == 0:
-        mean = tl.load(mean_ptr + rows, mask=row_mask, other=0.0)[:, None]
-        normal = tl.where(mask, normal - mean, 0.0)
-    normal *= rstd
-    index, inside = channels(rows, cols, n_cols, n_groups, per_group, spatial, GROUPED)
-    g = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
-    g = affine(g, w_ptr, w_ptr, index, inside, HAS_WEIGHT, False)
-    dx = g - normal * (tl.sum(g * normal, axis=1) / n_cols)[:, None]
-    if RMS == 0:
-        dx -= (tl.sum(g, axis=1) / n_cols)[:, None]
-    tl.store(dx_ptr + offsets, convert(dx * rstd, dx_ptr.dtype.element_ty), mask=mask)
+        tl.store(at + n_cols, tl.sum(db, axis=0), mask=inside)
 
 
 @triton.jit
 def norm_looped_backward(
-    dy_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, n_rows, n_cols, n_groups, per_group, spatial,
-    RMS: tl.constexpr, HAS_WEIGHT: tl.constexpr, GROUPED: tl.constexpr, COMPUTE: tl.constexpr,
-    WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
+    dy_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, partial_ptr, n_rows, n_cols, per_part,
+    n_parts, RMS: tl.constexpr, HAS_WEIGHT: tl.constexpr, STEP: tl.constexpr, PARTS: tl.constexpr,
+    COMPUTE: tl.constexpr, WIDE: tl.constexpr, ALIGN: tl.constexpr, BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
-    """The same for longer rows, in two passes: the means, then dx."""
-    rows = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
-    row_mask = rows < n_rows
-    begin = rows
-    if WIDE:
-        begin = rows.to(tl.int64)
-    begin = begin[:, None] * n_cols
-    rstd = tl.load(rstd_ptr + rows, mask=row_mask, other=0.0)[:, None]
-    mean = tl.zeros([BLOCK_ROWS, 1], COMPUTE)
-    if RMS == 0:
-        mean = tl.load(mean_ptr + rows, mask=row_mask, other=0.0)[:, None]
-    g_lanes = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
-    gn_lanes = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
-    for start in range(0, n_cols, BLOCK_COLS):
-        cols = start + tl.arange(0, BLOCK_COLS)
-        mask = row_mask[:, None] & (cols < n_cols)[None, :]
-        normal = (read(x_ptr, begin + cols[None, :], mask, 0.0, COMPUTE) - mean) * rstd
-        index, inside = channels(rows, cols, n_cols, n_groups, per_group, spatial, GROUPED)
-        g = read(dy_ptr, begin + cols[None, :], mask, 0.0, COMPUTE)
-        g = affine(g, w_ptr, w_ptr, index, inside, HAS_WEIGHT, False)
-        g_lanes += g
-        gn_lanes += tl.where(mask, g * normal, 0.0)
-    g_mean = (tl.sum(g_lanes, axis=1) / n_cols)[:, None]
-    if RMS:
-        g_mean = tl.zeros([BLOCK_ROWS, 1], COMPUTE)
-    gn_mean = (tl.sum(gn_lanes, axis=1) / n_cols)[:, None]
-    for start in range(0, n_cols, BLOCK_COLS):
-        cols = start + tl.arange(0, BLOCK_COLS)
-        mask = row_mask[:, None] & (cols < n_cols)[None, :]
-        normal = (read(x_ptr, begin + cols[None, :], mask, 0.0, COMPUTE) - mean) * rstd
-        index, inside = channels(rows, cols, n_cols, n_groups, per_group, spatial, GROUPED)
-        g = read(dy_ptr, begin + cols[None, :], mask, 0.0, COMPUTE)
-        g = affine(g, w_ptr, w_ptr, index, inside, HAS_WEIGHT, False)
-        dx = (g - g_mean - normal * gn_mean) * rstd
-        tl.store(dx_ptr + begin + cols[None, :], convert(dx, dx_ptr.dtype.element_ty), mask=mask)
-
-
-# ---- channels: x is (n_outer, n_channels, spatial), dense ---------------------------------------
-
-
-@triton.jit
-def channel_offsets(k, c, n_channels, spatial, WIDE: tl.constexpr):
-    """Where the k-th element of channel c lies, and the outer index of k."""
-    if WIDE:
-        k = k.to(tl.int64)
-    outer = k // spatial
-    offsets = (outer * n_channels)[None, :] + c[:, None]
-    return offsets * spatial + (k % spatial)[None, :], outer
-
-
-@triton.jit
-def channel_sums(
-    dy_ptr, x_ptr, mean_ptr, rstd_ptr, partial_ptr, n_channels, spatial, n_elements, per_split,
-    outer_stride, per_group, group_stride, HAS_MEAN: tl.constexpr, COMPUTE: tl.constexpr,
-    WIDE: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_K: tl.constexpr,
-):  # fmt: skip
-    """partial[s, 0, c] = sum of dy n and partial[s, 1, c] = sum of dy over part s of channel c.
-
-    n = (x - mean) rstd; statistics lie at outer_stride outer + group_stride (c // per_group).
-    One program (axis 1: s) sums BLOCK_C channels.
-    """
-    c = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
-    split = tl.program_id(1)
-    begin = split * per_split
-    end = tl.minimum(begin + per_split, n_elements)
-    c_mask = c < n_channels
-    dw = tl.zeros([BLOCK_C, BLOCK_K], COMPUTE)
-    db = tl.zeros([BLOCK_C, BLOCK_K], COMPUTE)
-    group = (c // per_group) * group_stride
-    for start in range(begin, end, BLOCK_K):
-        k = start + tl.arange(0, BLOCK_K)
-        mask = c_mask[:, None] & (k < end)[None, :]
-        offsets, outer = channel_offsets(k, c, n_channels, spatial, WIDE)
-        place = (outer * outer_stride)[None, :] + group[:, None]
-        dy = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
-        x = read(x_ptr, offsets, mask, 0.0, COMPUTE)
-        if HAS_MEAN:
-            x -= tl.load(mean_ptr + place, mask=mask, other=0.0)
-        dw += dy * x * tl.load(rstd_ptr + place, mask=mask, other=0.0)
-        db += dy
-    at = partial_ptr + split.to(tl.int64) * 2 * n_channels + c
-    tl.store(at, tl.sum(dw, axis=1), mask=c_mask)
-    tl.store(at + n_channels, tl.sum(db, axis=1), mask=c_mask)
-
-
-@triton.jit
-def finish_channel_sums(
-    partial_ptr, dw_ptr, db_ptr, n_channels, n_splits, BLOCK: tl.constexpr
-):  # fmt: skip
-    """dw = sum of partial[s, 0] over s and db = sum of partial[s, 1], in order."""
-    c = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = c < n_channels
-    dw = tl.zeros([BLOCK], partial_ptr.dtype.element_ty)
-    db = tl.zeros([BLOCK], partial_ptr.dtype.element_ty)
-    for s in range(n_splits):
-        at = partial_ptr + 2 * tl.cast(s, tl.int64) * n_channels + c
-        dw += tl.load(at, mask=mask, other=0.0)
-        db += tl.load(at + n_channels, mask=mask, other=0.0)
-    tl.store(dw_ptr + c, convert(dw, dw_ptr.dtype.element_ty), mask=mask)
-    tl.store(db_ptr + c, convert(db, db_ptr.dtype.element_ty), mask=mask)
-
-
-@triton.jit
-def joined(count, mean, square, more, other_mean, other_square):
-    """Mean and sum of squared deviations of two sets of numbers together."""
-    total = count + more
-    share = more / tl.where(total == 0, 1.0, total)
-    delta = other_mean - mean
-    return total, mean + delta * share, square + other_square + delta * delta * count * share
-
-
-@triton.jit
-def channel_statistics(
-    x_ptr, partial_ptr, n_channels, spatial, n_elements, per_split, COMPUTE: tl.constexpr,
-    WIDE: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_K: tl.constexpr,
-):  # fmt: skip
-    """partial[s, 0, c] = mean, partial[s, 1, c] = sum of (x - mean)^2 over part s of channel c."""
-    c = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
-    split = tl.program_id(1)
-    begin = split * per_split
-    end = tl.minimum(begin + per_split, n_elements)
-    c_mask = c < n_channels
-    count = tl.zeros([BLOCK_C], COMPUTE)
-    mean = tl.zeros([BLOCK_C], COMPUTE)
-    square = tl.zeros([BLOCK_C], COMPUTE)
-    for start in range(begin, end, BLOCK_K):
-        k = start + tl.arange(0, BLOCK_K)
-        mask = c_mask[:, None] & (k < end)[None, :]
-        offsets, _ = channel_offsets(k, c, n_channels, spatial, WIDE)
-        x = read(x_ptr, offsets, mask, 0.0, COMPUTE)
-        more = tl.minimum(end - start, BLOCK_K).to(COMPUTE)
-        block_mean = tl.sum(x, axis=1) / more
-        off = tl.where(mask, x - block_mean[:, None], 0.0)
-        count, mean, square = joined(
-            count, mean, square, more, block_mean, tl.sum(off * off, axis=1)
-        )
-    at = partial_ptr + split.to(tl.int64) * 2 * n_channels + c
-    tl.store(at, mean, mask=c_mask)
-    tl.store(at + n_channels, square, mask=c_mask)
-
-
-@triton.jit
-def finish_channel_statistics(
-    partial_ptr, given_mean_ptr, given_var_ptr, mean_ptr, rstd_ptr, var_ptr, n_channels,
-    n_elements, per_split, n_splits, eps, GIVEN: tl.constexpr, COMPUTE: tl.constexpr,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Joins the parts of channel_statistics, in order; rstd = 1 / sqrt(var + eps).
-
-    GIVEN: mean and variance are inputs.
-    """
-    c = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = c < n_channels
-    if GIVEN:
-        mean = read(given_mean_ptr, c, mask, 0.0, COMPUTE)
-        var = read(given_var_ptr, c, mask, 0.0, COMPUTE)
+    """dx alone, of longer rows: see Note [Long rows] in softmax.py."""
+    n_cols = aligned(n_cols, ALIGN)
+    rows, begin, row_mask = block_of_rows(tl.program_id(0), n_rows, n_cols, WIDE, BLOCK_ROWS)
+    first = tl.program_id(1) * per_part
+    last = tl.minimum(first + per_part, n_cols)
+    if STEP == "result":
+        g_sum, gn_sum = all_parts(partial_ptr, rows, row_mask, n_rows, n_parts, 0.0, PARTS)
+        g_sum, gn_sum = tl.sum(g_sum, axis=1), tl.sum(gn_sum, axis=1)
     else:
-        count = tl.zeros([BLOCK], COMPUTE)
-        mean = tl.zeros([BLOCK], COMPUTE)
-        square = tl.zeros([BLOCK], COMPUTE)
-        for s in range(n_splits):
-            at = partial_ptr + 2 * tl.cast(s, tl.int64) * n_channels + c
-            more = tl.minimum(n_elements - s * per_split, per_split).to(COMPUTE)
-            count, mean, square = joined(
-                count, mean, square, more, tl.load(at, mask=mask, other=0.0),
-                tl.load(at + n_channels, mask=mask, other=0.0),
-            )  # fmt: skip
-        var = square / count
-    rstd = 1.0 / tl.sqrt(var + number(eps, COMPUTE))
-    tl.store(mean_ptr + c, mean, mask=mask)
-    tl.store(rstd_ptr + c, rstd, mask=mask)
-    tl.store(var_ptr + c, var, mask=mask)
+        g_lanes = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
+        gn_lanes = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
+        for start in range(first, last, BLOCK_COLS):
+            cols = start + tl.arange(0, BLOCK_COLS)
+            offsets, mask = tile(begin, row_mask, cols, n_cols, 1)
+            normal, rstd = normalised(
+                x_ptr, mean_ptr, rstd_ptr, rows, row_mask, offsets, mask, RMS, COMPUTE
+            )
+            g = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
+            g = affine(g, w_ptr, w_ptr, cols[None, :], (cols < n_cols)[None, :], HAS_WEIGHT, False)
+            g_lanes += g
+            gn_lanes += g * normal
+        g_sum, gn_sum = tl.sum(g_lanes, axis=1), tl.sum(gn_lanes, axis=1)
+    if STEP == "sums":
+        keep_parts(partial_ptr, tl.program_id(1), rows, row_mask, n_rows, g_sum, gn_sum)
+    else:
+        for start in range(first, last, BLOCK_COLS):
+            cols = start + tl.arange(0, BLOCK_COLS)
+            offsets, mask = tile(begin, row_mask, cols, n_cols, 1)
+            normal, rstd = normalised(
+                x_ptr, mean_ptr, rstd_ptr, rows, row_mask, offsets, mask, RMS, COMPUTE
+            )
+            g = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
+            g = affine(g, w_ptr, w_ptr, cols[None, :], (cols < n_cols)[None, :], HAS_WEIGHT, False)
+            dx = g - normal * (gn_sum / n_cols)[:, None]
+            if RMS == 0:
+                dx -= (g_sum / n_cols)[:, None]
+            tl.store(dx_ptr + offsets, convert(dx * rstd, dx_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def batch_norm(
-    x_ptr, w_ptr, b_ptr, mean_ptr, rstd_ptr, y_ptr, n_elements, n_channels, spatial,
-    HAS_WEIGHT: tl.constexpr, HAS_BIAS: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr,
-    BLOCK: tl.constexpr,
+def group_norm_backward(
+    dy_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, partial_ptr, n_channels, n_groups, per_group,
+    spatial, HAS_WEIGHT: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr,
+    ALIGN: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """y = (x - mean[c]) * rstd[c] * w[c] + b[c]; one program computes BLOCK elements."""
-    offsets, mask = block_offsets(n_elements, WIDE, BLOCK)
-    c = (offsets // spatial) % n_channels
-    x = read(x_ptr, offsets, mask, 0.0, COMPUTE)
-    mean = tl.load(mean_ptr + c, mask=mask, other=0.0)
-    rstd = tl.load(rstd_ptr + c, mask=mask, other=0.0)
-    y = affine((x - mean) * rstd, w_ptr, b_ptr, c, mask, HAS_WEIGHT, HAS_BIAS)
-    tl.store(y_ptr + offsets, convert(y, y_ptr.dtype.element_ty), mask=mask)
+    """dx of one group of one sample, as of a row; partial[sample, 0] = sum(dy n) of each channel,
+    partial[sample, 1] = sum(dy).
 
-
-@triton.jit
-def batch_norm_backward(
-    dy_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, dw_ptr, db_ptr, dx_ptr, n_elements, n_channels,
-    spatial, HAS_WEIGHT: tl.constexpr, TRAINING: tl.constexpr, COMPUTE: tl.constexpr,
-    WIDE: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """dx = (dy - db / count - n dw / count) rstd w, n = (x - mean) rstd, count elements a channel.
-
-    Not TRAINING: dy rstd w.
+    A tile is BLOCK_C channels of BLOCK_S elements.  The group is read twice, the second time from
+    the cache.
     """
-    offsets, mask = block_offsets(n_elements, WIDE, BLOCK)
-    c = (offsets // spatial) % n_channels
-    dx = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
-    rstd = tl.load(rstd_ptr + c, mask=mask, other=0.0)
-    if TRAINING:
-        count = (n_elements // n_channels).to(COMPUTE)
-        mean = tl.load(mean_ptr + c, mask=mask, other=0.0)
-        normal = (read(x_ptr, offsets, mask, 0.0, COMPUTE) - mean) * rstd
-        dw = tl.load(dw_ptr + c, mask=mask, other=0.0)
-        db = tl.load(db_ptr + c, mask=mask, other=0.0)
-        dx -= db / count + normal * (dw / count)
-    dx = affine(dx * rstd, w_ptr, w_ptr, c, mask, HAS_WEIGHT, False)
-    tl.store(dx_ptr + offsets, convert(dx, dx_ptr.dtype.element_ty), mask=mask)
+    spatial = aligned(spatial, ALIGN)
+    row = tl.program_id(0)
+    sample = row // n_groups
+    base = row
+    if WIDE:
+        base = row.to(tl.int64)
+    base *= per_group * spatial
+    rstd = tl.load(rstd_ptr + row)
+    mean = tl.load(mean_ptr + row)
+    at = partial_ptr + 2 * sample.to(tl.int64) * n_channels
+    g_sum = tl.zeros([BLOCK_C], COMPUTE)
+    gn_sum = tl.zeros([BLOCK_C], COMPUTE)
+    for low in range(0, per_group, BLOCK_C):
+        inner = low + tl.arange(0, BLOCK_C)
+        c_mask = inner < per_group
+        dw = tl.zeros([BLOCK_C, BLOCK_S], COMPUTE)
+        db = tl.zeros([BLOCK_C, BLOCK_S], COMPUTE)
+        for start in range(0, spatial, BLOCK_S):
+            s = start + tl.arange(0, BLOCK_S)
+            offsets, mask = tile(base + inner * spatial, c_mask, s, spatial, 1)
+            dy = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
+            dw += dy * (read(x_ptr, offsets, mask, 0.0, COMPUTE) - mean)
+            db += dy
+        c = row % n_groups * per_group + inner
+        dw_sum = tl.sum(dw, axis=1) * rstd
+        db_sum = tl.sum(db, axis=1)
+        tl.store(at + c, dw_sum, mask=c_mask)
+        tl.store(at + n_channels + c, db_sum, mask=c_mask)
+        gn_sum += affine(dw_sum, w_ptr, w_ptr, c, c_mask, HAS_WEIGHT, False)
+        g_sum += affine(db_sum, w_ptr, w_ptr, c, c_mask, HAS_WEIGHT, False)
+    count = per_group * spatial
+    g_mean = tl.sum(g_sum, axis=0) / count
+    gn_mean = tl.sum(gn_sum, axis=0) / count
+    for low in range(0, per_group, BLOCK_C):
+        inner = low + tl.arange(0, BLOCK_C)
+        c_mask = inner < per_group
+        c = row % n_groups * per_group + inner
+        for start in range(0, spatial, BLOCK_S):
+            s = start + tl.arange(0, BLOCK_S)
+            offsets, mask = tile(base + inner * spatial, c_mask, s, spatial, 1)
+            g = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
+            g = affine(g, w_ptr, w_ptr, c[:, None], c_mask[:, None], HAS_WEIGHT, False)
+            normal = (read(x_ptr, offsets, mask, 0.0, COMPUTE) - mean) * rstd
+            dx = (g - g_mean - normal * gn_mean) * rstd
+            tl.store(dx_ptr + offsets, convert(dx, dx_ptr.dtype.element_ty), mask=mask)

@@ -1,7 +1,13 @@
 """Softmax, its logarithm and their gradients along any dim.
 
 An array is (outer, n_cols, inner), dense; a row is one (outer, inner) pair, whose elements lie
-`inner` apart.
+`inner` apart.  ALIGN divides n_cols.
+
+# Note [Long rows]
+A row that no program can hold is read twice: for its sums, and for its result.  Where there are
+rows enough, one program does both (STEP "whole"), and the second read comes from the cache.  Where
+there are few, parts of rows go to programs of their own: "sums" writes what each part adds up to,
+"result" puts all parts of a row together, in the same way in every program, and writes one part.
 """
 
 import triton
@@ -11,13 +17,27 @@ from .copy import convert
 
 
 @triton.jit
+def aligned(n, ALIGN: tl.constexpr):
+    """n, known to be a multiple of ALIGN: by itself Triton only sees multiples of 16."""
+    return n if ALIGN == 16 else n // ALIGN * ALIGN
+
+
+@triton.jit
 def row_offsets(n_rows, n_cols, inner, WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr):
-    """Where this program's rows begin, and which of them exist."""
+    """Where this program's rows begin, their numbers, and which of them exist."""
     rows = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     inside = rows < n_rows
+    begin = rows
     if WIDE:
-        rows = rows.to(tl.int64)
-    return (rows // inner) * inner * n_cols + rows % inner, inside
+        begin = rows.to(tl.int64)
+    return (begin // inner) * inner * n_cols + begin % inner, rows, inside
+
+
+@triton.jit
+def tile(begin, row_mask, cols, n_cols, inner):
+    """Offsets of some columns of rows, and which exist."""
+    mask = row_mask[:, None] & (cols < n_cols)[None, :]
+    return begin[:, None] + cols[None, :].to(begin.dtype) * inner, mask
 
 
 @triton.jit
@@ -33,18 +53,73 @@ def number(bits, COMPUTE: tl.constexpr):
 
 
 @triton.jit
+def online(top, total, x):
+    """Each lane's maximum and sum of exp(x - maximum) with one x more.
+
+    One exponential: either the sum shrinks or x is below the maximum, never both.
+    """
+    over = tl.where(x == top, 0.0, x - top)
+    e = tl.exp(-tl.abs(over))
+    return tl.maximum(top, x), tl.where(over > 0, total * e + 1.0, total + e)
+
+
+@triton.jit
+def together(top, total):
+    """Maximum and sum of a row from those of its lanes or parts (axis 1)."""
+    best = tl.max(top, axis=1)
+    return best, tl.sum(total * tl.exp(top - finite(best)[:, None]), axis=1)
+
+
+@triton.jit
+def finite(best):
+    """What is subtracted of a row with this maximum: nothing where all are -inf."""
+    return tl.where(best == float("-inf"), 0.0, best)
+
+
+@triton.jit
+def sums_of(
+    source, begin, row_mask, n_cols, inner, first, last, COMPUTE: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
+):  # fmt: skip
+    """Maxima and sums of the columns from first to last, a multiple of BLOCK_COLS or the end."""
+    cols = tl.arange(0, BLOCK_COLS)
+    top = tl.full([BLOCK_ROWS, BLOCK_COLS], float("-inf"), COMPUTE)
+    total = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
+    for start in range(first, last, BLOCK_COLS):
+        offsets, mask = tile(begin, row_mask, start + cols, n_cols, inner)
+        top, total = online(top, total, read(source, offsets, mask, float("-inf"), COMPUTE))
+    return together(top, total)
+
+
+@triton.jit
+def keep_parts(partial, part, rows, row_mask, n_rows, a, b):
+    """partial[part] = a, b of each row."""
+    at = partial + 2 * part.to(tl.int64) * n_rows + rows
+    tl.store(at, a, mask=row_mask)
+    tl.store(at + n_rows, b, mask=row_mask)
+
+
+@triton.jit
+def all_parts(partial, rows, row_mask, n_rows, n_parts, fill, PARTS: tl.constexpr):
+    """All a and b of each row; fill, 0 where there is no part."""
+    parts = tl.arange(0, PARTS)
+    at = partial + 2 * parts.to(tl.int64)[None, :] * n_rows + rows[:, None]
+    mask = row_mask[:, None] & (parts < n_parts)[None, :]
+    return tl.load(at, mask=mask, other=fill), tl.load(at + n_rows, mask=mask, other=0.0)
+
+
+@triton.jit
 def softmax_rows(
     x_ptr, y_ptr, n_rows, n_cols, inner, LOG: tl.constexpr, COMPUTE: tl.constexpr,
-    WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
+    WIDE: tl.constexpr, ALIGN: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
     """y = exp(x - max) / sum(exp(x - max)); LOG: x - max - log(sum(exp(x - max))).
 
     One program holds BLOCK_ROWS whole rows in registers.
     """
-    begin, row_mask = row_offsets(n_rows, n_cols, inner, WIDE, BLOCK_ROWS)
-    cols = tl.arange(0, BLOCK_COLS)
-    mask = row_mask[:, None] & (cols < n_cols)[None, :]
-    offsets = begin[:, None] + cols[None, :].to(begin.dtype) * inner
+    n_cols = aligned(n_cols, ALIGN)
+    begin, _, row_mask = row_offsets(n_rows, n_cols, inner, WIDE, BLOCK_ROWS)
+    offsets, mask = tile(begin, row_mask, tl.arange(0, BLOCK_COLS), n_cols, inner)
     x = read(x_ptr, offsets, mask, float("-inf"), COMPUTE)
     x -= tl.max(x, axis=1)[:, None]
     e = tl.exp(x)
@@ -52,45 +127,48 @@ def softmax_rows(
     if LOG:
         y = x - tl.log(total)
     else:
-        y = e / total
+        y = e * (1.0 / total)
     tl.store(y_ptr + offsets, convert(y, y_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
 def softmax_looped(
-    x_ptr, y_ptr, n_rows, n_cols, inner, LOG: tl.constexpr, COMPUTE: tl.constexpr,
-    WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
+    x_ptr, y_ptr, partial_ptr, n_rows, n_cols, inner, per_part, n_parts, LOG: tl.constexpr,
+    STEP: tl.constexpr, PARTS: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr,
+    ALIGN: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
-    """The same for rows too long for registers: maxima and sums in one pass, y in another.
+    """The same for rows too long for registers: see Note [Long rows].
 
-    Each lane keeps a maximum and a sum of its own, rescaled when the maximum grows.
+    Each lane keeps a maximum and a sum of its own.
     """
-    begin, row_mask = row_offsets(n_rows, n_cols, inner, WIDE, BLOCK_ROWS)
-    cols = tl.arange(0, BLOCK_COLS)
-    top = tl.full([BLOCK_ROWS, BLOCK_COLS], float("-inf"), COMPUTE)
-    total = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
-    for start in range(0, n_cols, BLOCK_COLS):
-        mask = row_mask[:, None] & (start + cols < n_cols)[None, :]
-        offsets = begin[:, None] + (start + cols)[None, :].to(begin.dtype) * inner
-        x = read(x_ptr, offsets, mask, float("-inf"), COMPUTE)
-        higher = tl.maximum(top, x)
-        shift = tl.where(higher == float("-inf"), 0.0, higher)
-        total = total * tl.exp(top - shift) + tl.exp(x - shift)
-        top = higher
-    row_top = tl.max(top, axis=1)[:, None]
-    row_top = tl.where(row_top == float("-inf"), 0.0, row_top)
-    row_total = tl.sum(total * tl.exp(top - row_top), axis=1)[:, None]
-    if LOG:
-        row_total = tl.log(row_total)
-    for start in range(0, n_cols, BLOCK_COLS):
-        mask = row_mask[:, None] & (start + cols < n_cols)[None, :]
-        offsets = begin[:, None] + (start + cols)[None, :].to(begin.dtype) * inner
-        x = read(x_ptr, offsets, mask, float("-inf"), COMPUTE) - row_top
+    n_cols = aligned(n_cols, ALIGN)
+    begin, rows, row_mask = row_offsets(n_rows, n_cols, inner, WIDE, BLOCK_ROWS)
+    first = tl.program_id(1) * per_part
+    last = tl.minimum(first + per_part, n_cols)
+    if STEP == "result":
+        top, total = all_parts(partial_ptr, rows, row_mask, n_rows, n_parts, float("-inf"), PARTS)
+        top, total = together(top, total)
+    else:
+        top, total = sums_of(
+            x_ptr, begin, row_mask, n_cols, inner, first, last, COMPUTE, BLOCK_ROWS, BLOCK_COLS
+        )
+    if STEP == "sums":
+        keep_parts(partial_ptr, tl.program_id(1), rows, row_mask, n_rows, top, total)
+    else:
+        top = finite(top)[:, None]
         if LOG:
-            y = x - row_total
+            total = tl.log(total)[:, None]
         else:
-            y = tl.exp(x) / row_total
-        tl.store(y_ptr + offsets, convert(y, y_ptr.dtype.element_ty), mask=mask)
+            total = (1.0 / total)[:, None]
+        cols = tl.arange(0, BLOCK_COLS)
+        for start in range(first, last, BLOCK_COLS):
+            offsets, mask = tile(begin, row_mask, start + cols, n_cols, inner)
+            x = read(x_ptr, offsets, mask, float("-inf"), COMPUTE) - top
+            if LOG:
+                y = x - total
+            else:
+                y = tl.exp(x) * total
+            tl.store(y_ptr + offsets, convert(y, y_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -106,13 +184,12 @@ def gradient(dy, y, total, LOG: tl.constexpr):
 @triton.jit
 def softmax_rows_backward(
     dy_ptr, y_ptr, dx_ptr, n_rows, n_cols, inner, LOG: tl.constexpr, COMPUTE: tl.constexpr,
-    WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
+    WIDE: tl.constexpr, ALIGN: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
     """dx = y (dy - sum(dy y)); LOG: dy - exp(y) sum(dy).  One program holds BLOCK_ROWS rows."""
-    begin, row_mask = row_offsets(n_rows, n_cols, inner, WIDE, BLOCK_ROWS)
-    cols = tl.arange(0, BLOCK_COLS)
-    mask = row_mask[:, None] & (cols < n_cols)[None, :]
-    offsets = begin[:, None] + cols[None, :].to(begin.dtype) * inner
+    n_cols = aligned(n_cols, ALIGN)
+    begin, _, row_mask = row_offsets(n_rows, n_cols, inner, WIDE, BLOCK_ROWS)
+    offsets, mask = tile(begin, row_mask, tl.arange(0, BLOCK_COLS), n_cols, inner)
     dy = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
     y = read(y_ptr, offsets, mask, 0.0, COMPUTE)
     if LOG:
@@ -125,25 +202,35 @@ def softmax_rows_backward(
 
 @triton.jit
 def softmax_looped_backward(
-    dy_ptr, y_ptr, dx_ptr, n_rows, n_cols, inner, LOG: tl.constexpr, COMPUTE: tl.constexpr,
-    WIDE: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
+    dy_ptr, y_ptr, dx_ptr, partial_ptr, n_rows, n_cols, inner, per_part, n_parts,
+    LOG: tl.constexpr, STEP: tl.constexpr, PARTS: tl.constexpr, COMPUTE: tl.constexpr,
+    WIDE: tl.constexpr, ALIGN: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
-    """The same in two passes: the total, then dx."""
-    begin, row_mask = row_offsets(n_rows, n_cols, inner, WIDE, BLOCK_ROWS)
+    """The same for rows too long for registers: see Note [Long rows]."""
+    n_cols = aligned(n_cols, ALIGN)
+    begin, rows, row_mask = row_offsets(n_rows, n_cols, inner, WIDE, BLOCK_ROWS)
+    first = tl.program_id(1) * per_part
+    last = tl.minimum(first + per_part, n_cols)
     cols = tl.arange(0, BLOCK_COLS)
-    lanes = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
-    for start in range(0, n_cols, BLOCK_COLS):
-        mask = row_mask[:, None] & (start + cols < n_cols)[None, :]
-        offsets = begin[:, None] + (start + cols)[None, :].to(begin.dtype) * inner
-        dy = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
-        if LOG:
-            lanes += dy
-        else:
-            lanes += dy * read(y_ptr, offsets, mask, 0.0, COMPUTE)
-    total = tl.sum(lanes, axis=1)[:, None]
-    for start in range(0, n_cols, BLOCK_COLS):
-        mask = row_mask[:, None] & (start + cols < n_cols)[None, :]
-        offsets = begin[:, None] + (start + cols)[None, :].to(begin.dtype) * inner
-        dy = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
-        dx = gradient(dy, read(y_ptr, offsets, mask, 0.0, COMPUTE), total, LOG)
-        tl.store(dx_ptr + offsets, convert(dx, dx_ptr.dtype.element_ty), mask=mask)
+    if STEP == "result":
+        total, _ = all_parts(partial_ptr, rows, row_mask, n_rows, n_parts, 0.0, PARTS)
+        total = tl.sum(total, axis=1)
+    else:
+        lanes = tl.zeros([BLOCK_ROWS, BLOCK_COLS], COMPUTE)
+        for start in range(first, last, BLOCK_COLS):
+            offsets, mask = tile(begin, row_mask, start + cols, n_cols, inner)
+            dy = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
+            if LOG:
+                lanes += dy
+            else:
+                lanes += dy * read(y_ptr, offsets, mask, 0.0, COMPUTE)
+        total = tl.sum(lanes, axis=1)
+    if STEP == "sums":
+        keep_parts(partial_ptr, tl.program_id(1), rows, row_mask, n_rows, total, total)
+    else:
+        for start in range(first, last, BLOCK_COLS):
+            offsets, mask = tile(begin, row_mask, start + cols, n_cols, inner)
+            dy = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
+            y = read(y_ptr, offsets, mask, 0.0, COMPUTE)
+            dx = gradient(dy, y, total[:, None], LOG)
+            tl.store(dx_ptr + offsets, convert(dx, dx_ptr.dtype.element_ty), mask=mask)

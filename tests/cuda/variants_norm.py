@@ -1,65 +1,127 @@
-"""What of kernels/norm.py is compiled for real targets."""
+"""What of kernels/norm.py and kernels/channels.py is compiled for real targets."""
 
 import inspect
+import math
 
 import triton.language as tl
 
-from tritorch.gpu.softmax import row_blocks
-from tritorch.kernels import norm
+from tritorch.gpu import norm as plans
+from tritorch.gpu.softmax import cut_rows, row_plan
+from tritorch.kernels import channels, norm
 
-CASES = [("fp32", tl.float32, "i32", False), ("bf16", tl.float32, "i32", False),
-         ("fp64", tl.float64, "i64", True)]  # fmt: skip
+CASES = {
+    "fp32": (tl.float32, "i32"), "bf16": (tl.float32, "i32"), "fp64": (tl.float64, "i64"),
+}  # fmt: skip
 STATISTICS = ("mean_ptr", "rstd_ptr", "var_ptr", "partial_ptr", "dw_ptr", "db_ptr",
               "given_mean_ptr", "given_var_ptr")  # fmt: skip
-
-
-def _variants(name, *constants):
-    names = inspect.signature(getattr(norm, name).fn).parameters
-    out = []
-    for kind, compute, size, wide in CASES:
-        statistic = "*fp64" if kind == "fp64" else "*fp32"
-        types = {
-            n: statistic if n in STATISTICS else f"*{kind}" if n.endswith("_ptr") else size
-            for n in names
-            if not n.isupper()
-        }
-        if "eps" in types:
-            types["eps"] = "i64"
-        for chosen in constants:
-            every = {"COMPUTE": compute, "WIDE": wide} | chosen
-            out.append((types, {k: v for k, v in every.items() if k in names or k == "num_warps"}))
-    return out
-
-
 AFFINE = {"HAS_WEIGHT": True, "HAS_BIAS": True}
 
 
-def _launch(n_rows, n_cols):
-    _, rows, cols, warps = row_blocks(n_rows, n_cols, 1)
-    return AFFINE | {"BLOCK_ROWS": rows, "BLOCK_COLS": cols, "num_warps": warps}
+def _variant(kernel, kind, constants):
+    names = inspect.signature(kernel.fn).parameters
+    compute, size = CASES[kind]
+    statistic = "*fp64" if kind == "fp64" else "*fp32"
+    every = {"COMPUTE": compute, "WIDE": size == "i64"} | AFFINE | constants
+    types = {
+        n: statistic if n in STATISTICS else f"*{kind}" if n.endswith("_ptr") else size
+        for n in names
+        if not n.isupper() and n not in every
+    }
+    if "eps" in types:
+        types["eps"] = "i64"
+    return types, {k: v for k, v in every.items() if k in names or k == "num_warps"}
 
 
-ROWS = _launch(4096, 1024)
-ROW_KINDS = (
-    ROWS | {"RMS": False, "GROUPED": False}, ROWS | {"RMS": True, "GROUPED": False},
-    ROWS | {"RMS": False, "GROUPED": True},
-)  # fmt: skip
-TILES = ({"BLOCK_C": 128, "BLOCK_K": 16}, {"BLOCK_C": 1, "BLOCK_K": 1024})
+def _rows():
+    for kind, n_cols in (("bf16", 1024), ("fp32", 4096), ("bf16", 32768), ("fp64", 8192)):
+        plan = row_plan(4096, n_cols, 1, 2 if kind == "fp64" else 1).constants(n_cols)
+        yield _variant(norm.norm_rows, kind, plan | {"RMS": False, "GROUPED": False})
+        if n_cols < 8192:
+            yield _variant(norm.norm_rows, kind, plan | {"RMS": True, "GROUPED": False})
+    plan = row_plan(4096, 12544, 1, 2).constants(12544)
+    yield _variant(norm.norm_rows, "bf16", plan | {"RMS": False, "GROUPED": True})
+
+
+def _looped(kernel, row_blocks, *kinds):
+    for kind in ("bf16", "fp64"):
+        for constants in kinds:
+            for step, parts in (("whole", 1), ("sums", 1), ("result", 128)):
+                if kind == "fp64" and step != "whole":
+                    continue
+                plan = row_blocks(2 if kind == "fp64" else 1).constants(65536)
+                yield _variant(kernel, kind, plan | constants | {"STEP": step, "PARTS": parts})
+
+
+def _rows_backward():
+    for kind, n_cols in (("bf16", 1024), ("bf16", 8192), ("fp32", 4096), ("fp64", 2048)):
+        plan = plans.gradient_plan(4096, n_cols, int(kind[-2:]) // 8)
+        for rms in (False, True):
+            chosen = {"RMS": rms, "STAGES": plan.stages, "ALIGN": 16, "BLOCK_ROWS": plan.rows,
+                      "BLOCK_COLS": plan.cols, "num_warps": plan.warps}  # fmt: skip
+            yield _variant(norm.norm_rows_backward, kind, chosen)
+
+
+def _groups():
+    for kind, per_group, spatial in (("bf16", 8, 3136), ("fp32", 16, 49), ("fp64", 8, 3136)):
+        rows, cols, warps = plans.group_tile(per_group, spatial)
+        chosen = {"BLOCK_C": rows, "BLOCK_S": cols, "ALIGN": math.gcd(spatial, 16)}
+        yield _variant(norm.group_norm_backward, kind, chosen | {"num_warps": warps})
+
+
+IMAGES = (("bf16", 64, 256, 3136), ("bf16", 64 * 3136, 256, 1), ("fp32", 64, 512, 49),
+          ("fp64", 64, 256, 3136))  # fmt: skip
+
+
+def _sums(kernel, *kinds):
+    for kind, n, c, spatial in IMAGES:
+        one = {"spatial": 1} if spatial == 1 else {}
+        for chosen in kinds:
+            if not (chosen.get("OF_ROWS") and spatial > 1):
+                constants = plans.channel_plan(n, c, spatial).constants(c, spatial)
+                yield _variant(kernel, kind, one | constants | chosen)
+
+
+def _tiles(kernel, *kinds):
+    for kind, n, c, spatial in IMAGES:
+        last = spatial == 1
+        n_rows, n_cols = (n, c) if last else (n * c, spatial)
+        rows, cols, warps = plans.channel_tile(n_rows, n_cols, 256 if last else 1024)
+        for chosen in kinds:
+            yield _variant(kernel, kind, chosen | {
+                "LAST": last, "ALIGN": math.gcd(n_cols, 16), "BLOCK_ROWS": rows,
+                "BLOCK_COLS": cols, "num_warps": warps,
+            })  # fmt: skip
+
+
+def _finish(kernel, *kinds):
+    for kind in ("fp32", "fp64"):
+        for chosen in kinds:
+            yield _variant(kernel, kind, {"BLOCK_S": 128, "BLOCK": 32, "num_warps": 8} | chosen)
+
+
+_LAYER, _RMS = {"RMS": False, "GROUPED": False}, {"RMS": True, "GROUPED": False}
 VARIANTS = {
-    ("norm", name): _variants(name, *constants)
-    for name, constants in {
-        "norm_rows": ROW_KINDS,
-        "norm_looped": ROW_KINDS,
-        "norm_rows_backward": ROW_KINDS,
-        "norm_looped_backward": ROW_KINDS,
-        "channel_sums": [tile | {"HAS_MEAN": has} for tile in TILES for has in (True, False)],
-        "finish_channel_sums": ({"BLOCK": 128},),
-        "channel_statistics": TILES,
-        "finish_channel_statistics": [{"GIVEN": given, "BLOCK": 128} for given in (True, False)],
-        "batch_norm": (AFFINE | {"BLOCK": 1024}, {"HAS_WEIGHT": False, "HAS_BIAS": False,
-                                                  "BLOCK": 1024}),
-        "batch_norm_backward": [
-            AFFINE | {"TRAINING": training, "BLOCK": 1024} for training in (True, False)
-        ],
-    }.items()
+    ("norm", "norm_rows"): list(_rows()),
+    ("norm", "norm_looped"): list(
+        _looped(norm.norm_looped, lambda r: row_plan(264, 65536, 1, r), _LAYER, _RMS)
+    ),
+    ("norm", "norm_rows_backward"): list(_rows_backward()),
+    ("norm", "norm_looped_backward"): list(
+        _looped(norm.norm_looped_backward, lambda r: cut_rows(264, 65536, 1, 2048 // r, 8, 132),
+                _LAYER, _RMS)
+    ),
+    ("norm", "group_norm_backward"): list(_groups()),
+    ("channels", "channel_statistics"): list(_sums(channels.channel_statistics, {})),
+    ("channels", "finish_channel_statistics"): list(
+        _finish(channels.finish_channel_statistics, {"GIVEN": False}, {"GIVEN": True})
+    ),
+    ("channels", "channel_sums"): list(
+        _sums(channels.channel_sums, {"OF_ROWS": False, "HAS_MEAN": True},
+              {"OF_ROWS": True, "HAS_MEAN": True})
+    ),
+    ("channels", "finish_channel_sums"): list(_finish(channels.finish_channel_sums, {})),
+    ("channels", "batch_norm"): list(_tiles(channels.batch_norm, {})),
+    ("channels", "batch_norm_backward"): list(
+        _tiles(channels.batch_norm_backward, {"TRAINING": True}, {"TRAINING": False})
+    ),
 }  # fmt: skip

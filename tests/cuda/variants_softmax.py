@@ -2,26 +2,50 @@
 
 import triton.language as tl
 
+from tritorch.gpu.softmax import row_plan
+
+# Type, what is computed in, sizes' type, rows, columns, elements between those of a row.
 CASES = [
-    ("fp32", tl.float32, "i32", False, (1, 4096)),
-    ("bf16", tl.float32, "i32", True, (32, 64)),
-    ("fp64", tl.float64, "i64", True, (1, 1024)),
+    ("fp32", tl.float32, "i32", 4096, 1024, 1),
+    ("bf16", tl.float32, "i32", 4096, 16384, 1),
+    ("bf16", tl.float32, "i64", 4096, 64, 3136),
+    ("fp64", tl.float64, "i32", 4096, 8192, 1),
 ]
+LONG = [("bf16", tl.float32, "i32", 4096, 50304, 1), ("fp32", tl.float32, "i64", 2, 10**6, 64)]
 
 
-def _variants(pointers):
+def _variants(pointers, cases, **more):
+    for kind, compute, size, n_rows, n_cols, inner in cases:
+        registers = (len(pointers) - 1) * (2 if kind == "fp64" else 1)
+        plan = row_plan(n_rows, n_cols, inner, registers)
+        types = dict.fromkeys(pointers, f"*{kind}")
+        if plan.looped:
+            types["partial_ptr"] = "*fp64" if kind == "fp64" else "*fp32"
+        types |= dict.fromkeys(("n_rows", "n_cols", "inner", "per_part", "n_parts"), size)
+        one = {"inner": types.pop("inner") and 1} if inner == 1 else {}  # as launches have it
+        for log in (False, True):
+            yield (
+                types,
+                one
+                | {"LOG": log, "COMPUTE": compute, "WIDE": size == "i64"}
+                | more
+                | (plan.constants(n_cols)),
+            )
+
+
+def _looped(pointers):
     return [
-        (dict.fromkeys(pointers, f"*{kind}") | dict.fromkeys(("n_rows", "n_cols", "inner"), size),
-         {"LOG": log, "COMPUTE": compute, "WIDE": wide, "BLOCK_ROWS": block[0],
-          "BLOCK_COLS": block[1]})
-        for kind, compute, size, wide, block in CASES
-        for log in (False, True)
-    ]  # fmt: skip
+        *_variants(pointers, LONG, STEP="whole", PARTS=1),
+        *list(_variants(pointers, LONG[:1], STEP="sums", PARTS=1))[:1],
+        *list(_variants(pointers, LONG[:1], STEP="result", PARTS=128))[:1],
+    ]
 
 
 VARIANTS = {
-    ("softmax", "softmax_rows"): _variants(("x_ptr", "y_ptr")),
-    ("softmax", "softmax_looped"): _variants(("x_ptr", "y_ptr")),
-    ("softmax", "softmax_rows_backward"): _variants(("dy_ptr", "y_ptr", "dx_ptr")),
-    ("softmax", "softmax_looped_backward"): _variants(("dy_ptr", "y_ptr", "dx_ptr")),
+    ("softmax", "softmax_rows"): list(
+        _variants(("x_ptr", "y_ptr"), [*CASES, ("bf16", tl.float32, "i32", 4096, 32768, 1)])
+    ),
+    ("softmax", "softmax_looped"): _looped(("x_ptr", "y_ptr")),
+    ("softmax", "softmax_rows_backward"): list(_variants(("dy_ptr", "y_ptr", "dx_ptr"), CASES)),
+    ("softmax", "softmax_looped_backward"): _looped(("dy_ptr", "y_ptr", "dx_ptr")),
 }

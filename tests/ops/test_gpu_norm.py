@@ -1,19 +1,28 @@
 """Normalisation on the GPU against NumPy."""
 
+import itertools
+
 import numpy as np
 import pytest
 
-from tests.ops.gpu_reference import FLOATS, bfloat16, compare, numbers
+from tests.ops.gpu_reference import FLOATS, bfloat16, compare, numbers, on_device
 from tritorch.gpu import norm
+from tritorch.gpu.softmax import RowPlan
 
 pytestmark = pytest.mark.device
 
 
-@pytest.fixture(params=["rows", "looped"])
+@pytest.fixture(params=["rows", "looped", "parts"])
 def path(request, monkeypatch):
-    """Both kernels: the one for long rows with blocks so small that it loops."""
-    if request.param == "looped":
-        monkeypatch.setattr(norm, "row_blocks", lambda n_rows, n_cols, inner: (True, 2, 8, 4))
+    """Every kernel: those for long rows with blocks so small that they loop."""
+    plans = {
+        "looped": lambda rows, cols, *rest: RowPlan(True, 2, 8, 4),
+        "parts": lambda rows, cols, *rest: RowPlan(True, 2, 8, 4, -(-cols // 8), 8),
+    }
+    if request.param in plans:
+        monkeypatch.setattr(norm, "row_plan", plans[request.param])
+        monkeypatch.setattr(norm, "cut_rows", plans[request.param])
+        monkeypatch.setattr(norm, "gradient_plan", lambda *sizes: None)
 
 
 def affine(shape, kind, present=True):
@@ -64,22 +73,77 @@ def test_batch_norm(kind, training):
             compare("norm", "batch_norm_backward", g, x, weight, mean, rstd, training)
 
 
+def test_channels_last_is_read_as_it_lies():
+    x = np.ascontiguousarray(numbers((2, 4, 6, 3))).transpose(0, 3, 1, 2)
+    g = np.ascontiguousarray(numbers((2, 4, 6, 3), seed=1)).transpose(0, 3, 1, 2)
+    w, b = affine((3,), np.float32)
+    for training in (True, False):
+        given = numbers((3,), seed=7), np.abs(numbers((3,), seed=8))
+        _, mean, rstd, _ = compare("norm", "batch_norm", x, w, b, *given, training, 1e-5)
+        for like in (g, np.ascontiguousarray(g)):
+            compare("norm", "batch_norm_backward", like, x, w, mean, rstd, training)
+    out = norm.batch_norm(on_device(x), None, None, None, None, True, 1e-5)[0]
+    assert out.strides == on_device(x).strides
+    rows = norm._laid_out(on_device(x))
+    assert rows[1] == (48, 3, 1) and rows[0].data_ptr() != 0
+
+
 def test_channels_are_summed_in_parts(monkeypatch):
-    monkeypatch.setattr(norm, "channel_blocks", lambda c, s, n: (2, 8, -(-n // 16), 16))
-    x, g = numbers((7, 5, 9)), numbers((7, 5, 9), seed=1)
-    _, mean, rstd, _ = compare("norm", "batch_norm", x, None, None, None, None, True, 1e-5)
-    compare("norm", "batch_norm_backward", g, x, None, mean, rstd, True)
+    whole = norm.channel_plan
+    monkeypatch.setattr(
+        norm, "channel_plan",
+        lambda n, c, s, *rest: whole(n, c, s)._replace(splits=-(-n // 2) * -(-s // 8), rows=2,
+                                                       cols=8, blocks=c if s > 1 else -(-c // 8),
+                                                       per_split=1),
+    )  # fmt: skip
+    for shape in ((7, 5, 9), (11, 13)):
+        x, g = numbers(shape), numbers(shape, seed=1)
+        _, mean, rstd, _ = compare("norm", "batch_norm", x, None, None, None, None, True, 1e-5)
+        compare("norm", "batch_norm_backward", g, x, None, mean, rstd, True)
+    monkeypatch.setattr(norm, "gradient_plan", lambda *sizes: None)
     _, mean, rstd = compare("norm", "layer_norm", x, 1, None, None, 1e-5)
     compare("norm", "layer_norm_backward", g, x, 1, None, mean, rstd)
 
 
-def test_parts_cover_the_channel():
-    for c in (1, 3, 1000, 10**5):
-        for spatial in (1, 15, 16, 10**4):
-            for n in (1, 100, 10**7):
-                block_c, block_k, splits, per = norm.channel_blocks(c, spatial, n)
-                assert per % block_k == 0 and (splits - 1) * per < n <= splits * per
-                assert block_c & (block_c - 1) == 0
+def test_rows_go_round_a_few_programs(monkeypatch):
+    whole = norm.gradient_plan
+    monkeypatch.setattr(
+        norm, "gradient_plan", lambda *sizes: whole(*sizes)._replace(rows=2, programs=3)
+    )
+    for kind in (np.float32, bfloat16):
+        x, (w, b) = numbers((19, 20), kind), affine((20,), kind)
+        _, mean, rstd = compare("norm", "layer_norm", x, 1, w, b, 1e-5)
+        compare("norm", "layer_norm_backward", numbers(x.shape, kind, 1), x, 1, w, mean, rstd)
+        _, rstd = compare("norm", "rms_norm", x, 1, w, 1e-6)
+        compare("norm", "rms_norm_backward", numbers(x.shape, kind, 1), x, 1, w, rstd)
+
+
+def test_sums_do_not_cancel(monkeypatch):
+    monkeypatch.setattr(norm, "row_plan", lambda r, c, *rest: RowPlan(True, 2, 8, 4, 2, 24))
+    x = numbers((3, 40)) + np.float32(1000)
+    compare("norm", "layer_norm", x, 1, None, None, 1e-5, tolerance=1e-3)
+    x = numbers((2, 5, 300)) + np.float32(1000)
+    compare("norm", "batch_norm", x, None, None, None, None, True, 1e-5, tolerance=2e-3)
+
+
+def test_plans_cover_everything():
+    for c, spatial, n in itertools.product((1, 3, 1000, 10**5), (1, 15, 16, 10**4), (1, 64, 10**6)):
+        plan = norm.channel_plan(n, c, spatial)
+        tiles = -(-n // plan.rows) * (1 if plan.last else -(-spatial // plan.cols))
+        assert (plan.splits - 1) * plan.per_split < tiles <= plan.splits * plan.per_split
+        assert plan.blocks == (-(-c // plan.cols) if plan.last else c)
+        assert plan.rows * plan.cols <= 2048
+    for n_rows, n_cols, itemsize in itertools.product(
+        (1, 100, 10**6), (1, 1000, 2048, 8192, 8193), (2, 4, 8)
+    ):
+        rows, registers = norm.gradient_plan(n_rows, n_cols, itemsize), max(itemsize // 4, 1)
+        assert (rows is None) == (n_cols * registers**2 > 8192)
+        if rows is not None:
+            assert rows.cols >= n_cols and rows.programs * rows.warps <= 132 * 16
+            assert rows.rows * rows.cols * registers <= 512 * rows.warps
+    for per_group, spatial in itertools.product((1, 3, 64), (1, 49, 10**5)):
+        rows, cols, warps = norm.group_tile(per_group, spatial)
+        assert rows * cols <= 512 * warps
 
 
 def test_empty():

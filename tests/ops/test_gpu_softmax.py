@@ -1,5 +1,7 @@
 """Softmax on the GPU against NumPy."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -11,11 +13,15 @@ pytestmark = pytest.mark.device
 NAMES = ["softmax", "log_softmax"]
 
 
-@pytest.fixture(params=["rows", "looped"])
+@pytest.fixture(params=["rows", "looped", "parts"])
 def path(request, monkeypatch):
-    """Both kernels: the one for long rows with blocks so small that it loops."""
-    if request.param == "looped":
-        monkeypatch.setattr(softmax, "row_blocks", lambda n_rows, n_cols, inner: (True, 2, 4, 4))
+    """Every kernel: those for long rows with blocks so small that they loop."""
+    plans = {
+        "looped": lambda rows, cols, *rest: softmax.RowPlan(True, 2, 4, 4),
+        "parts": lambda rows, cols, *rest: softmax.RowPlan(True, 2, 4, 4, -(-cols // 4), 4),
+    }
+    if request.param in plans:
+        monkeypatch.setattr(softmax, "row_plan", plans[request.param])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,10 +49,22 @@ def test_other_output_types():
 
 
 def test_programs_fit_in_registers():
-    for n_rows in (1, 5, 10**6):
-        for n_cols in (1, 7, 4096, 32768, 32769, 10**6):
-            for inner in (1, 49):
-                looped, rows, cols, warps = softmax.row_blocks(n_rows, n_cols, inner)
-                assert rows * cols <= 2**15 and warps in (4, 8, 16, 32)
-                assert looped or cols >= n_cols
-    assert not softmax.row_blocks(8, 32768, 1)[0] and softmax.row_blocks(8, 32769, 1)[0]
+    for n_rows, n_cols, inner, registers in itertools.product(
+        (1, 5, 10**6), (1, 7, 4096, 32768, 32769, 10**6), (1, 49), (1, 2, 4)
+    ):
+        plan = softmax.row_plan(n_rows, n_cols, inner, registers)
+        held = plan.rows * plan.cols * registers
+        assert held <= min(2**15, 2**10 * plan.warps) and plan.warps in (4, 8, 16, 32)
+        if not plan.looped:
+            assert plan.cols >= n_cols and plan.parts == 1
+            continue
+        assert plan.per_part % plan.cols == 0
+        assert (plan.parts - 1) * plan.per_part < n_cols <= plan.parts * plan.per_part
+
+
+def test_few_long_rows_are_cut():
+    plan = softmax.row_plan
+    assert not plan(8, 32768).looped and plan(8, 32769).looped
+    assert plan(8, 16384, registers=2).looped is False and plan(8, 16385, registers=2).looped
+    assert plan(10**4, 10**5).parts == 1 and plan(264, 10**5).parts == 1
+    assert plan(2, 10**6).parts == 123 and plan(1, 10**8).parts <= 264

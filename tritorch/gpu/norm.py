@@ -3,22 +3,25 @@
 # Note [Affine gradients]
 The gradients of weights are sums over many rows.  Programs sum parts of them into one row of
 partial sums each, and a second kernel adds those in order: no atomics, the same bits every time.
+Where a row fits the registers, the programs that compute the input's gradient do it on the way;
+there are a few of them on each multiprocessor, whatever the number of rows: partial sums stay small.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype, float32, float64
-from tritorch.gpu.layout import INT32_MAX, block_size, float_bits
-from tritorch.gpu.matmul import triton_name
-from tritorch.gpu.softmax import row_blocks
+from tritorch.gpu.layout import INT32_MAX, float_bits
+from tritorch.gpu.matmul import machine, triton_name
+from tritorch.gpu.softmax import cut_rows, row_plan
 
 Array = _C.Array
-_PROGRAMS = 256
+_WARPS = 16  # on a multiprocessor, of programs that go through many tiles
+_HELD = 8192  # elements of a row whose gradient and whose weight's gradient fit the registers
 
 
 def _compute(kind: dtype) -> dtype:
@@ -27,6 +30,19 @@ def _compute(kind: dtype) -> dtype:
 
 def _new(shape: Any, kind: dtype, like: Array) -> Array:
     return _C.empty(shape, kind, like.device_index)
+
+
+def _dense(weight: Array | None, x: Array) -> Array:
+    """A weight, indexed by one number; x stands for one that is not there."""
+    return x if weight is None else weight.contiguous()
+
+
+def _power(n: int) -> int:
+    """The next power of 2."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+# ---- rows ----------------------------------------------------------------------------------------
 
 
 def _rows(
@@ -40,73 +56,94 @@ def _rows(
     if n_rows == 0:
         return out, mean, rstd
     x = x.contiguous()  # rows as (n_rows, n_cols), like the output
-    looped, rows, cols, warps = row_blocks(n_rows, n_cols, 1)
-    kernel("norm", "norm_looped" if looped else "norm_rows")(
-        (-(-n_rows // rows),), x, _dense(weight, x), _dense(bias, x), out, mean, rstd, n_rows,
-        n_cols, *(grouping or (1, 1, 1)), float_bits(eps), RMS=rms, HAS_WEIGHT=weight is not None,
-        HAS_BIAS=bias is not None, GROUPED=grouping is not None, COMPUTE=triton_name(compute),
-        WIDE=n_rows * n_cols > INT32_MAX, BLOCK_ROWS=rows, BLOCK_COLS=cols, num_warps=warps,
-    )  # fmt: skip
+    registers = compute.itemsize // 4 * (1 if grouping is None else 2)  # channels' numbers, too
+    plan = row_plan(n_rows, n_cols, 1, registers, machine(x.device_index)[1])
+    arrays = x, _dense(weight, x), _dense(bias, x), out, mean, rstd
+    sizes = n_rows, n_cols, *(grouping or (1, 1, 1)), float_bits(eps)
+    constants = {
+        "RMS": rms, "HAS_WEIGHT": weight is not None, "HAS_BIAS": bias is not None,
+        "GROUPED": grouping is not None, "COMPUTE": triton_name(compute),
+        "WIDE": n_rows * n_cols > INT32_MAX,
+    }  # fmt: skip
+    if plan.looped:
+        plan.launch(
+            kernel("norm", "norm_looped"), n_rows, n_cols, arrays, sizes,
+            lambda shape: _new(shape, compute, x), **constants,
+        )  # fmt: skip
+    else:
+        kernel("norm", "norm_rows")(
+            (-(-n_rows // plan.rows),), *arrays, *sizes, **constants, **plan.constants(n_cols)
+        )
     return out, mean, rstd
 
 
-def _dense(weight: Array | None, x: Array) -> Array:
-    """A weight, indexed by one number; x stands for one that is not there."""
-    return x if weight is None else weight.contiguous()
+class GradientPlan(NamedTuple):
+    """How rows are spread over programs that also sum over rows."""
+
+    rows: int  # of a tile
+    cols: int
+    warps: int
+    programs: int
+    stages: int
+
+
+def gradient_plan(
+    n_rows: int, n_cols: int, itemsize: int = 2, processors: int = 132
+) -> GradientPlan | None:
+    """None: a row does not fit the registers beside sums as long as it."""
+    cols, registers = _power(n_cols), max(itemsize // 4, 1)
+    if n_cols * registers**2 > _HELD:
+        return None
+    rows = min(_power(n_rows), max(2048 // (cols * registers), 1))
+    warps = min(max(rows * cols * registers // 512, 4), 16)
+    programs = min(-(-n_rows // rows), processors * (_WARPS // warps))
+    # How far ahead loads are: shared memory has room for two tiles of 16 bits, one of more.
+    return GradientPlan(rows, cols, warps, programs, 3 if itemsize == 2 else 2)
 
 
 def _rows_backward(
     g: Array, x: Array, shape: tuple[int, int], weight: Array | None, mean: Array | None,
-    rstd: Array, grouping: tuple[int, int, int] | None,
-) -> Array:  # fmt: skip
+    rstd: Array,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """The gradients of rows, of their weight and of their bias: see Note [Affine gradients]."""
     n_rows, n_cols = shape
+    compute, kind = _compute(x.dtype), x.dtype if weight is None else weight.dtype
     dx = _new(x.shape, x.dtype, x)
-    if dx.numel() == 0:
-        return dx
-    looped, rows, cols, warps = row_blocks(n_rows, n_cols, 1)
-    kernel("norm", "norm_looped_backward" if looped else "norm_rows_backward")(
-        (-(-n_rows // rows),), g, x, _dense(weight, x), rstd if mean is None else mean, rstd, dx,
-        n_rows, n_cols, *(grouping or (1, 1, 1)), RMS=mean is None, HAS_WEIGHT=weight is not None,
-        GROUPED=grouping is not None, COMPUTE=triton_name(_compute(x.dtype)),
-        WIDE=n_rows * n_cols > INT32_MAX, BLOCK_ROWS=rows, BLOCK_COLS=cols, num_warps=warps,
-    )  # fmt: skip
-    return dx
+    registers, processors = compute.itemsize // 4, machine(x.device_index)[1]
+    plan = gradient_plan(n_rows, n_cols, x.itemsize, processors) if dx.numel() else None
+    arrays = g, x, _dense(weight, x), rstd if mean is None else mean, rstd, dx
+    constants = {
+        "RMS": mean is None, "HAS_WEIGHT": weight is not None, "COMPUTE": triton_name(compute),
+        "WIDE": n_rows * n_cols > INT32_MAX,
+    }  # fmt: skip
+    if plan is not None:
+        partial = _new((plan.programs, 2, n_cols), compute, x)
+        kernel("norm", "norm_rows_backward")(
+            (plan.programs,), *arrays, partial, n_rows, n_cols, STAGES=plan.stages,
+            ALIGN=math.gcd(n_cols, 16), BLOCK_ROWS=plan.rows, BLOCK_COLS=plan.cols,
+            num_warps=plan.warps, **constants,
+        )  # fmt: skip
+        return dx, *_finish_sums(partial, kind, mean is not None)
+    if dx.numel():
+        rows = cut_rows(n_rows, n_cols, 1, 2048 // registers, 8, processors)
+        rows.launch(
+            kernel("norm", "norm_looped_backward"), n_rows, n_cols, arrays, (n_rows, n_cols),
+            lambda shape: _new(shape, compute, x), **constants,
+        )  # fmt: skip
+    return dx, *_channel_sums(g, x, (n_rows, n_cols, 1), mean, rstd, kind, True)
 
 
-def channel_blocks(n_channels: int, spatial: int, n_elements: int) -> tuple[int, int, int, int]:
-    """BLOCK_C, BLOCK_K, the number of parts and their length, for sums over each channel."""
-    if spatial < 16:  # neighbours in memory are channels
-        block_c, block_k = min(1 << max(n_channels - 1, 0).bit_length(), 128), 16
-    else:
-        block_c, block_k = 1, 1024
-    steps = max(-(-n_elements // block_k), 1)
-    splits = min(max(_PROGRAMS // -(-n_channels // block_c), 1), steps)
-    per = -(-steps // splits) * block_k
-    return block_c, block_k, max(-(-n_elements // per), 1), per
-
-
-def _channel_sums(
-    g: Array, x: Array, channels: tuple[int, int, int], mean: Array | None, rstd: Array,
-    place: tuple[int, int, int], kind: dtype,
-) -> tuple[Array, Array]:  # fmt: skip
-    """sum(g * normal) and sum(g) of each channel: see Note [Affine gradients]."""
-    n_outer, n_channels, spatial = channels
-    compute = _compute(x.dtype)
-    dw, db = _new(n_channels, kind, x), _new(n_channels, kind, x)
-    if n_channels == 0:
-        return dw, db
-    n = n_outer * spatial
-    block_c, block_k, splits, per = channel_blocks(n_channels, spatial, n)
-    partial = _new((splits, 2, n_channels), compute, x)
-    kernel("norm", "channel_sums")(
-        (-(-n_channels // block_c), splits), g, x, rstd if mean is None else mean, rstd, partial,
-        n_channels, max(spatial, 1), n, per, *place, HAS_MEAN=mean is not None,
-        COMPUTE=triton_name(compute), WIDE=n * n_channels > INT32_MAX, BLOCK_C=block_c,
-        BLOCK_K=block_k, num_warps=4,
-    )  # fmt: skip
-    kernel("norm", "finish_channel_sums")(
-        (-(-n_channels // 128),), partial, dw, db, n_channels, splits, BLOCK=128
-    )
+def _finish_sums(partial: Array, kind: dtype, has_bias: bool = True) -> tuple[Array, Array]:
+    """Both sums over parts."""
+    n_splits, _, n_channels = partial.shape
+    dw = _new(n_channels, kind, partial)
+    db = _new(n_channels, kind, partial) if has_bias else dw
+    if n_channels:
+        block, warps = _power(min(max(n_splits, 1), 128)), 4 if n_splits <= 64 else 8
+        kernel("channels", "finish_channel_sums")(
+            (-(-n_channels // 32),), partial, dw, db, n_channels, n_splits, HAS_BIAS=has_bias,
+            BLOCK_S=block, BLOCK=32, num_warps=warps,
+        )  # fmt: skip
     return dw, db
 
 
@@ -132,10 +169,8 @@ def layer_norm_backward(
     g: Array, x: Array, n: int, weight: Array | None, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
     """The gradients of x, weight and bias."""
-    shape, kind = _split_shape(x, n), x.dtype if weight is None else weight.dtype
     g, x, mean, rstd = g.contiguous(), x.contiguous(), mean.contiguous(), rstd.contiguous()
-    dx = _rows_backward(g, x, shape, weight, mean, rstd, None)
-    dw, db = _channel_sums(g, x, (shape[0], shape[1], 1), mean, rstd, (1, 1, 0), kind)
+    dx, dw, db = _rows_backward(g, x, _split_shape(x, n), weight, mean, rstd)
     inner = x.shape[x.ndim - n :]
     return dx, _view(dw, inner), _view(db, inner)
 
@@ -150,11 +185,12 @@ def rms_norm_backward(
     g: Array, x: Array, n: int, weight: Array | None, rstd: Array
 ) -> tuple[Array, Array]:
     """The gradients of x and weight."""
-    shape, kind = _split_shape(x, n), x.dtype if weight is None else weight.dtype
     g, x, rstd = g.contiguous(), x.contiguous(), rstd.contiguous()
-    dx = _rows_backward(g, x, shape, weight, None, rstd, None)
-    dw, _ = _channel_sums(g, x, (shape[0], shape[1], 1), None, rstd, (1, 1, 0), kind)
+    dx, dw, _ = _rows_backward(g, x, _split_shape(x, n), weight, None, rstd)
     return dx, _view(dw, x.shape[x.ndim - n :])
+
+
+# ---- groups --------------------------------------------------------------------------------------
 
 
 def _grouping(x: Array, groups: int) -> tuple[tuple[int, int], tuple[int, int, int]]:
@@ -172,21 +208,124 @@ def group_norm(
     return out, _view(mean, (x.shape[0], groups)), _view(rstd, (x.shape[0], groups))
 
 
+def group_tile(per_group: int, spatial: int) -> tuple[int, int, int]:
+    """Channels, elements of each, and warps of a tile."""
+    cols = min(_power(spatial), 2048)
+    rows = min(_power(per_group), 4096 // cols)
+    return rows, cols, 8 if rows * cols > 2048 else 4
+
+
 def group_norm_backward(
     g: Array, x: Array, groups: int, weight: Array | None, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
     """The gradients of x, weight and bias."""
-    shape, grouping = _grouping(x, groups)
-    kind = x.dtype if weight is None else weight.dtype
+    (n_rows, _), (_, per_group, spatial) = _grouping(x, groups)
+    compute = _compute(x.dtype)
     g, x, mean, rstd = g.contiguous(), x.contiguous(), mean.contiguous(), rstd.contiguous()
-    dx = _rows_backward(g, x, shape, weight, mean, rstd, grouping)
-    channels = (x.shape[0], x.shape[1], math.prod(x.shape[2:]))
-    dw, db = _channel_sums(g, x, channels, mean, rstd, (groups, grouping[1], 1), kind)
-    return dx, dw, db
+    dx = _new(x.shape, x.dtype, x)
+    if not x.numel():
+        empty = _new((0, 2, x.shape[1]), compute, x)
+        return dx, *_finish_sums(empty, x.dtype if weight is None else weight.dtype)
+    partial = _new((x.shape[0], 2, x.shape[1]), compute, x)
+    block_c, block_s, warps = group_tile(per_group, spatial)
+    kernel("norm", "group_norm_backward")(
+        (n_rows,), g, x, _dense(weight, x), mean, rstd, dx, partial, x.shape[1], groups, per_group,
+        spatial, HAS_WEIGHT=weight is not None, COMPUTE=triton_name(compute),
+        WIDE=x.numel() > INT32_MAX, ALIGN=math.gcd(spatial, 16), BLOCK_C=block_c, BLOCK_S=block_s,
+        num_warps=warps,
+    )  # fmt: skip
+    return dx, *_finish_sums(partial, x.dtype if weight is None else weight.dtype)
 
 
-def _channels(x: Array) -> tuple[int, int, int]:
-    return x.shape[0], x.shape[1], math.prod(x.shape[2:])
+# ---- channels ------------------------------------------------------------------------------------
+
+
+class ChannelPlan(NamedTuple):
+    """How sums over channels are spread over programs."""
+
+    last: bool  # whether channels are next to each other in memory
+    rows: int  # of a tile
+    cols: int
+    blocks: int  # of channels
+    splits: int  # parts of each channel
+    per_split: int  # tiles of a part
+
+    def constants(self, n_channels: int, spatial: int) -> dict[str, Any]:
+        """The kernels' constants."""
+        return {
+            "LAST": self.last, "ALIGN": math.gcd(n_channels if self.last else spatial, 16),
+            "STAGES": 3, "BLOCK_ROWS": self.rows, "BLOCK_COLS": self.cols, "num_warps": 4,
+        }  # fmt: skip
+
+
+def channel_plan(n_outer: int, n_channels: int, spatial: int, processors: int = 132) -> ChannelPlan:
+    """The plan of sums over each of some channels, of n_outer * spatial elements."""
+    last = spatial == 1
+    rows, cols, _ = channel_tile(n_outer, n_channels if last else spatial, 128 if last else 1024)
+    blocks = -(-n_channels // cols) if last else n_channels
+    tiles = -(-n_outer // rows) * (1 if last else -(-spatial // cols))
+    wanted = max(_WARPS // 4 * processors // max(blocks, 1), 1)
+    per_split = max(-(-tiles // wanted), 1)
+    return ChannelPlan(last, rows, cols, blocks, -(-tiles // per_split), per_split)
+
+
+def channel_tile(n_rows: int, n_cols: int, most: int = 1024) -> tuple[int, int, int]:
+    """Rows, columns and warps of a tile."""
+    cols = min(_power(n_cols), most)
+    return min(_power(n_rows), 2048 // cols), cols, 4
+
+
+def _channel_sums(
+    g: Array, x: Array, channels: tuple[int, int, int], mean: Array | None, rstd: Array,
+    kind: dtype, of_rows: bool,
+) -> tuple[Array, Array]:  # fmt: skip
+    """sum(g * normal) and sum(g) of each channel: see Note [Affine gradients]."""
+    _, n_channels, spatial = channels
+    compute = _compute(x.dtype)
+    if x.numel() == 0:
+        return _finish_sums(_new((0, 2, n_channels), compute, x), kind)
+    plan = channel_plan(*channels, machine(x.device_index)[1])
+    partial = _new((plan.splits, 2, n_channels), compute, x)
+    kernel("channels", "channel_sums")(
+        (plan.blocks, plan.splits), g, x, rstd if mean is None else mean, rstd, partial, *channels,
+        plan.per_split, OF_ROWS=of_rows, HAS_MEAN=mean is not None, COMPUTE=triton_name(compute),
+        WIDE=x.numel() > INT32_MAX, **plan.constants(n_channels, spatial),
+    )  # fmt: skip
+    return _finish_sums(partial, kind)
+
+
+def _laid_out(x: Array) -> tuple[Array, tuple[int, int, int]]:
+    """x, dense with its channels where they are in memory; outer size, channels, inner size."""
+    outer, channels, spatial = x.shape[0], x.shape[1], math.prod(x.shape[2:])
+    if x.ndim > 2 and not x.is_contiguous():
+        if x.permute(0, *range(2, x.ndim), 1).is_contiguous():
+            return x, (outer * spatial, channels, 1)
+    return x.contiguous(), (outer, channels, spatial)
+
+
+def _laid_out_like(g: Array, x: Array) -> Array:
+    """g with the strides of x."""
+    if g.strides == x.strides:
+        return g
+    out = _C.empty_strided(x.shape, x.strides, g.dtype, g.device_index)
+    out.copy_(g)
+    return out
+
+
+def _by_tiles(
+    name: str, x: Array, channels: tuple[int, int, int], arrays: tuple[Array, ...], *sizes: int,
+    **constants: Any,
+) -> None:  # fmt: skip
+    """Runs a kernel over all of x."""
+    n_outer, n_channels, spatial = channels
+    last = spatial == 1
+    n_rows, n_cols = (n_outer, n_channels) if last else (n_outer * n_channels, spatial)
+    rows, cols, warps = channel_tile(n_rows, n_cols, 256 if last else 1024)
+    kernel("channels", name)(
+        (-(-n_rows // rows) * -(-n_cols // cols),), *arrays, n_rows, n_cols, n_channels, *sizes,
+        LAST=last, COMPUTE=triton_name(_compute(x.dtype)), WIDE=x.numel() > INT32_MAX,
+        ALIGN=math.gcd(n_cols, 16), BLOCK_ROWS=rows, BLOCK_COLS=cols, num_warps=warps, **constants,
+    )  # fmt: skip
 
 
 def batch_norm(
@@ -194,35 +333,32 @@ def batch_norm(
     training: bool, eps: float,
 ) -> tuple[Array, Array, Array, Array]:  # fmt: skip
     """Normalised over all dims but the channels: out, mean, rstd, variance."""
-    n_outer, n_channels, spatial = _channels(x)
     compute = _compute(x.dtype)
-    x = x.contiguous()
-    out = _new(x.shape, x.dtype, x)
+    x, channels = _laid_out(x)
+    n_channels = channels[1]
+    out = _C.empty_strided(x.shape, x.strides, x.dtype, x.device_index)
     average, rstd, variance = (_new(n_channels, compute, x) for _ in range(3))
     if n_channels == 0:
         return out, average, rstd, variance
-    n = n_outer * spatial
-    block_c, block_k, splits, per = channel_blocks(n_channels, spatial, n)
-    partial = average
-    if training:
-        partial = _new((splits, 2, n_channels), compute, x)
-        kernel("norm", "channel_statistics")(
-            (-(-n_channels // block_c), splits), x, partial, n_channels, max(spatial, 1), n, per,
-            COMPUTE=triton_name(compute), WIDE=n * n_channels > INT32_MAX, BLOCK_C=block_c,
-            BLOCK_K=block_k, num_warps=4,
+    plan, partial = channel_plan(*channels, machine(x.device_index)[1]), average
+    splits = plan.splits if x.numel() else 0
+    if training and splits:
+        partial = _new((splits, 3, n_channels), compute, x)
+        kernel("channels", "channel_statistics")(
+            (plan.blocks, splits), x, partial, *channels, plan.per_split,
+            COMPUTE=triton_name(compute), WIDE=x.numel() > INT32_MAX,
+            **plan.constants(n_channels, channels[2]),
         )  # fmt: skip
-    kernel("norm", "finish_channel_statistics")(
-        (-(-n_channels // 128),), partial, _dense(None if training else mean, x),
-        _dense(None if training else var, x), average, rstd, variance, n_channels, n, per, splits,
-        float_bits(eps), GIVEN=not training, COMPUTE=triton_name(compute), BLOCK=128,
+    kernel("channels", "finish_channel_statistics")(
+        (-(-n_channels // 32),), partial, _dense(None if training else mean, x),
+        _dense(None if training else var, x), average, rstd, variance, n_channels, splits,
+        float_bits(eps), GIVEN=not training, COMPUTE=triton_name(compute),
+        BLOCK_S=_power(min(max(splits, 1), 128)), BLOCK=32, num_warps=4 if splits <= 64 else 8,
     )  # fmt: skip
-    if out.numel():
-        block, warps = block_size(out.numel())
-        kernel("norm", "batch_norm")(
-            (-(-out.numel() // block),), x, _dense(weight, x), _dense(bias, x), average, rstd, out,
-            out.numel(), n_channels, spatial, HAS_WEIGHT=weight is not None,
-            HAS_BIAS=bias is not None, COMPUTE=triton_name(compute), WIDE=out.numel() > INT32_MAX,
-            BLOCK=block, num_warps=warps,
+    if splits:
+        _by_tiles(
+            "batch_norm", x, channels, (x, _dense(weight, x), _dense(bias, x), average, rstd, out),
+            HAS_WEIGHT=weight is not None, HAS_BIAS=bias is not None,
         )  # fmt: skip
     return out, average, rstd, variance
 
@@ -231,18 +367,14 @@ def batch_norm_backward(
     g: Array, x: Array, weight: Array | None, mean: Array, rstd: Array, training: bool
 ) -> tuple[Array, Array, Array]:
     """The gradients of x, weight and bias."""
-    channels = _channels(x)
-    compute = _compute(x.dtype)
-    g, x, mean, rstd = g.contiguous(), x.contiguous(), mean.contiguous(), rstd.contiguous()
-    dw, db = _channel_sums(g, x, channels, mean, rstd, (0, 1, 1), compute)
-    dx = _new(x.shape, x.dtype, x)
-    n = x.numel()
-    if n:
-        block, warps = block_size(n)
-        kernel("norm", "batch_norm_backward")(
-            (-(-n // block),), g, x, _dense(weight, x), mean, rstd, dw, db, dx, n, channels[1],
-            channels[2], HAS_WEIGHT=weight is not None, TRAINING=training,
-            COMPUTE=triton_name(compute), WIDE=n > INT32_MAX, BLOCK=block, num_warps=warps,
+    x, channels = _laid_out(x)
+    g, mean, rstd = _laid_out_like(g, x), mean.contiguous(), rstd.contiguous()
+    dw, db = _channel_sums(g, x, channels, mean, rstd, _compute(x.dtype), False)
+    dx = _C.empty_strided(x.shape, x.strides, x.dtype, x.device_index)
+    if x.numel():
+        _by_tiles(
+            "batch_norm_backward", x, channels, (g, x, _dense(weight, x), mean, rstd, dw, db, dx),
+            channels[0] * channels[2], HAS_WEIGHT=weight is not None, TRAINING=training,
         )  # fmt: skip
     kind = x.dtype if weight is None else weight.dtype
     return dx, dw.astype(kind), db.astype(kind)

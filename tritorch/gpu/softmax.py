@@ -3,20 +3,62 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype, float32, float64
 from tritorch.gpu.layout import INT32_MAX
-from tritorch.gpu.matmul import triton_name
+from tritorch.gpu.matmul import machine, triton_name
 
 Array = _C.Array
 
-_REGISTERS = 2**15  # the most elements that one program holds
+_REGISTERS = 2**15  # 32-bit registers of one program that hold rows
+_PROGRAMS = 2  # on each multiprocessor, at least, before rows are cut into parts
 
 
-def row_blocks(n_rows: int, n_cols: int, inner: int) -> tuple[bool, int, int, int]:
-    """Whether rows are looped over, and rows, columns and warps of one program.
+class RowPlan(NamedTuple):
+    """How rows are spread over programs."""
+
+    looped: bool  # whether rows are too long to be held
+    rows: int  # of one program
+    cols: int  # of one step
+    warps: int
+    parts: int = 1  # of each row: programs
+    per_part: int = 0  # columns
+
+    def constants(self, n_cols: int) -> dict[str, Any]:
+        """The kernels' constants."""
+        return {
+            "ALIGN": math.gcd(n_cols, 16), "BLOCK_ROWS": self.rows, "BLOCK_COLS": self.cols,
+            "num_warps": self.warps,
+        }  # fmt: skip
+
+    def launch(
+        self, function: Any, n_rows: int, n_cols: int, inputs: Any, sizes: Any, partial: Any,
+        **constants: Any,
+    ) -> None:  # fmt: skip
+        """Runs a looped kernel, in the steps of Note [Long rows] in kernels/softmax.py.
+
+        partial: makes an array of the shape it is given, for what parts add up to.
+        """
+        constants |= self.constants(n_cols)
+        blocks = -(-n_rows // self.rows)
+        if self.parts == 1:
+            function((blocks, 1), *inputs, inputs[0], *sizes, n_cols, 1, STEP="whole", PARTS=1,
+                     **constants)  # fmt: skip
+            return
+        sums = partial((self.parts, 2, n_rows))
+        padded = 1 << (self.parts - 1).bit_length()
+        for step, parts in (("sums", 1), ("result", padded)):
+            function((blocks, self.parts), *inputs, sums, *sizes, self.per_part, self.parts,
+                     STEP=step, PARTS=parts, **constants)  # fmt: skip
+
+
+def row_plan(
+    n_rows: int, n_cols: int, inner: int = 1, registers: int = 1, processors: int = 132
+) -> RowPlan:
+    """The plan for rows whose elements take so many registers each.
 
     Dense rows go several to a program when short; rows that lie next to each other (inner > 1) go
     32 to a program, so that loads are coalesced.
@@ -24,25 +66,46 @@ def row_blocks(n_rows: int, n_cols: int, inner: int) -> tuple[bool, int, int, in
     cols = 1 << (n_cols - 1).bit_length() if n_cols > 1 else 1
     rows = 1 << (n_rows - 1).bit_length() if n_rows > 1 else 1
     at_once = min(rows, 32 if inner > 1 else max(2048 // cols, 1))
-    if at_once * cols <= _REGISTERS // (2 if inner > 1 else 1):
-        size = at_once * cols
-        return False, at_once, cols, min(max(size // 1024, 4), 32)
-    return (True, at_once, 128, 4) if inner > 1 else (True, 1, 8192, 8)
+    size = at_once * cols * registers
+    if size <= _REGISTERS // (2 if inner > 1 else 1):
+        return RowPlan(False, at_once, cols, min(max(size // 1024, 4), 32))
+    if inner > 1:
+        return cut_rows(n_rows, n_cols, at_once, 128 // registers, 4, processors)
+    return cut_rows(n_rows, n_cols, 1, 4096 // registers, 8, processors)
+
+
+def cut_rows(
+    n_rows: int, n_cols: int, at_once: int, step: int, warps: int, processors: int
+) -> RowPlan:
+    """The plan of long rows, by tiles of `at_once` rows and `step` columns."""
+    programs = -(-n_rows // at_once)
+    parts = min(-(-n_cols // step), max(_PROGRAMS * processors // programs, 1))
+    per_part = -(-n_cols // (parts * step)) * step
+    return RowPlan(True, at_once, step, warps, -(-n_cols // per_part), per_part)
 
 
 def _launch(
     name: str, arrays: tuple[Array, ...], shape: tuple[int, ...], dim: int, log: bool
 ) -> None:
     n_cols, inner = shape[dim], math.prod(shape[dim + 1 :])
-    n_rows = math.prod(shape[:dim]) * inner
-    looped, rows, cols, warps = row_blocks(n_rows, n_cols, inner)
-    is_double = any(array.dtype is float64 for array in arrays)
-    which = name.format("looped" if looped else "rows")
-    kernel("softmax", which)(
-        (-(-n_rows // rows),), *arrays, n_rows, n_cols, inner, LOG=log,
-        COMPUTE=triton_name(float64 if is_double else float32),
-        WIDE=n_rows * n_cols > INT32_MAX, BLOCK_ROWS=rows, BLOCK_COLS=cols, num_warps=warps,
-    )  # fmt: skip
+    n_rows, device = math.prod(shape[:dim]) * inner, arrays[0].device_index
+    compute = float64 if any(array.dtype is float64 for array in arrays) else float32
+    inputs = 1 if log and max(array.itemsize for array in arrays) == 2 else len(arrays) - 1
+    registers = inputs * compute.itemsize // 4  # two in 16 bits are held in one, if summed apart
+    plan = row_plan(n_rows, n_cols, inner, registers, machine(device)[1])
+    constants = {
+        "LOG": log, "COMPUTE": triton_name(compute), "WIDE": n_rows * n_cols > INT32_MAX,
+    }  # fmt: skip
+    sizes = n_rows, n_cols, inner
+    if plan.looped:
+        plan.launch(
+            kernel("softmax", name.format("looped")), n_rows, n_cols, arrays, sizes,
+            lambda shape: _C.empty(shape, compute, device), **constants,
+        )  # fmt: skip
+        return
+    kernel("softmax", name.format("rows"))(
+        (-(-n_rows // plan.rows),), *arrays, *sizes, **constants, **plan.constants(n_cols)
+    )
 
 
 def _forward(x: Array, dim: int, dtype: dtype, log: bool) -> Array:
