@@ -67,6 +67,14 @@ def chunk_of(table, chunks, WIDTH: tl.constexpr, CHUNK: tl.constexpr):
     return row, begin, tl.minimum(begin + CHUNK, tl.load(table + row * WIDTH))
 
 
+@triton.jit
+def clear(ptr, begin, end, BLOCK: tl.constexpr):
+    """Zeros from begin to end."""
+    for start in range(begin, end, BLOCK):
+        offsets = start + tl.arange(0, BLOCK)
+        tl.store(ptr + offsets, tl.zeros((BLOCK,), ptr.dtype.element_ty), mask=offsets < end)
+
+
 # ---- steps ---------------------------------------------------------------------------------------
 
 
@@ -74,21 +82,24 @@ def chunk_of(table, chunks, WIDTH: tl.constexpr, CHUNK: tl.constexpr):
 def step(
     table_ptr, chunks_ptr, numbers_ptr, scale_ptr, found_ptr, n0, n1, n2, n3, n4, n5, n6, n7,
     RULE: tl.constexpr, MODE: tl.constexpr, SCALED: tl.constexpr, MAXIMIZE: tl.constexpr,
-    COUPLED: tl.constexpr, DECOUPLED: tl.constexpr, KINDS: tl.constexpr, COMPUTE: tl.constexpr,
-    N_NUMBERS: tl.constexpr, ON_DEVICE: tl.constexpr, CHECKED: tl.constexpr,
-    ALIGNED: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+    COUPLED: tl.constexpr, DECOUPLED: tl.constexpr, ZERO: tl.constexpr, KINDS: tl.constexpr,
+    COMPUTE: tl.constexpr, N_NUMBERS: tl.constexpr, ON_DEVICE: tl.constexpr,
+    CHECKED: tl.constexpr, ALIGNED: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One step of an optimizer: p, state = RULE(p, g, state, numbers) for every element.
 
     The table's columns are p, g, state; KINDS has their types, None for absent state.  numbers:
     coupled and decoupled decay and the rule's own, as the bits of a float64, or ON_DEVICE from
-    numbers_ptr.  SCALED: g /= scale first.  CHECKED: nothing happens if found is not 0.
+    numbers_ptr.  SCALED: g /= scale first.  CHECKED: nothing happens if found is not 0.  ZERO: g is
+    0 in the end, in either case.
     """
     WIDTH: tl.constexpr = 2 + len(KINDS)
+    row, begin, end = chunk_of(table_ptr, chunks_ptr, WIDTH, CHUNK)
     if CHECKED:
         if tl.load(found_ptr) != 0:
+            if ZERO:
+                clear(address(table_ptr, row, 3, KINDS[1], ALIGNED, WIDTH), begin, end, BLOCK)
             return
-    row, begin, end = chunk_of(table_ptr, chunks_ptr, WIDTH, CHUNK)
     numbers = ()
     bits = (n0, n1, n2, n3, n4, n5, n6, n7)
     for k in tl.static_range(N_NUMBERS):
@@ -117,9 +128,10 @@ def step(
         new = RULE(p, g, *values[2:], *numbers[2:], MODE)
         for k in tl.static_range(len(KINDS)):
             if k == 1:
-                if SCALED:
+                if SCALED or ZERO:
                     ptr = address(table_ptr, row, 2 + k, KINDS[k], ALIGNED, WIDTH)
-                    tl.store(ptr + offsets, convert(unscaled, KINDS[k]), mask=mask)
+                    kept = tl.zeros_like(unscaled) if ZERO else unscaled
+                    tl.store(ptr + offsets, convert(kept, KINDS[k]), mask=mask)
             elif KINDS[k] is not None:
                 ptr = address(table_ptr, row, 2 + k, KINDS[k], ALIGNED, WIDTH)
                 value = new[k - 1 if k > 1 else 0]

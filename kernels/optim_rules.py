@@ -214,6 +214,7 @@ class Variant(NamedTuple):
     maximize: bool = False
     coupled: bool = False
     decoupled: bool = False
+    zero: bool = False  # whether gradients are 0 afterwards (on the GPU)
 
 
 def rebound(name: str, scope: dict[str, Any]) -> FunctionType:
@@ -235,7 +236,7 @@ def whole(variant: Variant, scope: dict[str, Any]) -> Callable[..., tuple[Any, .
     first, rule = rebound("prepare", scope), rebound(variant.name, scope)
 
     def formula(p: Any, g: Any, state: Sequence[Any], numbers: Sequence[Any]) -> tuple[Any, ...]:
-        p, g, unscaled = first(p, g, *numbers[:3], *variant[2:])
+        p, g, unscaled = first(p, g, *numbers[:3], *variant[2:6])
         p, *state = rule(p, g, *state, *numbers[3:], variant.mode)
         return p, unscaled if variant.scaled else None, *state
 

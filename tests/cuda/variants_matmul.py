@@ -4,7 +4,7 @@ import itertools
 
 import triton.language as tl
 
-from tritorch.gpu.matmul_plan import TMA_TILES, simple_tile
+from tritorch.gpu.matmul_plan import TMA_TILES, candidates, simple_tile
 from tritorch.kernels.activations import gelu
 
 SIZES = {"fp8e4nv": 1, "bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8}
@@ -52,7 +52,7 @@ def _tiled(a, c, sizes, precision="ieee", is_complex=False, wide=False, ending=_
     }  # fmt: skip
 
 
-def _engine(a, c, tile, columns, into=True, ending=_plain):
+def _engine(a, c, tile, columns, into=True, ending=_plain, exact=False):
     block_m, block_n, warps, stages = tile
     block_k = 128 // SIZES[a]
     subtiles = 2 if block_n >= 128 else 1
@@ -68,7 +68,7 @@ def _engine(a, c, tile, columns, into=True, ending=_plain):
     else:
         constants["c"] = None
     return types, constants | {
-        "PRECISION": "tf32" if a == "fp32" else "ieee", "IMPRECISE": None,
+        "PRECISION": "tf32" if a == "fp32" else "ieee", "IMPRECISE": 32 if exact else None,
         "A_COLS": bool(columns[0]), "B_COLS": bool(columns[1]), "A_SHARED": True, "B_SHARED": True,
         "GROUP": 8, "SUBTILES": subtiles, "BLOCK_M": block_m, "BLOCK_N": block_n,
         "BLOCK_K": block_k, "num_warps": warps, "num_stages": stages,
@@ -113,6 +113,8 @@ ENGINE = [
     *(_engine("bf16", "bf16", tile, (0, 1), ending=_bias("bf16")) for tile in TMA_TILES[:3]),
     *(_engine("fp16", "fp32", tile, (0, 0)) for tile in TMA_TILES[4:]),
     *(_engine("fp8e4nv", "bf16", tile, (0, 1), ending=_scaled) for tile in TMA_TILES[::2]),
+    *(_engine("fp8e4nv", "bf16", (p.block_m, p.block_n, p.warps, p.stages), (0, 1), ending=_scaled,
+              exact=True) for p in candidates(1, exact=True)),
     *(_engine("fp32", "fp32", tile, (0, 1)) for tile in TMA_TILES[::2]),
     *(_engine("bf16", "bf16", tile, (0, 1), ending=_residual) for tile in TMA_TILES[:3]),
     _engine("bf16", "bf16", TMA_TILES[0], (0, 1), into=False, ending=_bias("bf16")),

@@ -29,6 +29,7 @@ def steps():
             yield types, {
                 "RULE": optim.formula(name), "MODE": MODES.get(name, "") if flags else "",
                 "SCALED": flags, "MAXIMIZE": flags, "COUPLED": True, "DECOUPLED": flags,
+                "ZERO": flags,
                 "KINDS": kinds[: 2 + n_state], "COMPUTE": compute, "N_NUMBERS": 2 + n_numbers,
                 "ON_DEVICE": bool(i % 2), "CHECKED": flags, "ALIGNED": flags, "CHUNK": 4096,
                 "BLOCK": 1024,

@@ -243,7 +243,8 @@ def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool) -> 
         m, n, ending, target = n, m, ending.transposed(), out.transpose(1, 2)
     else:
         target = out
-    plan = choose(m, n, k, batch, kind.itemsize, processors)
+    exact = kind.itemsize == 1 and not fast_sums
+    plan = choose(m, n, k, batch, kind.itemsize, processors, exact)
     splits = plan.splits
     partial, split_stride = _partial(target, splits)
     subtiles = 2 if plan.block_n >= 128 else 1
@@ -260,7 +261,7 @@ def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool) -> 
         (min(items, processors),), _descriptor(a, a_dense, a_block),
         _descriptor(b, b_dense, b_block), into, partial, batch, m, n, splits,
         plan.inner_per_split(k), partial.strides, extra, ACCUMULATE=triton_name(float32),
-        PRECISION=how, IMPRECISE=None if fast_sums or kind.itemsize > 1 else _EXACT_SUMS,
+        PRECISION=how, IMPRECISE=_EXACT_SUMS if exact else None,
         A_COLS=a_dense == 2,
         B_COLS=b_dense == 2, A_SHARED=a.strides[0] == 0 or batch == 1,
         B_SHARED=b.strides[0] == 0 or batch == 1, WIDE=wide, GROUP=plan.group, SUBTILES=subtiles,

@@ -79,6 +79,7 @@ def update(
             t.rows if scale is None else scale, t.rows if found is None else found, *_padded(bits),
             RULE=_formula(variant.name), MODE=variant.mode, SCALED=variant.scaled,
             MAXIMIZE=variant.maximize, COUPLED=variant.coupled, DECOUPLED=variant.decoupled,
+            ZERO=variant.zero,
             KINDS=tuple(map(_type, kinds)), COMPUTE=_computing(kinds), N_NUMBERS=count,
             ON_DEVICE=on_device, CHECKED=found is not None, ALIGNED=t.aligned, CHUNK=t.chunk,
             BLOCK=t.block, num_warps=4,

@@ -136,7 +136,7 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(q k^T * scale + mask) v."""
     if attn_mask is None and dropout_p == 0 and _plain(query, key, value) and _is_fused(True, ""):
-        factor = 1 / math.sqrt(query._a.shape[3]) if scale is None else scale or 1.0
+        factor = 1 / math.sqrt(query._a.shape[3]) if scale is None else scale
         return _run_fused(query, key, value, None, is_causal, factor, enable_gqa, True)
     for x in (key, value):
         if x.dtype is not query.dtype:
@@ -167,7 +167,7 @@ def scaled_dot_product_attention(
                 f"Expected attn_mask dtype to be bool or float or to match query dtype, but got "
                 f"attn_mask.dtype: {attn_mask.dtype} and  query.dtype: {query.dtype} instead."
             )
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None and query.shape[-1] else scale or 1.0
+    factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
     drops = dropout_p == 0 or _can_drop(query, key, value, dropout_p)
     fused = drops and query.numel() and key.numel() and value.shape[-1] == query.shape[-1]
     why = "it has dropout, is empty or complex, or values are of another size than keys"

@@ -25,6 +25,7 @@ from tritorch.core.arrays import CPU, cuda_device
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.kernels.optim_rules import Variant, options_of, rebound, whole
+from tritorch.nn.utils.clip_grad import get_total_norm
 from tritorch.ops import PUBLIC
 from tritorch.ops.backends import backend
 from tritorch.ops.memory import view_as_real
@@ -112,7 +113,14 @@ class _Step(NamedTuple):
     @property
     def writes(self) -> list[int]:
         """The places of a row's arrays that change."""
-        return [k for k in range(2 + len(self.state)) if k != 1 or self.variant.scaled]
+        grad = self.variant.scaled or self.variant.zero
+        return [k for k in range(2 + len(self.state)) if k != 1 or grad]
+
+
+def _is_plain(grad: Tensor) -> bool:
+    """Whether a kernel's step can leave zeros in it."""
+    array = grad._array
+    return type(array) is _C.Array and not array.dtype.is_complex
 
 
 class Elementwise(PerParameter):
@@ -123,6 +131,7 @@ class Elementwise(PerParameter):
 
     formula: str
     state_names: tuple[str, ...]  # the formula's, in its order
+    _clears = False  # whether this step leaves gradients 0
 
     @functools.cached_property
     def _numbers(self) -> int:
@@ -153,6 +162,37 @@ class Elementwise(PerParameter):
         """Makes state that a first update begins with; whether this is that update."""
         return False
 
+    def step_clipped(
+        self, max_norm: float, norm_type: float = 2.0, *, zero_grad: bool = True
+    ) -> Tensor:
+        """clip_grad_norm_(parameters, max_norm), step() and zeroing, in two passes over gradients.
+
+        The first takes their norm, which is returned; the second clips, undoes a GradScaler's
+        scale, updates, and leaves zeros (or, without zero_grad, what it clipped): on the GPU
+        one launch for all parameters of a group and dtype.
+        """
+        grads = [p.grad for g in self.param_groups for p in g["params"] if p.grad is not None]
+        held = getattr(self, "grad_scale", None)
+        with no_grad():
+            norm = get_total_norm(grads, norm_type)
+            if held is not None:
+                norm = norm / held.to(norm.device)
+            over = ((norm + 1e-6) / float(max_norm)).clamp(min=1.0)
+            self.grad_scale = over if held is None else over * held.to(over.device)
+        self._clears = zero_grad and all(_is_plain(grad) for grad in grads)
+        try:
+            self.step()
+        finally:
+            cleared = self._clears
+            self._clears = False
+            if held is None:
+                del self.grad_scale
+            else:
+                self.grad_scale = held
+        if zero_grad and not cleared:
+            self.zero_grad(set_to_none=False)
+        return norm
+
     def step_group(self, group: dict[str, Any]) -> None:
         """One update of a group's parameters."""
         check_devices(group)
@@ -182,7 +222,7 @@ class Elementwise(PerParameter):
         used = lambda x: isinstance(x, Tensor) or x != 0
         variant = Variant(
             self.formula, self.mode(options), scale is not None, bool(options.get("maximize")),
-            used(coupled), used(decoupled),
+            used(coupled), used(decoupled), self._clears,
         )  # fmt: skip
         values = [options["lr"], coupled, decoupled]
         named = self.named(options)
@@ -232,7 +272,7 @@ class Elementwise(PerParameter):
         for name in self.scalars:
             _C.bump_version(state[name])
         for tensor in tensors:
-            if tensor is not None and (tensor is not grad or step.variant.scaled):
+            if tensor is not None and (tensor is not grad or 1 in step.writes):
                 _C.bump_version(tensor)
         return True
 
