@@ -118,6 +118,10 @@ ENGINE = [
     *(_engine("fp32", "fp32", tile, (0, 1)) for tile in TMA_TILES[::2]),
     *(_engine("bf16", "bf16", tile, (0, 1), ending=_residual) for tile in TMA_TILES[:3]),
     _engine("bf16", "bf16", TMA_TILES[0], (0, 1), into=False, ending=_bias("bf16")),
+    # split, or added up in float32
+    *(_engine("bf16", "fp32", tile, (1, 0), into=False, ending=_residual)
+      for tile in TMA_TILES[:2]),
+    _engine("bf16", "fp32", TMA_TILES[2], (1, 0), ending=_residual),
 ]  # fmt: skip
 
 VARIANTS = {

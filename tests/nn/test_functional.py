@@ -10,6 +10,7 @@ from tritorch import nn
 from tritorch.nn import functional as F
 from tritorch.nn.attention import SDPBackend, sdpa_kernel
 from tritorch.ops import attention
+from tritorch.ops.backends import backend
 from tritorch.ops.linear_cross_entropy import _Chunked
 
 
@@ -36,15 +37,14 @@ def test_chunks_of_tokens_are_the_whole(reduction, rows):
 
 
 def test_no_more_logits_than_those_of_a_chunk(monkeypatch):
-    sizes, original = [], attention.Operator.call
+    sizes, family = [], backend("cpu", "loss")
+    original = family.cross_entropy_in_place
 
-    def call(self, tensors, params=()):
-        sizes.extend(t.numel() for t in tensors if isinstance(t, torch.Tensor))
-        return original(self, tensors, params)
+    def counted(logits, *rest):
+        sizes.append(logits.size)
+        return original(logits, *rest)
 
-    from tritorch.ops.loss import _cross_entropy
-
-    monkeypatch.setattr(_cross_entropy, "call", call.__get__(_cross_entropy), raising=False)
+    monkeypatch.setattr(family, "cross_entropy_in_place", counted)
     x, w = numbers(64, 2, grad=True), numbers(9, 2, seed=1, grad=True)
     options = nn.LinearCrossEntropyOptions(batch_chunk_size=4)
     loss = F.linear_cross_entropy(x, w, torch.zeros(64, dtype=torch.int64), options=options)
@@ -53,6 +53,34 @@ def test_no_more_logits_than_those_of_a_chunk(monkeypatch):
     with pytest.raises(RuntimeError, match="backward called twice"):
         loss.backward()
     assert issubclass(_Chunked, torch.autograd.Function)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_chunks_of_no_rows(reduction):
+    x, w = numbers(0, 3, grad=True), numbers(5, 3, grad=True)
+    loss = F.linear_cross_entropy(
+        x, w, torch.zeros(0, dtype=torch.int64), reduction=reduction,
+        options=nn.LinearCrossEntropyOptions(),
+    )  # fmt: skip
+    loss.backward()
+    assert loss.isnan() if reduction == "mean" else loss == 0
+    assert x.grad.shape == (0, 3) and not w.grad.any()
+
+
+def test_chunks_on_a_gpu_take_a_third_of_the_memory():
+    device, kind = torch.device("cuda"), torch.bfloat16
+    for rows, features, policy in (
+        (4096, 768, "balanced"), (8192, 768, "balanced"), (8192, 4096, "compact"),
+        (16384, 4096, "balanced"),
+    ):  # fmt: skip
+        chosen = nn.LinearCrossEntropyOptions()._adjust(rows, features, 50304, kind, device)
+        size = chosen.batch_chunk_size
+        assert chosen.acc_policy == policy and 256 <= size <= 2048 and size % 128 == 0
+        width = 2 if policy == "balanced" else 1
+        held = width * features + max(size, features if width == 2 else 0)
+        assert 3 * held <= 2 * rows + features
+    small = nn.LinearCrossEntropyOptions()._adjust(7, 16, 50, kind, device)
+    assert small.batch_chunk_size == 7 and small.acc_policy == "compact"
 
 
 def test_options_of_chunks():

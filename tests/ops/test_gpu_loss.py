@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-from tests.ops.gpu_reference import FLOATS, compare, numbers, on_device
+import tritorch as torch
+from tests.ops.gpu_reference import FLOATS, assert_close, compare, numbers, on_device
+from tritorch import nn
+from tritorch.cpu import loss as cpu
 from tritorch.gpu import loss
+from tritorch.gpu.softmax import RowPlan
+from tritorch.nn import functional as F
 
 pytestmark = pytest.mark.device
 
@@ -12,10 +17,13 @@ pytestmark = pytest.mark.device
 @pytest.mark.parametrize("kind", FLOATS)
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("tile", [None, (2, 4, 4)])
+@pytest.mark.parametrize("tile", [None, (2, 4, 4), "parts"])
 def test_cross_entropy(kind, smoothing, weighted, tile, monkeypatch):
     if tile:  # several blocks a row
-        monkeypatch.setattr(loss, "row_tile", lambda n, c: tile)
+        cut = (2, 4, 4) if tile == "parts" else tile
+        monkeypatch.setattr(loss, "row_tile", lambda *sizes: cut)
+        parts = (4, 4) if tile == "parts" else (1, 13)
+        monkeypatch.setattr(loss, "plan", lambda *sizes: RowPlan(True, *cut, *parts))
     target = np.random.default_rng(3).integers(0, 13, 7)
     target[2] = -100
     weight = np.abs(numbers((13,), kind, 4)) if weighted else None
@@ -45,3 +53,50 @@ def test_a_target_out_of_range_is_reported():
     losses, _ = loss.cross_entropy(x, on_device(np.array([1, 10**6])), None, -100, 0.0)
     with pytest.raises(IndexError, match="Target 1000000 is out of bounds"):
         losses.numpy()
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_logits_become_their_gradient(kind, weighted):
+    for rows, classes in ((7, 13), (3, 4100)):
+        target = np.random.default_rng(3).integers(0, classes, rows)
+        target[2] = -100
+        weight = np.abs(numbers((classes,), kind, 4)) if weighted else None
+        x, g = numbers((rows, classes), kind), numbers((rows,), kind, 1)
+        wanted, lse = cpu.cross_entropy(x, target, weight, -100, 0.0)
+        dx = cpu.cross_entropy_backward(g, x, target, weight, -100, 0.0, lse)
+        logits = on_device(x)
+        arrays = on_device(target), None if weight is None else on_device(weight)
+        losses = loss.cross_entropy_in_place(logits, *arrays, -100, on_device(g))
+        assert_close((losses.numpy().astype(kind), logits.numpy()), (wanted, dx))
+
+
+def test_few_long_rows_are_cut():
+    assert loss.plan(4096, 50304).parts == 1 and loss.plan(264, 128256).parts == 1
+    few = loss.plan(8, 128256)
+    assert few.parts == 32 and few.per_part == 4096 and few.rows == 1
+
+
+def _peak(x, w, target, options):
+    """Bytes of one pass forward and backward beyond its inputs, and its results on the host."""
+    x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    if options is None:
+        out = F.cross_entropy(F.linear(x, w), target)
+    else:
+        out = F.linear_cross_entropy(x, w, target, options=options)
+    out.backward()
+    peak = torch.cuda.max_memory_allocated() - before
+    return peak, [t.detach().float().cpu().numpy() for t in (out, x.grad, w.grad)]
+
+
+def test_a_linear_layer_in_chunks_takes_a_third_of_the_memory():
+    x, w = (torch.tensor(numbers(shape)).bfloat16().cuda() for shape in ((640, 16), (512, 16)))
+    target = torch.arange(640, device="cuda") % 512
+    target[5] = -100
+    whole, wanted = _peak(x, w, target, None)
+    held, found = _peak(x, w, target, nn.LinearCrossEntropyOptions())
+    assert 3 * held <= whole
+    for got, want in zip(found, wanted):
+        np.testing.assert_allclose(got, want, rtol=2e-2, atol=2e-2 * np.abs(want).max())

@@ -63,8 +63,9 @@ def cross_entropy_backward(
     ignore_index: int,
     label_smoothing: float,
     lse: Array,
+    out: Array | None = None,
 ) -> Array:
-    """The gradient of the logits."""
+    """The gradient of the logits, which may be written in their place."""
     kind = computing(logits.dtype)
     n, c = logits.shape
     ignored = target == ignore_index
@@ -74,7 +75,7 @@ def cross_entropy_backward(
     row = np.where(ignored, 0, widen(g)).astype(kind, copy=False)
     hit = row * scale[safe] * kind.type(1 - label_smoothing)
     share = kind.type(label_smoothing / max(c, 1))
-    out = np.empty(logits.shape, logits.dtype)
+    out = np.empty(logits.shape, logits.dtype) if out is None else out
 
     def work(low: int, high: int) -> None:
         x = logits[low:high].astype(kind, copy=False)
@@ -89,3 +90,12 @@ def cross_entropy_backward(
     if c:
         threads.rows(n, c * kind.itemsize, work)
     return out
+
+
+def cross_entropy_in_place(
+    logits: Array, target: Array, weight: Array | None, ignore_index: int, g: Array
+) -> Array:
+    """The losses of rows; the logits become their gradient."""
+    losses, lse = cross_entropy(logits, target, weight, ignore_index, 0.0)
+    cross_entropy_backward(g, logits, target, weight, ignore_index, 0.0, lse, logits)
+    return losses

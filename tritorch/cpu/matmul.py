@@ -21,6 +21,12 @@ def mm(a: Array, b: Array) -> Array:
 bmm = mm
 
 
+def multiply_into(out: Array, a: Array, b: Array, add: bool = False) -> None:
+    """out = a b, or out += a b; out may be of a wider type."""
+    product = np.matmul(widen(a), widen(b))
+    out[...] = widen(out) + product if add else product
+
+
 def _integers(a: Array, b: Array) -> Array:
     """Through float64's BLAS where that is exact, else NumPy's loops, which wrap."""
     if a.size and b.size and a.dtype.kind != "b":

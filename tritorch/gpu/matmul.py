@@ -157,12 +157,21 @@ def _matrix(a: Array, b: Array, kind: dtype, ending: Ending, fast: bool = False)
     return out.reshape_view((a.shape[0], b.shape[1]))  # type: ignore[return-value]
 
 
+def multiply_into(out: Array, a: Array, b: Array, add: bool = False) -> None:
+    """out = a b, of matrices, or out += a b; out may be of a wider type."""
+    target = out.unsqueeze(0)
+    ending = Ending(target) if add else PLAIN  # each program reads what it overwrites, before
+    product(a.unsqueeze(0), b.unsqueeze(0), out.dtype, ending, out=target)
+
+
 def product(
-    a: Array, b: Array, kind: dtype, ending: Ending = PLAIN, fast_sums: bool = False
-) -> Array:
+    a: Array, b: Array, kind: dtype, ending: Ending = PLAIN, fast_sums: bool = False,
+    out: Array | None = None,
+) -> Array:  # fmt: skip
     """The products of two stacks of matrices, finished, as an array of a type."""
     (batch, m, k), n = a.shape, b.shape[2]
-    out = _C.empty((batch, m, n), kind, a.device_index)
+    if out is None:
+        out = _C.empty((batch, m, n), kind, a.device_index)
     if out.numel() == 0:
         return out
     if kind.is_complex:
@@ -249,7 +258,9 @@ def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool) -> 
     partial, split_stride = _partial(target, splits)
     subtiles = 2 if plan.block_n >= 128 else 1
     into = None
-    if dense(partial) == 1:
+    # Large tiles of float32, from operands of 16 bits, do not fit the shared memory beside those.
+    fits = partial.itemsize <= kind.itemsize or plan.block_m * plan.block_n <= 128 * 128
+    if dense(partial) == 1 and fits:
         whole = partial.as_strided((splits * batch, m, n), (m * n, n, 1)) if splits > 1 else target
         into = _C.Descriptor(whole, (1, plan.block_m, plan.block_n // subtiles))
     extra, constants = (PLAIN if splits > 1 else ending).arguments(target.shape)

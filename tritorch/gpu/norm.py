@@ -4,7 +4,7 @@
 The gradients of weights are sums over many rows.  Programs sum parts of them into one row of
 partial sums each, and a second kernel adds those in order: no atomics, the same bits every time.
 Where a row fits the registers, the programs that compute the input's gradient do it on the way;
-there are a few of them on each multiprocessor, whatever the number of rows: partial sums stay small.
+there are a few of them on each multiprocessor, whatever the number of rows, so sums stay small.
 """
 
 from __future__ import annotations

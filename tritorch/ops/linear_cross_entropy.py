@@ -1,10 +1,16 @@
 """Cross-entropy of a linear map's outputs, of which only a few rows exist at a time.
 
 # Note [Chunks of tokens]
-For each chunk of rows, its logits, losses and (when gradients are wanted) the gradients of logits
-are computed and used at once: of the input, and added up of weight and bias.  The gradients are
-ready when the forward pass is; backward scales them.  With reduction "none" each row's scale is
-known only then, and backward computes the chunks again.
+For each chunk of rows, its logits, losses and (when gradients are wanted) the gradients of logits,
+in the place of the logits, are computed and used at once: of the input, and added up of weight
+and bias.  The gradients are ready when the forward pass is; backward scales them.  With reduction
+"none" each row's scale is known only then, and backward computes the chunks again.
+
+# Note [Size of chunks]
+On a GPU, chunks are as long as they may be for all that is held (logits of a chunk, the weight's
+gradient as it is added up) to be three tenths of what all logits, their gradient and the weight's
+take: each chunk reads and writes the whole sum of the weight's gradients.  That sum is in float32
+where this leaves room for chunks, else in the weight's type.
 """
 
 from __future__ import annotations
@@ -20,11 +26,13 @@ from tritorch.core.dtype import bfloat16, dtype as Dtype, float16, float32, floa
 from tritorch.core.tensor import Tensor
 from tritorch.ops import loss as losses
 from tritorch.ops.activation import FUNCTIONAL, functional
+from tritorch.ops.backends import backend
 from tritorch.ops.declare import PUBLIC
 from tritorch.ops.shape import reshape
 
 _POLICIES = ("auto", "accurate", "balanced", "compact")
 _DTYPES = (float16, bfloat16, float32, float64)
+_FEWEST, _MOST = 256, 2048  # rows of a chunk on a GPU
 
 
 @dataclasses.dataclass(slots=True, frozen=True)
@@ -33,10 +41,10 @@ class LinearCrossEntropyOptions:
 
     allow_retain_graph: backward may run again, for a copy of the gradients.
     batch_chunk_size: rows of a chunk.
-    chunking_method: "auto", "aspect_ratio" (logits of a chunk are as many as inputs of all rows),
-    "aspect_ratio:N" (an N-th of that), or None.
-    acc_policy: "accurate" computes everything of half precision in acc_dtype, "balanced" adds
-    gradients of weights up in it, "compact" in the weights' own type.
+    chunking_method: "auto" (see Note [Size of chunks]), "aspect_ratio" (logits of a chunk are as
+    many as inputs of all rows), "aspect_ratio:N" (an N-th of that), or None.
+    acc_policy: "auto", "accurate" computes everything of half precision in acc_dtype, "balanced"
+    adds gradients of weights up in it, "compact" in the weights' own type.
     """
 
     allow_retain_graph: bool = False
@@ -67,12 +75,17 @@ class LinearCrossEntropyOptions:
         """Every choice made, for one call."""
         narrow = dtype in (float16, bfloat16)
         on_host = device is not None and device.type == "cpu" and narrow
+        on_gpu = device is not None and device.type == "cuda"
         method, size = self.chunking_method, self.batch_chunk_size
-        if method == "auto":
-            method = None if size is not None else "aspect_ratio" if on_host else "aspect_ratio:2"
         policy = self.acc_policy
         if policy == "auto":
-            policy = "accurate" if on_host else "compact"
+            room = narrow and on_gpu and _most_rows(num_batches, in_features, 2) >= _FEWEST
+            policy = "accurate" if on_host else "balanced" if room else "compact"
+        if method == "auto" and size is None and on_gpu:
+            width = 2 if narrow and policy != "compact" else 1
+            size = _equal(num_batches, _most_rows(num_batches, in_features, width))
+        if method == "auto":
+            method = None if size is not None else "aspect_ratio" if on_host else "aspect_ratio:2"
         chunk = num_batches if size is None else min(size, num_batches)
         if method is not None:
             target = -(-num_batches // max(-(-num_classes // max(in_features, 1)), 1))
@@ -104,15 +117,19 @@ def _factor(method: str) -> int:
     return int(factor) if name == "aspect_ratio" and factor.isdigit() else 0
 
 
-def _rows(
-    x: Tensor, w: Tensor, b: Tensor | None, target: Tensor, weight: Tensor | None, ignore: int
-) -> Any:
-    """Logits, losses and log-sums of a chunk."""
-    logits = x @ w.t()
-    if b is not None:
-        logits += b
-    losses._check_targets(target, w.shape[0], ignore)
-    return logits, *losses._cross_entropy.call((logits, target, weight), (ignore, 0.0))
+def _most_rows(rows: int, features: int, width: int) -> int:
+    """Rows of a chunk by Note [Size of chunks]; width: that of sums, in elements.
+
+    Everything is in units of a column of the logits, as long as there are classes.
+    """
+    return 3 * (2 * rows + features) // 10 - width * features
+
+
+def _equal(rows: int, most: int) -> int:
+    """Rows of a chunk, all chunks being of about the same size, in tiles of 128."""
+    most = min(max(most, _FEWEST), _MOST) // 128 * 128
+    chunks = max(-(-rows // most), 1)
+    return max(-(-rows // (128 * chunks)) * 128, 1)
 
 
 class _Chunked(Function):
@@ -138,12 +155,12 @@ class _Chunked(Function):
             scale = None
             ctx.save_for_backward(x, w, b)
         else:
-            scale = (x.new_ones(()) / count).expand(n)
+            scale = (x.new_ones((), dtype=options.acc_dtype) / count).expand(n)
         parts, ctx.grads = [], None
         for part in _chunks(x, w, b, scale, ctx.rest):
             parts.append(part.losses)
             ctx.grads = part.grads
-        out = PUBLIC["cat"](parts) if parts else x.new_zeros(0)
+        out = PUBLIC["cat"](parts)
         if reduction == "none":
             return out.to(x.dtype)
         total = out.to(options.acc_dtype).sum()
@@ -188,25 +205,35 @@ def _chunks(x: Tensor, w: Tensor, b: Any, scale: Tensor | None, rest: Any) -> An
     wide_w, wide_b = w.to(compute), None if b is None else b.to(compute)
     wide_weight = None if weight is None else weight.to(compute)
     dx = PUBLIC["empty_like"](x) if scale is not None and want_x else None
-    dw = w.new_zeros(w.shape, dtype=adding) if scale is not None and want_w else None
+    dw = w.new_empty(w.shape, dtype=adding) if scale is not None and want_w else None
     db = b.new_zeros(b.shape, dtype=acc) if scale is not None and want_b else None
+    which = "gpu" if x.is_cuda else "cpu"
+    multiply_into = backend(which, "matmul").multiply_into
     before = _C.set_grad_enabled(False)
     try:
-        for low in range(0, x.shape[0], options.batch_chunk_size):
+        for low in range(0, max(x.shape[0], 1), options.batch_chunk_size):
             rows = slice(low, low + options.batch_chunk_size)
             some, labels = x[rows].to(compute), target[rows]
-            logits, found, lse = _rows(some, wide_w, wide_b, labels, wide_weight, ignore)
-            if scale is not None:
-                g = scale[rows].to(compute)
-                inputs = (g, logits, labels, wide_weight, lse)
-                d = losses._cross_entropy_grad.call(inputs, (ignore, 0.0))
-                del logits, inputs
+            logits = FUNCTIONAL["linear"](some, wide_w, wide_b)
+            losses._check_targets(labels, w.shape[0], ignore)
+            if scale is None:
+                inputs = (logits, labels, wide_weight)
+                found = losses._cross_entropy.call(inputs, (ignore, 0.0))[0]
+            else:
+                d = logits._array  # these, from here on their gradient
+                weights = None if wide_weight is None else wide_weight._array
+                found = _C.wrap(
+                    backend(which, "loss").cross_entropy_in_place(
+                        d, labels._array, weights, ignore, scale[rows]._array
+                    )
+                )
                 if dx is not None:
-                    dx[rows] = d @ wide_w
+                    multiply_into(dx[rows]._array, d, wide_w._array)
                 if dw is not None:
-                    dw += (d.t() @ some).to(adding)
+                    multiply_into(dw._array, logits.t()._array, some._array, low > 0)
                 if db is not None:
-                    db += d.sum(0, dtype=acc)
+                    db += logits.sum(0, dtype=acc)
+            logits = d = None  # their memory is the next chunk's
             last = low + options.batch_chunk_size >= x.shape[0]
             grads = None
             if scale is not None and last:
