@@ -18,18 +18,18 @@ def reduce(x, y, acc, pre, combine, identity, rows, cols, has_row=False):
     return types, constants
 
 
-def scan(x, y, acc, combine, identity, extra=()):
+def scan(x, y, acc, combine, identity, tile=(1, 1024), extra=(), **given):
     types = {
-        "x_ptr": x,
-        "y_ptr": y,
-        "n_cols": "i32",
-        "x_stride": "i32",
-        "y_stride": "i32",
-        "row_shape": ("i32",),
-        "x_row_strides": ("i32",),
-        "y_row_strides": ("i32",),
-    }
-    constants = {"COMBINE": combine, "IDENTITY": identity, "ACC": acc, "ROW_DIMS": 1, "BLOCK": 1024}
+        "x_ptr": x, "y_ptr": y, "carry_ptr": "*i64" if acc == tl.int64 else "*fp32",
+        "row_shape": ("i32",), "x_row_strides": ("i32",), "y_row_strides": ("i32",),
+    } | dict.fromkeys(("n_rows", "n_cols", "segment", "x_stride", "y_stride"), "i32")  # fmt: skip
+    constants = {
+        "COMBINE": combine, "IDENTITY": identity, "ACC": acc, "TOTALS": False, "HAS_CARRY": True,
+        "ROW_DIMS": 1, "WIDE": False, "BLOCK_ROWS": tile[0], "BLOCK_COLS": tile[1],
+    } | given  # fmt: skip
+    if tile[0] == 1:
+        types |= {"x_stride": "constexpr", "y_stride": "constexpr"}
+        constants |= {"x_stride": 1, "y_stride": 1}
     return types | dict(extra), constants
 
 
@@ -43,6 +43,7 @@ def states(*outputs, **given):
     return types, constants
 
 
+PLACES = [("places_ptr", "*i64"), ("carry_at_ptr", "*i64"), ("i_ptr", "*i64")]
 VARIANTS = {
     ("reduction", "reduce_columns"): [
         reduce("*fp32", "*fp32", tl.float32, r.same, r.plus, 0, 2, 1024),
@@ -80,12 +81,16 @@ VARIANTS = {
          {"ACC": tl.float32, "PARTS": 1024}),
     ],
     ("scan", "scan_columns"): [
-        scan("*fp32", "*fp32", tl.float32, s.plus, 0),
-        scan("*i64", "*i64", tl.int64, s.times, 1),
-        scan("*bf16", "*bf16", tl.float32, s.log_plus, float("-inf")),
+        scan("*fp32", "*fp32", tl.float32, s.plus, 0, EXCLUSIVE=False),
+        scan("*fp32", "*fp32", tl.float32, s.plus, 0, EXCLUSIVE=False, TOTALS=True),
+        scan("*bf16", "*bf16", tl.float32, s.plus, 0, (64, 16), EXCLUSIVE=False),
+        scan("*i64", "*i64", tl.int64, s.times, 1, EXCLUSIVE=False),
+        scan("*bf16", "*bf16", tl.float32, s.log_plus, float("-inf"), EXCLUSIVE=False),
     ],
     ("scan", "scan_extreme"): [
-        scan("*fp32", "*fp32", tl.float32, s.later_larger, float("-inf"), [("i_ptr", "*i64")]),
-        scan("*fp32", "*fp32", tl.float32, s.later_smaller, float("inf"), [("i_ptr", "*i64")]),
+        scan("*fp32", "*fp32", tl.float32, s.later_larger, float("-inf"), extra=PLACES,
+             HAS_PLACES=False),
+        scan("*fp32", "*fp32", tl.float32, s.later_smaller, float("inf"), (64, 16), extra=PLACES,
+             HAS_PLACES=True),
     ],
 }  # fmt: skip

@@ -25,7 +25,7 @@ from tritorch.core.dtype import (
     uint64,
 )
 from tritorch.cuda._arrays import _as_bits
-from tritorch.gpu import errors, pointwise
+from tritorch.gpu import errors, pointwise, scan
 from tritorch.gpu.layout import INT32_MAX, block_size, broadcast_strides, reach
 from tritorch.gpu.matmul import parts, triton_name
 
@@ -354,6 +354,10 @@ def sort_keys(keys: Array, n_keys: int) -> tuple[Array, Array]:
 
 
 def _scan(counts: Array, n: int) -> None:
+    """Sums of all before, in place; the whole sum behind them."""
+    if n > 8192:
+        scan.exclusive_sums(counts)
+        return
     kernel("indexing", "exclusive_scan")(
         (1,), counts, n, BLOCK=min(max(1 << (n - 1).bit_length(), 16), 8192), num_warps=8
     )

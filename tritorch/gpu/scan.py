@@ -1,19 +1,21 @@
-"""Scans on the GPU: one program a row."""
+"""Scans on the GPU: tiles of rows, long rows in segments side by side."""
 
 from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype, int64
+from tritorch.gpu.layout import INT32_MAX, reach
 from tritorch.gpu.pointwise import triton_type
 from tritorch.gpu.reduction import _limit, accumulator, unpaired
 
 Array = _C.Array
+_PROGRAMS = 528  # fill a GPU: four on each of 132 multiprocessors
 
 
 @functools.cache
@@ -23,29 +25,77 @@ def _function(name: str) -> Any:
     return getattr(scan, name)
 
 
-def _rows(x: Array, y: Array, dim: int) -> Any:
+class _Plan(NamedTuple):
+    """How rows of n_cols elements are scanned: tiles, and segments that run side by side."""
+
+    n_rows: int
+    n_cols: int
+    parts: int
+    segment: int
+    block_rows: int
+    block_cols: int
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        return -(-self.n_rows // self.block_rows), self.parts
+
+
+def plan(n_rows: int, n_cols: int, along: bool) -> _Plan:
+    """along: the scanned dim is dense in memory; else rows are, and a tile takes many of them."""
+    if along:
+        cols = min(max(16, 1 << (n_cols - 1).bit_length()), 1024)
+        rows = max(1, min(1024 // cols, 1 << (n_rows - 1).bit_length()))
+    else:
+        rows = min(64, max(1, 1 << (n_rows - 1).bit_length()))
+        cols = min(max(1024 // rows, 16), max(16, 1 << (n_cols - 1).bit_length()))
+    programs, parts = -(-n_rows // rows), 1
+    if programs < _PROGRAMS and n_cols >= 4 * cols:
+        parts = min(_PROGRAMS // programs, n_cols // (2 * cols))
+    segment = -(-n_cols // parts)
+    segment = -(-segment // cols) * cols
+    return _Plan(n_rows, n_cols, -(-n_cols // segment), segment, rows, cols)
+
+
+def _layout(x: Array, y: Array, dim: int) -> Any:
+    """Strides of the scanned dim, and the shape and strides of the others."""
     kept = [i for i in range(x.ndim) if i != dim]
     shape = [x.shape[i] for i in kept]
     dims, (xs, ys) = _C.collapse(shape, [[a.strides[i] for i in kept] for a in (x, y)])
-    return math.prod(shape), dims or (1,), xs or (0,), ys or (0,)
+    return x.strides[dim], y.strides[dim], dims or (1,), xs or (0,), ys or (0,)
 
 
-def _run(x: Array, dim: int, kind: dtype, combine: str, identity: Any) -> Array:
-    y = _C.empty(x.shape, kind, x.device_index)
+def _constants(p: _Plan, layout: Any, *arrays: Array) -> dict[str, Any]:
+    reached = max(reach(a.shape, a.strides) + p.block_cols * max(a.strides) for a in arrays)
+    return {
+        "ROW_DIMS": len(layout[2]), "WIDE": max(p.n_rows * p.n_cols, reached) > INT32_MAX,
+        "BLOCK_ROWS": p.block_rows, "BLOCK_COLS": p.block_cols, "num_warps": 4,
+    }  # fmt: skip
+
+
+def _run(
+    x: Array, dim: int, kind: dtype, combine: str, identity: Any, exclusive: bool = False,
+    out: Array | None = None,
+) -> Array:  # fmt: skip
+    """Long rows are cut into segments: what each comes to, the scan of that, and each with its
+    carry.  out may be x."""
+    y = _C.empty(x.shape, kind, x.device_index) if out is None else out
     if x.numel() == 0:
         return y
-    n, shape, xs, ys = _rows(x, y, dim)
-    acc = accumulator(kind)
-    kernel("scan", "scan_columns")(
-        (n,), x, y, x.shape[dim], x.strides[dim], y.strides[dim], shape, xs, ys,
-        COMBINE=_function(combine), IDENTITY=identity, ACC=triton_type(acc), ROW_DIMS=len(shape),
-        BLOCK=_block(x.shape[dim]), num_warps=4,
-    )  # fmt: skip
+    n_cols, acc = x.shape[dim], accumulator(kind)
+    p = plan(x.numel() // n_cols, n_cols, x.strides[dim] == 1 or x.ndim == 1)
+    layout = _layout(x, y, dim)
+    how = {"COMBINE": _function(combine), "IDENTITY": identity, "ACC": triton_type(acc)}
+    how |= _constants(p, layout, x, y)
+    launch = kernel("scan", "scan_columns")
+    carry = None
+    if p.parts > 1:
+        totals = _C.empty((p.n_rows, p.parts), acc, x.device_index)
+        launch(p.grid, x, x, totals, p.n_rows, n_cols, p.segment, *layout, TOTALS=True,
+               HAS_CARRY=False, EXCLUSIVE=False, **how)  # fmt: skip
+        carry = _run(totals, 1, acc, combine, identity)
+    launch(p.grid, x, x if carry is None else carry, y, p.n_rows, n_cols, p.segment, *layout,
+           TOTALS=False, HAS_CARRY=carry is not None, EXCLUSIVE=exclusive, **how)  # fmt: skip
     return y
-
-
-def _block(n: int) -> int:
-    return min(1024, max(16, 1 << (n - 1).bit_length()))
 
 
 def _complex(name: str, x: Array, *rest: Any) -> Array:
@@ -53,6 +103,12 @@ def _complex(name: str, x: Array, *rest: Any) -> Array:
     from tritorch.ops.backends import through_host
 
     return through_host(f"scan.{name}", getattr(cpu, name))(x, *rest)
+
+
+def exclusive_sums(x: Array) -> None:
+    """Each element becomes the sum of those before it, in place; the last is taken for 0."""
+    x[x.shape[0] - 1 :].zero_()
+    _run(x, 0, x.dtype, "plus", 0, exclusive=True, out=x)
 
 
 def cumsum(x: Array, dim: int, dtype: dtype) -> Array:
@@ -77,18 +133,31 @@ def logcumsumexp(x: Array, dim: int) -> Array:
     return _run(x, dim, x.dtype, "log_plus", -math.inf)
 
 
-def _extreme(x: Array, dim: int, combine: str, lowest: bool) -> tuple[Array, Array]:
+def _extreme(
+    x: Array, dim: int, combine: str, lowest: bool, places: Array | None = None
+) -> tuple[Array, Array]:
+    """places: where the elements were, if x are extremes of segments."""
     y = _C.empty(x.shape, x.dtype, x.device_index)
     index = _C.empty(x.shape, int64, x.device_index)
     if x.numel() == 0:
         return y, index
-    n, shape, xs, ys = _rows(x, y, dim)
-    acc = accumulator(x.dtype)
-    kernel("scan", "scan_extreme")(
-        (n,), x, y, index, x.shape[dim], x.strides[dim], y.strides[dim], shape, xs, ys,
-        COMBINE=_function(combine), IDENTITY=_limit(acc, lowest), ACC=triton_type(acc),
-        ROW_DIMS=len(shape), BLOCK=_block(x.shape[dim]), num_warps=4,
-    )  # fmt: skip
+    n_cols, acc = x.shape[dim], accumulator(x.dtype)
+    p = plan(x.numel() // n_cols, n_cols, x.strides[dim] == 1 or x.ndim == 1)
+    layout = _layout(x, y, dim)
+    how = {"COMBINE": _function(combine), "IDENTITY": _limit(acc, lowest),
+           "ACC": triton_type(acc), "HAS_PLACES": places is not None}  # fmt: skip
+    how |= _constants(p, layout, x, y)
+    where = index if places is None else places
+    launch = kernel("scan", "scan_extreme")
+    carry: tuple[Array, Array] | None = None
+    if p.parts > 1:
+        totals = _C.empty((p.n_rows, p.parts), acc, x.device_index)
+        at = _C.empty((p.n_rows, p.parts), int64, x.device_index)
+        launch(p.grid, x, where, x, where, totals, at, p.n_rows, n_cols, p.segment, *layout,
+               TOTALS=True, HAS_CARRY=False, **how)  # fmt: skip
+        carry = _extreme(totals, 1, combine, lowest, at)
+    launch(p.grid, x, where, *(carry or (x, where)), y, index, p.n_rows, n_cols, p.segment,
+           *layout, TOTALS=False, HAS_CARRY=carry is not None, **how)  # fmt: skip
     return y, index
 
 
