@@ -8,9 +8,9 @@ and bias.  The gradients are ready when the forward pass is; backward scales the
 
 # Note [Size of chunks]
 On a GPU, chunks are as long as they may be for all that is held (logits of a chunk, the weight's
-gradient as it is added up) to be three tenths of what all logits, their gradient and the weight's
-take: each chunk reads and writes the whole sum of the weight's gradients.  That sum is in float32
-where this leaves room for chunks, else in the weight's type.
+gradient as it is added up) to be a third of all logits and their gradient: each chunk reads and
+writes the whole sum of the weight's gradients.  That sum is in float32 where this leaves room for
+chunks, and for the rounded gradient beside it in the end; else it is in the weight's type.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class LinearCrossEntropyOptions:
         method, size = self.chunking_method, self.batch_chunk_size
         policy = self.acc_policy
         if policy == "auto":
-            room = narrow and on_gpu and _most_rows(num_batches, in_features, 2) >= _FEWEST
-            policy = "accurate" if on_host else "balanced" if room else "compact"
+            room = on_gpu and _most_rows(num_batches, in_features, 2) >= max(_FEWEST, in_features)
+            policy = "accurate" if on_host else "balanced" if narrow and room else "compact"
         if method == "auto" and size is None and on_gpu:
             width = 2 if narrow and policy != "compact" else 1
             size = _equal(num_batches, _most_rows(num_batches, in_features, width))
@@ -122,7 +122,7 @@ def _most_rows(rows: int, features: int, width: int) -> int:
 
     Everything is in units of a column of the logits, as long as there are classes.
     """
-    return 3 * (2 * rows + features) // 10 - width * features
+    return 2 * 32 * rows // 100 - width * features  # a little is left for what is small
 
 
 def _equal(rows: int, most: int) -> int:
