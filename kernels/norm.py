@@ -262,58 +262,69 @@ def norm_looped_backward(
 
 @triton.jit
 def group_norm_backward(
-    dy_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, partial_ptr, n_channels, n_groups, per_group,
-    spatial, HAS_WEIGHT: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr,
-    ALIGN: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_S: tl.constexpr,
+    dy_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, partial_ptr, n_samples, n_channels, n_groups,
+    per_group, spatial, per_part, n_parts, HAS_WEIGHT: tl.constexpr, STEP: tl.constexpr,
+    PARTS: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr, ALIGN: tl.constexpr,
+    BLOCK_C: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """dx of one group of one sample, as of a row; partial[sample, 0] = sum(dy n) of each channel,
-    partial[sample, 1] = sum(dy).
+    """dx of one group of one sample, as of a row; of part p of its places (axis 1), too,
+    partial[p, sample, 0] = sum(dy n) of each channel and partial[p, sample, 1] = sum(dy).
 
-    A tile is BLOCK_C channels of BLOCK_S elements.  The group is read twice, the second time from
-    the cache.
+    A tile is BLOCK_C channels of BLOCK_S places.  Steps: see Note [Long rows] in softmax.py.
     """
     spatial = aligned(spatial, ALIGN)
     row = tl.program_id(0)
-    sample = row // n_groups
+    part = tl.program_id(1)
+    first = part * per_part
+    last = tl.minimum(first + per_part, spatial)
     base = row
     if WIDE:
         base = row.to(tl.int64)
     base *= per_group * spatial
     rstd = tl.load(rstd_ptr + row)
     mean = tl.load(mean_ptr + row)
-    at = partial_ptr + 2 * sample.to(tl.int64) * n_channels
+    at = partial_ptr + 2 * (row // n_groups).to(tl.int64) * n_channels
+    stride = 2 * n_samples * n_channels  # from part to part
     g_sum = tl.zeros([BLOCK_C], COMPUTE)
     gn_sum = tl.zeros([BLOCK_C], COMPUTE)
     for low in range(0, per_group, BLOCK_C):
         inner = low + tl.arange(0, BLOCK_C)
         c_mask = inner < per_group
-        dw = tl.zeros([BLOCK_C, BLOCK_S], COMPUTE)
-        db = tl.zeros([BLOCK_C, BLOCK_S], COMPUTE)
-        for start in range(0, spatial, BLOCK_S):
-            s = start + tl.arange(0, BLOCK_S)
-            offsets, mask = tile(base + inner * spatial, c_mask, s, spatial, 1)
-            dy = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
-            dw += dy * (read(x_ptr, offsets, mask, 0.0, COMPUTE) - mean)
-            db += dy
         c = row % n_groups * per_group + inner
-        dw_sum = tl.sum(dw, axis=1) * rstd
-        db_sum = tl.sum(db, axis=1)
-        tl.store(at + c, dw_sum, mask=c_mask)
-        tl.store(at + n_channels + c, db_sum, mask=c_mask)
+        if STEP == "result":
+            parts = tl.arange(0, PARTS)
+            places = at + parts.to(tl.int64)[None, :] * stride + c[:, None]
+            mask = c_mask[:, None] & (parts < n_parts)[None, :]
+            dw_sum = tl.sum(tl.load(places, mask=mask, other=0.0), axis=1)
+            db_sum = tl.sum(tl.load(places + n_channels, mask=mask, other=0.0), axis=1)
+        else:
+            dw = tl.zeros([BLOCK_C, BLOCK_S], COMPUTE)
+            db = tl.zeros([BLOCK_C, BLOCK_S], COMPUTE)
+            for start in range(first, last, BLOCK_S):
+                s = start + tl.arange(0, BLOCK_S)
+                offsets, mask = tile(base + inner * spatial, c_mask, s, spatial, 1)
+                dy = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
+                dw += dy * (read(x_ptr, offsets, mask, 0.0, COMPUTE) - mean)
+                db += dy
+            dw_sum = tl.sum(dw, axis=1) * rstd
+            db_sum = tl.sum(db, axis=1)
+            tl.store(at + part.to(tl.int64) * stride + c, dw_sum, mask=c_mask)
+            tl.store(at + part.to(tl.int64) * stride + n_channels + c, db_sum, mask=c_mask)
         gn_sum += affine(dw_sum, w_ptr, w_ptr, c, c_mask, HAS_WEIGHT, False)
         g_sum += affine(db_sum, w_ptr, w_ptr, c, c_mask, HAS_WEIGHT, False)
-    count = per_group * spatial
-    g_mean = tl.sum(g_sum, axis=0) / count
-    gn_mean = tl.sum(gn_sum, axis=0) / count
-    for low in range(0, per_group, BLOCK_C):
-        inner = low + tl.arange(0, BLOCK_C)
-        c_mask = inner < per_group
-        c = row % n_groups * per_group + inner
-        for start in range(0, spatial, BLOCK_S):
-            s = start + tl.arange(0, BLOCK_S)
-            offsets, mask = tile(base + inner * spatial, c_mask, s, spatial, 1)
-            g = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
-            g = affine(g, w_ptr, w_ptr, c[:, None], c_mask[:, None], HAS_WEIGHT, False)
-            normal = (read(x_ptr, offsets, mask, 0.0, COMPUTE) - mean) * rstd
-            dx = (g - g_mean - normal * gn_mean) * rstd
-            tl.store(dx_ptr + offsets, convert(dx, dx_ptr.dtype.element_ty), mask=mask)
+    if STEP != "sums":
+        count = per_group * spatial
+        g_mean = tl.sum(g_sum, axis=0) / count
+        gn_mean = tl.sum(gn_sum, axis=0) / count
+        for low in range(0, per_group, BLOCK_C):
+            inner = low + tl.arange(0, BLOCK_C)
+            c_mask = inner < per_group
+            c = (row % n_groups * per_group + inner)[:, None]
+            for start in range(first, last, BLOCK_S):
+                s = start + tl.arange(0, BLOCK_S)
+                offsets, mask = tile(base + inner * spatial, c_mask, s, spatial, 1)
+                g = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
+                g = affine(g, w_ptr, w_ptr, c, c_mask[:, None], HAS_WEIGHT, False)
+                normal = (read(x_ptr, offsets, mask, 0.0, COMPUTE) - mean) * rstd
+                dx = (g - g_mean - normal * gn_mean) * rstd
+                tl.store(dx_ptr + offsets, convert(dx, dx_ptr.dtype.element_ty), mask=mask)

@@ -164,3 +164,16 @@ def test_attention_uses_the_units_of_sm_90(name):
             continue
         ptx = compile_for(90, "attention", name, types, constants).asm["ptx"]
         assert ptx.count("wgmma.mma_async") >= 8 and ptx.count("cp.async.bulk.tensor") >= 6
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [("softmax", "softmax_rows"), ("norm", "norm_rows"), ("norm", "norm_rows_backward"),
+     ("loss", "cross_entropy_in_place")],
+)  # fmt: skip
+def test_rows_are_read_16_bytes_at_a_time(family, name):
+    types, constants = VARIANTS[family, name][0]
+    ptx = compile_for(90, family, name, types, constants).asm["ptx"]
+    wide = ptx.count("ld.global.v4.b32") + ptx.count("ld.global.v2.b64") + ptx.count(", 0x10, ")
+    assert wide >= 2, constants
+    assert "st.global.v4.b32" in ptx or "st.global.v2.b64" in ptx

@@ -65,7 +65,10 @@ def _groups():
     for kind, per_group, spatial in (("bf16", 8, 3136), ("fp32", 16, 49), ("fp64", 8, 3136)):
         rows, cols, warps = plans.group_tile(per_group, spatial)
         chosen = {"BLOCK_C": rows, "BLOCK_S": cols, "ALIGN": math.gcd(spatial, 16)}
-        yield _variant(norm.group_norm_backward, kind, chosen | {"num_warps": warps})
+        for step, parts in (("whole", 1), ("sums", 1), ("result", 16)):
+            if step == "whole" or kind == "bf16":
+                steps = {"STEP": step, "PARTS": parts, "num_warps": warps}
+                yield _variant(norm.group_norm_backward, kind, chosen | steps)
 
 
 IMAGES = (("bf16", 64, 256, 3136), ("bf16", 64 * 3136, 256, 1), ("fp32", 64, 512, 49),

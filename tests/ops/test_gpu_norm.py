@@ -16,13 +16,14 @@ pytestmark = pytest.mark.device
 def path(request, monkeypatch):
     """Every kernel: those for long rows with blocks so small that they loop."""
     plans = {
-        "looped": lambda rows, cols, *rest: RowPlan(True, 2, 8, 4),
+        "looped": lambda rows, cols, *rest: RowPlan(True, 2, 8, 4, 1, -(-cols // 8) * 8),
         "parts": lambda rows, cols, *rest: RowPlan(True, 2, 8, 4, -(-cols // 8), 8),
     }
     if request.param in plans:
         monkeypatch.setattr(norm, "row_plan", plans[request.param])
         monkeypatch.setattr(norm, "cut_rows", plans[request.param])
         monkeypatch.setattr(norm, "gradient_plan", lambda *sizes: None)
+        monkeypatch.setattr(norm, "group_tile", lambda *sizes: (2, 8, 4))
 
 
 def affine(shape, kind, present=True):

@@ -226,14 +226,18 @@ def group_norm_backward(
     if not x.numel():
         empty = _new((0, 2, x.shape[1]), compute, x)
         return dx, *_finish_sums(empty, x.dtype if weight is None else weight.dtype)
-    partial = _new((x.shape[0], 2, x.shape[1]), compute, x)
     block_c, block_s, warps = group_tile(per_group, spatial)
-    kernel("norm", "group_norm_backward")(
-        (n_rows,), g, x, _dense(weight, x), mean, rstd, dx, partial, x.shape[1], groups, per_group,
-        spatial, HAS_WEIGHT=weight is not None, COMPUTE=triton_name(compute),
-        WIDE=x.numel() > INT32_MAX, ALIGN=math.gcd(spatial, 16), BLOCK_C=block_c, BLOCK_S=block_s,
-        num_warps=warps,
-    )  # fmt: skip
+    cut = cut_rows(n_rows, spatial, 1, block_s, warps, machine(x.device_index)[1])
+    partial = _new((cut.parts * x.shape[0], 2, x.shape[1]), compute, x)
+    for step in ("whole",) if cut.parts == 1 else ("sums", "result"):
+        kernel("norm", "group_norm_backward")(
+            (n_rows, cut.parts), g, x, _dense(weight, x), mean, rstd, dx, partial, x.shape[0],
+            x.shape[1], groups, per_group, spatial, cut.per_part, cut.parts,
+            HAS_WEIGHT=weight is not None, STEP=step,
+            PARTS=_power(cut.parts) if step == "result" else 1, COMPUTE=triton_name(compute),
+            WIDE=x.numel() > INT32_MAX, ALIGN=math.gcd(spatial, 16), BLOCK_C=block_c,
+            BLOCK_S=block_s, num_warps=warps,
+        )  # fmt: skip
     return dx, *_finish_sums(partial, x.dtype if weight is None else weight.dtype)
 
 
