@@ -86,7 +86,7 @@ def test_moments_of_numbers_far_from_0(shape, dims, short_segments):
     np.testing.assert_allclose(mean.cpu().numpy(), wide.mean(dims), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("shape", "dim"), [((3, 7003), 1), ((1003, 3), 0), ((5, 7), 1)])
+@pytest.mark.parametrize(("shape", "dim"), [((3, 2003), 1), ((1003, 3), 0), ((5, 7), 1)])
 def test_extremes_and_their_first_places(shape, dim, short_segments):
     x = numbers(shape)
     x[tuple(n // 2 for n in shape)] = float("nan")
