@@ -8,6 +8,26 @@ from .optim import address, chunk_of
 from .pointwise import operand
 
 
+@triton.jit
+def map_block(
+    table, row, bits, start, end, OP: tl.constexpr, OPERANDS: tl.constexpr, KIND: tl.constexpr,
+    OUT: tl.constexpr, COMPUTE: tl.constexpr, MASKED: tl.constexpr, ALIGNED: tl.constexpr,
+    WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """BLOCK elements of one row; MASKED: those before end."""
+    offsets = start + tl.arange(0, BLOCK)
+    mask = offsets < end if MASKED else None
+    values = ()
+    for k in tl.static_range(len(OPERANDS)):
+        if OPERANDS[k] < 0:
+            values = values + (operand(bits, offsets, mask, COMPUTE, True),)
+        else:
+            ptr = address(table, row, 2 + OPERANDS[k], KIND, ALIGNED, WIDTH)
+            values = values + (operand(ptr, offsets, mask, COMPUTE, False),)
+    out = address(table, row, 2, OUT, ALIGNED, WIDTH)
+    tl.store(out + offsets, convert(OP(*values), OUT), mask=mask)
+
+
 @triton.jit(do_not_specialize=["number"])
 def apply(
     table_ptr, chunks_ptr, numbers_ptr, number, OP: tl.constexpr, OPERANDS: tl.constexpr,
@@ -23,15 +43,14 @@ def apply(
     bits = number.to(tl.int64)
     if EACH:
         bits = tl.load(numbers_ptr + tl.load(table_ptr + row * WIDTH + 1))
-    out = address(table_ptr, row, 2, OUT, ALIGNED, WIDTH)
-    for start in range(begin, end, BLOCK):
-        offsets = start + tl.arange(0, BLOCK)
-        mask = offsets < end
-        values = ()
-        for k in tl.static_range(len(OPERANDS)):
-            if OPERANDS[k] < 0:
-                values = values + (operand(bits, offsets, mask, COMPUTE, True),)
-            else:
-                ptr = address(table_ptr, row, 2 + OPERANDS[k], KIND, ALIGNED, WIDTH)
-                values = values + (operand(ptr, offsets, mask, COMPUTE, False),)
-        tl.store(out + offsets, convert(OP(*values), OUT), mask=mask)
+    full = begin + (end - begin) // BLOCK * BLOCK  # whole blocks need no mask: wide accesses
+    for start in range(begin, full, BLOCK):
+        map_block(
+            table_ptr, row, bits, start, end, OP, OPERANDS, KIND, OUT, COMPUTE, False, ALIGNED,
+            WIDTH, BLOCK,
+        )  # fmt: skip
+    if full < end:
+        map_block(
+            table_ptr, row, bits, full, end, OP, OPERANDS, KIND, OUT, COMPUTE, True, ALIGNED, WIDTH,
+            BLOCK,
+        )  # fmt: skip

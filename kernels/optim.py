@@ -52,10 +52,8 @@ prepare = formula("prepare")
 @triton.jit
 def address(table, row, column, KIND: tl.constexpr, ALIGNED: tl.constexpr, WIDTH: tl.constexpr):
     """The array in a column of a row."""
-    bits = tl.load(table + row * WIDTH + column)
-    if ALIGNED:
-        bits = tl.multiple_of(bits, 16)
-    return bits.to(tl.pointer_type(KIND))
+    array = tl.load(table + row * WIDTH + column).to(tl.pointer_type(KIND))
+    return tl.multiple_of(array, 16) if ALIGNED else array
 
 
 @triton.jit
@@ -76,6 +74,39 @@ def clear(ptr, begin, end, BLOCK: tl.constexpr):
 
 
 # ---- steps ---------------------------------------------------------------------------------------
+
+
+@triton.jit
+def step_block(
+    table, row, start, end, numbers, inverse, RULE: tl.constexpr, MODE: tl.constexpr,
+    SCALED: tl.constexpr, MAXIMIZE: tl.constexpr, COUPLED: tl.constexpr, DECOUPLED: tl.constexpr,
+    ZERO: tl.constexpr, KINDS: tl.constexpr, COMPUTE: tl.constexpr, MASKED: tl.constexpr,
+    ALIGNED: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """`step` of BLOCK elements; MASKED: of those before end."""
+    offsets = start + tl.arange(0, BLOCK)
+    mask = offsets < end if MASKED else None
+    values = ()
+    for k in tl.static_range(len(KINDS)):
+        if KINDS[k] is None:
+            values = values + (0,)
+        else:
+            ptr = address(table, row, 2 + k, KINDS[k], ALIGNED, WIDTH)
+            values = values + (convert(tl.load(ptr + offsets, mask=mask), COMPUTE),)
+    p, g, unscaled = prepare(
+        values[0], values[1], inverse, numbers[0], numbers[1], SCALED, MAXIMIZE, COUPLED, DECOUPLED
+    )
+    new = RULE(p, g, *values[2:], *numbers[2:], MODE)
+    for k in tl.static_range(len(KINDS)):
+        if k == 1:
+            if SCALED or ZERO:
+                ptr = address(table, row, 2 + k, KINDS[k], ALIGNED, WIDTH)
+                kept = tl.zeros_like(unscaled) if ZERO else unscaled
+                tl.store(ptr + offsets, convert(kept, KINDS[k]), mask=mask)
+        elif KINDS[k] is not None:
+            ptr = address(table, row, 2 + k, KINDS[k], ALIGNED, WIDTH)
+            value = new[k - 1 if k > 1 else 0]
+            tl.store(ptr + offsets, convert(value, KINDS[k]), mask=mask)
 
 
 @triton.jit(do_not_specialize=["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"])
@@ -111,31 +142,17 @@ def step(
     inverse = 1.0
     if SCALED:
         inverse = (1.0 / tl.load(scale_ptr).to(tl.float64)).to(COMPUTE)
-    for start in range(begin, end, BLOCK):
-        offsets = start + tl.arange(0, BLOCK)
-        mask = offsets < end
-        values = ()
-        for k in tl.static_range(len(KINDS)):
-            if KINDS[k] is None:
-                values = values + (0,)
-            else:
-                ptr = address(table_ptr, row, 2 + k, KINDS[k], ALIGNED, WIDTH)
-                values = values + (convert(tl.load(ptr + offsets, mask=mask), COMPUTE),)
-        p, g, unscaled = prepare(
-            values[0], values[1], inverse, numbers[0], numbers[1], SCALED, MAXIMIZE, COUPLED,
-            DECOUPLED,
+    full = begin + (end - begin) // BLOCK * BLOCK  # whole blocks need no mask: wide accesses
+    for start in range(begin, full, BLOCK):
+        step_block(
+            table_ptr, row, start, end, numbers, inverse, RULE, MODE, SCALED, MAXIMIZE, COUPLED,
+            DECOUPLED, ZERO, KINDS, COMPUTE, False, ALIGNED, WIDTH, BLOCK,
         )  # fmt: skip
-        new = RULE(p, g, *values[2:], *numbers[2:], MODE)
-        for k in tl.static_range(len(KINDS)):
-            if k == 1:
-                if SCALED or ZERO:
-                    ptr = address(table_ptr, row, 2 + k, KINDS[k], ALIGNED, WIDTH)
-                    kept = tl.zeros_like(unscaled) if ZERO else unscaled
-                    tl.store(ptr + offsets, convert(kept, KINDS[k]), mask=mask)
-            elif KINDS[k] is not None:
-                ptr = address(table_ptr, row, 2 + k, KINDS[k], ALIGNED, WIDTH)
-                value = new[k - 1 if k > 1 else 0]
-                tl.store(ptr + offsets, convert(value, KINDS[k]), mask=mask)
+    if full < end:
+        step_block(
+            table_ptr, row, full, end, numbers, inverse, RULE, MODE, SCALED, MAXIMIZE, COUPLED,
+            DECOUPLED, ZERO, KINDS, COMPUTE, True, ALIGNED, WIDTH, BLOCK,
+        )  # fmt: skip
 
 
 @triton.jit
@@ -186,6 +203,24 @@ def advance(
 
 
 @triton.jit
+def rescale_block(
+    ptr, factor, start, end, KIND: tl.constexpr, COMPUTE: tl.constexpr, SCALED: tl.constexpr,
+    CHECKED: tl.constexpr, MASKED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """`rescale` of BLOCK elements: which are not finite."""
+    offsets = start + tl.arange(0, BLOCK)
+    mask = offsets < end if MASKED else None
+    x = convert(tl.load(ptr + offsets, mask=mask, other=0 if MASKED else None), COMPUTE)
+    bad = tl.zeros((BLOCK,), tl.int32)
+    if CHECKED:
+        bad = tl.where(x - x == 0, 0, 1)
+    if SCALED:
+        y = convert(x * tl.load(factor).to(COMPUTE), KIND)
+        tl.store(ptr + offsets, y, mask=mask)
+    return bad
+
+
+@triton.jit
 def rescale(
     table_ptr, chunks_ptr, factor_ptr, found_ptr, KIND: tl.constexpr, COMPUTE: tl.constexpr,
     SCALED: tl.constexpr, CHECKED: tl.constexpr, ALIGNED: tl.constexpr, CHUNK: tl.constexpr,
@@ -195,18 +230,36 @@ def rescale(
     row, begin, end = chunk_of(table_ptr, chunks_ptr, 3, CHUNK)
     ptr = address(table_ptr, row, 2, KIND, ALIGNED, 3)
     bad = tl.zeros((BLOCK,), tl.int32)
-    for start in range(begin, end, BLOCK):
-        offsets = start + tl.arange(0, BLOCK)
-        mask = offsets < end
-        x = convert(tl.load(ptr + offsets, mask=mask, other=0), COMPUTE)
-        if CHECKED:
-            bad = bad | tl.where(x - x == 0, 0, 1)
-        if SCALED:
-            y = convert(x * tl.load(factor_ptr).to(COMPUTE), KIND)
-            tl.store(ptr + offsets, y, mask=mask)
+    full = begin + (end - begin) // BLOCK * BLOCK
+    for start in range(begin, full, BLOCK):
+        bad = bad | rescale_block(
+            ptr, factor_ptr, start, end, KIND, COMPUTE, SCALED, CHECKED, False, BLOCK
+        )
+    if full < end:
+        bad = bad | rescale_block(
+            ptr, factor_ptr, full, end, KIND, COMPUTE, SCALED, CHECKED, True, BLOCK
+        )
     if CHECKED:
         if tl.max(bad, axis=0) != 0:
             tl.store(found_ptr, 1.0)
+
+
+@triton.jit
+def norm_block(
+    total, ptr, start, end, COMPUTE: tl.constexpr, ORDER: tl.constexpr, MASKED: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """`norms` goes on with BLOCK elements."""
+    offsets = start + tl.arange(0, BLOCK)
+    mask = offsets < end if MASKED else None
+    x = tl.abs(convert(tl.load(ptr + offsets, mask=mask, other=0 if MASKED else None), COMPUTE))
+    if ORDER == 0:
+        total = larger(total, x)
+    elif ORDER == 1:
+        total += x
+    else:
+        total += x * x
+    return total
 
 
 @triton.jit
@@ -218,15 +271,11 @@ def norms(
     row, begin, end = chunk_of(table_ptr, chunks_ptr, 3, CHUNK)
     ptr = address(table_ptr, row, 2, KIND, ALIGNED, 3)
     total = tl.zeros((BLOCK,), COMPUTE)
-    for start in range(begin, end, BLOCK):
-        offsets = start + tl.arange(0, BLOCK)
-        x = tl.abs(convert(tl.load(ptr + offsets, mask=offsets < end, other=0), COMPUTE))
-        if ORDER == 0:
-            total = larger(total, x)
-        elif ORDER == 1:
-            total += x
-        else:
-            total += x * x
+    full = begin + (end - begin) // BLOCK * BLOCK
+    for start in range(begin, full, BLOCK):
+        total = norm_block(total, ptr, start, end, COMPUTE, ORDER, False, BLOCK)
+    if full < end:
+        total = norm_block(total, ptr, full, end, COMPUTE, ORDER, True, BLOCK)
     if ORDER == 0:
         y = tl.reduce(total, 0, larger)
     else:

@@ -31,6 +31,8 @@ def operand(x, offsets, mask, COMPUTE: tl.constexpr, NUMBER: tl.constexpr):
             return bits.to(tl.float64, bitcast=True).to(COMPUTE)
         else:
             return convert(bits, COMPUTE)
+    elif mask is None:
+        return convert(tl.load(x + offsets), COMPUTE)
     else:
         # 0 where nothing is: an operator may loop until its last element is done
         return convert(tl.load(x + offsets, mask=mask, other=0), COMPUTE)

@@ -177,3 +177,19 @@ def test_rows_are_read_16_bytes_at_a_time(family, name):
     wide = ptx.count("ld.global.v4.b32") + ptx.count("ld.global.v2.b64") + ptx.count(", 0x10, ")
     assert wide >= 2, constants
     assert "st.global.v4.b32" in ptx or "st.global.v2.b64" in ptx
+
+
+@pytest.mark.parametrize("name", ["step", "norms", "rescale"])
+def test_steps_over_tables_use_wide_accesses(name):
+    types, constants = next(v for v in VARIANTS["optim", name] if v[1]["ALIGNED"])
+    ptx = compile_for(90, "optim", name, types, constants).asm["ptx"]
+    assert "ld.global.v4.b32" in ptx or "ld.global.v2.b64" in ptx, constants
+
+
+@pytest.mark.parametrize("name", ["reduce_columns", "reduce_moments", "reduce_extreme"])
+def test_reductions_use_wide_accesses(name):
+    types, constants = VARIANTS["reduction", name][0]
+    types = types | {"col_strides": ("constexpr",)}
+    constants = constants | {("col_strides", 0): 1}  # as launches specialise a stride of 1
+    ptx = compile_for(90, "reduction", name, types, constants).asm["ptx"]
+    assert "ld.global.v4.b32" in ptx or "ld.global.v2.b64" in ptx
