@@ -102,8 +102,8 @@ def test_empty(shapes):
 def test_tiles_are_powers_of_two():
     for n_out in (1, 16, 100, 2048):
         for n_cols in (1, 50, 10**6):
-            for itemsize, fast in ((2, True), (4, True), (4, False), (8, False)):
-                block_out, block_cols, warps, _ = conv.blocks(n_out, n_cols, itemsize, fast)
+            for by_tap, fast in ((True, True), (False, True), (True, False)):
+                block_out, block_cols, warps, _ = conv.blocks(n_out, n_cols, by_tap, fast)
                 for block in (block_out, block_cols):
                     assert 16 <= block <= 128 and block & (block - 1) == 0
                 assert warps in (4, 8)
