@@ -151,46 +151,63 @@ def cross_entropy_backward(
 
 
 @triton.jit
+def logit_gradient(x, cols, lse, target, hit, h):
+    """(exp(x - lse) - [col = t]) h; 0 where the row has no target."""
+    dx = tl.exp(x - lse) - tl.where(cols == target, 1.0, 0.0)
+    return tl.where(hit, dx * h, 0.0)
+
+
+@triton.jit
 def cross_entropy_in_place(
-    x_ptr, target_ptr, w_ptr, dloss_ptr, loss_ptr, n_rows, n_cols, x_row_stride, dloss_stride,
+    x_ptr, target_ptr, w_ptr, dloss_ptr, loss_ptr, n_cols, x_row_stride, dloss_stride,
     target_stride, ignore, flag_ptr, where, HAS_WEIGHT: tl.constexpr, COMPUTE: tl.constexpr,
-    WIDE: tl.constexpr, ALIGN: tl.constexpr, BLOCK_COLS: tl.constexpr,
+    WIDE: tl.constexpr, ALIGN: tl.constexpr, ROW_ALIGN: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
     """loss = (lse - x[t]) w[t], and x becomes its gradient: (exp(x - lse) - [col = t]) w[t] dloss.
 
-    One program goes through one row (dense) twice; what it reads the second time is in the cache.
+    One program goes through one row twice; what it reads the second time is in the cache.  Whole
+    tiles have no mask, so that only the last one of a row of odd length is read by elements.
     """
     n_cols = aligned(n_cols, ALIGN)
     row = tl.program_id(0)
-    rows = row + tl.arange(0, 1)
-    row_mask = rows < n_rows
-    target = tl.load(target_ptr + rows * target_stride)
+    target = tl.load(target_ptr + row * target_stride + tl.arange(0, 1))
     seen = target != ignore
     hit = seen & (target >= 0) & (target < n_cols)
     report(flag_ptr, where, target, seen & (hit == 0))
-    begin = rows
+    begin = row
     if WIDE:
-        begin = rows.to(tl.int64)
-    begin = begin * aligned(x_row_stride, ALIGN)
+        begin = row.to(tl.int64)
+    row_ptr = x_ptr + begin * aligned(x_row_stride, ROW_ALIGN)
     # Before any thread overwrites it: the sums below are a barrier.
-    x_hit = read(x_ptr, begin + target.to(begin.dtype), hit, 0.0, COMPUTE)
+    x_hit = read(row_ptr, target, hit, 0.0, COMPUTE)
+    cols = tl.arange(0, BLOCK_COLS)[None, :]
     top = tl.full([1, BLOCK_COLS], float("-inf"), COMPUTE)
     total = tl.zeros([1, BLOCK_COLS], COMPUTE)
-    for start in range(0, n_cols, BLOCK_COLS):
-        offsets, mask, _, _ = logits_of(begin, row_mask, start, n_cols, 1, BLOCK_COLS)
-        top, total = online(top, total, read(x_ptr, offsets, mask, float("-inf"), COMPUTE))
+    whole = n_cols // BLOCK_COLS * BLOCK_COLS
+    for start in range(0, whole, BLOCK_COLS):
+        top, total = online(top, total, convert(tl.load(row_ptr + start + cols), COMPUTE))
+    rest = whole + cols
+    mask = rest < n_cols
+    if whole < n_cols:
+        top, total = online(top, total, read(row_ptr, rest, mask, float("-inf"), COMPUTE))
     top, total = together(top, total)
     lse = finite(top) + tl.log(total)
     loss = lse - x_hit
-    h = read(dloss_ptr, rows * dloss_stride, hit, 0.0, COMPUTE)
+    h = read(dloss_ptr, row * dloss_stride + tl.arange(0, 1), hit, 0.0, COMPUTE)
     if HAS_WEIGHT:
         w = read(w_ptr, target, hit, 0.0, COMPUTE)
         loss *= w
         h *= w
-    tl.store(loss_ptr + rows, convert(tl.where(hit, loss, 0.0), loss_ptr.dtype.element_ty))
-    for start in range(0, n_cols, BLOCK_COLS):
-        offsets, mask, cols, _ = logits_of(begin, row_mask, start, n_cols, 1, BLOCK_COLS)
-        dx = tl.exp(read(x_ptr, offsets, mask, 0.0, COMPUTE) - lse[:, None])
-        dx -= tl.where(cols[None, :] == target[:, None], 1.0, 0.0)
-        dx = tl.where(hit[:, None], dx * h[:, None], 0.0)
-        tl.store(x_ptr + offsets, convert(dx, x_ptr.dtype.element_ty), mask=mask)
+    loss = convert(tl.where(hit, loss, 0.0), loss_ptr.dtype.element_ty)
+    tl.store(loss_ptr + row + tl.arange(0, 1), loss)
+    lse = lse[:, None]
+    target = target[:, None]
+    hit = hit[:, None]
+    h = h[:, None]
+    for start in range(0, whole, BLOCK_COLS):
+        x = convert(tl.load(row_ptr + start + cols), COMPUTE)
+        dx = logit_gradient(x, start + cols, lse, target, hit, h)
+        tl.store(row_ptr + start + cols, convert(dx, x_ptr.dtype.element_ty))
+    if whole < n_cols:
+        dx = logit_gradient(read(row_ptr, rest, mask, 0.0, COMPUTE), rest, lse, target, hit, h)
+        tl.store(row_ptr + rest, convert(dx, x_ptr.dtype.element_ty), mask=mask)

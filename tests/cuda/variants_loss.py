@@ -53,8 +53,8 @@ def _in_place():
         one = {"dloss_stride": 1, "target_stride": 1}
         yield _types("cross_entropy_in_place", kind, size, one), one | {
             "HAS_WEIGHT": kind == "bf16", "COMPUTE": compute, "WIDE": wide,
-            "ALIGN": math.gcd(classes, 16), "BLOCK_COLS": cols,
-            "num_warps": 8 if cols > 2048 else 4,
+            "ALIGN": math.gcd(classes, 16), "ROW_ALIGN": 16,
+            "BLOCK_COLS": cols, "num_warps": 8 if cols > 2048 else 4,
         }  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def test_a_target_out_of_range_is_reported():
 @pytest.mark.parametrize("kind", FLOATS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_logits_become_their_gradient(kind, weighted):
-    for rows, classes in ((7, 13), (3, 4100)):
+    for rows, classes in ((7, 13), (3, 4100), (3, 4096)):
         target = np.random.default_rng(3).integers(0, classes, rows)
         target[2] = -100
         weight = np.abs(numbers((classes,), kind, 4)) if weighted else None
@@ -92,11 +92,31 @@ def _peak(x, w, target, options):
 
 
 def test_a_linear_layer_in_chunks_takes_a_third_of_the_memory():
-    x, w = (torch.tensor(numbers(shape)).bfloat16().cuda() for shape in ((640, 16), (512, 16)))
-    target = torch.arange(640, device="cuda") % 512
+    x, w = (torch.tensor(numbers(shape)).bfloat16().cuda() for shape in ((640, 16), (509, 16)))
+    target = torch.arange(640, device="cuda") % 509
     target[5] = -100
     whole, wanted = _peak(x, w, target, None)
     held, found = _peak(x, w, target, nn.LinearCrossEntropyOptions())
     assert 3 * held <= whole
     for got, want in zip(found, wanted):
         np.testing.assert_allclose(got, want, rtol=2e-2, atol=2e-2 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_chunks_with_bias_and_weights(reduction):
+    results = []
+    for device in ("cpu", "cuda"):
+        x, w, b = (
+            torch.tensor(numbers(shape, seed=i)).to(device).requires_grad_()
+            for i, shape in enumerate(((40, 17), (21, 17), (21,)))
+        )
+        target = (torch.arange(40) % 21).to(device)
+        weight = torch.tensor(np.abs(numbers((21,), seed=9))).to(device)
+        loss = F.linear_cross_entropy(
+            x, w, target, linear_bias=b, weight=weight, reduction=reduction,
+            options=nn.LinearCrossEntropyOptions(batch_chunk_size=16),
+        )  # fmt: skip
+        loss.sum().backward()
+        results.append([t.detach().cpu().numpy() for t in (loss, x.grad, w.grad, b.grad)])
+    for a, b in zip(*results):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

@@ -21,10 +21,10 @@ def mm(a: Array, b: Array) -> Array:
 bmm = mm
 
 
-def multiply_into(out: Array, a: Array, b: Array, add: bool = False) -> None:
-    """out = a b, or out += a b; out may be of a wider type."""
+def multiply_into(out: Array, a: Array, b: Array, addend: Array | None = None) -> None:
+    """out = a b + addend; out may be of a wider type, and may be the addend."""
     product = np.matmul(widen(a), widen(b))
-    out[...] = widen(out) + product if add else product
+    out[...] = product if addend is None else widen(addend) + product
 
 
 def _integers(a: Array, b: Array) -> Array:

@@ -28,8 +28,8 @@ def plan(n_rows: int, n_cols: int, registers: int = 1, processors: int = 132) ->
     return cut_rows(n_rows, n_cols, *row_tile(n_rows, n_cols, registers), processors)
 
 
-def _align(n_cols: int, *row_strides: int) -> int:
-    return math.gcd(n_cols, *row_strides, 16)
+def _align(*sizes: int) -> int:
+    return math.gcd(*sizes, 16)
 
 
 def _report(logits: Array) -> tuple[Array, int]:
@@ -103,7 +103,7 @@ def cross_entropy_backward(
 def cross_entropy_in_place(
     logits: Array, target: Array, weight: Array | None, ignore_index: int, g: Array
 ) -> Array:
-    """The losses of rows, unrounded; the logits, dense, become their gradient."""
+    """The losses of rows, unrounded; the logits, dense rows, become their gradient."""
     n, c = logits.shape
     compute = _compute(logits.dtype)
     losses = _C.empty((n,), compute, logits.device_index)
@@ -111,9 +111,10 @@ def cross_entropy_in_place(
         return losses
     cols = min(1 << max(c - 1, 0).bit_length(), 4096 * 4 // compute.itemsize)
     kernel("loss", "cross_entropy_in_place")(
-        (n,), logits, target, _dense(weight, logits), g, losses, n, c, logits.strides[0],
+        (n,), logits, target, _dense(weight, logits), g, losses, c, logits.strides[0],
         *g.strides, *target.strides, ignore_index, *_report(logits), HAS_WEIGHT=weight is not None,
-        COMPUTE=triton_name(compute), WIDE=n * c > INT32_MAX, ALIGN=_align(c, logits.strides[0]),
-        BLOCK_COLS=cols, num_warps=8 if cols > 2048 else 4,
+        COMPUTE=triton_name(compute), WIDE=reach(logits.shape, logits.strides) > INT32_MAX,
+        ALIGN=_align(c), ROW_ALIGN=_align(logits.strides[0]), BLOCK_COLS=cols,
+        num_warps=8 if cols > 2048 else 4,
     )  # fmt: skip
     return losses

@@ -12,8 +12,9 @@ import functools
 from typing import Any
 
 from tritorch import _C
+from tritorch._triton import names
 from tritorch._triton.kernel import kernel
-from tritorch.core.dtype import dtype, float32, float64
+from tritorch.core.dtype import dtype, float32, float64, int32, int64
 from tritorch.gpu.layout import INT32_MAX, broadcast_strides, float_bits, reach
 from tritorch.gpu.matmul_plan import choose, simple_tile, split
 
@@ -44,9 +45,7 @@ def accumulator(kind: dtype) -> dtype:
 @functools.cache
 def triton_name(kind: dtype) -> Any:
     """A dtype as Triton's type."""
-    import triton.language as tl
-
-    return tl.int1 if kind.name == "bool" else getattr(tl, kind.name)
+    return names.element_type(kind.name)
 
 
 @functools.cache
@@ -113,12 +112,9 @@ class Ending:
 PLAIN = Ending()
 
 
-@functools.cache
 def scalar_function(name: str) -> Any:
     """An activation of the kernels."""
-    from tritorch.kernels import activations
-
-    return getattr(activations, name)
+    return names.function("activations", name)
 
 
 def mm(a: Array, b: Array) -> Array:
@@ -157,11 +153,12 @@ def _matrix(a: Array, b: Array, kind: dtype, ending: Ending, fast: bool = False)
     return out.reshape_view((a.shape[0], b.shape[1]))  # type: ignore[return-value]
 
 
-def multiply_into(out: Array, a: Array, b: Array, add: bool = False) -> None:
-    """out = a b, of matrices, or out += a b; out may be of a wider type."""
-    target = out.unsqueeze(0)
-    ending = Ending(target) if add else PLAIN  # each program reads what it overwrites, before
-    product(a.unsqueeze(0), b.unsqueeze(0), out.dtype, ending, out=target)
+def multiply_into(out: Array, a: Array, b: Array, addend: Array | None = None) -> None:
+    """out = a b + addend, of matrices; out may be of a wider type, and may be the addend."""
+    ending = PLAIN  # a program has read what it overwrites before it stores
+    if addend is not None:
+        ending = Ending(addend.unsqueeze(0))
+    product(a.unsqueeze(0), b.unsqueeze(0), out.dtype, ending, out=out.unsqueeze(0))
 
 
 def product(
@@ -341,14 +338,12 @@ def _thin(a: Array, b: Array, out: Array, ending: Ending) -> None:
 
 
 def _integers(a: Array, b: Array, out: Array) -> None:
-    import triton.language as tl
-
     batch, m, k = a.shape
     n = b.shape[2]
     block_m, block_n = 64 if m > 32 and a.itemsize < 8 else 16, 64 if n > 32 else 16
     programs = batch * -(-m // block_m) * -(-n // block_n)
     kernel("matmul", "matmul_integers")(
         (programs,), a, b, out, m, n, k, *a.strides, *b.strides, *out.strides,
-        ACCUMULATE=tl.int64 if a.itemsize == 8 else tl.int32, WIDE=_is_wide(a, b, out),
+        ACCUMULATE=triton_name(int64 if a.itemsize == 8 else int32), WIDE=_is_wide(a, b, out),
         BLOCK_M=block_m, BLOCK_N=block_n, num_warps=4,
     )  # fmt: skip

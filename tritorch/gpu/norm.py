@@ -244,6 +244,9 @@ def group_norm_backward(
 # ---- channels ------------------------------------------------------------------------------------
 
 
+_JOINED = 128  # so many parts of statistics are joined by one program
+
+
 class ChannelPlan(NamedTuple):
     """How sums over channels are spread over programs."""
 
@@ -281,9 +284,12 @@ def channel_tile(n_rows: int, n_cols: int, most: int = 1024) -> tuple[int, int, 
 
 def _channel_sums(
     g: Array, x: Array, channels: tuple[int, int, int], mean: Array | None, rstd: Array,
-    kind: dtype, of_rows: bool,
+    kind: dtype, of_rows: bool, y: Array | None = None,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """sum(g * normal) and sum(g) of each channel: see Note [Affine gradients]."""
+    """sum(g * normal) and sum(g) of each channel: see Note [Affine gradients].
+
+    y: of g's elements that a relu with this result has let through.
+    """
     _, n_channels, spatial = channels
     compute = _compute(x.dtype)
     if x.numel() == 0:
@@ -291,8 +297,8 @@ def _channel_sums(
     plan = channel_plan(*channels, machine(x.device_index)[1])
     partial = _new((plan.splits, 2, n_channels), compute, x)
     kernel("channels", "channel_sums")(
-        (plan.blocks, plan.splits), g, x, rstd if mean is None else mean, rstd, partial, *channels,
-        plan.per_split, OF_ROWS=of_rows, HAS_MEAN=mean is not None, COMPUTE=triton_name(compute),
+        (plan.blocks, plan.splits), g, x, y, rstd if mean is None else mean, rstd, partial,
+        *channels, plan.per_split, OF_ROWS=of_rows, HAS_MEAN=mean is not None, COMPUTE=triton_name(compute),
         WIDE=x.numel() > INT32_MAX, **plan.constants(n_channels, spatial),
     )  # fmt: skip
     return _finish_sums(partial, kind)
@@ -317,7 +323,7 @@ def _laid_out_like(g: Array, x: Array) -> Array:
 
 
 def _by_tiles(
-    name: str, x: Array, channels: tuple[int, int, int], arrays: tuple[Array, ...], *sizes: int,
+    name: str, x: Array, channels: tuple[int, int, int], arrays: tuple[Array | None, ...], *sizes: int,
     **constants: Any,
 ) -> None:  # fmt: skip
     """Runs a kernel over all of x."""
@@ -337,48 +343,104 @@ def batch_norm(
     training: bool, eps: float,
 ) -> tuple[Array, Array, Array, Array]:  # fmt: skip
     """Normalised over all dims but the channels: out, mean, rstd, variance."""
-    compute = _compute(x.dtype)
+    if training:
+        average, rstd, variance = batch_statistics(x, eps)
+    else:
+        average, rstd, variance = _finish_statistics(None, mean, var, x, 0, eps)
+    return normalised(x, weight, bias, None, average, rstd, False), average, rstd, variance
+
+
+def batch_statistics(x: Array, eps: float) -> tuple[Array, Array, Array]:
+    """Mean, 1 / sqrt(variance + eps) and variance of each channel."""
     x, channels = _laid_out(x)
     n_channels = channels[1]
-    out = _C.empty_strided(x.shape, x.strides, x.dtype, x.device_index)
-    average, rstd, variance = (_new(n_channels, compute, x) for _ in range(3))
-    if n_channels == 0:
-        return out, average, rstd, variance
-    plan, partial = channel_plan(*channels, machine(x.device_index)[1]), average
+    plan = channel_plan(*channels, machine(x.device_index)[1])
     splits = plan.splits if x.numel() else 0
-    if training and splits:
-        partial = _new((splits, 3, n_channels), compute, x)
+    partial = _new((splits, 3, n_channels), _compute(x.dtype), x)
+    if splits:
         kernel("channels", "channel_statistics")(
             (plan.blocks, splits), x, partial, *channels, plan.per_split,
-            COMPUTE=triton_name(compute), WIDE=x.numel() > INT32_MAX,
+            COMPUTE=triton_name(_compute(x.dtype)), WIDE=x.numel() > INT32_MAX,
             **plan.constants(n_channels, channels[2]),
         )  # fmt: skip
-    kernel("channels", "finish_channel_statistics")(
-        (-(-n_channels // 32),), partial, _dense(None if training else mean, x),
-        _dense(None if training else var, x), average, rstd, variance, n_channels, splits,
-        float_bits(eps), GIVEN=not training, COMPUTE=triton_name(compute),
-        BLOCK_S=_power(min(max(splits, 1), 128)), BLOCK=32, num_warps=4 if splits <= 64 else 8,
-    )  # fmt: skip
-    if splits:
-        _by_tiles(
-            "batch_norm", x, channels, (x, _dense(weight, x), _dense(bias, x), average, rstd, out),
-            HAS_WEIGHT=weight is not None, HAS_BIAS=bias is not None,
+    return _finish_statistics(partial, None, None, x, splits, eps)
+
+
+def joined_statistics(partial: Array, x: Array, eps: float) -> tuple[Array, Array, Array]:
+    """batch_statistics of x from counts, means and squares of parts of each channel."""
+    splits, _, n_channels = partial.shape
+    while splits > _JOINED:
+        fewer = -(-splits // _JOINED)
+        joined = _new((fewer, 3, n_channels), partial.dtype, partial)
+        kernel("channels", "join_channel_statistics")(
+            (-(-n_channels // 32), fewer), partial, joined, n_channels, splits, BLOCK_S=_JOINED,
+            BLOCK=32, num_warps=8,
         )  # fmt: skip
-    return out, average, rstd, variance
+        partial, splits = joined, fewer
+    return _finish_statistics(partial, None, None, x, splits, eps)
+
+
+def _finish_statistics(
+    partial: Array | None, mean: Array | None, var: Array | None, x: Array, splits: int, eps: float
+) -> tuple[Array, Array, Array]:
+    """Mean, rstd and variance, from parts or given."""
+    compute, n_channels = _compute(x.dtype), x.shape[1]
+    average, rstd, variance = (_new(n_channels, compute, x) for _ in range(3))
+    if n_channels:
+        kernel("channels", "finish_channel_statistics")(
+            (-(-n_channels // 32),), average if partial is None else partial, _dense(mean, x),
+            _dense(var, x), average, rstd, variance, n_channels, splits, float_bits(eps),
+            GIVEN=partial is None, COMPUTE=triton_name(compute),
+            BLOCK_S=_power(min(max(splits, 1), 128)), BLOCK=32,
+            num_warps=4 if splits <= 64 else 8,
+        )  # fmt: skip
+    return average, rstd, variance
+
+
+def normalised(
+    x: Array, weight: Array | None, bias: Array | None, z: Array | None, mean: Array, rstd: Array,
+    relu: bool,
+) -> Array:  # fmt: skip
+    """(x - mean) rstd weight + bias + z by channels, or the relu of it."""
+    x, channels = _laid_out(x)
+    out = _C.empty_strided(x.shape, x.strides, x.dtype, x.device_index)
+    if x.numel():
+        z = None if z is None else _laid_out_like(z, x)
+        _by_tiles(
+            "batch_norm", x, channels,
+            (x, _dense(weight, x), _dense(bias, x), z, mean, rstd, out),
+            HAS_WEIGHT=weight is not None, HAS_BIAS=bias is not None, RELU=relu,
+        )  # fmt: skip
+    return out
 
 
 def batch_norm_backward(
     g: Array, x: Array, weight: Array | None, mean: Array, rstd: Array, training: bool
 ) -> tuple[Array, Array, Array]:
     """The gradients of x, weight and bias."""
+    return normalised_backward(g, x, None, weight, mean, rstd, training, False)[:3]
+
+
+def normalised_backward(
+    g: Array, x: Array, y: Array | None, weight: Array | None, mean: Array, rstd: Array,
+    training: bool, adds: bool,
+) -> tuple[Array, Array, Array, Array]:  # fmt: skip
+    """The gradients of x, weight, bias and what was added (if anything was).
+
+    y: the result, if it is that of a relu.
+    """
     x, channels = _laid_out(x)
     g, mean, rstd = _laid_out_like(g, x), mean.contiguous(), rstd.contiguous()
-    dw, db = _channel_sums(g, x, channels, mean, rstd, _compute(x.dtype), False)
-    dx = _C.empty_strided(x.shape, x.strides, x.dtype, x.device_index)
+    y = None if y is None else _laid_out_like(y, x)
+    dw, db = _channel_sums(g, x, channels, mean, rstd, _compute(x.dtype), False, y)
+    new = lambda: _C.empty_strided(x.shape, x.strides, x.dtype, x.device_index)
+    dx = new()
+    dz = new() if adds and y is not None else None  # without a relu it is g
     if x.numel():
         _by_tiles(
-            "batch_norm_backward", x, channels, (g, x, _dense(weight, x), mean, rstd, dw, db, dx),
-            channels[0] * channels[2], HAS_WEIGHT=weight is not None, TRAINING=training,
+            "batch_norm_backward", x, channels,
+            (g, x, y, _dense(weight, x), mean, rstd, dw, db, dx, dz), channels[0] * channels[2],
+            HAS_WEIGHT=weight is not None, TRAINING=training,
         )  # fmt: skip
     kind = x.dtype if weight is None else weight.dtype
-    return dx, dw.astype(kind), db.astype(kind)
+    return dx, dw.astype(kind), db.astype(kind), g if dz is None else dz

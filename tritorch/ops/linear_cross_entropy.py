@@ -209,13 +209,18 @@ def _chunks(x: Tensor, w: Tensor, b: Any, scale: Tensor | None, rest: Any) -> An
     db = b.new_zeros(b.shape, dtype=acc) if scale is not None and want_b else None
     which = "gpu" if x.is_cuda else "cpu"
     multiply_into = backend(which, "matmul").multiply_into
+    classes = w.shape[0]
     before = _C.set_grad_enabled(False)
     try:
         for low in range(0, max(x.shape[0], 1), options.batch_chunk_size):
             rows = slice(low, low + options.batch_chunk_size)
             some, labels = x[rows].to(compute), target[rows]
-            logits = FUNCTIONAL["linear"](some, wide_w, wide_b)
-            losses._check_targets(labels, w.shape[0], ignore)
+            # Rows begin at multiples of 16 elements, which the copy engine needs.
+            logits = w.new_empty((some.shape[0], -(-classes // 16) * 16), dtype=compute)
+            logits = logits[:, :classes]
+            bias = None if wide_b is None else wide_b._array
+            multiply_into(logits._array, some._array, wide_w.t()._array, bias)
+            losses._check_targets(labels, classes, ignore)
             if scale is None:
                 inputs = (logits, labels, wide_weight)
                 found = losses._cross_entropy.call(inputs, (ignore, 0.0))[0]
@@ -230,7 +235,8 @@ def _chunks(x: Tensor, w: Tensor, b: Any, scale: Tensor | None, rest: Any) -> An
                 if dx is not None:
                     multiply_into(dx[rows]._array, d, wide_w._array)
                 if dw is not None:
-                    multiply_into(dw._array, logits.t()._array, some._array, low > 0)
+                    so_far = dw._array if low else None
+                    multiply_into(dw._array, logits.t()._array, some._array, so_far)
                 if db is not None:
                     db += logits.sum(0, dtype=acc)
             logits = d = None  # their memory is the next chunk's
