@@ -140,6 +140,13 @@ def addmm(addend: Array, a: Array, b: Array, beta: float, alpha: float) -> Array
     return _matrix(a, b, a.dtype, ending)
 
 
+def addmm_activation(
+    addend: Array, a: Array, b: Array, beta: float, alpha: float, activation: str
+) -> Array:
+    """A function of kernels/activations.py of beta addend + alpha a b."""
+    return _matrix(a, b, a.dtype, Ending(addend, alpha, beta, activation=activation))
+
+
 def scaled_mm(
     a: Array, b: Array, row_scale: Array, col_scale: Array, bias: Array | None, kind: dtype,
     fast: bool,

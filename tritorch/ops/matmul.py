@@ -324,6 +324,45 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     return _add_product(_addmm, mm, addend, mat1, mat2, beta, alpha)
 
 
+def _activation(name: str) -> Any:
+    from tritorch.ops.activation import FUNCTIONAL
+
+    return FUNCTIONAL[name]
+
+
+def _composed_activation(
+    addend: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float, activation: str
+) -> Tensor:
+    return _activation(activation)(_addmm.call((addend, a, b), (beta, alpha)))
+
+
+def _cpu_activation(addend: Any, a: Any, b: Any, beta: float, alpha: float, name: str) -> Any:
+    sums = _cpu_addmm(widen(addend), widen(a), widen(b), beta, alpha)
+    return like(getattr(backend("cpu", "pointwise"), name)(sums), a)
+
+
+_addmm_activation_record = Operator(
+    "_addmm_activation", "addend a b", "beta alpha activation", cpu=_cpu_activation,
+    gpu="matmul.addmm_activation", composed=_composed_activation, node="AddmmActivation",
+)  # fmt: skip
+
+
+@public(out=True)
+def _addmm_activation(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1,
+    use_gelu: bool = False,
+) -> Tensor:  # fmt: skip
+    """relu or gelu of beta * input + alpha * (mat1 @ mat2): on the GPU one launch."""
+    activation = "gelu" if use_gelu else "relu"
+    if beta == 0 or not input.dtype.is_floating_point or mat1.dtype is not input.dtype:
+        return _activation(activation)(addmm(input, mat1, mat2, beta=beta, alpha=alpha))
+    _check_inner(mat1, mat2)
+    addend = _addend("addmm", input, (mat1.shape[0], mat2.shape[1]), mat1, mat2)
+    return _addmm_activation_record.call(
+        (addend, mat1, mat2), (float(beta), float(alpha), activation)
+    )
+
+
 @public(out=True, inplace=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
