@@ -60,7 +60,7 @@ VARIANTS = {
 # Kernels that may spill registers: how many bytes are stored and loaded, and why.
 SPILLS = {
     ("attention", "attention_dkdv"): (
-        64, "two accumulators of 64 registers each; in float32 the operands are in registers too",
+        128, "two accumulators of 64 registers (most of it with Triton 3.6); float32's operands too",
     ),
     ("conv", "conv_weight"): (64, "tf32x3 on sm_80: three products of split operands"),
     ("pointwise", "map1_flat"): (8, "digamma of float64 on sm_80, which aims at 96 registers"),
