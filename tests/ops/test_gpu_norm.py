@@ -12,12 +12,18 @@ from tritorch.gpu.softmax import RowPlan
 pytestmark = pytest.mark.device
 
 
+KINDS = [
+    *(("rows", kind) for kind in (np.float16, np.float64, np.float32, bfloat16)),
+    ("looped", np.float32), ("parts", bfloat16),
+]  # fmt: skip
+
+
 @pytest.fixture(params=["rows", "looped", "parts"])
 def path(request, monkeypatch):
     """Every kernel: those for long rows with blocks so small that they loop."""
     plans = {
-        "looped": lambda rows, cols, *rest: RowPlan(True, 2, 8, 4, 1, -(-cols // 8) * 8),
-        "parts": lambda rows, cols, *rest: RowPlan(True, 2, 8, 4, -(-cols // 8), 8),
+        "looped": lambda rows, cols, *rest: RowPlan(True, 4, 8, 4, 1, -(-cols // 8) * 8),
+        "parts": lambda rows, cols, *rest: RowPlan(True, 4, 16, 4, -(-cols // 16), 16),
     }
     if request.param in plans:
         monkeypatch.setattr(norm, "row_plan", plans[request.param])
@@ -30,7 +36,7 @@ def affine(shape, kind, present=True):
     return (numbers(shape, kind, 5), numbers(shape, kind, 6)) if present else (None, None)
 
 
-@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize(("path", "kind"), KINDS, indirect=["path"])
 @pytest.mark.parametrize("shape", [((5, 19), 1), ((2, 3, 4, 6), 2)])
 def test_layer_norm(kind, shape, path):
     shape, n = shape
@@ -49,8 +55,8 @@ def test_mean_far_from_zero():
     compare("norm", "batch_norm", x, None, None, None, None, True, 1e-5, tolerance=2e-3)
 
 
-@pytest.mark.parametrize("kind", [np.float32, bfloat16])
-@pytest.mark.parametrize("groups", [1, 2, 6])
+@pytest.mark.parametrize(("path", "kind"), KINDS[2:], indirect=["path"])
+@pytest.mark.parametrize("groups", [1, 3])
 def test_group_norm(kind, groups, path):
     for shape in ((3, 6, 4, 5), (2, 6)):
         x, g = numbers(shape, kind), numbers(shape, kind, 1)
