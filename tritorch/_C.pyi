@@ -246,7 +246,7 @@ class Kernel:
         compile: Callable[..., tuple[Launcher, int, Any]],
         names: tuple[str, ...],
         defaults: tuple[tuple[bool, Any] | None, ...],
-        constants: tuple[bool, ...],
+        kinds: tuple[int, ...],
         /,
     ) -> Kernel: ...
     def __call__(self, grid: int | tuple[int, ...], *args: Any, **options: Any) -> None: ...

@@ -266,7 +266,7 @@ class Key {
     else
       cacheable_ = false;
   }
-  void add_value(PyObject* value);
+  void add_value(PyObject* value, bool specialised);
   bool cacheable() const { return cacheable_; }
   std::uint64_t hash() const {
     std::uint64_t h = 0x9E3779B97F4A7C15u;
@@ -291,9 +291,10 @@ class Key {
 
 // Distinguishes whatever Triton's specialisation does: what differs there differs here.  (What is
 // the same there may differ here; it then costs a second entry, not a second compilation.)
-void Key::add_value(PyObject* value) {
+void Key::add_value(PyObject* value, bool specialised) {
   if (const Array* array = as_array(value)) {
-    add(tagged(kArray, static_cast<std::uint64_t>(array->dtype) << 1 | (array->data() % 16 == 0)));
+    add(tagged(kArray, static_cast<std::uint64_t>(array->dtype) << 1 |
+                           (specialised && array->data() % 16 == 0)));
   } else if (PyBool_Check(value)) {
     add(tagged(kBool, 0));
   } else if (PyLong_Check(value)) {
@@ -302,14 +303,16 @@ void Key::add_value(PyObject* value) {
     std::uint64_t width = overflow ? 2 : number < -0x80000000ll || number > 0x7fffffffll;
     std::uint64_t divisible =
         overflow ? PyLong_AsUnsignedLongLongMask(value) % 16 == 0 : number % 16 == 0;
-    add(tagged(kInt, width << 2 | divisible << 1 | (!overflow && number == 1)));
+    std::uint64_t traits = divisible << 1 | (!overflow && number == 1);
+    add(tagged(kInt, width << 2 | (specialised ? traits : 0)));
   } else if (PyFloat_Check(value)) {
     add(tagged(kFloat, 0));
   } else if (value == Py_None) {
     add(tagged(kNone, 0));
   } else if (PyTuple_Check(value)) {
     add(tagged(kTuple, static_cast<std::uint64_t>(PyTuple_GET_SIZE(value))));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) add_value(PyTuple_GET_ITEM(value, i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
+      add_value(PyTuple_GET_ITEM(value, i), true);  // whatever Triton is told of the tuple
   } else if (const Descriptor* described = as_descriptor(value)) {
     std::uint64_t traits = static_cast<std::uint64_t>(described->array->dtype);
     add(tagged(kDescriptor, traits << 8 | static_cast<std::uint64_t>(described->rank)));
@@ -326,11 +329,14 @@ struct Entry {
   PyObject* keep;  // owned: the compiled kernel and the objects whose identity is in the key
 };
 
+// What of an argument is in the key: as in _triton/sources.py.
+enum class Kind : std::uint8_t { specialised, constant, unspecialised };
+
 struct KernelState {
   PyObject* compile;             // (device, args tuple, kwargs dict) -> (Launcher, function, keep)
   std::vector<PyObject*> names;  // interned, one a parameter
   std::vector<PyObject*> defaults;  // null where there is none
-  std::vector<bool> constant;
+  std::vector<Kind> kinds;
   std::unordered_multimap<std::uint64_t, Entry> entries;
   // Call sites' keyword tuples, resolved: a parameter's index, or -1 for an option.
   std::vector<std::pair<PyObject*, std::vector<int>>> call_sites;
@@ -361,7 +367,8 @@ const std::vector<int>& resolve_keywords(KernelState& state, PyObject* names) {
   return state.call_sites.emplace_back(Py_NewRef(names), std::move(slots)).second;
 }
 
-// A constant enters the key by value if it is a small number, else by identity (and is kept alive).
+// A constant enters the key by value if it is a small number, or a tuple of them; else by identity
+// (and is kept alive).
 void add_constant(Key& key, PyObject* value) {
   if (PyLong_Check(value)) {
     int overflow;
@@ -377,6 +384,12 @@ void add_constant(Key& key, PyObject* value) {
     std::memcpy(&bits, &number, 8);
     key.add(3);
     key.add(bits);
+    return;
+  } else if (PyTuple_Check(value)) {
+    key.add(5);
+    key.add(static_cast<std::uint64_t>(PyTuple_GET_SIZE(value)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
+      add_constant(key, PyTuple_GET_ITEM(value, i));
     return;
   }
   key.add(4);
@@ -409,7 +422,7 @@ Entry compile(KernelState& state, int device, PyObject* const* values, PyObject*
     bool good = true;
     for (std::size_t i = 0; i < count; ++i) {
       PyTuple_SET_ITEM(bound, static_cast<Py_ssize_t>(i), Py_NewRef(values[i]));
-      if (state.constant[i]) good = good && PyList_Append(kept, values[i]) == 0;
+      if (state.kinds[i] == Kind::constant) good = good && PyList_Append(kept, values[i]) == 0;
     }
     for (std::size_t i = 0; names && i < slots->size(); ++i)
       if ((*slots)[i] < 0) {
@@ -472,10 +485,10 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
       if (!values[i])
         fail(PyExc_TypeError,
              std::string("missing argument '") + PyUnicode_AsUTF8(state.names[i]) + "'");
-      if (state.constant[i]) {
+      if (state.kinds[i] == Kind::constant) {
         add_constant(key, values[i]);
       } else {
-        key.add_value(values[i]);
+        key.add_value(values[i], state.kinds[i] == Kind::specialised);
         if (device >= 0) continue;
         if (const Array* array = as_array(values[i]))
           device = array->device();
@@ -531,12 +544,12 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
   });
 }
 
-// Kernel(compile, names, defaults, constants): defaults holds (True, value) or None a parameter.
+// Kernel(compile, names, defaults, kinds): defaults holds (True, value) or None a parameter.
 PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&]() -> PyObject* {
-    PyObject *compile, *names, *defaults, *constants;
+    PyObject *compile, *names, *defaults, *kinds;
     if (!PyArg_ParseTuple(args, "OO!O!O!", &compile, &PyTuple_Type, &names, &PyTuple_Type,
-                          &defaults, &PyTuple_Type, &constants))
+                          &defaults, &PyTuple_Type, &kinds))
       throw PythonError{};
     if (PyTuple_GET_SIZE(names) > static_cast<Py_ssize_t>(kMaxParams))
       fail(PyExc_ValueError, "a kernel has at most 128 parameters");
@@ -546,7 +559,9 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject*) {
       PyObject* entry = PyTuple_GET_ITEM(defaults, i);
       state->names.push_back(Py_NewRef(PyTuple_GET_ITEM(names, i)));
       state->defaults.push_back(entry == Py_None ? nullptr : Py_NewRef(PyTuple_GetItem(entry, 1)));
-      state->constant.push_back(PyObject_IsTrue(PyTuple_GET_ITEM(constants, i)) == 1);
+      long kind = PyLong_AsLong(PyTuple_GetItem(kinds, i));
+      if (kind < 0 || kind > 2) fail(PyExc_ValueError, "a parameter's kind is 0, 1 or 2");
+      state->kinds.push_back(static_cast<Kind>(kind));
     }
     auto* self = reinterpret_cast<Kernel*>(type->tp_alloc(type, 0));
     if (!self) throw PythonError{};

@@ -12,6 +12,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from tritorch import _C
+from tritorch._triton import plan
 
 
 class _Utils:
@@ -78,37 +79,14 @@ def _has_rounding_flag() -> bool:
     return any(field.name == "round_f32_to_tf32" for field in dataclasses.fields(TensorDescriptor))
 
 
-def allocate_scratch(size: int, alignment: int, stream: int, zeroed: bool) -> Any:
-    """Memory that a compiled kernel asked for: from the user's allocator if there is one."""
-    from triton.runtime import _allocation
-
-    chosen = _allocation._profile_allocator if zeroed else _allocation._allocator
-    allocator = chosen.get()
-    if not isinstance(allocator, _allocation.NullAllocator):
-        return allocator(size, alignment, stream)
-    array = _C.allocate_bytes(size, _C.current_device(), stream)
-    if zeroed:
-        _C.fill_dense(array, b"\0", stream)
-    return array
+def plan_of(source: Any, metadata: Any) -> dict[str, Any]:
+    """The launch plan of a compiled kernel."""
+    return plan.plan_of(source.signature, metadata, _has_rounding_flag())
 
 
 def make_launcher(source: Any, metadata: Any) -> _C.Launcher:
-    """The launch plan of a compiled kernel; what Triton calls `launcher_cls`."""
-    flag = _has_rounding_flag()
-    return _C.Launcher(
-        signature=tuple(source.signature.values()),
-        num_warps=metadata.num_warps,
-        num_ctas=getattr(metadata, "num_ctas", 1),
-        shared=metadata.shared,
-        cooperative=bool(metadata.launch_cooperative_grid),
-        dependent=bool(metadata.launch_pdl),
-        scratch=(metadata.global_scratch_size, metadata.global_scratch_align),
-        profile=(metadata.profile_scratch_size, metadata.profile_scratch_align),
-        meta=getattr(metadata, "tensordesc_meta", None),
-        has_rounding_flag=flag,
-        pads_fp4_shape=not flag,
-        allocate_scratch=allocate_scratch,
-    )
+    """What launches a compiled kernel; what Triton calls `launcher_cls`."""
+    return plan.launcher(plan_of(source, metadata))
 
 
 def _initialise_specialisation() -> None:
@@ -188,7 +166,7 @@ class TritorchDriver(DriverBase):
         return ty_to_cpp(ty)
 
     def allocate_default_profile_scratch(self, size: int, alignment: int, stream: int) -> _C.Array:
-        return allocate_scratch(size, alignment, stream, True)
+        return plan.allocate_scratch(size, alignment, stream, True)
 
     def assemble_tensormap_to_arg(self, tensormaps_info: Any, args: Any) -> Any:
         return args

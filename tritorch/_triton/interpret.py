@@ -32,6 +32,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from tritorch import _C
 from tritorch._triton import narrow_floats
 from tritorch._triton.driver import make_launcher
+from tritorch._triton.trace import Work
 
 _lock = threading.RLock()
 _running: list[str] = []  # the kernels that are running, for messages
@@ -254,10 +255,10 @@ def _interpreting(name: str) -> Iterator[None]:
 class SimulatedKernel:
     """Stands where a CompiledKernel would: a launch plan, and a host function for a CUfunction."""
 
-    def __init__(
-        self, function: Any, signature: dict[str, Any], constants: dict[Any, Any], options: Any
-    ) -> None:
+    def __init__(self, work: Work) -> None:
+        function, signature, constants, options, _ = work
         self.name = function.__name__
+        self.work = work
         self.src = SimpleNamespace(fn=function, signature=signature, constants=constants)
         self.metadata = SimpleNamespace(
             name=self.name,
@@ -311,9 +312,8 @@ class SimulatedKernel:
                         body(**args)
 
 
-# Called with what would be compiled on a GPU: a jit function, its signature, constants, options and
-# what is known of its arguments.
-on_compile: Callable[[Any, dict[str, Any], dict[Any, Any], Any, Any], None] | None = None
+# Called with what stands for a kernel that would be compiled on a GPU.
+on_compile: Callable[[SimulatedKernel], None] | None = None
 
 
 def _simulate_instead_of_compiling(
@@ -326,9 +326,9 @@ def _simulate_instead_of_compiling(
     attrs: Any,
     warmup: bool,
 ) -> SimulatedKernel:
+    kernel = SimulatedKernel(Work(self, signature, constexprs, options, attrs))
     if on_compile is not None:
-        on_compile(self, signature, constexprs, options, attrs)
-    kernel = SimulatedKernel(self, signature, constexprs, options)
+        on_compile(kernel)
     self.device_caches[device][0][key] = kernel
     return kernel
 

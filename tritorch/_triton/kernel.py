@@ -1,26 +1,113 @@
 """tritorch's own launches: a jit function as a native `_C.Kernel`.
 
 `kernel("copy", "copy_strided")(grid, *args, num_warps=4, BLOCK=1024)` costs one native call once it
-has been compiled.  A first call with new dtypes, alignments or constants comes here to compile.
+is loaded.  A first call with new dtypes, alignments or constants comes here: the compiled kernel is
+read from disk (see Note [The kernel cache]), for which Triton is not imported, or compiled.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
-import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tritorch import _C
+from tritorch._triton import cache, keys, plan, sources
+from tritorch._triton.names import resolve
+
+# On the simulated device: called with what a launch was compiled to (a SimulatedKernel), the
+# launch's key, or None, and the kernel's name.
+on_launch: Callable[[Any, str | None, str], None] | None = None
 
 
-def _compile(
-    function: Any, device: int, args: tuple[Any, ...], options: dict[str, Any]
-) -> tuple[_C.Launcher, int, Any]:
+class _Loaded:
+    """A compiled kernel on a device; its launches own it."""
+
+    def __init__(self, entry: cache.Entry, device: int) -> None:
+        self.process = os.getpid()
+        self.module, self.function, *_, self.threads = _C.load_binary(
+            entry.name, entry.cubin, entry.plan["shared"], device
+        )
+
+    def __del__(self) -> None:
+        # A forked child's driver knows nothing of the module.
+        if hasattr(self, "module") and self.process == os.getpid():
+            _C.unload_module(self.module)
+
+
+def _load(entry: cache.Entry, device: int) -> tuple[_C.Launcher, int, Any] | None:
+    """A stored kernel on a device; None if it does not fit, which Triton then says."""
+    if entry.plan["shared"] > _C.device_properties(device)["shared_memory_per_block_optin"]:
+        return None
+    loaded = _Loaded(entry, device)
+    if entry.plan["num_warps"] * 32 > loaded.threads:
+        return None
+    return plan.launcher(entry.plan), loaded.function, loaded
+
+
+# What loads stored kernels.  The simulated device has no machine code to load: tests say what does.
+load: Callable[[cache.Entry, int], tuple[_C.Launcher, int, Any] | None] | None = None
+
+
+def _loader() -> Callable[[cache.Entry, int], tuple[_C.Launcher, int, Any] | None] | None:
+    return load if load is not None or _C.is_simulated() else _load
+
+
+class _Source:
+    """A jit function, imported when something has to be compiled."""
+
+    def __init__(self, name: str, find: Callable[[], Any], kinds: tuple[int, ...]) -> None:
+        self.name, self.find, self.kinds = name, find, kinds
+
+    def key(self, args: tuple[Any, ...], options: dict[str, Any]) -> str | None:
+        """What a launch is compiled to, on disk; None if it has no key."""
+        if not self.name or keys.bypassed():
+            return None
+        try:
+            return keys.of_launch(self.name, self.kinds, args, options)
+        except keys.NoKeyError:
+            return None
+
+    def compile(
+        self, device: int, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[_C.Launcher, int, Any]:
+        """What launches with such arguments: (launcher, CUfunction, what they live in)."""
+        key = self.key(args, options)
+        target = keys.capability(device)
+        loader = _loader()
+        if key is not None and loader is not None:
+            entry = cache.read(keys.generation(target), key)
+            found = entry and loader(entry, device)
+            if found:
+                return found
+        with _announced(self.name, target):
+            compiled = _run(self.find(), device, args, options)
+        if _C.is_simulated():
+            if on_launch is not None:
+                on_launch(compiled, key, self.name)
+        elif key is not None and keys.unchanged():
+            cache.write(keys.generation(target), key, entry_of(compiled))
+        return compiled.run, compiled.function, compiled  # `run` loads the binary
+
+
+def entry_of(compiled: Any) -> cache.Entry:
+    """What Triton compiled, to be stored."""
+    from tritorch._triton import driver
+
+    steps = driver.plan_of(compiled.src, compiled.metadata)
+    return cache.Entry(compiled.metadata.name, steps, compiled.asm["cubin"])
+
+
+def _run(function: Any, device: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Compiles for these arguments through Triton itself, so that its specialisation is ours."""
     import triton.runtime.driver  # noqa: F401  (makes our driver the active one)
 
-    args = tuple(_described(arg) if type(arg) is _C.Descriptor else arg for arg in args)
+    args = tuple(_described(arg) if type(arg) is _C.Descriptor else resolve(arg) for arg in args)
+    options = {name: resolve(value) for name, value in options.items()}
     previous = _C.current_device()
     if device != previous:
         _C.set_device(device)
@@ -28,11 +115,11 @@ def _compile(
         compiled = function.run(*args, grid=(1,), warmup=True, **options)
         if hasattr(compiled, "result"):  # an asynchronous compilation's placeholder
             compiled = compiled.result()
-        launcher = compiled.run  # loads the binary
+        compiled.run  # noqa: B018  (loads the binary)
     finally:
         if device != previous:
             _C.set_device(previous)
-    return launcher, compiled.function, compiled
+    return compiled
 
 
 def _described(descriptor: _C.Descriptor) -> Any:
@@ -47,19 +134,42 @@ def _described(descriptor: _C.Descriptor) -> Any:
     )
 
 
+_announcements = 0
+
+
+@contextlib.contextmanager
+def _announced(name: str, target: int) -> Iterator[None]:
+    """While a kernel is compiled, a terminal says so, in one line that is removed again."""
+    global _announcements
+    terminal = sys.stderr
+    quiet = os.environ.get("TRITORCH_COMPILE_MESSAGES", "1").lower() in ("", "0", "off", "false")
+    if quiet or _C.is_simulated() or terminal is None or not terminal.isatty():
+        yield
+        return
+    _announcements += 1
+    text = f"compiling kernels for sm_{target} (once): {name}"
+    text += f", {_announcements} so far ..." if _announcements > 1 else " ..."
+    terminal.write(f"\r\x1b[K{text[:79]}")
+    terminal.flush()
+    try:
+        yield
+    finally:
+        terminal.write("\r\x1b[K")
+        terminal.flush()
+
+
+def _made(name: str, find: Callable[[], Any], parameters: sources.Parameters) -> _C.Kernel:
+    return _C.Kernel(_Source(name, find, parameters.kinds).compile, *parameters)
+
+
 def wrap(function: Any) -> _C.Kernel:
     """A `_C.Kernel` of a `@triton.jit` function."""
-    empty = inspect.Parameter.empty
-    parameters = list(function.signature.parameters.values())
-    return _C.Kernel(
-        functools.partial(_compile, function),
-        tuple(parameter.name for parameter in parameters),
-        tuple(None if p.default is empty else (True, p.default) for p in parameters),
-        tuple(bool(parameter.is_constexpr) for parameter in function.params),
-    )
+    return _made("", lambda: function, sources.parameters_of(function))
 
 
 @functools.cache
 def kernel(family: str, name: str) -> _C.Kernel:
-    """The kernel `name` of `tritorch.kernels.<family>`; imports Triton at first use."""
-    return wrap(getattr(importlib.import_module(f"tritorch.kernels.{family}"), name))
+    """The kernel `name` of `tritorch.kernels.<family>`; imports Triton when it has to compile."""
+    find = lambda: getattr(importlib.import_module(f"tritorch.kernels.{family}"), name)
+    parameters = sources.parameters(family, name) or sources.parameters_of(find())
+    return _made(f"{family}.{name}", find, parameters)

@@ -1,16 +1,12 @@
 """What the kernels behind the benchmarks take of a GPU, compiled where there is none.
 
-# Note [Tracing launches]
-For each target a process of its own calls every benchmark once, at its size for a GPU, on the
-simulated device with launches discarded; memory is never touched.  The simulated device says that
-it is one of that target: tiles and kernels are chosen by it.  What would be compiled is noted, with
-the very types, constants, tiles and options of the launch, and then compiled for the target.
+For each target a process of its own calls every benchmark once, at its size for a GPU; see
+Note [Tracing launches] in _triton/trace.py.
 """
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
 import subprocess
@@ -21,70 +17,46 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tritorch._triton.trace import DISCARDING, Work, on_all_processors, pretend, traced
 from tritorch.bench import supply
 from tritorch.bench.declare import Benchmark, Kit
 
-DISCARDING = "discard_launches=1,poison=0,memory=512G"
-PROCESSORS = {80: 108, 90: 132, 100: 148}  # of an A100, an H100, a B200
 SECONDS = 180.0  # for compiling, unless said
-OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 
 class Launch(NamedTuple):
     """A kernel as it was to be compiled, and the benchmark that launched it first."""
 
     benchmark: str
-    function: Any
-    signature: dict[str, Any]
-    constants: dict[Any, Any]
-    options: Any
-    attributes: Any
-
-    @property
-    def name(self) -> str:
-        """The kernel's file and name."""
-        return f"{self.function.__module__.rpartition('.')[2]}.{self.function.__name__}"
+    work: Work
 
 
 def launches(benchmarks: Sequence[Benchmark]) -> tuple[list[Launch], dict[str, str]]:
     """What the benchmarks launch that was not launched before, and which of them failed."""
-    import triton.runtime.driver  # noqa: F401  (makes our driver the active one)
-
     import tritorch
-    from tritorch._triton import interpret
 
     found: list[Launch] = []
     failed: dict[str, str] = {}
-    current = ""
-    interpret.on_compile = lambda *what: found.append(Launch(current, *what))
-    try:
+    with traced() as needs:
         for benchmark in benchmarks:
             if benchmark.clock == "self":  # runs in processes of its own
                 continue
-            current = benchmark.key
             try:
                 inputs = supply.empty(tritorch, benchmark, "cuda")
                 benchmark.prepared(Kit(tritorch, "cuda", inputs))()
                 tritorch.cuda.synchronize()
             except Exception as error:
-                failed[current] = f"{type(error).__name__}: {error}"[:300]
+                failed[benchmark.key] = f"{type(error).__name__}: {error}"[:300]
             inputs = {}
-    finally:
-        interpret.on_compile = None
+            found += [Launch(benchmark.key, work) for work in needs.work[len(found) :]]
     return found, failed
 
 
-def compile_for(launch: Launch, target: int) -> dict[str, Any]:
+def compile_for(work: Work, target: int) -> dict[str, Any]:
     """Registers, stack, spilled bytes, shared memory and instructions on one target."""
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
     from tritorch._triton.resources import instructions, resources, spilled_bytes
 
-    source = ASTSource(launch.function, launch.signature, launch.constants, launch.attributes)
-    options = {name: getattr(launch.options, name) for name in OPTIONS}
-    compiled = triton.compile(source, target=GPUTarget("cuda", target, 32), options=options)
+    compiled = work.compile(target)
     taken = resources(compiled.asm["cubin"])
     return {
         "registers": taken.registers,
@@ -96,54 +68,34 @@ def compile_for(launch: Launch, target: int) -> dict[str, Any]:
     }
 
 
-def _types(launch: Launch) -> str:
+def _types(work: Work) -> str:
     """Of what pointers and descriptors point to."""
-    kinds = [re.match(r"(?:\*k?|tensordesc<)(\w+)", str(k)) for k in launch.signature.values()]
+    kinds = [re.match(r"(?:\*k?|tensordesc<)(\w+)", str(k)) for k in work.signature.values()]
     return ", ".join(dict.fromkeys(found[1] for found in kinds if found))
 
 
-def _constants(launch: Launch) -> dict[str, Any]:
-    names = launch.function.arg_names
+def _constants(work: Work) -> dict[str, Any]:
+    names = work.function.arg_names
     found = {}
-    for path, value in launch.constants.items():
+    for path, value in work.constants.items():
         if len(path) == 1 and names[path[0]].isupper():
             found[names[path[0]]] = getattr(value, "__name__", value)
     return {key: value for key, value in found.items() if isinstance(value, (int, str, bool))}
 
 
-def _row(index: int) -> dict[str, Any]:
+def _row(launch: Launch, target: int, ends: float) -> dict[str, Any]:
     """One traced kernel, compiled; in a forked process."""
-    launch, (target, ends) = _work[index], _terms
+    work = launch.work
     row: dict[str, Any] = {
-        "kernel": launch.name, "benchmark": launch.benchmark, "types": _types(launch),
-        "constants": _constants(launch), "compiled": {},
+        "kernel": work.name, "benchmark": launch.benchmark, "types": _types(work),
+        "constants": _constants(work), "compiled": {},
     }  # fmt: skip
     if time.monotonic() < ends:
         try:
-            row["compiled"][str(target)] = compile_for(launch, target)
+            row["compiled"][str(target)] = compile_for(work, target)
         except Exception as error:
             row["compiled"][str(target)] = {"error": f"{type(error).__name__}: {error}"[:300]}
     return row
-
-
-# What forked processes find; a jit function cannot be sent.
-_work: list[Launch] = []
-_terms: tuple[int, float] = (0, 0.0)
-
-
-def pretend(target: int, processors: int | None = None) -> None:
-    """The simulated device says that it is one of this compute capability."""
-    from tritorch import _C
-
-    real = _C.device_properties
-
-    def properties(device: int) -> dict[str, Any]:
-        found = dict(real(device))
-        found["major"], found["minor"] = divmod(target, 10)
-        found["multi_processor_count"] = processors or PROCESSORS.get(target, 132)
-        return found
-
-    vars(_C)["device_properties"] = properties
 
 
 def trace(
@@ -151,16 +103,10 @@ def trace(
     processors: int | None = None,
 ) -> None:  # fmt: skip
     """Traces, compiles for so many seconds on all processors, and writes the report."""
-    global _terms
     pretend(target, processors)
     found, failed = launches(benchmarks)
-    _work[:], _terms = found, (target, time.monotonic() + seconds)
-    jobs = min(len(os.sched_getaffinity(0)), len(found))
-    if jobs > 1:
-        with multiprocessing.get_context("fork").Pool(jobs) as pool:
-            rows = pool.map(_row, range(len(found)), chunksize=1)
-    else:
-        rows = [_row(i) for i in range(len(found))]
+    ends = time.monotonic() + seconds
+    rows = list(on_all_processors(lambda i: _row(found[i], target, ends), len(found)))
     path.write_text(json.dumps({"kernels": rows, "failed": failed}))
 
 

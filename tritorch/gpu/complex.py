@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch._triton import sources
 from tritorch._triton.kernel import kernel
+from tritorch._triton.names import function
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype
 from tritorch.cuda._arrays import from_numpy
@@ -21,9 +23,7 @@ Array = _C.Array
 
 @functools.cache
 def _function(name: str) -> Any:
-    from tritorch.kernels import complex as functions
-
-    return getattr(functions, name, None)
+    return function("complex", name) if sources.defines("complex", name) else None
 
 
 def _as_array(value: Any, compute: dtype, index: int) -> Array:

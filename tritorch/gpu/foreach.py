@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,22 +9,13 @@ import numpy as np
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
+from tritorch._triton.names import element_type
 from tritorch.core.dtype import dtype
 from tritorch.gpu.layout import float_bits
 from tritorch.gpu.multi_tensor import table, upload
 from tritorch.gpu.pointwise import scalar_function, triton_type
 
 Array = _C.Array
-
-
-@functools.cache
-def _stored(kind: dtype) -> Any:
-    """A dtype as Triton names it in memory."""
-    import triton.language as tl
-
-    return getattr(tl, {"float8_e4m3fn": "float8e4nv", "float8_e5m2": "float8e5"}.get(
-        kind.name, kind.name
-    ))  # fmt: skip
 
 
 def apply(name: str, rows: Sequence[Sequence[Any]], outs: Sequence[Array], compute: dtype) -> None:
@@ -48,7 +38,8 @@ def apply(name: str, rows: Sequence[Sequence[Any]], outs: Sequence[Array], compu
     kernel("foreach", "apply")(
         (t.programs,), t.rows, t.chunks,
         upload(np.array(words, np.int64), device) if each else t.rows, words[0],
-        OP=scalar_function(name), OPERANDS=operands, KIND=_stored(kind),
-        OUT=_stored(outs[0].dtype), COMPUTE=triton_type(compute), WIDTH=3 + sum(places), EACH=each,
-        ALIGNED=t.aligned, CHUNK=t.chunk, BLOCK=t.block, num_warps=4,
+        OP=scalar_function(name), OPERANDS=operands, KIND=element_type(kind.name),
+        OUT=element_type(outs[0].dtype.name), COMPUTE=triton_type(compute),
+        WIDTH=3 + sum(places), EACH=each, ALIGNED=t.aligned, CHUNK=t.chunk, BLOCK=t.block,
+        num_warps=4,
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch._triton import names
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import float32, float64
 from tritorch.gpu import reduction
@@ -24,20 +24,12 @@ Row = Sequence[Array | None]  # parameter, gradient, state; dense and in one ord
 _NUMBERS = 8  # arguments that kernels have for numbers
 
 
-@functools.cache
 def _formula(name: str) -> Any:
-    from tritorch.kernels import optim
-
-    return optim.formula(name)
+    return names.made("optim", "formula", name)
 
 
-@functools.cache
 def _type(kind: Any) -> Any:
-    """A dtype as Triton names it in memory."""
-    import triton.language as tl
-
-    names = {"float8_e4m3fn": "float8e4nv", "float8_e5m2": "float8e5"}
-    return None if kind is None else getattr(tl, names.get(kind.name, kind.name))
+    return None if kind is None else names.element_type(kind.name)
 
 
 def _by_kinds(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[int]]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch._triton import names
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype
 from tritorch.cuda._arrays import overlaps
@@ -34,19 +35,13 @@ _NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 @functools.cache
 def scalar_function(name: Any) -> Any:
     """The jit function of a name in kernels/pointwise.py, or the one given."""
-    from tritorch.kernels import pointwise
-
-    return getattr(pointwise, name) if isinstance(name, str) else name
+    return names.function("pointwise", name) if isinstance(name, str) else name
 
 
 @functools.cache
 def triton_type(kind: dtype) -> Any:
     """The type that a kernel computes in: narrow floats compute in float32."""
-    import triton.language as tl
-
-    if kind.name in _NARROW:
-        return tl.float32
-    return tl.int1 if kind.name == "bool" else getattr(tl, kind.name)
+    return names.element_type("float32" if kind.name in _NARROW else kind.name)
 
 
 def _bits(value: Any, kind: dtype) -> int:
@@ -58,7 +53,7 @@ def _bits(value: Any, kind: dtype) -> int:
 
 
 def call(
-    name: str,
+    name: Any,
     arguments: tuple[Any, ...],
     compute: dtype,
     out_dtype: dtype,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from typing import Any
 
 import numpy as np
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
+from tritorch._triton.names import function
 from tritorch.core.dtype import bool_, dtype, float32, float64
 from tritorch.cuda._arrays import from_numpy
 from tritorch.gpu import pointwise
@@ -19,13 +18,6 @@ Array = _C.Array
 Rng = tuple[int, int, int]
 Ints = tuple[int, ...]
 _BLOCK = 256
-
-
-@functools.cache
-def _function(name: str) -> Any:
-    from tritorch.kernels import random
-
-    return getattr(random, name)
 
 
 def signed(seed: int) -> int:
@@ -43,7 +35,7 @@ def _draw(name: str, rng: Rng, shape: Ints, kind: dtype, p: float, q: float = 0.
     if n:
         kernel("random", "draw")(
             (-(-n // (4 * _BLOCK)),), out, n, signed(seed), offset, float_bits(p), float_bits(q),
-            OP=_function(name), BLOCK=_BLOCK, num_warps=4,
+            OP=function("random", name), BLOCK=_BLOCK, num_warps=4,
             COMPUTE=pointwise.triton_type(float64 if kind is float64 else float32),
         )  # fmt: skip
     return out

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
+from tritorch._triton.names import function
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import bool_, dtype, float32, float64, int64
 from tritorch.gpu import pointwise
@@ -25,9 +26,7 @@ _SEGMENT = 1 << 14
 
 @functools.cache
 def _function(name: Any) -> Any:
-    from tritorch.kernels import reduction
-
-    return getattr(reduction, name) if isinstance(name, str) else name
+    return function("reduction", name) if isinstance(name, str) else name
 
 
 def accumulator(kind: dtype) -> dtype:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from typing import Any
-
 import numpy as np
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
+from tritorch._triton.names import function
 from tritorch.core.dtype import float32, float64
 from tritorch.gpu import pointwise
 from tritorch.gpu.random import Rng, signed
@@ -16,13 +14,6 @@ from tritorch.gpu.reduction import sum
 
 Array = _C.Array
 _BLOCK = 128
-
-
-@functools.cache
-def _function(name: str) -> Any:
-    from tritorch.kernels import sampling
-
-    return getattr(sampling, name)
 
 
 def _draw(name: str, rng: Rng, a: Array, b: Array | None = None) -> Array:
@@ -34,7 +25,7 @@ def _draw(name: str, rng: Rng, a: Array, b: Array | None = None) -> Array:
         a = a.contiguous()
         kernel("sampling", "draw_by")(
             (-(-n // _BLOCK),), a, a if b is None else b.contiguous(), y, n, signed(seed), offset,
-            OP=_function(name), BLOCK=_BLOCK, num_warps=4,
+            OP=function("sampling", name), BLOCK=_BLOCK, num_warps=4,
             COMPUTE=pointwise.triton_type(float64 if kind is float64 else float32),
         )  # fmt: skip
     return y
@@ -63,7 +54,7 @@ def dirichlet(rng: Rng, a: Array) -> Array:
     limits = np.finfo(kind.numpy)
     highest = float(np.nextafter(limits.dtype.type(1), limits.dtype.type(0)))
     return pointwise.call(
-        _function("share"), (parts, total, float(limits.tiny), highest), float64, kind
+        function("sampling", "share"), (parts, total, float(limits.tiny), highest), float64, kind
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
+from tritorch._triton.names import function
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype, int64
 from tritorch.gpu.layout import INT32_MAX, reach
@@ -16,13 +16,6 @@ from tritorch.gpu.reduction import _limit, accumulator, unpaired
 
 Array = _C.Array
 _PROGRAMS = 528  # fill a GPU: four on each of 132 multiprocessors
-
-
-@functools.cache
-def _function(name: str) -> Any:
-    from tritorch.kernels import scan
-
-    return getattr(scan, name)
 
 
 class _Plan(NamedTuple):
@@ -84,7 +77,7 @@ def _run(
     n_cols, acc = x.shape[dim], accumulator(kind)
     p = plan(x.numel() // n_cols, n_cols, x.strides[dim] == 1 or x.ndim == 1)
     layout = _layout(x, y, dim)
-    how = {"COMBINE": _function(combine), "IDENTITY": identity, "ACC": triton_type(acc)}
+    how = {"COMBINE": function("scan", combine), "IDENTITY": identity, "ACC": triton_type(acc)}
     how |= _constants(p, layout, x, y)
     launch = kernel("scan", "scan_columns")
     carry = None
@@ -144,7 +137,7 @@ def _extreme(
     n_cols, acc = x.shape[dim], accumulator(x.dtype)
     p = plan(x.numel() // n_cols, n_cols, x.strides[dim] == 1 or x.ndim == 1)
     layout = _layout(x, y, dim)
-    how = {"COMBINE": _function(combine), "IDENTITY": _limit(acc, lowest),
+    how = {"COMBINE": function("scan", combine), "IDENTITY": _limit(acc, lowest),
            "ACC": triton_type(acc), "HAS_PLACES": places is not None}  # fmt: skip
     how |= _constants(p, layout, x, y)
     where = index if places is None else places

@@ -1,0 +1,97 @@
+"""The kernels' source: read as text, so that launches know their parameters without Triton."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SPECIALISED, CONSTANT, UNSPECIALISED = 0, 1, 2  # what of an argument is in a launch key
+
+
+class Parameters(NamedTuple):
+    """Of a kernel: what `_C.Kernel` is made of."""
+
+    names: tuple[str, ...]
+    defaults: tuple[tuple[bool, Any] | None, ...]
+    kinds: tuple[int, ...]
+
+
+def folder() -> Path:
+    """Where the kernels are."""
+    import tritorch.kernels
+
+    return Path(tritorch.kernels.__path__[0])
+
+
+def digest() -> str:
+    """Of all kernels' source: they call each other across files."""
+    found = hashlib.sha256()
+    for path in sorted(folder().glob("*.py")):
+        text = path.read_bytes()
+        found.update(f"{path.name} {len(text)}\n".encode() + text)
+    return found.hexdigest()
+
+
+@functools.cache
+def _text(family: str) -> str:
+    return (folder() / f"{family}.py").read_text(encoding="utf-8")
+
+
+def defines(family: str, name: str) -> bool:
+    """Whether a kernel file has a function of this name (imported ones do not count)."""
+    return f"\ndef {name}(" in _text(family)
+
+
+def parameters(family: str, name: str) -> Parameters | None:
+    """Of a jit function with a plain decorator; None if it has another or is made elsewhere."""
+    head = rf"^@triton\.jit(?:\([^\n]*\))?\ndef {re.escape(name)}\(.*?\):(?=\s)"
+    found = re.search(head, _text(family), re.MULTILINE | re.DOTALL)
+    if found is None:
+        return None
+    function = ast.parse(found[0] + " pass").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    free: set[str | int] = set()
+    decorator = function.decorator_list[0]
+    if isinstance(decorator, ast.Call):
+        for keyword in decorator.keywords:
+            if keyword.arg == "do_not_specialize":
+                free = set(ast.literal_eval(keyword.value))
+    arguments = function.args.args
+    missing = len(arguments) - len(function.args.defaults)
+    try:
+        given = [(True, ast.literal_eval(value)) for value in function.args.defaults]
+    except ValueError:
+        return None
+    return Parameters(
+        tuple(argument.arg for argument in arguments),
+        (None,) * missing + tuple(given),
+        tuple(
+            CONSTANT
+            if argument.annotation is not None and "constexpr" in ast.unparse(argument.annotation)
+            else UNSPECIALISED
+            if argument.arg in free or i in free
+            else SPECIALISED
+            for i, argument in enumerate(arguments)
+        ),
+    )
+
+
+def parameters_of(function: Any) -> Parameters:
+    """The same of a jit function itself."""
+    signature = list(function.signature.parameters.values())
+    return Parameters(
+        tuple(each.name for each in signature),
+        tuple(None if each.default is each.empty else (True, each.default) for each in signature),
+        tuple(
+            CONSTANT
+            if each.is_constexpr
+            else UNSPECIALISED
+            if each.do_not_specialize
+            else SPECIALISED
+            for each in function.params
+        ),
+    )
