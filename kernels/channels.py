@@ -153,16 +153,46 @@ def finish_channel_statistics(
 
 
 @triton.jit
+def join_channel_statistics(partial_ptr, joined_ptr, n_channels, n_splits, BLOCK_S: tl.constexpr,
+                            BLOCK: tl.constexpr):  # fmt: skip
+    """joined[s]: BLOCK_S parts of channel_statistics, from s BLOCK_S on, as one."""
+    c = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = c < n_channels
+    s = tl.program_id(1) * BLOCK_S + tl.arange(0, BLOCK_S)
+    at = partial_ptr + 3 * s.to(tl.int64)[:, None] * n_channels + c[None, :]
+    inside = (s < n_splits)[:, None] & mask[None, :]
+    counts = tl.load(at, mask=inside, other=0.0)
+    # a channel that is not there has a count of 1, so that nothing is divided by 0
+    counts = tl.where((s < n_splits)[:, None] & (c >= n_channels)[None, :], 1.0, counts)
+    means = tl.load(at + n_channels, mask=inside, other=0.0)
+    squares = tl.load(at + 2 * n_channels, mask=inside, other=0.0)
+    mean, square = joined(counts, means, squares, 0)
+    to = joined_ptr + 3 * tl.program_id(1).to(tl.int64) * n_channels + c
+    tl.store(to, tl.sum(counts, axis=0), mask=mask)
+    tl.store(to + n_channels, mean, mask=mask)
+    tl.store(to + 2 * n_channels, square, mask=mask)
+
+
+@triton.jit
+def past_relu(dy, y_ptr, offsets, mask):
+    """The gradient before y = relu(...); y_ptr: None where there was no relu."""
+    if y_ptr is not None:
+        y = tl.load(y_ptr + offsets, mask=mask, other=0.0)
+        dy = tl.where(y <= 0, 0.0, dy)
+    return dy
+
+
+@triton.jit
 def channel_sums(
-    dy_ptr, x_ptr, mean_ptr, rstd_ptr, partial_ptr, n_outer, n_channels, spatial, per_split,
+    dy_ptr, x_ptr, y_ptr, mean_ptr, rstd_ptr, partial_ptr, n_outer, n_channels, spatial, per_split,
     OF_ROWS: tl.constexpr, HAS_MEAN: tl.constexpr, LAST: tl.constexpr, COMPUTE: tl.constexpr,
     WIDE: tl.constexpr, ALIGN: tl.constexpr, STAGES: tl.constexpr, BLOCK_ROWS: tl.constexpr,
     BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
     """partial[s, 0] = sum of dy n and partial[s, 1] = sum of dy over part s of each channel.
 
-    n = (x - mean) rstd, statistics of channels; OF_ROWS: of outer indices.  Parts: see
-    channel_statistics.
+    n = (x - mean) rstd, statistics of channels; OF_ROWS: of outer indices.  y_ptr: see past_relu.
+    Parts: see channel_statistics.
     """
     if LAST:
         n_channels = aligned(n_channels, ALIGN)
@@ -180,7 +210,7 @@ def channel_sums(
         offsets, mask, rows, _ = tile_of_channels(
             i, c, n_outer, n_channels, spatial, LAST, WIDE, BLOCK_ROWS, BLOCK_COLS
         )
-        dy = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
+        dy = past_relu(read(dy_ptr, offsets, mask, 0.0, COMPUTE), y_ptr, offsets, mask)
         x = read(x_ptr, offsets, mask, 0.0, COMPUTE)
         if OF_ROWS:
             rstd = tl.load(rstd_ptr + rows, mask=rows < n_outer, other=0.0)[:, None]
@@ -239,11 +269,15 @@ def flat_tile(
 
 @triton.jit
 def batch_norm(
-    x_ptr, w_ptr, b_ptr, mean_ptr, rstd_ptr, y_ptr, n_rows, n_cols, n_channels,
-    HAS_WEIGHT: tl.constexpr, HAS_BIAS: tl.constexpr, LAST: tl.constexpr, COMPUTE: tl.constexpr,
-    WIDE: tl.constexpr, ALIGN: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
+    x_ptr, w_ptr, b_ptr, z_ptr, mean_ptr, rstd_ptr, y_ptr, n_rows, n_cols, n_channels,
+    HAS_WEIGHT: tl.constexpr, HAS_BIAS: tl.constexpr, RELU: tl.constexpr, LAST: tl.constexpr,
+    COMPUTE: tl.constexpr, WIDE: tl.constexpr, ALIGN: tl.constexpr, BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
-    """y = (x - mean[c]) * rstd[c] * w[c] + b[c]; one program computes one tile."""
+    """y = (x - mean[c]) * rstd[c] * w[c] + b[c] + z, or its relu; z_ptr may be None.
+
+    One program computes one tile.
+    """
     n_cols = aligned(n_cols, ALIGN)
     offsets, mask, c, c_mask = flat_tile(
         n_rows, n_cols, n_channels, LAST, WIDE, BLOCK_ROWS, BLOCK_COLS
@@ -252,25 +286,33 @@ def batch_norm(
     mean = tl.load(mean_ptr + c, mask=c_mask, other=0.0)
     rstd = tl.load(rstd_ptr + c, mask=c_mask, other=0.0)
     y = affine((x - mean) * rstd, w_ptr, b_ptr, c, c_mask, HAS_WEIGHT, HAS_BIAS)
+    if z_ptr is not None:
+        y += read(z_ptr, offsets, mask, 0.0, COMPUTE)
+    if RELU:
+        y = tl.where(y < 0, 0.0, y)  # keeps NaN
     tl.store(y_ptr + offsets, convert(y, y_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
 def batch_norm_backward(
-    dy_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, dw_ptr, db_ptr, dx_ptr, n_rows, n_cols, n_channels,
-    n_each, HAS_WEIGHT: tl.constexpr, TRAINING: tl.constexpr, LAST: tl.constexpr,
-    COMPUTE: tl.constexpr, WIDE: tl.constexpr, ALIGN: tl.constexpr, BLOCK_ROWS: tl.constexpr,
+    dy_ptr, x_ptr, y_ptr, w_ptr, mean_ptr, rstd_ptr, dw_ptr, db_ptr, dx_ptr, dz_ptr, n_rows,
+    n_cols, n_channels, n_each,
+    HAS_WEIGHT: tl.constexpr, TRAINING: tl.constexpr, LAST: tl.constexpr, COMPUTE: tl.constexpr,
+    WIDE: tl.constexpr, ALIGN: tl.constexpr, BLOCK_ROWS: tl.constexpr,
     BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
     """dx = (dy - db / count - n dw / count) rstd w, n = (x - mean) rstd, count = n_each.
 
-    Not TRAINING: dy rstd w.  One program computes one tile.
+    Not TRAINING: dy rstd w.  y_ptr: see past_relu; dz_ptr: where that gradient is wanted, or None.
+    One program computes one tile.
     """
     n_cols = aligned(n_cols, ALIGN)
     offsets, mask, c, c_mask = flat_tile(
         n_rows, n_cols, n_channels, LAST, WIDE, BLOCK_ROWS, BLOCK_COLS
     )
-    dx = read(dy_ptr, offsets, mask, 0.0, COMPUTE)
+    dx = past_relu(read(dy_ptr, offsets, mask, 0.0, COMPUTE), y_ptr, offsets, mask)
+    if dz_ptr is not None:
+        tl.store(dz_ptr + offsets, convert(dx, dz_ptr.dtype.element_ty), mask=mask)
     rstd = tl.load(rstd_ptr + c, mask=c_mask, other=0.0)
     if TRAINING:
         mean = tl.load(mean_ptr + c, mask=c_mask, other=0.0)

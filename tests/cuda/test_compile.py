@@ -18,7 +18,7 @@ import tritorch.kernels  # noqa: E402
 from tritorch._triton.resources import resources, spilled_bytes  # noqa: E402
 
 TARGETS = (80, 90, 100)
-DENSE = {"attention", "conv"}  # families whose tensors' last strides are 1
+DENSE = {"attention"}  # families whose tensors' last strides are 1
 # Arguments that are not sizes.
 NUMBERS = {"divisor", "value", "scale", "eps", "shift", "seed", "offset", "p_drop", "p"}
 OPTIONS = ("num_warps", "num_stages", "maxnreg")  # among the constants, as in launches
@@ -155,6 +155,22 @@ def test_matmul_and_its_copies_use_the_units_of_sm_90():
         assert "wgmma.mma_async" in ptx, constants
         assert ptx.count("cp.async.bulk.tensor") >= 2, constants
         assert ("cp.async.bulk.tensor.3d.global.shared" in ptx) == ("c" in types), constants
+
+
+@pytest.mark.parametrize("name", ["conv_tma", "conv_weight_tma"])
+def test_convolution_uses_the_units_of_sm_90(name):
+    for types, constants in VARIANTS["conv_tma", name]:
+        ptx = compile_for(90, "conv_tma", name, types, constants).asm["ptx"]
+        assert "wgmma.mma_async" in ptx, constants
+        assert "cp.async.bulk.tensor.5d.shared" in ptx, constants
+
+
+def test_convolution_through_pointers_loads_16_bytes_ahead():
+    for target, unit in ((80, "mma.sync"), (90, "wgmma.mma_async")):
+        types, constants = next(v for v in VARIANTS["conv", "conv"] if v[1]["BY_TAP"])
+        ptx = compile_for(target, "conv", "conv", types, constants).asm["ptx"]
+        assert unit in ptx and "cp.async.cg.shared.global" in ptx
+        assert "ld.global.b16" not in ptx
 
 
 @pytest.mark.parametrize("name", ["attention", "attention_dq", "attention_dkdv"])

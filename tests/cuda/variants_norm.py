@@ -118,13 +118,21 @@ VARIANTS = {
     ("channels", "finish_channel_statistics"): list(
         _finish(channels.finish_channel_statistics, {"GIVEN": False}, {"GIVEN": True})
     ),
+    ("channels", "join_channel_statistics"): list(
+        _finish(channels.join_channel_statistics, {})
+    ),
     ("channels", "channel_sums"): list(
-        _sums(channels.channel_sums, {"OF_ROWS": False, "HAS_MEAN": True},
-              {"OF_ROWS": True, "HAS_MEAN": True})
+        _sums(channels.channel_sums, {"OF_ROWS": False, "HAS_MEAN": True, "y_ptr": None},
+              {"OF_ROWS": False, "HAS_MEAN": True},
+              {"OF_ROWS": True, "HAS_MEAN": True, "y_ptr": None})
     ),
     ("channels", "finish_channel_sums"): list(_finish(channels.finish_channel_sums, {})),
-    ("channels", "batch_norm"): list(_tiles(channels.batch_norm, {})),
+    ("channels", "batch_norm"): list(
+        _tiles(channels.batch_norm, {"RELU": False, "z_ptr": None}, {"RELU": True})
+    ),
     ("channels", "batch_norm_backward"): list(
-        _tiles(channels.batch_norm_backward, {"TRAINING": True}, {"TRAINING": False})
+        _tiles(channels.batch_norm_backward,
+               {"TRAINING": True, "y_ptr": None, "dz_ptr": None},
+               {"TRAINING": False, "y_ptr": None, "dz_ptr": None}, {"TRAINING": True})
     ),
 }  # fmt: skip

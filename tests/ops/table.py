@@ -16,6 +16,7 @@ import tritorch as torch
 import tritorch.nn.functional as F
 from tritorch.nn.attention.varlen import varlen_attn
 from tritorch.ops import activation
+from tritorch.ops.conv_norm import convolution_batch_norm
 from tritorch.ops.declare import OPERATORS, PUBLIC
 from tritorch.ops.kinds import Pointwise
 
@@ -428,6 +429,9 @@ CASES = [
     C("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), [(2, 4, 3), (4,), (4,)]),
     C("batch_norm", lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
       [(4, 2, 3), (2,), (2,)]),
+    C("convolution, batch norm, addend, relu", lambda x, w, b, g, h, z: convolution_batch_norm(
+        x, w, b, ((1, 2), (1, 0), (1, 1), False, (0, 0), 1), g, h, z, True, 1e-5)[0],
+      [(2, 2, 3, 4), (3, 2, 2, 2), (3,), (3,), (3,), (2, 3, 4, 2)]),
     C("embedding", lambda w, i: F.embedding(i, w), [(4, 3)],
       constants=(index(0, 1, 3, 3),)),
     *(C(f"embedding_bag {mode}", lambda w, i, o, mode=mode: F.embedding_bag(i, w, o, mode=mode),

@@ -10,7 +10,7 @@ from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import float32, float64, int64
 from tritorch.core.layout import contiguous_strides
-from tritorch.gpu import conv_tma, depthwise, matmul, pointwise
+from tritorch.gpu import conv_tma, depthwise, matmul, norm, pointwise
 from tritorch.gpu.conv_plan import worth_turning
 from tritorch.gpu.images import (
     channels_dense,
@@ -428,6 +428,27 @@ def convolution(
         channels = weight.shape[0]
     shape = (x.shape[0], channels, *size)
     return _gather(x, weight, bias, shape, stride, padding, dilation, groups, transposed)
+
+
+def with_statistics(
+    x: Array, weight: Array, bias: Array | None, stride: Ints, padding: Ints, dilation: Ints,
+    transposed: bool, output_padding: Ints, groups: int, eps: float,
+) -> tuple[Array, Array, Array, Array]:  # fmt: skip
+    """A convolution, and mean, 1 / std and variance of each channel of it."""
+    size = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(
+        x.shape[2:], weight.shape[2:], stride, padding, dilation)]  # fmt: skip
+    shape = (x.shape[0], weight.shape[0], *size)
+    if not transposed and 0 not in shape and _last(x, weight) and channels_dense(x):
+        out = new_images(shape, x, True)
+        ending = PLAIN if bias is None else Ending(bias.contiguous())
+        parts_of = conv_tma.convolve(
+            x, weight, out, stride, padding, dilation, groups, False, _how(x.dtype)[1], ending, True
+        )
+        if not isinstance(parts_of, bool):
+            return out, *norm.joined_statistics(parts_of, out, eps)
+    out = convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding,
+                      groups)  # fmt: skip
+    return out, *norm.batch_statistics(out, eps)
 
 
 def convolution_input(

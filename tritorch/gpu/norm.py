@@ -298,7 +298,8 @@ def _channel_sums(
     partial = _new((plan.splits, 2, n_channels), compute, x)
     kernel("channels", "channel_sums")(
         (plan.blocks, plan.splits), g, x, y, rstd if mean is None else mean, rstd, partial,
-        *channels, plan.per_split, OF_ROWS=of_rows, HAS_MEAN=mean is not None, COMPUTE=triton_name(compute),
+        *channels, plan.per_split, OF_ROWS=of_rows, HAS_MEAN=mean is not None,
+        COMPUTE=triton_name(compute),
         WIDE=x.numel() > INT32_MAX, **plan.constants(n_channels, spatial),
     )  # fmt: skip
     return _finish_sums(partial, kind)
@@ -323,8 +324,8 @@ def _laid_out_like(g: Array, x: Array) -> Array:
 
 
 def _by_tiles(
-    name: str, x: Array, channels: tuple[int, int, int], arrays: tuple[Array | None, ...], *sizes: int,
-    **constants: Any,
+    name: str, x: Array, channels: tuple[int, int, int], arrays: tuple[Array | None, ...],
+    *sizes: int, **constants: Any,
 ) -> None:  # fmt: skip
     """Runs a kernel over all of x."""
     n_outer, n_channels, spatial = channels

@@ -9,6 +9,7 @@ from tritorch.ops import (
     comparison,
     compat,
     conv,
+    conv_norm,
     copies,
     copying,
     ctc,
