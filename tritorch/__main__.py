@@ -1,4 +1,4 @@
-"""`python -m tritorch`: the doctor, the demo, benchmarks, and programs written for PyTorch."""
+"""`python -m tritorch`: doctor, demo, benchmarks, precompiling, programs written for PyTorch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 def main(argv: list[str] | None = None) -> int:
     """Runs a subcommand and returns the exit status; without one, prints help."""
     parser = argparse.ArgumentParser(prog="python -m tritorch")
-    commands = parser.add_subparsers(dest="command", metavar="{doctor,demo,bench,run}")
+    commands = parser.add_subparsers(dest="command", metavar="{doctor,demo,bench,precompile,run}")
     commands.add_parser(
         "doctor", add_help=False, help="what is installed, what works, what does not, and the fix"
     )
@@ -19,6 +19,10 @@ def main(argv: list[str] | None = None) -> int:
     commands.add_parser(
         "bench", add_help=False, help="measure beside PyTorch and other peers; see bench --help"
     )
+    commands.add_parser(
+        "precompile", add_help=False,
+        help="compile, without a GPU, what a program will launch; see precompile --help",
+    )  # fmt: skip
     commands.add_parser(
         "run", add_help=False, help="run a program whose `import torch` gives tritorch"
     )
@@ -31,6 +35,10 @@ def main(argv: list[str] | None = None) -> int:
         from tritorch.bench import cli
 
         return cli.main(given[1:])
+    if given[:1] == ["precompile"]:  # its last arguments are a program's
+        from tritorch import _precompile
+
+        return _precompile.main(given[1:])
     options, rest = parser.parse_known_args(argv)
     if options.command == "doctor":
         from tritorch import _doctor

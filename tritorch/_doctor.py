@@ -37,6 +37,9 @@ SETTINGS = {
     "TRITORCH_SIMULATE_CUDA": "the simulated device in place of a GPU",
     "TRITORCH_CUDA_ALLOC_CONF": "settings of the caching allocator",
     "TRITORCH_LIBCUDA": "the driver library to load in place of libcuda.so.1",
+    "TRITORCH_CACHE_DIR": "where compiled kernels are kept",
+    "TRITORCH_KERNEL_PACK": "files of kernels that `precompile --pack` wrote",
+    "TRITORCH_COMPILE_MESSAGES": "0: a terminal is not told what is being compiled",
     "TRITORCH_TEST_DEVICE": "the device that tests run on",
 }
 
@@ -271,6 +274,18 @@ def check_settings(environment: dict[str, str]) -> Iterator[Finding]:
             yield Finding(name, WARN, f"{value!r}: tritorch has no such setting", fix)
 
 
+def check_kept() -> Iterator[Finding]:
+    """What is in tritorch's own cache, if it can be asked."""
+    try:
+        from tritorch._triton import cache
+    except ImportError:  # without the extension
+        return
+    kept = [size for _, size in cache.entries()]
+    detail = f"{len(kept)} kernels, {sum(kept) / 1e6:.1f} MB in {cache.root()}"
+    fix = "`python -m tritorch precompile --clear` removes them" if sum(kept) > 5e8 else ""
+    yield Finding("kept kernels", NOTE if fix else OK, detail, fix)
+
+
 def kernel_cache() -> Path:
     """Where Triton keeps compiled kernels."""
     if os.environ.get("TRITON_CACHE_DIR"):
@@ -353,7 +368,7 @@ def examine() -> dict[str, list[Finding]]:
             extension,
         ],
         "GPU": [driver, *check_gpus(probe)],
-        "Settings": [*check_settings(dict(os.environ)), check_cache()],
+        "Settings": [*check_settings(dict(os.environ)), check_cache(), *check_kept()],
         "What works": [*try_all(extension, driver, probe)],
     }
 

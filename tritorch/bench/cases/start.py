@@ -78,6 +78,7 @@ def caches(folder: str) -> dict[str, str]:
     """The environment that puts every cache of compiled kernels into a folder."""
     return {
         "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
+        "TRITORCH_CACHE_DIR": os.path.join(folder, "tritorch"),
         "CUDA_CACHE_PATH": os.path.join(folder, "cuda"),
     }
 
