@@ -174,10 +174,10 @@ def join_channel_statistics(partial_ptr, joined_ptr, n_channels, n_splits, BLOCK
 
 
 @triton.jit
-def past_relu(dy, y_ptr, offsets, mask):
-    """The gradient before y = relu(...); y_ptr: None where there was no relu."""
-    if y_ptr is not None:
-        y = tl.load(y_ptr + offsets, mask=mask, other=0.0)
+def past_relu(dy, result, offsets, mask):
+    """The gradient before a relu; result: a pointer to its result, or None without a relu."""
+    if result is not None:
+        y = tl.load(result + offsets, mask=mask, other=0.0)
         dy = tl.where(y <= 0, 0.0, dy)
     return dy
 

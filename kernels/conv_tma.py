@@ -27,13 +27,13 @@ def seen(tap, padding, stride, dilation):
 
 @triton.jit
 def store_box(
-    acc, y, stats_ptr, tile_m, image, row, row_rest, col, first, n_rest, n_channels, valid, count,
+    acc, y, parts, tile_m, image, row, row_rest, col, first, n_rest, n_channels, valid, count,
     STATS: tl.constexpr, BOX_N: tl.constexpr, BOX_H: tl.constexpr, BOX_W: tl.constexpr,
     WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Stores WIDTH channels, from `first` on, of a box; and what statistics need of them.
 
-    stats[tile_m] = count, mean and sum of (y - mean)^2 of each channel, of what is stored.
+    parts[tile_m] = count, mean and sum of (y - mean)^2 of each channel, of what is stored.
     """
     out = convert(acc, y.dtype)
     if STATS:
@@ -42,7 +42,7 @@ def store_box(
         off = tl.where(valid[:, None], value - mean[None, :], 0.0)
         square = tl.sum(off * off, axis=0)
         channels = first + tl.arange(0, WIDTH)
-        at = stats_ptr + tile_m.to(tl.int64) * 3 * n_channels + channels
+        at = parts + tile_m.to(tl.int64) * 3 * n_channels + channels
         mask = channels < n_channels
         tl.store(at, tl.zeros_like(mean) + count, mask=mask)
         tl.store(at + n_channels, mean, mask=mask)

@@ -62,7 +62,6 @@ SPILLS = {
     ("attention", "attention_dkdv"): (
         128, "two accumulators of 64 registers (most of it with Triton 3.6); float32's operands too",
     ),
-    ("conv", "conv_weight"): (64, "tf32x3 on sm_80: three products of split operands"),
     ("pointwise", "map1_flat"): (8, "digamma of float64 on sm_80, which aims at 96 registers"),
     ("grid", "grid_sample"): (2048, "float64 only: all taps of a point in three dims at once"),
     ("sampling", "draw_by"): (64, "float64 only: two keys' random numbers beside the loop's"),

@@ -18,7 +18,7 @@ _WEIGHT_PIXELS = 64  # of a step
 def box_of(pixels: int, n: int, h: int, w: int, divides: bool = False) -> Box:
     """The box of so many pixels (a power of 2), images x rows x columns, that wastes the least.
 
-    Of boxes that waste the same, the one that has the least border: taps share what they see.
+    Of boxes that waste the same, the most compact one: its taps see much the same pixels.
     divides: the images of a box divide n.
     """
     sides = [1 << i for i in range(pixels.bit_length())]
@@ -30,7 +30,8 @@ def box_of(pixels: int, n: int, h: int, w: int, divides: bool = False) -> Box:
     ]
     if divides:
         boxes = [box for box in boxes if n % box[0] == 0] or boxes
-    return min(boxes, key=lambda box: (count_boxes(box, n, h, w), box[1] + box[2] - box[0] / 512))
+    seen = lambda box: (box[1] + 2) * (box[2] + 2) / (box[1] * box[2])
+    return min(boxes, key=lambda box: (count_boxes(box, n, h, w), seen(box), box[1]))
 
 
 def count_boxes(box: Box, n: int, h: int, w: int) -> int:
