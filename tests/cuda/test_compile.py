@@ -60,7 +60,7 @@ VARIANTS = {
 # Kernels that may spill registers: how many bytes are stored and loaded, and why.
 SPILLS = {
     ("attention", "attention_dkdv"): (
-        128, "two accumulators of 64 registers (most of it with Triton 3.6); float32's operands too",
+        128, "two accumulators of 64 registers (Triton 3.6 spills most); operands too in float32",
     ),
     ("pointwise", "map1_flat"): (8, "digamma of float64 on sm_80, which aims at 96 registers"),
     ("grid", "grid_sample"): (2048, "float64 only: all taps of a point in three dims at once"),
