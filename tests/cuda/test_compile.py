@@ -18,6 +18,7 @@ import tritorch.kernels  # noqa: E402
 from tritorch._triton.resources import resources, spilled_bytes  # noqa: E402
 
 TARGETS = (80, 90, 100)
+SHARED = {80: 166_912, 90: 232_448, 100: 232_448}  # bytes that a program may have
 DENSE = {"attention"}  # families whose tensors' last strides are 1
 # Arguments that are not sizes.
 NUMBERS = {"divisor", "value", "scale", "eps", "shift", "seed", "offset", "p_drop", "p"}
@@ -134,6 +135,7 @@ def test_compiles(target, family, name):
         compiled = compile_for(target, family, name, types, constants)
         assert compiled.asm["cubin"].startswith(b"\x7fELF")
         assert f".target sm_{target}" in compiled.asm["ptx"]
+        assert compiled.metadata.shared <= SHARED[target], (types, constants)
         if resources(compiled.asm["cubin"]).stack:
             allowed, _ = SPILLS.get((family, name), (0, ""))
             assert spilled_bytes(compiled.asm["ptx"]) <= allowed, (types, constants)
