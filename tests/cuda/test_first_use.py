@@ -296,6 +296,36 @@ def test_a_precompiled_program_needs_no_triton(folder, tmp_path):
     assert seen.startswith("True")
 
 
+def test_what_does_not_fit_a_device_is_left_to_triton(monkeypatch):
+    loaded, unloaded = [], []
+
+    def load_binary(name, image, shared, device):
+        loaded.append((name, image, shared, device))
+        if image == b"bad":
+            raise _C.CudaError("no binary for this GPU")
+        return 7, 8, 32, 0, 256
+
+    monkeypatch.setattr(_C, "load_binary", load_binary)
+    monkeypatch.setattr(_C, "unload_module", unloaded.append)
+    monkeypatch.setattr(_C, "device_properties", lambda i: {"shared_memory_per_block_optin": 1000})
+    steps = {
+        "signature": ["*fp32", ["i32", "constexpr"], "i64"], "num_warps": 8, "num_ctas": 1,
+        "shared": 1000, "cooperative": False, "dependent": False, "scratch": [0, 1],
+        "profile": [0, 1], "meta": None, "has_rounding_flag": True, "pads_fp4_shape": False,
+    }  # fmt: skip
+    launcher, function, keep = kernel._load(Entry("copy", steps, b"cubin"), 0)
+    assert loaded == [("copy", b"cubin", 1000, 0)] and function == 8
+    assert [kind for kind, _ in launcher.parameters] == ["pointer", "i32", "i64", *["pointer"] * 2]
+    assert not unloaded
+    del keep
+    assert unloaded == [7]
+    assert kernel._load(Entry("copy", steps | {"shared": 1001}, b""), 0) is None  # too much
+    assert len(loaded) == 1
+    assert kernel._load(Entry("copy", steps | {"num_warps": 9}, b""), 0) is None
+    assert unloaded == [7, 7]
+    assert kernel._load(Entry("copy", steps, b"bad"), 0) is None
+
+
 @pytest.mark.simulated
 def test_programs_that_fail(folder, tmp_path):
     program = tmp_path / "program.py"

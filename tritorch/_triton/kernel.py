@@ -40,10 +40,13 @@ class _Loaded:
 
 
 def _load(entry: cache.Entry, device: int) -> tuple[_C.Launcher, int, Any] | None:
-    """A stored kernel on a device; None if it does not fit, which Triton then says."""
+    """A stored kernel on a device; None if that fails, and why is Triton's to say."""
     if entry.plan["shared"] > _C.device_properties(device)["shared_memory_per_block_optin"]:
         return None
-    loaded = _Loaded(entry, device)
+    try:
+        loaded = _Loaded(entry, device)
+    except _C.CudaError:
+        return None
     if entry.plan["num_warps"] * 32 > loaded.threads:
         return None
     return plan.launcher(entry.plan), loaded.function, loaded

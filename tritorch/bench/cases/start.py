@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from tritorch._triton.trace import DISCARDING
 from tritorch.bench import models
 from tritorch.bench.declare import Benchmark, Kit, Scale, family
 
@@ -27,6 +29,20 @@ t = importlib.import_module({library!r})
 models = runpy.run_path({models!r})
 step = models["trainer"](t, "gpt", {device!r}, **{sizes!r})
 loss = step().item()
+print(time.perf_counter() - start)
+"""
+# The host's part of it on a GPU of sm_90, here: kernels are taken as they were stored.
+_STORED = """
+import runpy, time
+start = time.perf_counter()
+import tritorch as t
+from tritorch._triton import trace
+if {stored}:
+    trace.pretend(90)
+    trace.take_stored()
+models = runpy.run_path({models!r})
+step = models["trainer"](t, "gpt", "cuda", **{sizes!r})
+step()
 print(time.perf_counter() - start)
 """
 SMALL = {"layers": 1, "width": 16, "heads": 2, "words": 11, "length": 8, "batch": 1}
@@ -74,6 +90,22 @@ def _first_step(warm: bool, **sizes: Any) -> Callable[[Kit], Callable[[], float]
     return make
 
 
+def _first_step_of_stored(kit: Kit) -> Callable[[], float]:
+    folder = tempfile.TemporaryDirectory()
+    code = lambda stored: _STORED.format(models=models.__file__, sizes=SMALL, stored=stored)
+    program = os.path.join(folder.name, "program.py")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(code(False))
+    environment = caches(folder.name)
+    command = [sys.executable, "-m", "tritorch", "precompile", "--target", "sm_90", program]
+    subprocess.run(
+        command, env=os.environ | environment, check=True, capture_output=True, cwd=folder.name
+    )
+    _filled[kit.t.__name__, "stored"] = folder
+    environment["TRITORCH_SIMULATE_CUDA"] = DISCARDING
+    return lambda: fresh(code(True), **environment)
+
+
 def caches(folder: str) -> dict[str, str]:
     """The environment that puts every cache of compiled kernels into a folder."""
     return {
@@ -100,3 +132,9 @@ def cases(scale: Scale) -> Iterable[Benchmark]:
                 make=_first_step(warm, **sizes), rounds=rounds,
                 tags=("warm",) if warm else ("cold",), **common,
             )  # fmt: skip
+    if scale.name == "cpu" and importlib.util.find_spec("triton"):
+        yield Benchmark(
+            "start", f"first step of {what}, stored for sm_90",
+            make=_first_step_of_stored, rounds=3, tags=("warm",), without=("torch", "jax", "cupy"),
+            **common,
+        )  # fmt: skip
