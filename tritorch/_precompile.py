@@ -93,7 +93,9 @@ def main(argv: list[str] | None = None) -> int:
         except (OSError, ValueError) as error:
             print(f"{options.unpack}: {error}", file=sys.stderr)
             return 1
-        print(f"{good} kernels unpacked to {cache.root()}" + (f", {bad} refused" if bad else ""))
+        print(
+            f"{len(good)} kernels unpacked to {cache.root()}" + (f", {bad} refused" if bad else "")
+        )
         if bad:
             return 1
     status, places = 0, None

@@ -1,17 +1,22 @@
-"""torch.compiler, until there is a compiler: nothing is compiled, and that is what it says."""
+"""torch.compiler, until there is a compiler: nothing is compiled, and that is what it says.
+
+Kernels are, and those that this process launched are its cache artifacts.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
-    "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
-    "nested_compile_region", "reset", "set_stance", "wrap_numpy",
+    "CacheInfo", "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin",
+    "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
+    "load_cache_artifacts", "nested_compile_region", "reset", "save_cache_artifacts", "set_stance",
+    "wrap_numpy",
 ]  # fmt: skip
 
 
@@ -99,6 +104,50 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 def nested_compile_region(fn: Any = None, *args: Any, **kwargs: Any) -> Any:
     """The function itself; also with arguments."""
     return allow_in_graph if fn is None else fn
+
+
+@dataclasses.dataclass
+class CacheInfo:
+    """What artifacts hold, by kind: here compiled kernels, by generation and key."""
+
+    artifacts: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def precompile_artifacts(self) -> list[str]:
+        """Compiled kernels."""
+        return self.artifacts.get("precompile", [])
+
+    def empty(self) -> bool:
+        """Whether there are none."""
+        return not self.precompile_artifacts
+
+
+def save_cache_artifacts() -> tuple[bytes, CacheInfo] | None:
+    """The compiled kernels that this process has used, for `load_cache_artifacts` elsewhere.
+
+    None if it used none that are kept.  `python -m tritorch precompile --pack` writes the same.
+    """
+    import io
+
+    from tritorch._triton import cache
+
+    packed, places = io.BytesIO(), sorted(cache.used)
+    if not places or cache.pack(packed, places) == 0:
+        return None
+    return packed.getvalue(), CacheInfo({"precompile": places})
+
+
+def load_cache_artifacts(serialized_artifacts: bytes) -> CacheInfo | None:
+    """Keeps the kernels that `save_cache_artifacts` gave; None if they are none."""
+    import io
+
+    from tritorch._triton import cache
+
+    try:
+        kept, _ = cache.unpack(io.BytesIO(serialized_artifacts))
+    except ValueError:
+        return None
+    return CacheInfo({"precompile": kept})
 
 
 class set_stance(contextlib.ContextDecorator):

@@ -127,8 +127,39 @@ def test_packs(folder, monkeypatch, tmp_path):
     assert cache.read(*PLACE) == ENTRY and cache.read(*other) is None
     assert not list(cache.entries())
     monkeypatch.delenv("TRITORCH_KERNEL_PACK")
-    assert cache.unpack(packed) == (2, 0)
+    assert cache.unpack(packed) == (["/".join(PLACE), "/".join(other)], 0)
     assert cache.read(*PLACE) == ENTRY == cache.read(*other)
+
+
+def test_artifacts_of_this_process(folder, monkeypatch):
+    monkeypatch.setattr(cache, "used", set())
+    assert tritorch.compiler.save_cache_artifacts() is None
+    cache.write(*PLACE, ENTRY)
+    saved, info = tritorch.compiler.save_cache_artifacts()
+    assert info.precompile_artifacts == ["/".join(PLACE)] and not info.empty()
+    cache.clear()
+    assert tritorch.compiler.save_cache_artifacts() is None
+    assert tritorch.compiler.load_cache_artifacts(saved) == info
+    assert cache.read(*PLACE) == ENTRY
+    assert tritorch.compiler.load_cache_artifacts(b"something else") is None
+
+
+def test_damaged_packs_give_what_is_whole(folder):
+    for letter in "abc":
+        cache.write(PLACE[0], letter * 40, ENTRY)
+    packed = io.BytesIO()
+    cache.pack(packed)
+    whole = packed.getvalue()
+    for i in range(0, len(whole), 11):
+        cache.clear()
+        damaged = bytearray(whole)
+        damaged[i] ^= 0xFF
+        try:
+            good, bad = cache.unpack(io.BytesIO(damaged))
+        except ValueError:
+            continue
+        assert len(good) + bad <= 3
+        assert all(cache.read(*each.split("/")) == ENTRY for each in good)
 
 
 def test_packs_that_are_none(folder, monkeypatch, tmp_path):
@@ -137,7 +168,7 @@ def test_packs_that_are_none(folder, monkeypatch, tmp_path):
         archive.writestr("../" + PLACE[1], ENTRY.to_bytes())
         archive.writestr("/".join(PLACE), ENTRY.to_bytes()[:-1])
         archive.writestr(f"{PLACE[0]}/{'c' * 40}", ENTRY.to_bytes())
-    assert cache.unpack(bad) == (1, 2) and len(list(cache.entries())) == 1
+    assert cache.unpack(bad) == ([f"{PLACE[0]}/{'c' * 40}"], 2) and len(list(cache.entries())) == 1
     with pytest.raises(ValueError, match="not a pack of compiled kernels"):
         cache.unpack(io.BytesIO(b"something else"))
     monkeypatch.setenv("TRITORCH_KERNEL_PACK", str(tmp_path / "missing.zip"))

@@ -19,15 +19,20 @@ import itertools
 import json
 import os
 import re
+import struct
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import zipfile
 
 _MAGIC = b"tritorch kernel\n"
 _PLACE = re.compile(r"sm_\d+-[0-9a-f]{20}/[0-9a-f]{40}")
 _count = itertools.count()
+used: set[str] = set()  # the places of what this process found or kept
 
 
 class Entry(NamedTuple):
@@ -66,20 +71,27 @@ def root() -> Path | None:
 
 def read(generation: str, key: str) -> Entry | None:
     """What was compiled under a key."""
+    place, entry = f"{generation}/{key}", None
     folder = root()
     if folder is not None:
         try:
-            entry = Entry.from_bytes((folder / generation / key).read_bytes())
+            entry = Entry.from_bytes((folder / place).read_bytes())
         except (OSError, ValueError):
-            entry = None
-        if entry is not None:
-            return entry
-    return next(filter(None, (pack(f"{generation}/{key}") for pack in _packs())), None)
+            pass
+    if entry is None:
+        entry = next(filter(None, (pack(place) for pack in _packs())), None)
+    if entry is not None:
+        used.add(place)
+    return entry
 
 
 def write(generation: str, key: str, entry: Entry) -> bool:
     """Keeps what was compiled, if anything can be written."""
-    return _put(f"{generation}/{key}", entry.to_bytes())
+    place = f"{generation}/{key}"
+    kept = _put(place, entry.to_bytes())
+    if kept:
+        used.add(place)
+    return kept
 
 
 def _put(place: str, data: bytes) -> bool:
@@ -128,7 +140,7 @@ def _pack(path: str) -> Callable[[str], Entry | None]:
     try:
         archive = zipfile.ZipFile(path)
         present = set(archive.namelist())
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, struct.error, NotImplementedError, zipfile.BadZipFile) as error:
         # It was named, so it is wanted.
         warnings.warn(f"TRITORCH_KERNEL_PACK: {path}: {error}", RuntimeWarning, stacklevel=5)
         return lambda place: None
@@ -136,52 +148,58 @@ def _pack(path: str) -> Callable[[str], Entry | None]:
     def find(place: str) -> Entry | None:
         if place not in present:
             return None
-        try:
-            return Entry.from_bytes(archive.read(place))
-        except (OSError, ValueError, zipfile.BadZipFile):
-            return None
+        return Entry.from_bytes(_member(archive, place))
 
     return find
+
+
+def _member(archive: zipfile.ZipFile, place: str) -> bytes:
+    """Of an archive that may be damaged: nothing then."""
+    import zlib
+    from zipfile import BadZipFile
+
+    try:
+        return archive.read(place)
+    # What zipfile raises for damaged names, sizes, methods, streams and checksums.
+    except (OSError, ValueError, RuntimeError, EOFError, KeyError, BadZipFile, zlib.error):
+        return b""
 
 
 def pack(file: str | Path | IO[bytes], places: Iterable[str] | None = None) -> int:
     """Writes entries ("generation/key"; all if not said) into one file; how many there were."""
     import zipfile
 
-    folder, count = root(), 0
+    count = 0
     if places is None:
-        places = [each for each, _ in entries()]
+        places = [place for place, _ in entries()]
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for place in sorted(set(places)):
-            try:
-                data = (folder / place).read_bytes() if folder else b""
-            except OSError:
-                continue
-            if Entry.from_bytes(data) is not None:
+            entry = read(*place.split("/"))
+            if entry is not None:
                 # A fixed date: equal kernels make equal packs.
-                archive.writestr(zipfile.ZipInfo(place), data, zipfile.ZIP_DEFLATED)
+                info = zipfile.ZipInfo(place)
+                archive.writestr(info, entry.to_bytes(), zipfile.ZIP_DEFLATED)
                 count += 1
     return count
 
 
-def unpack(file: str | Path | IO[bytes]) -> tuple[int, int]:
-    """Puts a pack's entries into the user's folder: how many, and how many could not be.
+def unpack(file: str | Path | IO[bytes]) -> tuple[list[str], int]:
+    """Puts a pack's entries into the user's folder: which, and how many could not be.
 
     Raises ValueError if it is no pack.
     """
     import zipfile
 
-    good = bad = 0
+    good: list[str] = []
+    bad = 0
     try:
         with zipfile.ZipFile(file) as archive:
             for place in archive.namelist():
-                try:
-                    data = archive.read(place) if _PLACE.fullmatch(place) else b""
-                    kept = Entry.from_bytes(data) is not None and _put(place, data)
-                except (ValueError, zipfile.BadZipFile):
-                    kept = False
-                good, bad = good + kept, bad + (not kept)
-    except zipfile.BadZipFile as error:
+                data = _member(archive, place) if _PLACE.fullmatch(place) else b""
+                kept = Entry.from_bytes(data) is not None and _put(place, data)
+                good += [place] * kept
+                bad += not kept
+    except (zipfile.BadZipFile, struct.error, NotImplementedError) as error:
         raise ValueError(f"not a pack of compiled kernels: {error}") from None
     return good, bad
 
