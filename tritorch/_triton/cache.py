@@ -101,7 +101,7 @@ def _put(place: str, data: bytes) -> bool:
     path = folder / place
     beside = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.{next(_count)}")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         beside.write_bytes(data)
         os.replace(beside, path)
     except OSError as error:
