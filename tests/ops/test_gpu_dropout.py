@@ -52,3 +52,14 @@ def test_numbers_go_on_and_derivatives_too():
 def test_nan_stays():
     x = torch.full((64,), float("nan"), device="cuda")
     assert F.dropout(x, 0.5).isnan().all()
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.complex64, torch.bfloat16])
+def test_with_a_mask(kind):
+    torch.manual_seed(0)
+    x = torch.randn(300, device="cuda").to(kind).requires_grad_()
+    y, kept = torch.native_dropout(x, 0.25, True)
+    assert kept.dtype is torch.bool and 0.6 < kept.float().mean().item() < 0.9
+    torch.testing.assert_close(y, x * kept / 0.75)
+    (got,) = torch.autograd.grad(y, x, torch.ones_like(y))
+    torch.testing.assert_close(got, kept.to(kind) / 0.75)

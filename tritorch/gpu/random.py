@@ -116,6 +116,16 @@ def dropout(x: Array, p: float, seed: int, offset: int) -> Array:
     return y
 
 
+def dropout_with_mask(x: Array, p: float, seed: int, offset: int) -> tuple[Array, Array]:
+    """The same with which elements were kept; of complex numbers too."""
+    ones = _C.empty(x.shape, x.dtype.to_real(), x.device_index).fill_(1.0)
+    factors = dropout(ones, p, seed, offset)
+    return (
+        pointwise.call("mul", (x, factors.astype(x.dtype)), x.dtype, x.dtype),
+        pointwise.call("ne", (factors, 0.0), factors.dtype, bool_),
+    )
+
+
 def _host(rng: Rng) -> np.random.Generator:
     seed, offset, _ = rng
     return np.random.Generator(np.random.Philox(key=seed, counter=offset))

@@ -11,6 +11,7 @@ from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
+from tritorch.ops.backends import backend
 from tritorch.ops.careful import active
 from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.random import sample, source_for
@@ -22,9 +23,14 @@ def _drop(x: Any, p: float) -> Any:
     return sample("dropout", None, arrays.device_of(x), x, p)
 
 
-# The CPU keeps what it kept; the GPU draws the numbers again.
+def _drop_with_mask(x: Any, p: float) -> Any:
+    numbers = source_for(None, arrays.device_of(x)).draw(x.numel())
+    return backend("gpu", "random").dropout_with_mask(x, p, *numbers)
+
+
+# The CPU keeps what it kept; the GPU draws the numbers again, unless the mask is asked for.
 _dropout = Operator(
-    "dropout", "x", "p", cpu=_drop, outputs=0b01, node="NativeDropout",
+    "dropout", "x", "p", cpu=_drop, gpu=_drop_with_mask, outputs=0b01, node="NativeDropout",
     grad=lambda g, out, p: g[0] * out[1] * (1 / (1 - p) if p < 1 else 0.0),
 )  # fmt: skip
 _dropout_again: Operator = Operator(
