@@ -7,6 +7,7 @@ python char_gpt.py --resume --steps 1000
 
 from __future__ import annotations
 
+import bz2
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ import tritorch as torch
 from tritorch import nn
 from tritorch.nn import functional as F
 
-TEXT = Path(__file__).parent / "texts" / "kjv.txt"
+TEXT = Path(__file__).parent / "texts" / "kjv.txt.bz2"
 
 
 class SquaredReLU(nn.Module):
@@ -95,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         __doc__,
         argv,
         steps=600,
-        text=(str(TEXT), "a text to learn from"),
+        text=(str(TEXT), "a text to learn from, may be .bz2"),
         batch=(16, "pieces of text a step"),
         context=(64, "characters a piece"),
         width=(128, "of the residual stream"),
@@ -108,7 +109,9 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         temperature=(0.5, "of the sample: lower is safer"),
     )
     torch.manual_seed(options.seed)
-    text = Path(options.text).read_text(encoding="utf-8")
+    opened = bz2.open if options.text.endswith(".bz2") else open
+    with opened(options.text, "rt", encoding="utf-8") as file:
+        text = file.read()
     letters = sorted(set(text))
     number = {letter: k for k, letter in enumerate(letters)}
     data = np.array([number[letter] for letter in text])

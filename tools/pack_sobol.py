@@ -13,6 +13,8 @@ import sys
 
 import numpy as np
 
+from tritorch.quasirandom import _primitive
+
 ROOT = pathlib.Path(__file__).parent.parent
 
 
@@ -34,6 +36,8 @@ for row in numbers:  # m_i is odd and below 2^i: its other bits, lowest first
     for i, m in enumerate(row):
         assert m & 1 and m < 2 << i
         bits += [m >> k & 1 for k in range(1, i + 1)]
-steps = np.diff(np.array([0, *polynomials])).astype(np.uint16)
-np.savez_compressed(ROOT / "tritorch" / "_sobol.npz", steps=steps, bits=np.packbits(bits))
+primitive = (p for degree in range(1, 19) for p in _primitive(degree).tolist())
+if any(p != q for p, q in zip(polynomials, primitive)):
+    sys.exit("these are not the primitive polynomials in order, which quasirandom.py counts on")
+np.savez_compressed(ROOT / "tritorch" / "_sobol.npz", bits=np.packbits(bits))
 print(f"{len(polynomials) + 1} dims, {len(bits)} bits")

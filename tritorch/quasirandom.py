@@ -1,7 +1,8 @@
 """Sobol' sequences, as in torch.quasirandom.
 
 The direction numbers are those of S. Joe and F. Y. Kuo (SIAM J. Sci. Comput. 30, 2008), under the
-license in _sobol_LICENSE.txt; tools/pack_sobol.py packs them.
+license in _sobol_LICENSE.txt; tools/pack_sobol.py packs them.  Their polynomials are all primitive
+ones in order, and found when they are needed (the 7,776 of degree 18 take half a second).
 """
 
 from __future__ import annotations
@@ -24,16 +25,63 @@ Array = np.ndarray[Any, Any]
 _BITS = 30
 
 
+def _prime_factors(n: int) -> list[int]:
+    found, q = [], 2
+    while n > 1:
+        if q * q > n:
+            q = n
+        if n % q == 0:
+            found.append(q)
+            while n % q == 0:
+                n //= q
+        q += 1
+    return found
+
+
+def _power_of_x(exponent: int, modulo: Array, degree: int) -> Array:
+    """x^exponent modulo each polynomial over the field of two elements, as bits."""
+    top, out = 1 << degree, np.ones_like(modulo)
+    for bit in bin(exponent)[2:]:
+        square, rest, term = np.zeros_like(out), out.copy(), out
+        for _ in range(degree):
+            square ^= np.where(rest & 1, term, 0)
+            rest >>= 1
+            term = term << 1
+            term ^= np.where(term & top, modulo, 0)
+        if bit == "1":
+            square <<= 1
+            square ^= np.where(square & top, modulo, 0)
+        out = square
+    return out
+
+
 @functools.cache
-def _table() -> tuple[Array, Array]:
-    """Of each dim after the first the polynomial, and the numbers that it starts with."""
-    packed = np.load(Path(__file__).with_name("_sobol.npz"))
-    polynomials = np.cumsum(packed["steps"].astype(np.int64))
+def _primitive(degree: int) -> Array:
+    """The primitive polynomials of a degree, ascending: x has order 2^degree - 1."""
+    if degree == 1:
+        return np.array([3])
+    order = (1 << degree) - 1
+    found = np.arange((1 << degree) + 1, 2 << degree, 2, dtype=np.int64)
+    found = found[_power_of_x(order, found, degree) == 1]
+    for q in _prime_factors(order):
+        if q != order:
+            found = found[_power_of_x(order // q, found, degree) != 1]
+    return found
+
+
+@functools.lru_cache(4)
+def _table(count: int) -> tuple[Array, Array]:
+    """Of `count` dims after the first the polynomials, and the numbers that they start with."""
+    parts: list[Array] = []
+    while sum(map(len, parts)) < count:
+        parts.append(_primitive(len(parts) + 1))
+    polynomials = np.concatenate(parts)[:count]
     degrees = np.frexp(polynomials.astype(np.float64))[1] - 1
     counts = degrees * (degrees - 1) // 2
-    bits = np.unpackbits(packed["bits"])[: counts.sum()].astype(np.int64)
+    packed = np.load(Path(__file__).with_name("_sobol.npz"))["bits"]
+    bits = np.unpackbits(packed, count=int(counts.sum())).astype(np.int64)
     starts = np.cumsum(counts) - counts
-    numbers = np.zeros((len(polynomials), int(degrees.max())), np.int64)
+    numbers = np.zeros((count, int(degrees.max())), np.int64)
     for i in range(numbers.shape[1]):
         has = degrees > i
         first = starts[has] + i * (i - 1) // 2
@@ -45,7 +93,7 @@ def _directions(dimension: int) -> Array:
     """(dimension, bits) numbers, the j-th with its highest bit at bits - 1 - j."""
     out = np.ones((dimension, _BITS), np.int64)
     if dimension > 1:
-        polynomials, numbers = (part[: dimension - 1] for part in _table())
+        polynomials, numbers = _table(dimension - 1)
         degrees = np.frexp(polynomials.astype(np.float64))[1] - 1
         for degree in np.unique(degrees):
             which = degrees == degree
