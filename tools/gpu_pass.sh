@@ -8,7 +8,8 @@
 #     tools/gpu_pass.sh suite      python -m tritorch bench, whole, beside the peers that are there:
 #                                  suite_run.json, roofline.html and .png, goals.json and GOALS.md
 #     tools/gpu_pass.sh examples   trains the examples; their last lines are the figures
-#     tools/gpu_pass.sh all        these in turn
+#     tools/gpu_pass.sh tune       the fastest cuts of matrix products: tuned.json, for tritorch/gpu/
+#     tools/gpu_pass.sh all        these in turn, without tune
 #
 # Each step takes less than 10 minutes, writes its result as JSON into $OUT (build/gpu without it)
 # and prints a table of all results so far at the end.  The exit status is that of the steps asked
@@ -134,6 +135,15 @@ examples() {
   return $failed
 }
 
+tune() {
+  stage
+  (cd "$WORK/run" && timeout 570 "$(interpreter)" -u "$ROOT/tools/tune_matmul.py" --out "$RESULTS/tuned.json") \
+    > "$RESULTS/tune.txt" 2>&1
+  local status=$?
+  DETAIL="$(grep -c TFLOP "$RESULTS/tune.txt") products"
+  return $status
+}
+
 status=0
 step() {
   local name=$1 start=$SECONDS code=0
@@ -151,13 +161,14 @@ case "${1:-}" in
   bench) step bench bench ;;
   suite) step suite suite ;;
   examples) step examples examples ;;
+  tune) step tune tune ;;
   all) step build build && step test run_tests; step sanitize sanitize; step bench bench
     step suite suite; step examples examples ;;
-  *) sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 
 printf '\n%-10s %-8s %7s  %s\n' step result seconds detail
-for name in build test sanitize bench suite examples; do
+for name in build test sanitize bench suite examples tune; do
   [ -f "$RESULTS/$name.json" ] && "$PYTHON" - "$RESULTS/$name.json" <<'EOF'
 import json, sys
 r = json.load(open(sys.argv[1]))
