@@ -137,7 +137,8 @@ examples() {
 
 tune() {
   stage
-  (cd "$WORK/run" && timeout 570 "$(interpreter)" -u "$ROOT/tools/tune_matmul.py" --out "$RESULTS/tuned.json") \
+  (cd "$WORK/run" && PYTHONPATH=$WORK/site:${PYTHONPATH:-} timeout 570 "$(interpreter)" -u \
+    "$ROOT/tools/tune_matmul.py" --out "$RESULTS/tuned.json") \
     > "$RESULTS/tune.txt" 2>&1
   local status=$?
   DETAIL="$(grep -c TFLOP "$RESULTS/tune.txt") products"

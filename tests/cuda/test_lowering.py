@@ -76,6 +76,19 @@ def test_host_descriptors_become_tensor_maps():
     assert again[0] == values[0] == values[10] != values[5]  # encoded once, and by their blocks
 
 
+def test_our_descriptors_are_encoded_like_tritons():
+    types = dict.fromkeys(("a_desc", "c_desc"), "tensordesc<fp16[64,32]>")
+    types |= {"b_desc": "tensordesc<fp16[32,32]>", "K": "i32"}
+    compiled = lower(
+        kernels.matmul_tma_kernel, types, {"BLOCK_M": 64, "BLOCK_N": 32, "BLOCK_K": 32}
+    )
+    array = cuda.empty(256, 128, dtype=tritorch.float16)
+    theirs = [TensorDescriptor.from_tensor(array, [n, 32]) for n in (64, 32)]
+    ours = [_C.Descriptor(array, (n, 32)) for n in (64, 32)]
+    want = launch(compiled, theirs[0], theirs[1], theirs[0], 128)[2]
+    assert launch(compiled, ours[0], ours[1], ours[0], 128)[2] == want
+
+
 def test_device_descriptors_get_scratch_memory():
     types = {"x_ptr": "*fp32", "out_ptr": "*fp32", "M": "i32", "N": "i32"}
     compiled = lower(kernels.device_descriptor_kernel, types, {"BLOCK_M": 64, "BLOCK_N": 32})
