@@ -280,7 +280,7 @@ def place(report: dict[str, Any]) -> str:
 
 def png(path: Path, report: dict[str, Any]) -> None:
     """The picture as PNG."""
-    from tritorch.examples import picture
+    from tritorch.examples import picture  # type: ignore[import-untyped, unused-ignore]
 
     shown, tops = points(report), roofs(report)
     plane, inks = Plane(shown, tops), colours(shown)

@@ -68,6 +68,7 @@ def publish_methods() -> None:
     }
     for name, gate in gates.items():
         gate.shown = gates.get(SHOWN_AS.get(name, name), gate)
+        gate.policy = POLICIES.get(gate.shown.__name__) or POLICIES.get(name)
         setattr(Tensor, name, gate)
     GATES["tritorch.Tensor"] = gates
 

@@ -233,8 +233,8 @@ def gelu(x: Array, out: Array | None = None) -> Array:
     """x times the normal distribution function."""
     y = normal32(x) if x.dtype == np.float32 else erf64(x * _INV_SQRT2)
     half = np.multiply(x, _HALF[x.dtype], out=out)
-    y *= half
-    return np.add(y, half, out=half)
+    y += 1
+    return np.multiply(y, half, out=half)  # -0 far below 0
 
 
 @_blocked

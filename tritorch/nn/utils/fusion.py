@@ -10,8 +10,6 @@ import copy
 import math
 from typing import Any
 
-from tritorch.amp.policies import cast
-from tritorch.amp.state import get_autocast_dtype, is_autocast_enabled
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions
 from tritorch.nn.modules.conv import Conv1d, Conv2d, Conv3d
@@ -143,6 +141,9 @@ def conv_bn_act(
     )
     if not fits:
         return bn_act(conv(input), bn, residual, relu)
+    from tritorch.amp.policies import cast  # importing amp gives every function its policy
+    from tritorch.amp.state import get_autocast_dtype, is_autocast_enabled
+
     operands = (input, conv.weight, conv.bias)
     if is_autocast_enabled("cuda"):
         operands = tuple(cast(x, get_autocast_dtype("cuda"), "cuda") for x in operands)

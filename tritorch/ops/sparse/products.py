@@ -173,6 +173,14 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
     return _mm.call((a, b))
 
 
+@rule("addmm")
+def sparse_addmm(addend: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor:
+    """addmm with a sparse operand."""
+    product = PUBLIC["mm"](a, b)
+    product = product if alpha == 1 else product * alpha
+    return product + (addend if beta == 1 else addend * beta)
+
+
 @rule("bmm")
 def bmm(a: Tensor, b: Tensor) -> Tensor:
     """bmm of a batch of sparse matrices and a batch of dense ones."""
