@@ -75,3 +75,12 @@ def test_complex_parameters_too():
     assert optimizer.step_clipped(1.0).item() == pytest.approx(10)
     torch.testing.assert_close(p.detach(), torch.full((4,), 1 - 0.5 * (0.3 + 0.4j)))
     assert not p.grad.any()
+
+
+@pytest.mark.parametrize("bad", [-1.0, float("nan"), "1", None])
+def test_bad_norms_are_refused_before_anything_changes(bad):
+    (p, *_) = parameters("cpu")
+    before = p.detach().clone()
+    with pytest.raises(ValueError, match=r"step_clipped\(\) needs a max_norm of 0 or more, got"):
+        torch.optim.SGD([p], 0.1).step_clipped(bad)
+    assert torch.equal(p.detach(), before) and p.grad.any()

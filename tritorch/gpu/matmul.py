@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import Any
 
 from tritorch import _C
@@ -19,6 +20,7 @@ from tritorch.gpu.layout import INT32_MAX, broadcast_strides, float_bits, reach
 from tritorch.gpu.matmul_plan import choose, simple_tile, split
 
 Array = _C.Array
+Sizes = tuple[int, ...]
 
 # How float32 is multiplied: "ieee" on plain cores; on tensor cores, "tf32x3" nearly as exactly, or
 # "tf32" with 10 bits of mantissa.
@@ -84,6 +86,8 @@ class Ending:
 
     def arguments(self, shape: tuple[int, ...]) -> tuple[Any, dict[str, Any]]:
         """The kernels' argument `extra`, and their constants."""
+        if self is PLAIN:
+            return None, _NOTHING
         addend, scaled = self.addend, self.row_scale is not None
         strides: tuple[int, ...] = (0, 0, 0)
         if addend is not None:
@@ -110,6 +114,7 @@ class Ending:
 
 
 PLAIN = Ending()
+_NOTHING = {"ADDEND": "none", "SCALED": False, "ACTIVATION": None}  # PLAIN's constants
 
 
 def scalar_function(name: str) -> Any:
@@ -294,52 +299,102 @@ def _descriptor(x: Array, layout: int, block: tuple[int, int]) -> _C.Descriptor:
     return _C.Descriptor(x if layout == 1 else x.transpose(1, 2), (1, *block))
 
 
-def _tiled(
-    a: Array, b: Array, out: Array, ending: Ending = PLAIN, is_complex: bool = False
-) -> None:
-    """Through pointers: any strides."""
-    batch, m, k = a.shape[:3]
-    n, kind = b.shape[2], a.dtype
-    how = precision if kind is float32 else "ieee"
+@functools.lru_cache(4096)
+def _cut(
+    a_shape: Sizes, a_strides: Sizes, b_shape: Sizes, b_strides: Sizes, out_strides: Sizes,
+    kind: dtype, how: str, is_complex: bool, processors: int,
+) -> tuple[tuple[int, int], int, dict[str, Any]]:  # fmt: skip
+    """How a product through pointers is cut: the grid (tiles, parts of the inner dim), a part's
+    length, and the kernel's constants."""
+    (batch, m, k), n = a_shape[:3], b_shape[2]
     fast = (kind.itemsize <= 2 or how != "ieee") and not is_complex
-    processors = machine(a.device_index)[1]
     block_m, block_n, block_k, warps, stages = simple_tile(
         m, n, kind.itemsize, fast, is_complex, processors
     )
     programs = batch * -(-m // block_m) * -(-n // block_n)
     splits, per = split(programs, k, block_k, processors)
+    out_shape = (batch, m, n, 2) if is_complex else (batch, m, n)
+    wide = _needs_64_bits(
+        (a_shape, a_strides), (b_shape, b_strides), (out_shape, out_strides), splits
+    )
+    constants = {
+        "ACCUMULATE": triton_name(accumulator(kind)), "PRECISION": how, "COMPLEX": is_complex,
+        "WIDE": wide,
+        "EVEN": k % block_k == 0, "GROUP": 8, "BLOCK_M": block_m, "BLOCK_N": block_n,
+        "BLOCK_K": block_k, "num_warps": warps, "num_stages": stages,
+    }  # fmt: skip
+    return (programs, splits), per, constants
+
+
+def _tiled(
+    a: Array, b: Array, out: Array, ending: Ending = PLAIN, is_complex: bool = False
+) -> None:
+    """Through pointers: any strides."""
+    kind = a.dtype
+    a_shape, b_shape, a_strides, b_strides = a.shape, b.shape, a.strides, b.strides
+    grid, per, how = _cut(
+        a_shape, a_strides, b_shape, b_strides, out.strides, kind,
+        precision if kind is float32 else "ieee", is_complex, machine(a.device_index)[1],
+    )  # fmt: skip
+    splits = grid[1]
     partial, split_stride = _partial(out, splits)
-    wide = _is_wide(a, b, partial) or split_stride * splits > INT32_MAX or ending.is_wide()
+    if ending.is_wide() and not how["WIDE"]:
+        how = how | {"WIDE": True}
     extra, constants = (PLAIN if splits > 1 else ending).arguments(out.shape[:3])
     kernel("matmul", "matmul")(
-        (programs, splits), a, b, partial, m, n, k, per, a.strides[:3], b.strides[:3],
-        split_stride, partial.strides[:3], extra, ACCUMULATE=triton_name(accumulator(kind)),
-        PRECISION=how, COMPLEX=is_complex, WIDE=wide, EVEN=k % block_k == 0, GROUP=8,
-        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, num_warps=warps, num_stages=stages,
-        **constants,
+        grid, a, b, partial, a_shape[1], b_shape[2], a_shape[2], per, a_strides[:3],
+        b_strides[:3], split_stride, partial.strides[:3], extra, **how, **constants,
     )  # fmt: skip
     _finish(out, partial, splits, ending)
 
 
-def _thin(a: Array, b: Array, out: Array, ending: Ending) -> None:
-    """A few columns: a is read once, at the speed of memory."""
-    batch, m, k = a.shape
-    n = b.shape[2]
+@functools.lru_cache(4096)
+def _thin_cut(
+    a_shape: Sizes, a_strides: Sizes, b_shape: Sizes, b_strides: Sizes, out_strides: Sizes,
+    kind: dtype, processors: int,
+) -> tuple[tuple[int, int], int, dict[str, Any]]:  # fmt: skip
+    """`_cut` of a product with a few columns."""
+    (batch, m, k), n = a_shape, b_shape[2]
     block_n = 1 << (n - 1).bit_length()
-    if a.strides[2] <= a.strides[1]:  # rows are dense: programs read along them
+    if a_strides[2] <= a_strides[1]:  # rows are dense: programs read along them
         block_k = 32 if k <= 32 else 128 if k <= 128 else 256
         block_m = max(4096 // (block_k * block_n), 1)
     else:
         block_m, block_k = max(256 // block_n, 32), 16
     programs = batch * -(-m // block_m)
-    splits, per = split(programs, k, block_k, machine(a.device_index)[1])
+    splits, per = split(programs, k, block_k, processors)
+    constants = {
+        "ACCUMULATE": triton_name(accumulator(kind)), "BLOCK_M": block_m, "BLOCK_N": block_n,
+        "WIDE": _needs_64_bits(
+            (a_shape, a_strides), (b_shape, b_strides), ((batch, m, n), out_strides), splits
+        ),
+        "BLOCK_K": block_k, "num_warps": 4,
+    }  # fmt: skip
+    return (programs, splits), per, constants
+
+
+def _needs_64_bits(
+    a: tuple[Sizes, Sizes], b: tuple[Sizes, Sizes], out: tuple[Sizes, Sizes], splits: int
+) -> bool:
+    """Whether offsets into the operands, given by shape and strides, or into all parts do."""
+    reached = max(reach(shape, strides) + 1024 * max(strides) for shape, strides in (a, b, out))
+    return max(reached, math.prod(out[0]) * splits) > INT32_MAX
+
+
+def _thin(a: Array, b: Array, out: Array, ending: Ending) -> None:
+    """A few columns: a is read once, at the speed of memory."""
+    a_shape, b_shape, a_strides, b_strides = a.shape, b.shape, a.strides, b.strides
+    grid, per, how = _thin_cut(
+        a_shape, a_strides, b_shape, b_strides, out.strides, a.dtype, machine(a.device_index)[1]
+    )
+    splits = grid[1]
     partial, split_stride = _partial(out, splits)
-    wide = _is_wide(a, b, partial) or split_stride * splits > INT32_MAX or ending.is_wide()
+    if ending.is_wide() and not how["WIDE"]:
+        how = how | {"WIDE": True}
     extra, constants = (PLAIN if splits > 1 else ending).arguments(out.shape)
     kernel("matmul", "matmul_thin")(
-        (programs, splits), a, b, partial, m, n, k, per, a.strides, b.strides, split_stride,
-        partial.strides, extra, ACCUMULATE=triton_name(accumulator(a.dtype)), WIDE=wide,
-        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, num_warps=4, **constants,
+        grid, a, b, partial, a_shape[1], b_shape[2], a_shape[2], per, a_strides, b_strides,
+        split_stride, partial.strides, extra, **how, **constants,
     )  # fmt: skip
     _finish(out, partial, splits, ending)
 

@@ -6,9 +6,10 @@ same bits.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
@@ -51,7 +52,8 @@ def _blocks(n_rows: int, n_cols: int, contiguous: bool) -> tuple[int, int]:
     return rows, min(32, max(2, 1 << (n_cols - 1).bit_length()))
 
 
-class Plan(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Plan:
     """How an array of some shape and strides is reduced: rows are kept, columns reduced."""
 
     shape: tuple[int, ...]  # the result's
@@ -67,16 +69,16 @@ class Plan(NamedTuple):
     block_cols: int
     wide: bool
 
-    @property
+    @functools.cached_property
     def grid(self) -> tuple[int, int]:
         return -(-self.n_rows // self.block_rows), self.parts
 
-    @property
+    @functools.cached_property
     def layout(self) -> tuple[Dims, Dims, Dims, Dims]:
         """Shapes and strides, as kernels take them."""
         return self.row_shape, self.row_strides, self.col_shape, self.col_strides
 
-    @property
+    @functools.cached_property
     def constants(self) -> dict[str, Any]:
         """The kernels' constants."""
         return {

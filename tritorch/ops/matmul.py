@@ -276,6 +276,13 @@ def _addend(name: str, input: Tensor, shape: Sequence[int], *others: Tensor) -> 
     return expand(input, shape)
 
 
+def _check_matrices(mat1: Tensor, mat2: Tensor) -> None:
+    for x, name in ((mat1, "mat1"), (mat2, "mat2")):
+        if x.ndim != 2:
+            raise RuntimeError(f"{name} must be a matrix, got {x.ndim}-D tensor")
+    _check_inner(mat1, mat2)
+
+
 def _cpu_addmm(addend: Any, a: Any, b: Any, beta: float, alpha: float) -> Any:
     if a.dtype not in BLAS_TYPES:
         return like(_cpu_addmm(widen(addend), widen(a), widen(b), beta, alpha), a)
@@ -316,10 +323,7 @@ def _add_product(
 @public(out=True, inplace=True)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
-    for x, name in ((mat1, "mat1"), (mat2, "mat2")):
-        if x.ndim != 2:
-            raise RuntimeError(f"{name} must be a matrix, got {x.ndim}-D tensor")
-    _check_inner(mat1, mat2)
+    _check_matrices(mat1, mat2)
     addend = _addend("addmm", input, (mat1.shape[0], mat2.shape[1]), mat1, mat2)
     return _add_product(_addmm, mm, addend, mat1, mat2, beta, alpha)
 
@@ -353,10 +357,10 @@ def _addmm_activation(
     use_gelu: bool = False,
 ) -> Tensor:  # fmt: skip
     """relu or gelu of beta * input + alpha * (mat1 @ mat2): on the GPU one launch."""
+    _check_matrices(mat1, mat2)
     activation = "gelu" if use_gelu else "relu"
     if beta == 0 or not input.dtype.is_floating_point or mat1.dtype is not input.dtype:
         return _activation(activation)(addmm(input, mat1, mat2, beta=beta, alpha=alpha))
-    _check_inner(mat1, mat2)
     addend = _addend("addmm", input, (mat1.shape[0], mat2.shape[1]), mat1, mat2)
     return _addmm_activation_record.call(
         (addend, mat1, mat2), (float(beta), float(alpha), activation)

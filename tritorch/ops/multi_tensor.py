@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.autograd import no_grad
 from tritorch.core.arrays import CPU, cuda_device, is_contiguous, strides_of
 from tritorch.core.promotion import promote_types
 from tritorch.core.tensor import Tensor
@@ -112,3 +113,14 @@ def total_norm(tensors: Sequence[Tensor], order: float) -> Tensor:
     if len(norms) == 1:
         return norms[0].to(place)
     return PUBLIC["stack"]([norm.to(place) for norm in norms]).norm(order)
+
+
+def norm_of_all(tensors: Sequence[Tensor], order: float) -> Tensor:
+    """The norm of all elements of all tensors, of any order, without a graph."""
+    if not tensors:
+        return PUBLIC["tensor"](0.0)
+    with no_grad():
+        if order in NORMS:
+            return total_norm(tensors, order)
+        norms = [tensor.norm(order).to(tensors[0].device) for tensor in tensors]
+        return PUBLIC["stack"](norms).norm(order)

@@ -15,6 +15,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,11 +26,10 @@ from tritorch.core.arrays import CPU, cuda_device
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.kernels.optim_rules import Variant, options_of, rebound, whole
-from tritorch.nn.utils.clip_grad import get_total_norm
 from tritorch.ops import PUBLIC
 from tritorch.ops.backends import backend
 from tritorch.ops.memory import view_as_real
-from tritorch.ops.multi_tensor import copy_back, dense
+from tritorch.ops.multi_tensor import copy_back, dense, norm_of_all
 from tritorch.optim._per_parameter import PerParameter, check_devices, numbers_of, refuse_sparse
 
 _where = PUBLIC["where"]
@@ -171,10 +171,12 @@ class Elementwise(PerParameter):
         scale, updates, and leaves zeros (or, without zero_grad, what it clipped): on the GPU
         one launch for all parameters of a group and dtype.
         """
+        if not (isinstance(max_norm, Real) and max_norm >= 0):
+            raise ValueError(f"step_clipped() needs a max_norm of 0 or more, got {max_norm!r}")
         grads = [p.grad for g in self.param_groups for p in g["params"] if p.grad is not None]
         held = getattr(self, "grad_scale", None)
         with no_grad():
-            norm = get_total_norm(grads, norm_type)
+            norm = norm_of_all(grads, float(norm_type))
             if held is not None:
                 norm = norm / held.to(norm.device)
             over = ((norm + 1e-6) / float(max_norm)).clamp(min=1.0)

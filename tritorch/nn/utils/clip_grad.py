@@ -8,8 +8,7 @@ from typing import Any
 
 from tritorch.autograd import no_grad
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
-from tritorch.ops.multi_tensor import NORMS, rescale_, total_norm
+from tritorch.ops.multi_tensor import norm_of_all, rescale_
 
 
 def _grads(parameters: Any) -> list[Tensor]:
@@ -24,22 +23,13 @@ def get_total_norm(
 ) -> Tensor:  # fmt: skip
     """The norm of all elements of all tensors."""
     items = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    order = float(norm_type)
-    if not items:
-        return PUBLIC["tensor"](0.0)
-    where = items[0].device
-    with no_grad():
-        if order in NORMS:
-            total = total_norm(items, order)
-        else:
-            norms = [item.norm(order) for item in items]
-            total = PUBLIC["stack"]([norm.to(where) for norm in norms]).norm(order)
-        if error_if_nonfinite and not math.isfinite(total.item()):
-            raise RuntimeError(
-                f"The total norm of order {order} for gradients from `parameters` is non-finite, "
-                f"so it cannot be clipped. To disable this error and scale the gradients by the "
-                f"non-finite norm anyway, set `error_if_nonfinite=False`"
-            )
+    total = norm_of_all(items, float(norm_type))
+    if error_if_nonfinite and items and not math.isfinite(total.item()):
+        raise RuntimeError(
+            f"The total norm of order {float(norm_type)} for gradients from `parameters` is "
+            f"non-finite, so it cannot be clipped. To disable this error and scale the gradients "
+            f"by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
     return total
 
 
