@@ -144,8 +144,8 @@ def convolve(
     subtiles = 2 if plan.block_n >= 128 else 1
     block_w = (plan.block_k, 1, plan.block_n) if transposed else (plan.block_n, 1, plan.block_k)
     shape = (1, out.numel() // out.shape[1], out.shape[1])
-    extra, constants = (PLAIN if plan.splits > 1 else ending).arguments(shape)
-    constants.pop("SCALED")
+    extra, finish = (PLAIN if plan.splits > 1 else ending).arguments(shape)
+    constants = {name: value for name, value in finish.items() if name != "SCALED"}
     stats: Any = None
     if statistics:
         stats = _C.empty((plan.tiles // -(-n_out // plan.block_n) // groups, 3, out.shape[1]),

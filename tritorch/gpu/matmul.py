@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tritorch import _C
@@ -84,7 +86,7 @@ class Ending:
             self, addend=addend, row_scale=self.col_scale, col_scale=self.row_scale
         )
 
-    def arguments(self, shape: tuple[int, ...]) -> tuple[Any, dict[str, Any]]:
+    def arguments(self, shape: tuple[int, ...]) -> tuple[Any, Mapping[str, Any]]:
         """The kernels' argument `extra`, and their constants."""
         if self is PLAIN:
             return None, _NOTHING
@@ -114,7 +116,8 @@ class Ending:
 
 
 PLAIN = Ending()
-_NOTHING = {"ADDEND": "none", "SCALED": False, "ACTIVATION": None}  # PLAIN's constants
+# PLAIN's constants; shared by all calls, so nobody may change them.
+_NOTHING = MappingProxyType({"ADDEND": "none", "SCALED": False, "ACTIVATION": None})
 
 
 def scalar_function(name: str) -> Any:
