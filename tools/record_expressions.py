@@ -1,4 +1,4 @@
-"""Writes recorded.json of tests/expressions and tests/names: what expressions give with torch.
+"""Writes recorded.json of folders of tests: what their expressions give with the real torch.
 
 Runs under an interpreter that has torch: `python tools/record_expressions.py [FOLDER ...]`.
 """
@@ -13,7 +13,7 @@ import torch
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-for folder in sys.argv[1:] or ("expressions", "names"):
+for folder in sys.argv[1:] or ("expressions", "names", "saved", "histories"):
     cases = importlib.import_module(f"tests.{folder}.cases")
     recorded = {family: dict(cases.run(torch, family)) for family in cases.FAMILIES}
     path = ROOT / "tests" / folder / "recorded.json"

@@ -272,6 +272,7 @@ class Shared:
 
     array: Any
     storage: Any
+    lent: Any
     version: int
 
 class TensorBase:
@@ -283,6 +284,7 @@ class TensorBase:
     _grad: Any
     _base: Any
     _view: Any
+    _created: Any
     _tangent: Any
     _hooks: Any
     _epoch: int
@@ -369,8 +371,9 @@ class NodeBase:
     n_outputs: int
     freed: bool
     packed: bool
+    out_shared: Any
     @property
-    def out_shared(self) -> Any: ...
+    def out_version(self) -> int: ...
     def unpack(self) -> Any: ...
     def output(self) -> Any: ...
     def free(self) -> None: ...
@@ -382,7 +385,14 @@ class OperatorBase:
     @property
     def node_type(self) -> Any: ...
     def _define(
-        self, node_type: type, saves: Any, saves_out: int, differentiable: bool, /
+        self,
+        node_type: type,
+        saves: Any,
+        shapes: Any,
+        saves_out: Any,
+        lends: int,
+        differentiable: bool,
+        /,
     ) -> None: ...
     def finish(self, result: Any, /, *inputs: Any) -> Any: ...
     def finish_with(self, result: Any, params: Any, /, *inputs: Any) -> Any: ...

@@ -30,6 +30,9 @@ PyObject* raise_modified = nullptr;  // (node, position): a saved tensor was cha
 PyObject* pack_saved = nullptr;      // (node): applies the saved-tensor hooks
 PyObject* unpack_saved = nullptr;    // (node) -> saved
 PyObject* annotate_node = nullptr;   // (node): the stack of its call
+PyObject* no_grad_view = nullptr;    // what a view made in no_grad mode notes of itself
+PyObject* inference_view = nullptr;  // and one made in inference mode
+PyObject* lend = nullptr;            // (node, position, tensor): the node saved it until written
 PyObject* stream_probe = nullptr;    // (array) -> its stream; unset while all use the default one
 PyObject* str_shape = nullptr;
 PyObject* str_dtype = nullptr;
@@ -41,6 +44,7 @@ PyObject* dtype_map = nullptr;  // a backend's dtype -> tritorch.dtype
 struct Shared {
   PyObject_HEAD PyObject* array;  // spans the storage; None while nobody asked
   PyObject* storage;              // the UntypedStorage, once somebody asked
+  PyObject* lent;                 // who has to be asked before a write
   long long version;
 };
 
@@ -49,6 +53,7 @@ int shared_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(s->array);
   Py_VISIT(s->storage);
+  Py_VISIT(s->lent);
   return 0;
 }
 
@@ -56,6 +61,7 @@ int shared_clear(PyObject* self) {
   auto* s = reinterpret_cast<Shared*>(self);
   Py_CLEAR(s->array);
   Py_CLEAR(s->storage);
+  Py_CLEAR(s->lent);
   return 0;
 }
 
@@ -69,6 +75,7 @@ void shared_dealloc(PyObject* self) {
 
 PyMemberDef shared_members[] = {{"array", T_OBJECT, offsetof(Shared, array), 0, nullptr},
                                 {"storage", T_OBJECT, offsetof(Shared, storage), 0, nullptr},
+                                {"lent", T_OBJECT, offsetof(Shared, lent), 0, nullptr},
                                 {"version", T_LONGLONG, offsetof(Shared, version), 0, nullptr},
                                 {nullptr, 0, 0, 0, nullptr}};
 PyType_Slot shared_slots[] = {
@@ -97,8 +104,9 @@ struct Tensor {
   PyObject* node;                 // what computed this tensor
   PyObject* grad;
   Shared* shared;
-  PyObject* base;  // the tensor that this one is a view of
-  PyObject* view;  // how: (operator, params, the view of the view's source)
+  PyObject* base;     // the tensor that this one is a view of
+  PyObject* view;     // how: (operator, params, the view of the view's source)
+  PyObject* created;  // of a view whose writes autograd cannot follow: why
   PyObject* tangent;
   PyObject* hooks;
   long long epoch;  // of a base: rewrites of its history; of a view: the one its node belongs to
@@ -118,6 +126,7 @@ int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(t->shared);
   Py_VISIT(t->base);
   Py_VISIT(t->view);
+  Py_VISIT(t->created);
   Py_VISIT(t->tangent);
   Py_VISIT(t->hooks);
   return 0;
@@ -132,6 +141,7 @@ int tensor_clear(PyObject* self) {
   Py_CLEAR(t->shared);
   Py_CLEAR(t->base);
   Py_CLEAR(t->view);
+  Py_CLEAR(t->created);
   Py_CLEAR(t->tangent);
   Py_CLEAR(t->hooks);
   return 0;
@@ -230,7 +240,9 @@ PyObject* get_dtype(PyObject* self, void*) {
 }
 
 PyObject* get_requires_grad(PyObject* self, void*) {
-  int needed = requires_grad(reinterpret_cast<Tensor*>(self));
+  auto* t = reinterpret_cast<Tensor*>(self);
+  if (is_set(t->created) && (t->leaf || is_set(t->node))) Py_RETURN_TRUE;
+  int needed = requires_grad(t);
   return needed < 0 ? nullptr : PyBool_FromLong(needed);
 }
 
@@ -242,6 +254,8 @@ PyObject* get_node(PyObject* self, void*) {
 
 PyObject* get_version(PyObject* self, void*) {
   auto* t = reinterpret_cast<Tensor*>(self);
+  if (t->inference)
+    return PyErr_Format(PyExc_RuntimeError, "Inference tensors do not track version counter.");
   return PyLong_FromLongLong(t->shared ? t->shared->version : 0);
 }
 
@@ -275,6 +289,7 @@ PyMemberDef tensor_members[] = {
     {"_grad", T_OBJECT, offsetof(Tensor, grad), 0, nullptr},
     {"_base", T_OBJECT, offsetof(Tensor, base), 0, nullptr},
     {"_view", T_OBJECT, offsetof(Tensor, view), 0, nullptr},
+    {"_created", T_OBJECT, offsetof(Tensor, created), 0, nullptr},
     {"_tangent", T_OBJECT, offsetof(Tensor, tangent), 0, nullptr},
     {"_hooks", T_OBJECT, offsetof(Tensor, hooks), 0, nullptr},
     {"_epoch", T_LONGLONG, offsetof(Tensor, epoch), 0, nullptr},
@@ -308,19 +323,21 @@ PyType_Spec tensor_spec = {"tritorch._C.TensorBase", sizeof(Tensor), 0,
 
 struct Node {
   PyObject_HEAD PyObject* op;
-  PyObject* edges;    // for each input: a Node, a leaf Tensor, or None
-  PyObject* outputs;  // which output of each edge's node; None when all are the first
-  PyObject* saved;    // for each input: what the gradient needs of it, or None
-  PyObject* out;      // the output's array (or arrays), when the gradient needs it
-  Shared* out_shared;
-  PyObject* params;    // the operator's other arguments
-  PyObject* versions;  // of what is saved, when any is not 0
-  PyObject* shape;     // of the output; a tuple of shapes for several
+  PyObject* edges;       // for each input: a Node, a leaf Tensor, or None
+  PyObject* outputs;     // which output of each edge's node; None when all are the first
+  PyObject* saved;       // for each input: it, its shape or None, as the gradient needs
+  PyObject* out;         // the output's array (or arrays, or None), when the gradient needs it
+  PyObject* out_shared;  // the same outputs' Shared
+  PyObject* params;      // the operator's other arguments
+  PyObject* versions;    // of what is saved, when any is not 0
+  PyObject* shape;       // of the output; a tuple of shapes for several
   PyObject* dtype;
   PyObject* hooks;  // Python's business: hooks, metadata
   PyObject* stream;
   unsigned long long sequence;
-  int n_outputs;  // 0: one, not in a tuple
+  long long out_version;  // of the output, when it was saved; of several, they are 0
+  unsigned long flows;    // bit i: gradients flow through output i, of several
+  int n_outputs;          // 0: one, not in a tuple
   char freed;
   char packed;
 };
@@ -395,17 +412,38 @@ PyObject* node_unpack(PyObject* self, PyObject*) {
   return Py_NewRef(n->saved);
 }
 
-// output() -> the output's array as a tensor of this node.
+// One saved output as a tensor of its node, after checking that it was not modified since.
+PyObject* saved_output(Node* n, PyObject* array, PyObject* shared, Py_ssize_t nr) {
+  if (is_set(shared) && reinterpret_cast<Shared*>(shared)->version != n->out_version)
+    return PyObject_CallFunction(raise_modified, "On", reinterpret_cast<PyObject*>(n), -1 - nr);
+  Tensor* t = new_tensor(array);
+  if (!t) return nullptr;
+  if (!n->n_outputs || ((n->flows >> (nr < 63 ? nr : 63)) & 1)) {
+    t->node = Py_NewRef(reinterpret_cast<PyObject*>(n));
+    t->output = static_cast<int>(nr);
+  }
+  if (is_set(shared)) t->shared = reinterpret_cast<Shared*>(Py_NewRef(shared));
+  return reinterpret_cast<PyObject*>(t);
+}
+
+// output() -> the saved output as a tensor of this node; of several a tuple, None where not saved.
 PyObject* node_output(PyObject* self, PyObject*) {
   auto* n = reinterpret_cast<Node*>(self);
   if (!is_set(n->out)) return Py_NewRef(Py_None);
-  if (n->out_shared && n->out_shared->version != 0)
-    return PyObject_CallFunction(raise_modified, "On", self, static_cast<Py_ssize_t>(-1));
-  Tensor* t = new_tensor(n->out);
-  if (!t) return nullptr;
-  t->node = Py_NewRef(self);
-  t->shared = reinterpret_cast<Shared*>(Py_XNewRef(reinterpret_cast<PyObject*>(n->out_shared)));
-  return reinterpret_cast<PyObject*>(t);
+  if (!PyTuple_Check(n->out)) return saved_output(n, n->out, n->out_shared, 0);
+  const Py_ssize_t count = PyTuple_GET_SIZE(n->out);
+  PyObject* outs = PyTuple_New(count);
+  for (Py_ssize_t i = 0; outs && i < count; ++i) {
+    PyObject* array = PyTuple_GET_ITEM(n->out, i);
+    PyObject* out = array == Py_None
+                        ? Py_NewRef(Py_None)
+                        : saved_output(n, array, PyTuple_GET_ITEM(n->out_shared, i), i);
+    if (!out)
+      Py_CLEAR(outs);
+    else
+      PyTuple_SET_ITEM(outs, i, out);
+  }
+  return outs;
 }
 
 PyObject* node_free(PyObject* self, PyObject*) {
@@ -425,13 +463,14 @@ PyMemberDef node_members[] = {
     {"outputs", T_OBJECT, offsetof(Node, outputs), 0, nullptr},
     {"saved", T_OBJECT, offsetof(Node, saved), 0, nullptr},
     {"out", T_OBJECT, offsetof(Node, out), 0, nullptr},
-    {"out_shared", T_OBJECT, offsetof(Node, out_shared), READONLY, nullptr},
+    {"out_shared", T_OBJECT, offsetof(Node, out_shared), 0, nullptr},
     {"params", T_OBJECT, offsetof(Node, params), 0, nullptr},
     {"versions", T_OBJECT, offsetof(Node, versions), 0, nullptr},
     {"shape", T_OBJECT, offsetof(Node, shape), 0, nullptr},
     {"dtype", T_OBJECT, offsetof(Node, dtype), 0, nullptr},
     {"hooks", T_OBJECT, offsetof(Node, hooks), 0, nullptr},
     {"stream", T_OBJECT, offsetof(Node, stream), 0, nullptr},
+    {"out_version", T_LONGLONG, offsetof(Node, out_version), READONLY, nullptr},
     {"sequence", T_ULONGLONG, offsetof(Node, sequence), 0, nullptr},
     {"n_outputs", T_INT, offsetof(Node, n_outputs), 0, nullptr},
     {"freed", T_BOOL, offsetof(Node, freed), 0, nullptr},
@@ -459,8 +498,11 @@ constexpr int kInputs = 16;  // beyond, an operator saves everything
 
 struct Operator {
   PyObject_HEAD PyObject* node_type;
-  unsigned saves[kInputs];  // bit j of entry i: the gradient of input i needs input j
-  unsigned saves_out;       // bit i: the gradient of input i needs the output
+  // What the gradient of input i needs; bit j of entry i:
+  unsigned saves[kInputs];      // input j
+  unsigned shapes[kInputs];     // the shape of input j
+  unsigned saves_out[kInputs];  // output j
+  unsigned lends;               // bit j: input j, and bit 31: the output, is saved until written
   char differentiable;
 };
 
@@ -483,20 +525,25 @@ void operator_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-// _define(node_type, saves: tuple of masks, saves_out: mask, differentiable)
+bool read_masks(PyObject* given, unsigned* masks) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given) && i < kInputs; ++i)
+    masks[i] = static_cast<unsigned>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(given, i)));
+  return !PyErr_Occurred();
+}
+
+// _define(node_type, saves, shapes, saves_out: tuples of masks, lends: a mask, differentiable)
 PyObject* operator_define(PyObject* self, PyObject* args) {
   auto* op = reinterpret_cast<Operator*>(self);
-  PyObject *type, *saves;
-  unsigned saves_out;
+  PyObject *type, *saves, *shapes, *saves_out;
   int differentiable;
-  if (!PyArg_ParseTuple(args, "OO!Ip", &type, &PyTuple_Type, &saves, &saves_out, &differentiable))
+  if (!PyArg_ParseTuple(args, "OO!O!O!Ip", &type, &PyTuple_Type, &saves, &PyTuple_Type, &shapes,
+                        &PyTuple_Type, &saves_out, &op->lends, &differentiable))
     return nullptr;
   Py_XSETREF(op->node_type, Py_NewRef(type));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saves) && i < kInputs; ++i)
-    op->saves[i] = static_cast<unsigned>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(saves, i)));
-  op->saves_out = saves_out;
   op->differentiable = static_cast<char>(differentiable);
-  if (PyErr_Occurred()) return nullptr;
+  if (!read_masks(saves, op->saves) || !read_masks(shapes, op->shapes) ||
+      !read_masks(saves_out, op->saves_out))
+    return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -504,7 +551,8 @@ PyObject* operator_define(PyObject* self, PyObject* args) {
 struct Wanted {
   bool any = false;
   unsigned saves = 0;
-  bool saves_out = false;
+  unsigned shapes = 0;
+  unsigned saves_out = 0;
 };
 
 bool find_wanted(const Operator* op, PyObject* const* inputs, Py_ssize_t n, Wanted* wanted) {
@@ -516,16 +564,20 @@ bool find_wanted(const Operator* op, PyObject* const* inputs, Py_ssize_t n, Want
     if (needed < 0) return false;
     if (!needed) continue;
     wanted->any = true;
-    if (i < kInputs) {
-      wanted->saves |= op->saves[i];
-      wanted->saves_out |= (op->saves_out >> i) & 1;
-    } else {
-      wanted->saves |= op->saves[kInputs - 1];
-      wanted->saves_out |= (op->saves_out >> (kInputs - 1)) & 1;
-    }
+    const Py_ssize_t entry = i < kInputs ? i : kInputs - 1;
+    wanted->saves |= op->saves[entry];
+    wanted->shapes |= op->shapes[entry];
+    wanted->saves_out |= op->saves_out[entry];
   }
   return true;
 }
+
+constexpr const char* kSavedInference =
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+    "inference "
+    "mode in computation tracked by autograd. To work around this, you can make a clone to get a "
+    "normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+    "`torch.inference_mode()`.";
 
 // The node of a call: edges and saved inputs.  Not yet its outputs.
 Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
@@ -537,8 +589,9 @@ Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* pa
   node->op = Py_NewRef(reinterpret_cast<PyObject*>(op));
   node->params = Py_XNewRef(params);
   node->edges = PyTuple_New(n);
-  node->saved = wanted.saves ? PyTuple_New(n) : nullptr;
-  if (!node->edges || (wanted.saves && !node->saved)) {
+  const bool saves = wanted.saves | wanted.shapes;
+  node->saved = saves ? PyTuple_New(n) : nullptr;
+  if (!node->edges || (saves && !node->saved)) {
     Py_DECREF(node);
     return nullptr;
   }
@@ -554,8 +607,24 @@ Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* pa
     }
     PyTuple_SET_ITEM(node->edges, i, Py_NewRef(edge));
     if (node->saved) {
-      bool save = (wanted.saves >> (i < 31 ? i : 31)) & 1;
-      PyTuple_SET_ITEM(node->saved, i, Py_NewRef(save ? inputs[i] : Py_None));
+      const int bit = i < 31 ? static_cast<int>(i) : 31;
+      bool save = (wanted.saves >> bit) & 1;
+      PyObject* kept = nullptr;
+      if (!save && t && ((wanted.shapes >> bit) & 1)) {
+        if (!(kept = PyObject_GetAttr(array_of(t), str_shape))) {
+          Py_DECREF(node);
+          return nullptr;
+        }
+      } else {
+        kept = Py_NewRef(save ? inputs[i] : Py_None);
+        if (save && t && t->inference) {
+          PyErr_SetString(PyExc_RuntimeError, kSavedInference);
+          Py_DECREF(kept);
+          Py_DECREF(node);
+          return nullptr;
+        }
+      }
+      PyTuple_SET_ITEM(node->saved, i, kept);
       later_versions |= save && t && t->shared && t->shared->version != 0;
     }
   }
@@ -575,9 +644,28 @@ Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* pa
   return node;
 }
 
+// Notes what is saved only until it is written: see Note [Lent tensors] in graph.py.
+bool lend_saved(const Operator* op, Node* node) {
+  const Py_ssize_t n = is_set(node->saved) ? PyTuple_GET_SIZE(node->saved) : 0;
+  for (Py_ssize_t i = -1; i < n; ++i) {
+    PyObject* shared = i < 0 ? node->out_shared : nullptr;
+    Tensor* saved = i < 0 ? nullptr : as_tensor(PyTuple_GET_ITEM(node->saved, i));
+    if (!((op->lends >> (i < 0 ? 31 : i)) & 1) || !(shared || saved)) continue;
+    if (saved && !saved->shared && !(saved->shared = new_shared(array_of(saved)))) return false;
+    if (saved) shared = reinterpret_cast<PyObject*>(saved->shared);
+    PyObject* done =
+        PyObject_CallFunction(lend, "OnO", reinterpret_cast<PyObject*>(node), i, shared);
+    if (!done) return false;
+    Py_DECREF(done);
+  }
+  return true;
+}
+
 // What only some nodes need, once the outputs are known.  Returns false on an error.
 bool complete_node(Node* node, PyObject* array) {
   auto* self = reinterpret_cast<PyObject*>(node);
+  auto* op = reinterpret_cast<Operator*>(node->op);
+  if (op->lends && !lend_saved(op, node)) return false;
   if (Py_TYPE(array) != reinterpret_cast<PyTypeObject*>(ndarray_type) && stream_probe) {
     PyObject* stream = PyObject_CallOneArg(stream_probe, array);
     if (!stream) return false;
@@ -603,16 +691,27 @@ bool attach(Tensor* out, Node* node) {
 }
 
 bool save_output(Tensor* out, Node* node) {
-  if (!out->shared && !(out->shared = new_shared(out->array))) return false;
-  if (out->shared->version != 0) {  // an in-place call: counts from its own result
-    Shared* fresh = new_shared(out->array);
-    if (!fresh) return false;
-    Py_XSETREF(node->out_shared, fresh);
-  } else {
-    Py_XSETREF(node->out_shared,
-               reinterpret_cast<Shared*>(Py_NewRef(reinterpret_cast<PyObject*>(out->shared))));
+  if (!out->shared && !(out->shared = new_shared(array_of(out)))) return false;
+  node->out_shared = Py_NewRef(reinterpret_cast<PyObject*>(out->shared));
+  node->out_version = out->shared->version;
+  node->out = Py_NewRef(array_of(out));
+  return true;
+}
+
+// The same of several outputs, of which those in `wanted` are needed.
+bool save_outputs(PyObject* outs, unsigned wanted, Node* node) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(outs);
+  node->out = PyTuple_New(count);
+  node->out_shared = PyTuple_New(count);
+  if (!node->out || !node->out_shared) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Tensor* out =
+        (wanted >> (i < 31 ? i : 31)) & 1 ? as_tensor(PyTuple_GET_ITEM(outs, i)) : nullptr;
+    if (out && !out->shared && !(out->shared = new_shared(out->array))) return false;
+    auto* shared = out ? reinterpret_cast<PyObject*>(out->shared) : Py_None;
+    PyTuple_SET_ITEM(node->out, i, Py_NewRef(out ? out->array : Py_None));
+    PyTuple_SET_ITEM(node->out_shared, i, Py_NewRef(shared));
   }
-  node->out = Py_NewRef(out->array);
   return true;
 }
 
@@ -647,7 +746,8 @@ PyObject* operator_finish_with(PyObject* self, PyObject* const* args, Py_ssize_t
 PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   Tensor* input = n == 3 ? as_tensor(args[2]) : nullptr;
   if (!input) return PyErr_Format(PyExc_TypeError, "finish_view(array, params, input)");
-  PyObject* result = finish_one(reinterpret_cast<Operator*>(self), args[0], args + 2, 1, args[1]);
+  auto* op = reinterpret_cast<Operator*>(self);
+  PyObject* result = finish_one(op, args[0], args + 2, 1, args[1]);
   if (!result) return nullptr;
   auto* out = reinterpret_cast<Tensor*>(result);
   if (!input->shared && !(input->shared = new_shared(array_of(input)))) {
@@ -659,6 +759,19 @@ PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t
   out->base = Py_NewRef(is_set(input->base) ? input->base : args[2]);
   out->epoch = reinterpret_cast<Tensor*>(out->base)->epoch;
   out->inference = input->inference;
+  PyObject* created = is_set(input->created) ? input->created
+                      : inference_mode       ? inference_view
+                      : grad_enabled         ? nullptr
+                                             : no_grad_view;
+  out->created = Py_XNewRef(created);
+  if (!grad_enabled && op->differentiable) {  // PyTorch's rule: such a view is a leaf of its own
+    int needed = requires_grad(input);
+    if (needed < 0) {
+      Py_DECREF(result);
+      return nullptr;
+    }
+    out->leaf = needed != 0;
+  }
   out->view = PyTuple_Pack(3, self, args[1], input->view ? input->view : Py_None);
   if (!out->view) {
     Py_DECREF(result);
@@ -691,8 +804,8 @@ PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t
     node->n_outputs = static_cast<int>(count);
     node->shape = PyTuple_New(count);
     node->dtype = PyTuple_New(count);
+    node->flows = mask;
     good = node->shape && node->dtype;
-    if (good && wanted.saves_out) node->out = Py_NewRef(arrays);
   }
   PyObject* first = nullptr;
   for (Py_ssize_t i = 0; good && i < count; ++i) {
@@ -720,6 +833,7 @@ PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t
       out->output = static_cast<int>(i);
     }
   }
+  if (good && node && wanted.saves_out) good = save_outputs(outs, wanted.saves_out, node);
   if (good && node) good = complete_node(node, first ? first : arrays);
   Py_XDECREF(node);
   if (good) return outs;
@@ -750,9 +864,12 @@ PyObject* operator_record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   return reinterpret_cast<PyObject*>(node);
 }
 
-// wants(*inputs) -> whether a call on these would be recorded
+// wants(*inputs) -> whether a call on these would be recorded, or the first must be asked for
+// before it is written
 PyObject* operator_wants(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   Wanted wanted;
+  Tensor* first = n ? as_tensor(args[0]) : nullptr;
+  if (first && first->shared && is_set(first->shared->lent)) Py_RETURN_TRUE;
   if (!find_wanted(reinterpret_cast<Operator*>(self), args, n, &wanted)) return nullptr;
   return PyBool_FromLong(wanted.any);
 }
@@ -851,6 +968,9 @@ PyObject* register_part(PyObject*, PyObject* args) {
                {"pack_saved", &pack_saved},
                {"unpack_saved", &unpack_saved},
                {"annotate_node", &annotate_node},
+               {"no_grad_view", &no_grad_view},
+               {"inference_view", &inference_view},
+               {"lend", &lend},
                {"stream_probe", &stream_probe},
                {"dtype_map", &dtype_map},
                {"Tensor", reinterpret_cast<PyObject**>(&tensor_type)}};

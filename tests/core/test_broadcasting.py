@@ -206,10 +206,25 @@ def test_an_expanded_tensor_cannot_be_written_twice_at_one_place():
 
 @pytest.mark.device
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_a_source_that_overlaps_is_read_before_it_is_written(device):
-    # PyTorch refuses these.  Here they give what a clone() of the source would.
+def test_a_source_that_overlaps_is_refused(device):
     x = torch.arange(6.0, device=device)
-    x[1:].copy_(x[:-1])
-    assert x.tolist() == [0, 0, 1, 2, 3, 4]
-    x[:-1].add_(x[1:])
-    assert x.tolist() == [0, 1, 3, 5, 7, 4]
+    square, places = x[:4].view(2, 2), torch.tensor([0, 1], device=device)
+    for write in (
+        lambda: x[1:].copy_(x[:-1]),
+        lambda: x[:-1].add_(x[1:]),
+        lambda: square.add_(square.t()),
+        lambda: x[1:].lerp_(x[:-1], 0.5),
+        lambda: x[1:].clamp_(min=x[:-1]),
+        lambda: x.index_add_(0, places, x[:2]),
+        lambda: x.scatter_(0, places, x[:2]),
+        lambda: x.index_put_((places,), x[2:4]),
+        lambda: torch.exp(x[1:], out=x[:-1]),
+        lambda: torch.add(x[1:], 1, out=x[:-1]),
+        lambda: torch.cumsum(x[1:], 0, out=x[:-1]),
+    ):
+        with pytest.raises(RuntimeError, match="refer to a single memory location"):
+            write()
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+    x.add_(x)  # the whole of it is no overlap, and neither is a gap
+    x[::2].add_(x[1::2])
+    assert x.tolist() == [2, 2, 10, 6, 18, 10]

@@ -8,7 +8,14 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd import streams
-from tritorch.autograd.graph import FREED, Node, check_inplace, gradient_edge, rewrite_history
+from tritorch.autograd.graph import (
+    FREED,
+    Node,
+    check_inplace,
+    forbid_writes,
+    gradient_edge,
+    rewrite_history,
+)
 from tritorch.core.tensor import Tensor
 
 
@@ -269,6 +276,9 @@ def _finish(
             out.output_nr = nr
         else:
             out._raw_node, out.output_nr, out._leaf = ctx, nr, False
+            if out._base is not None or id(outputs[nr]) in inputs:
+                out._created = None
+                forbid_writes((out,), cls.__name__, custom=True)
     return finished
 
 

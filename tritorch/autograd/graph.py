@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import threading
 import traceback
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
+from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
 
 
@@ -26,8 +28,6 @@ class RemovableHandle:
     _next_id = 0
 
     def __init__(self, hooks: Any, *, extra_dict: Any = None) -> None:
-        import weakref
-
         self._hooks = weakref.ref(hooks)
         self.id = RemovableHandle._next_id
         RemovableHandle._next_id += 1
@@ -153,7 +153,7 @@ class AccumulateGrad:
 
     def name(self) -> str:
         """The class's name."""
-        return "tritorch::autograd::AccumulateGrad"
+        return "torch::autograd::AccumulateGrad"
 
     def __repr__(self) -> str:
         return f"<AccumulateGrad object at {id(self):#x}>"
@@ -359,21 +359,31 @@ class disable_saved_tensors_hooks:
 
 def _raise_modified(node: Any, position: int) -> None:
     if position < 0:
-        tensor, version, expected = _C.wrap(node.out), node.out_shared.version, 0
-        tensor._raw_node = node
+        output = -1 - position
+        several = isinstance(node.out, tuple)
+        tensor = _C.wrap(node.out[output] if several else node.out)
+        version = (node.out_shared[output] if several else node.out_shared).version
+        expected = node.out_version
+        tensor._raw_node, tensor.output_nr = node, output
     else:
         tensor = node.saved[position]
         version = tensor._version
         expected = node.versions[position] if node.versions else 0
     maker = tensor._raw_node
-    whose = f", which is output {tensor.output_nr} of {maker.name()}," if maker else ""
+    whose = f", which is output {tensor.output_nr} of {_short(maker)}," if maker else ","
     kind = tensor.type().replace("tritorch.", "torch.")
     raise RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace "
         f"operation: [{kind} {list(tensor.shape)}]{whose} is at version {version}; expected "
         f"version {expected} instead. Hint: enable anomaly detection to find the operation that "
-        "failed to compute its gradient, with tritorch.autograd.set_detect_anomaly(True)."
+        "failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, "
+        "check_nan=False)."
     )
+
+
+def _short(node: Any) -> str:
+    """A node's name in errors: Mul of MulBackward0."""
+    return node.name().split("Backward")[0] or node.name()
 
 
 def _annotate(node: Any) -> None:
@@ -387,6 +397,10 @@ class CopySlices(Node):
     """The base's history after a view of it was written: see Note [Histories of views]."""
 
     __slots__ = ()
+
+    def name(self) -> str:
+        """PyTorch's name for it."""
+        return "torch::autograd::CopySlices"
 
 
 class _CopySlicesOp:
@@ -414,9 +428,13 @@ class _CopySlicesOp:
 
 def replay(base: Tensor, view: Any) -> Tensor:
     """The view of another base that is made in the same way."""
-    op, params, before = view
-    source = base if before is None else replay(base, before)
-    return op.view(source, params)
+    steps = []
+    while view is not None:
+        op, params, view = view
+        steps.append((op, params))
+    for op, params in reversed(steps):
+        base = op.view(base, params)
+    return base
 
 
 def unbroadcast(g: Tensor, shape: Any) -> Tensor:
@@ -424,35 +442,132 @@ def unbroadcast(g: Tensor, shape: Any) -> Tensor:
     return g if g._array.shape == tuple(shape) else g.sum_to_size(shape)
 
 
-def check_inplace(tensor: Tensor) -> None:
-    """Raises where PyTorch forbids writing: leaves that require grad, and views of them."""
+# What a view that autograd cannot follow through a write notes of itself (`Tensor._created`): how
+# it was made, or which output of what it is, and what the error says after "modified inplace".
+_AMBIGUOUS = (
+    " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
+    "code by moving both the view and the inplace either both inside the {mode} block (if you "
+    "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+)
+_NO_GRAD_VIEW = (
+    "A view was created in no_grad mode",
+    f" with grad mode enabled.{_AMBIGUOUS.format(mode='no_grad')}",
+)
+_INFERENCE_VIEW = (
+    "A view was created in inference mode",
+    f" in normal mode.{_AMBIGUOUS.format(mode='inference_mode')}",
+)
+_MULTIPLE = (
+    ". This view is the output of a function that returns multiple views. Such functions do not "
+    "allow the output views to be modified inplace. You should replace the inplace operation by an "
+    "out-of-place one."
+)
+_CUSTOM = (
+    ". This view was created inside a custom Function (or because an input was returned as-is) and "
+    "the autograd logic to handle view+inplace would override the custom backward associated with "
+    "the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix "
+    "this by cloning the output of the custom Function."
+)
+_INFERENCE_WRITE = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone "
+    "to get a normal tensor before doing inplace update.See "
+    "https://github.com/pytorch/rfcs/pull/17 for more details."
+)
+
+
+def forbid_writes(views: Any, maker: str, *, custom: bool = False) -> Any:
+    """Notes that views are a function's several outputs, or a custom function's: writing them in
+    grad mode is an error."""
+    why = _CUSTOM if custom else _MULTIPLE
+    for i, view in enumerate(views):
+        if view._created is None:
+            view._created = (i, maker, why)
+    return views
+
+
+def _refuse_view(view: Tensor, whose: str) -> None:
+    *made, why = view._created
+    what = made[0] if len(made) == 1 else f"Output {made[0]} of {made[1]} is a view"
+    raise RuntimeError(f"{what} and {whose} modified inplace{why}")
+
+
+def check_inplace(tensor: Tensor, *others: Any) -> None:
+    """Raises where PyTorch forbids writing a tensor from others: leaves that require grad, views of
+    them, views that gradients cannot be routed through, inference tensors.
+
+    Every write asks here first: nodes to which the tensor is lent get their copies now.
+    """
+    if tensor._inference and not _C.is_inference_mode():
+        raise RuntimeError(_INFERENCE_WRITE)
+    if tensor._shared.lent is not None:
+        _return_lent(tensor)
     if not _C.is_grad_enabled():
         return
+    wants = tensor._requires_grad
+    if not wants and not (others and _C.any_requires_grad(*others)):
+        return
+    if tensor._created is not None:
+        _refuse_view(tensor, "is being")
+    if wants and tensor._base is not None and tensor._base._leaf:
+        raise RuntimeError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation."
+        )
     if tensor._leaf:
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation."
         )
-    base = tensor._base
-    if base is not None:
-        if base._leaf:
-            raise RuntimeError(
-                "a view of a leaf Variable that requires grad is being used in an in-place "
-                "operation."
-            )
-        node = tensor._node
-        if (node is not None and tensor.output_nr == 0 and node.n_outputs) or (
-            node is not None and tensor.output_nr
-        ):
-            _forbid_multi_view(node)
 
 
-def _forbid_multi_view(node: Any) -> None:
-    raise RuntimeError(
-        f"Output 0 of {node.name()} is a view and is being modified inplace. This view is the "
-        "output of a function that returns multiple views. Such functions do not allow the "
-        "output views to be modified inplace. You should replace the inplace operation by an "
-        "out-of-place one."
-    )
+# ---- lent tensors --------------------------------------------------------------------------------
+
+# Note [Lent tensors]
+# An operator may keep an input or its output for its gradient where PyTorch keeps something else
+# (the log softmax of cross-entropy's logits), which a program may therefore write.  Its record says
+# so (`lends`).  The node then keeps the tensor itself, and is noted with its memory; who writes
+# that gives the node a copy first.
+
+
+def _lend(node: Any, position: int, shared: Any) -> None:
+    alive = [] if shared.lent is None else [each for each in shared.lent if each[0]() is not None]
+    shared.lent = [*alive, (weakref.ref(node), position)]
+
+
+def _return_lent(tensor: Tensor) -> None:
+    shared = tensor._shared
+    lent, shared.lent = shared.lent, None
+    for reference, position in lent:
+        node = reference()
+        if node is None or node.freed or node.packed:
+            continue
+        if position < 0:
+            node.out, node.out_shared = arrays.copy(node.out), None
+            continue
+        saved = node.saved[position]
+        copy = _C.wrap(arrays.copy(saved._array))
+        if saved._leaf:
+            copy = _relink_leaf(copy, saved)
+        else:
+            copy._raw_node, copy.output_nr = saved._raw_node, saved.output_nr
+        kept = list(node.saved)
+        kept[position] = copy
+        node.saved = tuple(kept)
+        if node.versions is not None:
+            versions = list(node.versions)
+            versions[position] = 0
+            node.versions = tuple(versions)
+
+
+# ---- rewriting -----------------------------------------------------------------------------------
+
+
+def _place(tensor: Tensor, node: Any, nr: int) -> None:
+    """Puts a tensor at another place of the graph; a gradient that it retains is the one there."""
+    if tensor._retains_grad and tensor._raw_node is not None and tensor._raw_node is not node:
+        hooks = tensor._raw_node.hooks
+        reference = hooks.retained.pop(tensor.output_nr, None) if hooks is not None else None
+        if reference is not None:
+            node._hooks().retained[nr] = reference
+    tensor._raw_node, tensor.output_nr = node, nr
 
 
 def rewrite_history(tensor: Tensor, node: Any) -> None:
@@ -461,7 +576,7 @@ def rewrite_history(tensor: Tensor, node: Any) -> None:
         return
     base = tensor._base
     if base is None or tensor._view is None:
-        tensor._raw_node, tensor.output_nr = node, 0
+        _place(tensor, node, 0)
         tensor._epoch += 1
         return
     copy = CopySlices()
@@ -472,13 +587,15 @@ def rewrite_history(tensor: Tensor, node: Any) -> None:
     outputs = node.outputs or (0,) * len(node.edges)
     copy.outputs = (0 if base._leaf else base.output_nr, *outputs[1:])
     copy.shape, copy.dtype = base._array.shape, base._array.dtype
-    base._raw_node, base.output_nr = copy, 0
+    _place(base, copy, 0)
     base._epoch += 1
     _refresh_view(tensor)
 
 
 def _refresh_view(view: Tensor) -> None:
     base = view._base
+    if base._raw_node is not None and view._created is not None:
+        _refuse_view(view, "its base or another view of its base has been")
     view._epoch = base._epoch
     if base._raw_node is None or view._view is None:
         return
@@ -487,7 +604,7 @@ def _refresh_view(view: Tensor) -> None:
         anew = replay(base, view._view)
     finally:
         _C.set_grad_enabled(before)
-    view._raw_node, view.output_nr = anew._raw_node, anew.output_nr
+    _place(view, anew._raw_node, anew.output_nr)
 
 
 _C.register_part("refresh_view", _refresh_view)
@@ -495,6 +612,9 @@ _C.register_part("raise_modified", _raise_modified)
 _C.register_part("pack_saved", _pack_saved)
 _C.register_part("unpack_saved", _unpack_saved)
 _C.register_part("annotate_node", _annotate)
+_C.register_part("no_grad_view", _NO_GRAD_VIEW)
+_C.register_part("inference_view", _INFERENCE_VIEW)
+_C.register_part("lend", _lend)
 
 
 class register_multi_grad_hook:

@@ -11,7 +11,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.ops.arithmetic import where
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.declare import PUBLIC, in_place_of
 from tritorch.ops.kinds import INT_TO_FLOAT, apply, ternary, unary
 from tritorch.ops.pointwise import sigmoid, tanh
 from tritorch.ops.softmax import differentiating, log_softmax, softmax
@@ -41,11 +41,9 @@ def with_inplace(function: Any) -> Any:
         if args and isinstance(args[-1], bool):
             *args, inplace = args  # type: ignore[assignment]
         require_tensor(input, name, "input", 1)
-        result = function(input, *args, **kwargs)
-        return input.copy_(result) if inplace else result
+        return (in_place if inplace else function)(input, *args, **kwargs)
 
-    def in_place(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return input.copy_(function(input, *args, **kwargs))
+    in_place = in_place_of(function, f"{name}_")
 
     wrapper.__name__ = wrapper.__qualname__ = name
     wrapper.__doc__ = function.__doc__
@@ -121,7 +119,7 @@ _gelu_kept = unary(
     grad=lambda g, x, out: (
         _gelu_grad(g, x) if differentiating() else apply(_gelu_back_of, (g, x, out))
     ),
-    method=False, public=False, inplace=False,
+    method=False, public=False, inplace=False, lends="out",
 )  # fmt: skip
 _gelu_tanh = _fused(
     "gelu_tanh", cpu.gelu_tanh, _gelu_tanh_grad, cpu.gelu_tanh_backward, "gelu_tanh"

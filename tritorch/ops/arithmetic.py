@@ -179,7 +179,14 @@ PUBLIC["true_divide"] = true_divide
 Tensor.true_divide = true_divide  # type: ignore[attr-defined]
 Tensor.true_divide_ = lambda self, other: div_(self, other)  # type: ignore[attr-defined]
 attach_operator("add", Tensor.__add__, add_)
-attach_operator("truediv", Tensor.__truediv__, div_)
+
+
+def _divide_into(x: Tensor, other: Any) -> Tensor:
+    """other / x as PyTorch computes it, whose bits are those of the reciprocal times other."""
+    return x.reciprocal() * other  # type: ignore[attr-defined, no-any-return]
+
+
+attach_operator("truediv", Tensor.__truediv__, div_, _divide_into)
 
 
 def _subtract(input: Any, other: Any, out: Any = None) -> Any:
@@ -273,7 +280,7 @@ Tensor.pow_ = pow_  # type: ignore[attr-defined]
 attach_operator("pow", _power_operator, pow_)
 
 
-@public(out=True, inplace=True)
+@public(out=True)
 def float_power(input: Any, exponent: Any) -> Tensor:
     """pow computed in float64 or complex128."""
     from tritorch.core.dtype import complex128, float64
@@ -284,6 +291,22 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     if not isinstance(base, Tensor):
         base = PUBLIC["scalar_tensor"](base, dtype=wide)
     return pow(base, power)
+
+
+def _float_power_in_place(self: Tensor, exponent: Any) -> Tensor:
+    """In-place version of float_power."""
+    from tritorch.core.dtype import complex128, float64
+
+    wide = complex128 if result_type(self, exponent).is_complex else float64
+    if self.dtype is not wide:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {scalar_name(self.dtype)} but the "
+            f"operation's result requires dtype {scalar_name(wide)}"
+        )
+    return pow_(self, exponent)
+
+
+Tensor.float_power_ = _float_power_in_place  # type: ignore[attr-defined]
 
 
 # ---- the rest of two -----------------------------------------------------------------------------
@@ -331,11 +354,11 @@ logaddexp = binary(
     without="bool int",
     direct=False,
     inplace=False,
-    grad=(lambda g, a, out: g * conj((a - out).exp()), lambda g, b, out: g * conj((b - out).exp())),
+    grad=(lambda g, a, b: g / conj(1 + (b - a).exp()), lambda g, a, b: g / conj(1 + (a - b).exp())),
 )
 logaddexp2 = binary("logaddexp2", cpu.logaddexp2, without="bool int complex", inplace=False,
-                    grad=(lambda g, a, out: g * (a - out).exp2(),
-                          lambda g, b, out: g * (b - out).exp2()))  # fmt: skip
+                    grad=(lambda g, a, b: g / (1 + (b - a).exp2()),
+                          lambda g, a, b: g / (1 + (a - b).exp2())))  # fmt: skip
 heaviside = binary("heaviside", cpu.heaviside, without="complex", direct=False)
 gcd = binary("gcd", np.gcd, without="bool float complex")
 lcm = binary("lcm", np.lcm, without="bool float complex")

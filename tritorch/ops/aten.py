@@ -141,8 +141,8 @@ def slice_inverse(
 def unsafe_split_with_sizes(
     input: Tensor, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """split_with_sizes, by another name."""
-    return parts.split_with_sizes(input, split_sizes, dim)
+    """split_with_sizes, for who writes the parts and then no longer uses input."""
+    return parts.writable(parts.split_with_sizes(input, split_sizes, dim))
 
 
 # ---- where it is ---------------------------------------------------------------------------------

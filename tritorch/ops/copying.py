@@ -23,6 +23,7 @@ from tritorch.ops.checks import (
     require_tensor,
 )
 from tritorch.ops.declare import PUBLIC, Array, Operator, in_place, ndarray, public
+from tritorch.ops.outputs import require_separate
 
 # ---- copies --------------------------------------------------------------------------------------
 
@@ -256,6 +257,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             f"{list(broadcast_shapes(self.shape, src.shape))}"
         )
     require_distinct_elements(self)
+    require_separate(self, (src,))
     write = lambda: write_array(self._array, src._array, non_blocking)
     return in_place(_copy, self, (), (self, src), write)
 
@@ -314,6 +316,7 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     shape = sizes(size)
     if self._requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
+    check_inplace(self)
     if any(n < 0 for n in shape):
         raise RuntimeError(
             f"Trying to resize tensor with negative dimension {min(shape)}: {list(shape)}"
@@ -332,7 +335,7 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
         root = grown
         new = root[self.storage_offset() :]
         shared = _C.wrap(root)._shared
-        shared.version = self._version
+        shared.version = self._shared.version
         self._shared = shared
         self._a = new.reshape(shape)
     else:
@@ -398,10 +401,10 @@ def set_(
 ) -> Tensor:
     """Makes this tensor a view of another tensor's or storage's memory."""
     check_inplace(self)
+    _C.bump_version(self)
     if source is None:
-        self._a = arrays.empty((0,), self.dtype, self.device)
-        self._shared = _C.wrap(self._a)._shared
-        return self
+        empty = _C.wrap(arrays.empty((0,), self.dtype, self.device))
+        return _put_on(self, empty)
     if isinstance(source, Tensor):
         if source.dtype is not self.dtype:
             raise RuntimeError(
@@ -419,7 +422,14 @@ def set_(
             if (last + 1) * self.itemsize > storage.nbytes():
                 storage.resize_((last + 1) * self.itemsize)
         view = storage._view(self.dtype, tuple(size), tuple(stride), storage_offset)
-    self._a, self._shared = view._array, view._shared
+    return _put_on(self, view)
+
+
+def _put_on(self: Tensor, view: Tensor) -> Tensor:
+    """Gives a tensor another's memory; it goes on counting its own versions."""
+    apart, version = get_data(view)._shared, self._shared.version
+    apart.version = version
+    self._a, self._shared = view._array, apart
     return self
 
 

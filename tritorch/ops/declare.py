@@ -8,8 +8,10 @@ around `record.call(tensors, params)`.
 
 # Note [Gradients name what they need]
 A gradient is a function whose *argument names* say what it needs: `g` (the output's gradient),
-`out` (the output), the operator's inputs and params by their declared names.  What no wanted
-gradient names is not saved.  It uses public operators only, so it differentiates again.
+`out` (the output; of several a tuple, or `out1` for the second alone), the operator's inputs and
+params by their declared names, and `x_shape` for the shape alone of an input `x`.  What no wanted
+gradient names is not saved, so it may be freed, and changed in place.  It uses public operators
+only, so it differentiates again.
 
     grad=(lambda g, b: g * b.conj(), lambda g, a: g * a.conj())        one for each input
     joint=lambda g, x, weight, needs: (dx, dweight)                    or one for all of them
@@ -25,16 +27,24 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.autograd.graph import Node, check_inplace, rewrite_history
+from tritorch.autograd.graph import Node, check_inplace, packed_output, rewrite_history
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import resolve
 from tritorch.ops.checks import require_castable
-from tritorch.ops.outputs import overload, require_dtype, require_own_memory, require_own_shape
+from tritorch.ops.outputs import (
+    overload,
+    require_dtype,
+    require_own_memory,
+    require_own_shape,
+    require_separate,
+)
 
 ndarray = np.ndarray
 FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 Array = _C.Array
+MOST = 16  # inputs that the native half tells apart
+ALL = 0xFFFFFFFF  # a mask of all inputs, or outputs
 OPERATORS: dict[str, Operator] = {}  # every record, by name
 PUBLIC: dict[str, Callable[..., Any]] = {}  # tritorch.<name>
 
@@ -58,6 +68,8 @@ class Operator(_C.OperatorBase):
         node: str | None = None,
         kind: str = "structured",
         variadic: bool = False,
+        unread: str = "",
+        lends: str = "",
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
         "family.function" of tritorch.cpu / tritorch.gpu (one string is enough for both).
@@ -65,12 +77,17 @@ class Operator(_C.OperatorBase):
         output: gradients go through it when they are differentiated again, when there is no other,
         and when `joint` returns NotImplemented.
         outputs: for several outputs, a mask of those that gradients flow through.
-        variadic: `inputs` names one list of tensors."""
+        variadic: the last name of `inputs` stands for all tensors from there on.
+        unread: of a fused operator, the inputs whose values no gradient depends on.
+        lends: inputs, or `out`, that are kept for the gradient but may be written:
+        Note [Lent tensors]."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
         self.kind = kind
         self.variadic = variadic
+        self.unread = frozenset(unread.split())
+        self.lends = frozenset(lends.split())
         self.outputs = outputs
         self.is_view = view
         self._cpu = cpu
@@ -85,8 +102,9 @@ class Operator(_C.OperatorBase):
         title = "".join(part.title() for part in name.strip("_").split("_"))
         self.backward_name = f"{stem or title}Backward{number}"
         node_type = type(self.backward_name, (Node,), {"__slots__": ()})
-        saves, saves_out = self._what_is_saved()
-        self._define(node_type, saves, saves_out, differentiable)
+        lent = sum(1 << i for i, each in enumerate(self.inputs) if each in self.lends)
+        lent |= ("out" in self.lends) << 31
+        self._define(node_type, *self._what_is_saved(), lent, differentiable)
         if name in OPERATORS:
             raise ValueError(f"there is a record named {name} already")
         OPERATORS[name] = self
@@ -97,30 +115,43 @@ class Operator(_C.OperatorBase):
             name, " ".join(self.inputs), " ".join(self.params), cpu=self._cpu, gpu=self._gpu,
             grad=self.gradients, joint=self.joint, composed=self.composed, view=self.is_view,
             outputs=self.outputs, node=node, kind=self.kind, variadic=self.variadic,
+            unread=" ".join(self.unread), lends=" ".join(self.lends),
         )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<operator {self.name}({', '.join(self.inputs + self.params)})>"
 
-    def _what_is_saved(self) -> tuple[tuple[int, ...], int]:
+    def _what_is_saved(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """For the gradient of each input, as masks: the inputs, their shapes and the outputs that
+        it needs."""
         functions = [self.joint] * max(len(self.inputs), 1) if self.joint else self.gradients
-        saves, saves_out = [], 0
-        for i, function in enumerate(functions):
+        saves, shapes, outs = [], [], []
+        bits = {x: 1 << j for j, x in enumerate(self.inputs)}
+        if self.variadic:
+            bits[self.inputs[-1]] = ALL & -bits[self.inputs[-1]]
+        for function in functions:
             names = _argument_names(function) if function else ()
             for name in names:
-                if name not in (*self.inputs, *self.params, "g", "out", "needs"):
-                    raise TypeError(f"{self.name}: a gradient asks for '{name}', which is nothing")
-            if self.variadic:
-                mask = 0xFFFFFFFF if set(names) & set(self.inputs) else 0
-            elif self.composed:
-                mask = (1 << len(self.inputs)) - 1
-            else:
-                mask = sum(1 << j for j, name in enumerate(self.inputs) if name in names)
-            saves.append(mask)
-            saves_out |= ("out" in names) << i
+                if name not in (*self.inputs, *self.params, "g", "needs"):
+                    if name != "out" and _output_of(name) is None and not self._shape_of(name):
+                        raise TypeError(f"{self.name}: a gradient asks for '{name}': no such thing")
+            whole, shaped = set(names), {self._shape_of(name) for name in names}
+            if self.composed:
+                whole = set(self.inputs) - self.unread
+                shaped |= self.unread
+            saves.append(sum(bit for x, bit in bits.items() if x in whole))
+            shapes.append(sum(bit for x, bit in bits.items() if x in shaped))
+            numbers = [_output_of(name) for name in names]
+            outs.append(ALL if "out" in names else sum(1 << k for k in numbers if k is not None))
         if self.variadic:
-            return (saves[0],) * 16, 0xFFFFFFFF if saves_out else 0
-        return tuple(saves), saves_out
+            return (saves[0],) * MOST, (shapes[0],) * MOST, (outs[0],) * MOST
+        return tuple(saves), tuple(shapes), tuple(outs)
+
+    def _shape_of(self, name: str) -> str | None:
+        """x of "x_shape", if that is not the name of an input or param itself."""
+        stem = name.removesuffix("_shape")
+        given = (*self.inputs, *self.params)
+        return stem if name not in given and stem != name and stem in self.inputs else None
 
     # ---- forward ------------------------------------------------------------------------------
 
@@ -201,6 +232,17 @@ def _argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount]
 
 
+def _output_of(name: str) -> int | None:
+    """k of "outk"."""
+    number = name.removeprefix("out")
+    return int(number) if number != name and number.isdigit() else None
+
+
+def _shape(saved: Any) -> tuple[int, ...]:
+    """The shape of an input that was saved, or of which only that was."""
+    return saved if type(saved) is tuple else tuple(saved._array.shape)
+
+
 def _resolve(which: str, function: Any, name: str) -> Callable[..., Any]:
     if function is None:
         raise NotImplementedError(f"{name} has no implementation on the {which.upper()}")
@@ -214,14 +256,18 @@ def _compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
     functions = [op.joint] if op.joint else [f for f in op.gradients if f]
     names = {name for function in functions for name in _argument_names(function)}
     lines = ["def backward(node, g):"]
-    if set(op.inputs) & names:
+    if set(op.inputs) & (names | {op._shape_of(name) for name in names}):
         lines.append("    saved = node.unpack()")
     if set(op.params) & names:
         lines.append("    params = node.params")
-    if "out" in names:
+    if "out" in names or any(_output_of(name) is not None for name in names):
         lines.append("    out = fetch_output(node)")
     lines.append("    edges = node.edges")
-    world: dict[str, Any] = {"fetch_output": _fetch_output, "Tensor": Tensor}
+    world: dict[str, Any] = {"fetch_output": _fetch_output, "shape": _shape}
+
+    def saved(name: str) -> str:
+        i = op.inputs.index(name)
+        return f"saved[{i}:]" if op.variadic and i == len(op.inputs) - 1 else f"saved[{i}]"
 
     def argument(name: str) -> str:
         if name in ("g", "out"):
@@ -229,8 +275,16 @@ def _compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
         if name == "needs":
             return "[edge is not None for edge in edges]"
         if name in op.inputs:
-            return "saved" if op.variadic else f"saved[{op.inputs.index(name)}]"
-        return f"params[{op.params.index(name)}]"
+            return saved(name)
+        if name in op.params:
+            return f"params[{op.params.index(name)}]"
+        if _output_of(name) is not None:
+            return f"out[{_output_of(name)}]"
+        whole = op._shape_of(name)
+        assert whole is not None
+        if op.variadic and whole == op.inputs[-1]:
+            return f"[shape(each) for each in {saved(whole)}]"
+        return f"shape({saved(whole)})"
 
     def call(i: int, function: Callable[..., Any]) -> str:
         world[f"f{i}"] = function
@@ -249,30 +303,26 @@ def _compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
 
 
 def _fetch_output(node: Any) -> Any:
-    if node.packed and (not node.n_outputs or node.out is None):
-        from tritorch.autograd.graph import packed_output
-
-        return packed_output(node)
-    if node.n_outputs and node.out is not None:
-        outs = tuple(None if array is None else _C.wrap(array) for array in node.out)
-        for i, out in enumerate(outs):
-            if out is not None and (node.op.outputs >> i) & 1:
-                out._raw_node, out.output_nr = node, i
-        return outs
-    return node.output()
+    return packed_output(node) if node.packed else node.output()
 
 
 def _fused_backward(op: Operator) -> Callable[[Any, Any], Any]:
     """A fused operator's gradients: `joint`'s, or those of its composed definition."""
     joint = op.joint
     names = _argument_names(joint) if joint else ()
+    numbers = {name: k for name in names if (k := _output_of(name)) is not None}
+    shapes = {name: op.inputs.index(x) for name in names if (x := op._shape_of(name))}
+    fetches = "out" in names or numbers
 
     def backward(node: Any, g: Any) -> Any:
         inputs, params = node.unpack(), node.params or ()
         if joint is not None and not _C.is_grad_enabled():
             known = dict(zip(op.inputs + op.params, (*inputs, *params)), g=g)
-            if "out" in names:
-                known["out"] = _fetch_output(node)
+            if fetches:
+                known["out"] = out = _fetch_output(node)
+                known |= {name: out[k] for name, k in numbers.items()}
+            for name, i in shapes.items():
+                known[name] = _shape(inputs[i])
             found = joint(*(known[name] for name in names))
             if found is not NotImplemented:
                 return found
@@ -289,6 +339,11 @@ def _through_composed(
     assert op.composed is not None
     again = _C.set_grad_enabled(True)  # the caller's mode: whether these are differentiated again
     try:
+        # What no gradient depends on was not saved: zeros of its shape do as well.
+        inputs = [
+            g.new_zeros(x).requires_grad_() if name in op.unread and type(x) is tuple else x
+            for name, x in zip(op.inputs, inputs)
+        ]
         if not again:
             inputs = [
                 x.detach().requires_grad_() if isinstance(x, Tensor) and x._requires_grad else x
@@ -339,7 +394,7 @@ def with_out(function: Callable[..., Any]) -> Callable[..., Any]:
         if out is None:
             return function(*args, **kwargs)
         name = function.__name__
-        refuse_grad_with_out(name, args, kwargs)
+        refuse_grad_with_out(name, *args, *kwargs.values(), out)
         require_own_memory(name, (*args, *kwargs.values()), out)
         return write_out(function(*args, **kwargs), out, name)
 
@@ -350,15 +405,18 @@ def with_out(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-def refuse_grad_with_out(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """out= and gradients exclude each other."""
-    if _C.is_grad_enabled() and any(
-        isinstance(value, Tensor) and value._requires_grad for value in (*args, *kwargs.values())
-    ):
-        raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, "
-            f"but one of the arguments requires grad."
-        )
+def refuse_grad_with_out(name: str, *tensors: Any) -> None:
+    """Gradients exclude out=, whether inputs or outputs want them."""
+    if not _C.is_grad_enabled():
+        return
+    for tensor in tensors:
+        several = tensor if isinstance(tensor, (tuple, list)) else ()
+        if _C.any_requires_grad(tensor, *several):
+            who = f"{name}(): " if name else ""
+            raise RuntimeError(
+                f"{who}functions with out=... arguments don't support automatic differentiation, "
+                f"but one of the arguments requires grad."
+            )
 
 
 def write_out(result: Any, out: Any, name: str = "") -> Any:
@@ -380,6 +438,7 @@ def write_out(result: Any, out: Any, name: str = "") -> Any:
         return tuple(out)
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+    refuse_grad_with_out(name, result, out)
     if out.device != result.device:
         raise RuntimeError(
             f"Expected out tensor to be on {result.device}, but got {out.device} instead"
@@ -414,8 +473,12 @@ def in_place_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """`x.f_(...)` from `f(x, ...)`: computes, then copies into x."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_inplace(self)
-        result = function(self, *args, **kwargs)
+        check_inplace(self, *args)
+        source = self
+        if _C.is_grad_enabled() and _C.any_requires_grad(self, *args, *kwargs.values()):
+            source = PUBLIC["clone"](self)  # gradients may need it as it was
+        require_separate(self, args)
+        result = function(source, *args, **kwargs)
         require_castable(result.dtype, self.dtype)
         require_own_shape(function.__name__, result, self)
         return self.copy_(result)
@@ -434,7 +497,7 @@ def in_place(
     """
     if any(isinstance(x, Tensor) and x._tangent is not None for x in inputs):
         return _write_dual(op, self, params, inputs, write)
-    check_inplace(self)
+    check_inplace(self, *inputs[1:])
     first = inputs[0]
     if op.wants(*inputs) and _saves_self(op, inputs):
         # The gradient needs self as it was.

@@ -31,7 +31,7 @@ def _drop_with_mask(x: Any, p: float) -> Any:
 # The CPU keeps what it kept; the GPU draws the numbers again, unless the mask is asked for.
 _dropout = Operator(
     "dropout", "x", "p", cpu=_drop, gpu=_drop_with_mask, outputs=0b01, node="NativeDropout",
-    grad=lambda g, out, p: g[0] * out[1] * (1 / (1 - p) if p < 1 else 0.0),
+    grad=lambda g, out1, p: g[0] * out1 * (1 / (1 - p) if p < 1 else 0.0),
 )  # fmt: skip
 _dropout_again: Operator = Operator(
     "dropout_again", "x", "p seed offset", gpu="random.dropout", kind="internal",

@@ -16,8 +16,8 @@ _embedding = Operator(
     "embedding", "weight indices", "padding by_frequency",
     cpu=lambda w, i, p, f: backend("cpu", "indexing").rows(w, i),
     gpu=lambda w, i, p, f: backend("gpu", "indexing").index(w, (i,)),
-    grad=(lambda g, weight, indices, padding, by_frequency: _back.call(
-        (g, indices), (weight.shape[0], padding, by_frequency)), None),
+    grad=(lambda g, weight_shape, indices, padding, by_frequency: _back.call(
+        (g, indices), (weight_shape[0], padding, by_frequency)), None),
 )  # fmt: skip
 _back: Operator = Operator(
     "embedding_backward", "y indices", "n padding by_frequency", kind="internal",
@@ -27,7 +27,7 @@ _back: Operator = Operator(
 
 
 def _rows_grad(
-    g: Tensor, weight: Tensor, indices: Tensor, padding: int, by_frequency: bool
+    g: Tensor, weight_shape: Any, indices: Tensor, padding: int, by_frequency: bool
 ) -> Tensor:
     """A sparse gradient: one entry for each index, but for the padding's."""
     if by_frequency:
@@ -36,18 +36,17 @@ def _rows_grad(
         )
     from tritorch.ops.sparse.record import coo
 
-    places, rows = reshape(indices, -1), reshape(g, (-1, weight.shape[1]))
+    places, rows = reshape(indices, -1), reshape(g, (-1, weight_shape[1]))
     if padding >= 0:
         kept = reshape((places != padding).nonzero(), -1)
         places, rows = places.index_select(0, kept), rows.index_select(0, kept)
-    return coo(places.unsqueeze(0), rows, weight.shape)
+    return coo(places.unsqueeze(0), rows, weight_shape)
 
 
 _embedding_sparse = Operator(
     "embedding_sparse", "weight indices", "padding by_frequency", node="Embedding", kind="sparse",
     cpu=_embedding._cpu, gpu=_embedding._gpu,
-    grad=(lambda g, weight, indices, padding, by_frequency: _rows_grad(
-        g, weight, indices, padding, by_frequency), None),
+    grad=(_rows_grad, None),
 )  # fmt: skip
 
 
@@ -155,6 +154,14 @@ _bag = Operator(
     joint=lambda g, weight, indices, offsets, weights, mode, include_last, padding: _bag_grads(
         g, weight, indices, offsets, weights, mode, include_last, padding),
     composed=_composed_bag,
+)  # fmt: skip
+# Without weights, sums and means depend on the rows linearly: no gradient reads them.
+_linear_bag = Operator(
+    "embedding_bag_linear", "weight indices offsets weights", "mode include_last padding",
+    node="EmbeddingBag", cpu=_bag._cpu,
+    joint=lambda g, weight_shape, indices, offsets, mode, include_last, padding: _bag_grads(
+        g, g.new_zeros(weight_shape), indices, offsets, None, mode, include_last, padding),
+    composed=_composed_bag, unread="weight",
 )  # fmt: skip
 _bag_back = Operator(
     "embedding_bag_backward", "y weight indices offsets weights", "mode include_last padding",
@@ -300,7 +307,8 @@ class _Bags:
         if self.is_plain and all(x is None or _is_plain(x) for x in self.given):
             starts = self.given[2]._a
             if not (starts[1:] < starts[:-1]).any():
-                return _bag.call(self.given, (mode, *self.options))
+                op = _linear_bag if self.given[3] is None and mode != "max" else _bag
+                return op.call(self.given, (mode, *self.options))
         return self.composed(mode)
 
     def composed(self, mode: str) -> Tensor:

@@ -536,7 +536,7 @@ _masked_select = Operator(
     "masked_select",
     "x mask",
     cpu="indexing.masked_select",
-    grad=(lambda g, x, mask: g.new_zeros(x.shape).masked_scatter(mask, g), None),
+    grad=(lambda g, x_shape, mask: g.new_zeros(x_shape).masked_scatter(mask, g), None),
 )
 
 

@@ -17,6 +17,7 @@ from tritorch.ops.backends import backend
 from tritorch.ops.checks import broadcast_shapes, convert_number
 from tritorch.ops.declare import PUBLIC, Operator, in_place, ndarray, public
 from tritorch.ops.memory import alias
+from tritorch.ops.outputs import require_separate
 from tritorch.ops.parts import PARTS, basic_index
 from tritorch.ops.shape import expand
 
@@ -281,13 +282,11 @@ _index = Operator(
     "index", "x indices", "shape", variadic=True,
     cpu=lambda values, shape: backend("cpu", "indexing").index(values[0], tuple(values[1:])),
     gpu=lambda values, shape: backend("gpu", "indexing").index(values[0], tuple(values[1:])),
-    joint=lambda g, x, shape: _index_grad(g, x, shape), node="Index",
+    joint=lambda g, indices, shape: _index_grad(g, indices, shape), node="Index",
 )  # fmt: skip
-_index.inputs = ("x",)
 
 
-def _index_grad(g: Tensor, saved: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    indices = tuple(saved[1:])
+def _index_grad(g: Tensor, indices: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
     grad = index_put_(g.new_zeros(shape), indices, g, accumulate=True)
     return (grad, *(None,) * len(indices))
 
@@ -298,13 +297,11 @@ def _index_with(x: Tensor, advanced: list[tuple[int, Tensor]]) -> Tensor:
 
 
 _index_put = Operator("index_put", "self values indices", "accumulate", variadic=True,
-                      joint=lambda g, self, accumulate: _index_put_grad(g, self, accumulate),
+                      joint=lambda g, indices, accumulate: _index_put_grad(g, indices, accumulate),
                       kind="in_place", node="IndexPut")  # fmt: skip
-_index_put.inputs = ("self",)
 
 
-def _index_put_grad(g: Tensor, saved: Sequence[Any], accumulate: bool) -> tuple[Any, ...]:
-    indices = tuple(saved[2:])
+def _index_put_grad(g: Tensor, indices: Sequence[Any], accumulate: bool) -> tuple[Any, ...]:
     advanced = [(dim, index) for dim, index in enumerate(indices) if index is not None]
     for_values = _index_with(g, advanced)
     for_self = g
@@ -356,6 +353,8 @@ def index_put_(
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to "
             f"indexing result of shape {list(shape)}"
         ) from None
+
+    require_separate(self, (values, *indices), wholly=True)
 
     def write() -> None:
         if type(self._array) is BatchedArray:

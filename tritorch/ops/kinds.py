@@ -43,7 +43,7 @@ from tritorch.ops.declare import (
     refuse_grad_with_out,
     resize_output,
 )
-from tritorch.ops.outputs import require_dtype
+from tritorch.ops.outputs import require_dtype, require_separate
 
 SAME, INT_TO_FLOAT, ALWAYS_BOOL, COMPLEX_TO_REAL = range(4)
 BIG = 1 << 20  # elements from which threads pay; the CPU's functions of several passes cut blocks
@@ -70,12 +70,14 @@ class Pointwise(Operator):
         domain: tuple[float, float] = (-3.0, 3.0),
         direct: bool | str = True,
         masks: int = 0,
+        lends: str = "",
     ) -> None:
         """direct: whether the CPU's function promotes numbers as PyTorch does and gives its dtype,
         for all dtypes or for "float" alone."""
         super().__init__(
-            name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node, kind="pointwise"
-        )
+            name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
+            kind="pointwise", lends=lends,
+        )  # fmt: skip
         self.cpu = cpu  # type: ignore[method-assign]
         self.gpu_name = gpu or name
         self.rule = rule
@@ -270,12 +272,14 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
         return careful.pointwise(op, inputs, out)
     if out is None:
         return op.finish(op.compute(operands, compute, result), *inputs)
-    refuse_grad_with_out(op.name, inputs, {})
+    refuse_grad_with_out(op.name, *inputs, out)
     if not isinstance(out, Tensor):
         raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     require_dtype(op.name, result, out.dtype)
     resize_output(out, shape)
     require_distinct_elements(out)
+    require_separate(out, inputs)
+    check_inplace(out)
     _write(out._array, op.compute(operands, compute, result))
     _C.bump_version(out)
     return out
@@ -324,7 +328,7 @@ def _refuse_devices(inputs: Sequence[Any]) -> None:
 def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
     """The in-place form: the result goes into the first input."""
     self = inputs[0]
-    check_inplace(self)
+    check_inplace(self, *inputs[1:])
     compute = op.compute_dtype(result_type(*inputs[op.masks :]))
     result = op.result_dtype(compute)
     require_castable(result, self.dtype)
@@ -339,6 +343,7 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
             f"output with shape {list(array.shape)} doesn't match the broadcast shape {list(shape)}"
         )
     require_distinct_elements(self)
+    require_separate(self, inputs)
 
     def write() -> None:
         if (
@@ -393,12 +398,13 @@ def unary(
     node: str | None = None,
     domain: tuple[float, float] = (-3.0, 3.0),
     direct: bool | str = True,
+    lends: str = "",
     doc: str = "",
 ) -> Callable[..., Tensor]:
     """Declares y = f(x): the function, the method, in place and `out=`."""
     op = Pointwise(
         name, "x", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
-        domain=domain, direct=direct,
+        domain=domain, direct=direct, lends=lends,
     )  # fmt: skip
     finish, fits, plans = op.finish, op.direct, op.plans
 
@@ -540,6 +546,11 @@ def binary(
     return function
 
 
+def _apart(a: Any, b: Any) -> bool:
+    """Whether two ndarrays are views of different memory."""
+    return (a if a.base is None else a.base) is not (b if b.base is None else b.base)
+
+
 def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
     """a.f_(b) on plain ndarrays of one dtype that nobody records; the general path for all else."""
     cpu, wants, fits, plans = op.cpu, op.wants, op.direct, op.plans
@@ -570,6 +581,7 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
                     if (
                         a.shape == b.shape
                         and a.size < BIG
+                        and (a.base is None is b.base or _apart(a, b))
                         and 0 not in a.strides
                         and not self._inference
                         and not wants(self, other)
@@ -669,16 +681,20 @@ OPERANDS = (Tensor, int, float, complex, np.generic)
 
 
 def attach_operator(
-    name: str, forward: Callable[..., Any], in_place_function: Callable[..., Any] | None
+    name: str,
+    forward: Callable[..., Any],
+    in_place_function: Callable[..., Any] | None,
+    backward: Callable[..., Any] | None = None,
 ) -> None:
     """Makes a function of two operands Python's operator `name` ("add") of Tensor.
 
-    Foreign types get their say: NotImplemented.
+    Foreign types get their say: NotImplemented.  backward(self, other): other `name` self, where
+    PyTorch computes that in another way.
     """
 
     def reflected(self: Any, other: Any) -> Any:
         if isinstance(other, OPERANDS):
-            return forward(other, self)
+            return backward(self, other) if backward else forward(other, self)
         if isinstance(other, np.ndarray):
             return forward(_C.wrap(other), self)
         return NotImplemented

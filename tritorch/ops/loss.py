@@ -542,9 +542,9 @@ PUBLIC["nll_loss"] = nll_loss
 
 _cross_entropy = Operator(
     "cross_entropy_rows", "logits target weight", "ignore smoothing", cpu="loss.cross_entropy",
-    outputs=0b01, node="CrossEntropy",
-    joint=lambda g, logits, target, weight, out, ignore, smoothing: (
-        _cross_entropy_back(g[0], logits, target, weight, out[1], ignore, smoothing), None, None
+    outputs=0b01, node="CrossEntropy", lends="logits",
+    joint=lambda g, logits, target, weight, out1, ignore, smoothing: (
+        _cross_entropy_back(g[0], logits, target, weight, out1, ignore, smoothing), None, None
     ),
 )  # fmt: skip
 _cross_entropy_grad = Operator(

@@ -39,8 +39,9 @@ _layer = Operator(
     cpu=lambda x, w, b, n, eps: backend("cpu", "norm").layer_norm(x, n, w, b, eps),
     gpu=lambda x, w, b, n, eps: backend("gpu", "norm").layer_norm(x, n, w, b, eps),
     node="NativeLayerNorm",
-    joint=lambda g, x, w, out, n: _layer_back.call((g[0], x, w, out[1], out[2]), (n,)),
+    joint=lambda g, x, w, out1, out2, n: _layer_back.call((g[0], x, w, out1, out2), (n,)),
     composed=_composed_layer,
+    unread="b",
 )
 _layer_back: Operator = Operator(
     "layer_norm_backward", "y x w mean rstd", "n", kind="internal", outputs=0b111,
@@ -116,7 +117,7 @@ _rms = Operator(
     outputs=0b01,
     cpu=lambda x, w, n, eps: backend("cpu", "norm").rms_norm(x, n, w, eps),
     gpu=lambda x, w, n, eps: backend("gpu", "norm").rms_norm(x, n, w, eps),
-    joint=lambda g, x, w, out, n: _rms_back.call((g[0], x, w, out[1]), (n,)),
+    joint=lambda g, x, w, out1, n: _rms_back.call((g[0], x, w, out1), (n,)),
     composed=_composed_rms,
 )
 _rms_back: Operator = Operator(
@@ -158,8 +159,9 @@ _group = Operator(
     "group_norm", "x w b", "groups eps", outputs=0b001, node="NativeGroupNorm",
     cpu=lambda x, w, b, groups, eps: backend("cpu", "norm").group_norm(x, groups, w, b, eps),
     gpu=lambda x, w, b, groups, eps: backend("gpu", "norm").group_norm(x, groups, w, b, eps),
-    joint=lambda g, x, w, out, groups: _group_back.call((g[0], x, w, out[1], out[2]), (groups,)),
-    composed=_composed_group,
+    joint=lambda g, x, w, out1, out2, groups: _group_back.call(
+        (g[0], x, w, out1, out2), (groups,)),
+    composed=_composed_group, unread="b",
 )  # fmt: skip
 _group_back: Operator = Operator(
     "group_norm_backward",
@@ -238,12 +240,13 @@ _batch = Operator(
     gpu=lambda x, w, b, m, v, training, eps: backend("gpu", "norm").batch_norm(
         x, w, b, m, v, training, eps
     ),
-    joint=lambda g, x, w, out, training: (
-        *_batch_back.call((g[0], x, w, out[1], out[2]), (training,)),
+    joint=lambda g, x, w, out1, out2, training: (
+        *_batch_back.call((g[0], x, w, out1, out2), (training,)),
         None,
         None,
     ),
     composed=_composed_batch,
+    unread="b",
 )
 _batch_back: Operator = Operator(
     "batch_norm_backward",

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
+from tritorch._C import Array
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
@@ -110,23 +113,43 @@ def require_dtype(name: str, result: Dtype, out: Dtype) -> None:
 
 
 def require_own_memory(name: str, inputs: Iterable[Any], out: Any) -> None:
-    """Refuses an output that shares memory with an input, where it must have its own."""
-    if name not in _ALONE or not isinstance(out, Tensor):
+    """Refuses an output that shares memory with an input: some of it, or, where it must have its
+    own, any."""
+    if not isinstance(out, Tensor):
         return
-    place = _extent(out)
     for value in inputs:
-        for x in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(x, Tensor) and (x is out or _meet(place, _extent(x))):
-                raise RuntimeError(
-                    "unsupported operation: some elements of the input tensor and the written-to "
-                    "tensor refer to a single memory location. Please clone() the tensor before "
-                    "performing the operation."
-                )
+        several = value if isinstance(value, (list, tuple)) else (value,)
+        if name in _ALONE and any(x is out for x in several):
+            raise RuntimeError(_SHARED)
+        require_separate(out, several, name in _ALONE)
+
+
+_SHARED = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+    "single memory location. Please clone() the tensor before performing the operation."
+)
+
+
+def require_separate(written: Tensor, inputs: Iterable[Any], wholly: bool = False) -> None:
+    """Refuses to write a tensor of which an input shares some elements; `wholly`: or all."""
+    place: Any = ()
+    for x in inputs:
+        if x is written or not isinstance(x, Tensor):
+            continue
+        if place == ():
+            place = _extent(written)
+        other = _extent(x)
+        if _meet(place, other) and (
+            wholly or place != other or x.stride() != written.stride() or x.shape != written.shape
+        ):
+            raise RuntimeError(_SHARED)
 
 
 def _extent(x: Tensor) -> tuple[int, int] | None:
     """The first address and the one past the last; None for what is empty or has gaps."""
-    if x.is_sparse or not x.numel() or not is_dense(x.shape, x.stride()):
+    if type(x._array) not in (np.ndarray, Array) or not x.numel():
+        return None
+    if not is_dense(x.shape, x.stride()):
         return None
     start = x.data_ptr()
     return start, start + x.numel() * x.dtype.itemsize

@@ -6,6 +6,8 @@ import builtins
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch import _C
+from tritorch.autograd.graph import forbid_writes
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import sizes, wrap_dim
@@ -93,9 +95,10 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     dim = wrap_dim(dim, input.ndim)
     lead = (slice(None),) * dim
-    return tuple(
+    parts = tuple(
         basic_index(input, (*lead, i, Ellipsis), "select") for i in range(input._array.shape[dim])
     )
+    return forbid_writes(parts, "Unbind")
 
 
 @public(torch=False)
@@ -119,7 +122,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     for part in split_sizes:
         parts.append(slice_dim(input, dim, start, start + part))
         start += part
-    return tuple(parts)
+    return forbid_writes(tuple(parts), "SplitWithSizes")
 
 
 PUBLIC["split_with_sizes"] = split_with_sizes
@@ -140,9 +143,20 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
             raise RuntimeError(
                 f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
             )
-        return (slice_dim(tensor, dim, 0, 0),)
+        return forbid_writes((slice_dim(tensor, dim, 0, 0),), "Split")
     starts = range(0, size, part) if size else range(1)
-    return tuple(slice_dim(tensor, dim, i, min(i + part, size)) for i in starts)
+    parts = tuple(slice_dim(tensor, dim, i, min(i + part, size)) for i in starts)
+    return forbid_writes(parts, "Split")
+
+
+def writable(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Parts as tensors of their own for autograd, on the same memory."""
+    own = []
+    for part in parts:
+        alone = _C.wrap(part._array)
+        alone._raw_node, alone.output_nr, alone._inference = part._node, 0, part._inference
+        own.append(alone)
+    return tuple(own)
 
 
 PUBLIC["split"] = split
@@ -151,8 +165,8 @@ Tensor.split = lambda self, split_size, dim=0: split(self, split_size, dim)  # t
 
 @public()
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """split, by another name."""
-    return split(input, split_size, dim)
+    """split, for who writes the parts and then no longer uses input."""
+    return writable(split(input, split_size, dim))
 
 
 @public()
@@ -169,8 +183,10 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, part, dim)
 
 
-PUBLIC["unsafe_chunk"] = chunk
-Tensor.unsafe_chunk = chunk  # type: ignore[attr-defined]
+@public()
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """chunk, for who writes the parts and then no longer uses input."""
+    return writable(chunk(input, chunks, dim))
 
 
 @public()

@@ -109,7 +109,7 @@ erf = unary("erf", cpu.erf, rule=INT_TO_FLOAT, without="complex",
 erfc = unary("erfc", cpu.erfc, rule=INT_TO_FLOAT, without="complex",
              grad=lambda g, x: g * (-x * x).exp() * -TWO_OVER_SQRT_PI)  # fmt: skip
 erfinv = unary("erfinv", cpu.erfinv, rule=INT_TO_FLOAT, without="complex", domain=(-0.9, 0.9),
-               grad=lambda g, out: g * (out * out).exp() / TWO_OVER_SQRT_PI)  # fmt: skip
+               grad=lambda g, x: g * x.erfinv().square().exp() / TWO_OVER_SQRT_PI)  # fmt: skip
 lgamma = unary("lgamma", cpu.lgamma, rule=INT_TO_FLOAT, without="complex", domain=(0.5, 3),
                grad=lambda g, x: g * x.digamma())  # fmt: skip
 digamma = unary("digamma", cpu.digamma, rule=INT_TO_FLOAT, without="complex", domain=(0.5, 3),
@@ -172,7 +172,7 @@ bitwise_not = unary("bitwise_not", np.invert, without="float complex")
 conj_physical = unary("conj_physical", cpu.conj_physical, direct=False, grad=lambda g: g.conj())
 _angle = unary("angle", cpu.angle, rule=COMPLEX_TO_REAL, direct=False, inplace=False,
                method=False, public=False,
-               grad=lambda g, x, out: _angle_grad(g, x, out))  # fmt: skip
+               grad=lambda g, x: _angle_grad(g, x))  # fmt: skip
 
 
 @public(out=True, inplace=True)
@@ -187,7 +187,7 @@ def angle(input: Tensor) -> Tensor:
     return _angle(input.to(defaults.dtype()) if category(input.dtype) < 2 else input)
 
 
-def _angle_grad(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+def _angle_grad(g: Tensor, x: Tensor) -> Tensor:
     if not x.is_complex():
         return x.new_zeros(x.shape)
     squared = x.real * x.real + x.imag * x.imag

@@ -18,7 +18,7 @@ _max_pool = Operator(
     "x",
     "kernel stride padding dilation ceil_mode",
     cpu="pooling.max_pool",
-    grad=lambda g, out, x: _unpool(g[0], out[1], tuple(x.shape)),
+    grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
 )
 _unpool_op = Operator(
     "max_pool_backward",
@@ -29,7 +29,7 @@ _unpool_op = Operator(
     grad=(lambda g, indices: _pick(g, indices), None),
 )
 _adaptive_max = Operator("adaptive_max_pool", "x", "size", cpu="pooling.adaptive_max_pool",
-                         grad=lambda g, out, x: _unpool(g[0], out[1], tuple(x.shape)))  # fmt: skip
+                         grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape))  # fmt: skip
 _avg_pool = Operator(
     "avg_pool",
     "x",

@@ -125,7 +125,7 @@ def sum(
     kind, shape = _reduce_dtype(input, dtype), tuple(input._array.shape) or (1,)
     op = _sum if dim is None else _sum_dim
     result = _call(op, input, dim, keepdim or keepdims, kind, shape)
-    return result if out is None else write_out(result, out)
+    return result if out is None else write_out(result, out, "sum")
 
 
 PUBLIC["sum"] = sum
@@ -150,19 +150,21 @@ def numpy_names(function: Any) -> Any:
 
 
 _mean = reduction(
-    "mean", "dims keepdim kind", lambda g, x, dims, keepdim: _mean_grad(g, x, dims, keepdim)
+    "mean",
+    "dims keepdim kind",
+    lambda g, x_shape, dims, keepdim: _mean_grad(g, x_shape, dims, keepdim),
 )
 
 
 _mean_dim = _mean.like("mean_dim", "Mean1")
 
 
-def _count(x: Tensor, dims: tuple[int, ...]) -> int:
-    return math.prod(x.shape[dim] for dim in dims) if x.ndim else 1
+def _count(shape: Sequence[int], dims: tuple[int, ...]) -> int:
+    return math.prod(shape[dim] for dim in dims) if shape else 1
 
 
-def _mean_grad(g: Tensor, x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
-    return spread(g, dims, keepdim, x.shape) / _count(x, dims)
+def _mean_grad(g: Tensor, x_shape: Any, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    return spread(g, dims, keepdim, x_shape) / _count(x_shape, dims)
 
 
 @public(out=True)
@@ -305,11 +307,11 @@ _amax = reduction("amax", "dims keepdim", _share_equal)
 _amin = reduction("amin", "dims keepdim", _share_equal)
 
 
-def _at_index(g: Any, x: Tensor, out: Any, dim: int, keepdim: bool) -> Tensor:
-    g, indices = g[0], out[1]
+def _at_index(g: Any, x_shape: Any, out1: Tensor, dim: int, keepdim: bool) -> Tensor:
+    g, indices = g[0], out1
     if not keepdim:
         g, indices = g.unsqueeze(dim), indices.unsqueeze(dim)
-    return g.new_zeros(x.shape).scatter(dim, indices, g)
+    return g.new_zeros(x_shape).scatter(dim, indices, g)
 
 
 def _indexed(name: str) -> Operator:
@@ -475,7 +477,11 @@ _var_mean = reduction(
 
 
 def _var_grad(g: Tensor, x: Tensor, dims: Any, correction: float, keepdim: bool) -> Tensor:
-    scale = 2.0 / (_count(x, dims) - correction) if _count(x, dims) != correction else math.inf
+    scale = (
+        2.0 / (_count(x.shape, dims) - correction)
+        if _count(x.shape, dims) != correction
+        else math.inf
+    )
     return (scale * spread(g, dims, keepdim, x.shape)) * (x - x.mean(dims, keepdim=True))
 
 
@@ -484,7 +490,7 @@ def _var_mean_grad(g: Any, x: Tensor, dims: Any, correction: float, keepdim: boo
     if g[0] is not None:
         total = _var_grad(g[0], x, dims, correction, keepdim)
     if g[1] is not None:
-        mean_part = spread(g[1], dims, keepdim, x.shape) / _count(x, dims)
+        mean_part = spread(g[1], dims, keepdim, x.shape) / _count(x.shape, dims)
         total = mean_part if total is None else total + mean_part
     return total  # type: ignore[return-value]
 

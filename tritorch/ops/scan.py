@@ -25,8 +25,10 @@ def _reverse_cumsum(g: Tensor, dim: int) -> Tensor:
 
 _cumsum = scan("cumsum", "dim kind", lambda g, dim: _reverse_cumsum(g, dim))
 _cumprod = scan("cumprod", "dim kind", lambda g, x, out, dim: _cumprod_grad(g, x, out, dim))
-_cummax = scan("cummax", "dim", lambda g, out, x, dim: _cumextreme_grad(g, out, x, dim))
-_cummin = scan("cummin", "dim", lambda g, out, x, dim: _cumextreme_grad(g, out, x, dim))
+_cummax, _cummin = (
+    scan(name, "dim", lambda g, out1, x_shape, dim: _cumextreme_grad(g, out1, x_shape, dim))
+    for name in ("cummax", "cummin")
+)
 _logcumsumexp = scan(
     "logcumsumexp", "dim", lambda g, x, out, dim: _logcumsumexp_grad(g, x, out, dim)
 )
@@ -46,8 +48,8 @@ def _cumprod_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     return PUBLIC["cat"](parts, dim)
 
 
-def _cumextreme_grad(g: Any, out: Any, x: Tensor, dim: int) -> Tensor:
-    return g[0].new_zeros(x.shape).scatter_add(dim, out[1], g[0])
+def _cumextreme_grad(g: Any, out1: Tensor, x_shape: Any, dim: int) -> Tensor:
+    return g[0].new_zeros(x_shape).scatter_add(dim, out1, g[0])
 
 
 def _logcumsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:

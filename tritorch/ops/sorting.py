@@ -13,21 +13,23 @@ from tritorch.ops.reduction import _at_index, along, named_results, numpy_names
 from tritorch.ops.shape import reshape
 
 
-def _scatter_back(g: Any, x: Tensor, out: Any, dim: int) -> Tensor:
-    return g[0].new_zeros(x.shape).scatter(dim, out[1], g[0])
+def _scatter_back(g: Any, x_shape: Any, out1: Tensor, dim: int) -> Tensor:
+    return g[0].new_zeros(x_shape).scatter(dim, out1, g[0])
 
 
 _sort = Operator("sort", "x", "dim descending", cpu="sorting.sort", grad=_scatter_back)
 _topk = Operator("topk", "x", "k dim largest", cpu="sorting.topk", grad=_scatter_back)
-_kthvalue = Operator("kthvalue", "x", "k dim", cpu="sorting.kthvalue",
-                     grad=lambda g, x, out, dim: _at_index(g, x, out, dim, False))  # fmt: skip
+_kthvalue = Operator(
+    "kthvalue", "x", "k dim", cpu="sorting.kthvalue",
+    grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False),
+)  # fmt: skip
 _median, _nanmedian, _mode = (
     Operator(
         name,
         "x",
         "dim",
         cpu=f"sorting.{name}",
-        grad=lambda g, x, out, dim: _at_index(g, x, out, dim, False),
+        grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False),
     )
     for name in ("median", "nanmedian", "mode")
 )

@@ -19,7 +19,7 @@ from tritorch.cpu.narrow import like, widen
 from tritorch.cpu.polynomials import FUNCTIONS as POLYNOMIALS
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, require_tensor
-from tritorch.ops.declare import PUBLIC, Operator, public, with_out
+from tritorch.ops.declare import PUBLIC, Operator, in_place_of, public, with_out
 from tritorch.ops.kinds import INT_TO_FLOAT, binary, unary
 from tritorch.ops.reduction import named_results
 
@@ -68,13 +68,8 @@ def _polygamma_method(self: Tensor, n: int) -> Tensor:
     return polygamma(n, self)
 
 
-def _polygamma_in_place(self: Tensor, n: int) -> Tensor:
-    """In-place version of polygamma."""
-    return self.copy_(polygamma(n, self))
-
-
 Tensor.polygamma = _polygamma_method  # type: ignore[attr-defined]
-Tensor.polygamma_ = _polygamma_in_place  # type: ignore[attr-defined]
+Tensor.polygamma_ = in_place_of(_polygamma_method, "polygamma_")  # type: ignore[attr-defined]
 
 
 @public(out=True, inplace=True)

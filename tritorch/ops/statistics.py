@@ -133,7 +133,7 @@ def _ranked_on_cpu(x: Any, ranks: tuple[int, ...], places: bool) -> tuple[Any, A
 
 _ranked = Operator(
     "ranked", "x", "ranks places", cpu=_ranked_on_cpu, outputs=0b01,
-    grad=lambda g, x, out: g[0].new_zeros(x.shape).scatter_add(-1, out[1], g[0]),
+    grad=lambda g, x_shape, out1: g[0].new_zeros(x_shape).scatter_add(-1, out1, g[0]),
 )  # fmt: skip
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
@@ -237,7 +237,7 @@ def _quantile(
 def _quantile_out(result: Tensor, out: Tensor | None, inputs: Sequence[Any]) -> Tensor:
     if out is None:
         return result
-    refuse_grad_with_out("quantile", inputs, {})
+    refuse_grad_with_out("quantile", *inputs, out)
     if out.dtype is not result.dtype:
         raise RuntimeError("quantile() out tensor must be same dtype as the input tensor")
     return write_out(result, out)

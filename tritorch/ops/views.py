@@ -35,7 +35,7 @@ def _embed(g: Any, shape: tuple[int, ...], op: Operator, params: tuple[Any, ...]
     return out
 
 
-embed_op = Operator("embed", "g", "shape op params", cpu=_embed, gpu=_embed, kind="internal",
+embed_op = Operator("embed", "part", "shape op params", cpu=_embed, gpu=_embed, kind="internal",
                     grad=lambda g, op, params: op.call((g,), params))  # fmt: skip
 
 

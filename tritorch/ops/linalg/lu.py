@@ -47,9 +47,9 @@ def _taken(x: Tensor, order: Tensor) -> Tensor:
 # ---- factors -------------------------------------------------------------------------------------
 
 
-def _lu_gradient(g: Any, x: Tensor, out: Any) -> Tensor:
-    g_lu, lu, pivots = g[0], out[0], out[1]
-    m, n = x.shape[-2:]
+def _lu_gradient(g: Any, out0: Tensor, out1: Tensor) -> Tensor:
+    g_lu, lu, pivots = g[0], out0, out1
+    m, n = lu.shape[-2:]
     k = min(m, n)
     square = lu[..., :k, :k]
     lower, upper = square.tril(-1) + eye_like(lu, k), square.triu()

@@ -37,9 +37,9 @@ def _qr_tall(g_q: Tensor | None, g_r: Tensor | None, q: Tensor, r: Tensor) -> Te
     return triangular(r, total.mH, True).mH
 
 
-def _qr_gradient(g: Any, x: Tensor, out: Any, mode: str) -> Tensor:
+def _qr_gradient(g: Any, out: Any, x_shape: Any, mode: str) -> Tensor:
     (g_q, g_r), (q, r) = g, out
-    m, n = x.shape[-2:]
+    m, n = x_shape[-2:]
     if mode == "r":
         raise RuntimeError(
             "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please "
@@ -53,9 +53,10 @@ def _qr_gradient(g: Any, x: Tensor, out: Any, mode: str) -> Tensor:
         return _qr_tall(g_q, g_r, q, r)
     if g_r is None:
         square = _qr_tall(g_q, None, q, r[..., :m])
-        return PUBLIC["cat"]([square, square.new_zeros((*x.shape[:-1], n - m))], -1)
+        return PUBLIC["cat"]([square, square.new_zeros((*x_shape[:-1], n - m))], -1)
     rest = g_r[..., m:]
-    through = x[..., m:] @ rest.mH  # what the columns after the square ones say about Q
+    # What the columns after the square ones, Q @ r[..., m:], say about Q.
+    through = q @ (r[..., m:] @ rest.mH)
     g_q = through if g_q is None else g_q + through
     square = _qr_tall(g_q, g_r[..., :m], q, r[..., :m])
     return PUBLIC["cat"]([square, q @ rest], -1)

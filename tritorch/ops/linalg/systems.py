@@ -185,15 +185,15 @@ def _det_gradient(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
 _det: Any = factorisation("linalg_det", "x", cpu="linalg.det", grad=_det_gradient)
 
 
-def _slogdet_gradient(g: Any, x: Tensor, out: Any) -> Tensor:
+def _slogdet_gradient(g: Any, x: Tensor, out0: Tensor) -> Tensor:
     g_sign, g_log = g
     if g_log is None and not x.is_complex():  # a sign does not move
         return PUBLIC["zeros_like"](x)
-    weight = PUBLIC["zeros_like"](out[0]) if g_log is None else g_log
+    weight = PUBLIC["zeros_like"](out0) if g_log is None else g_log
     if x.is_complex():
         weight = weight.to(x.dtype)
         if g_sign is not None:  # a phase turns with the imaginary part
-            turn = (g_sign.conj() * out[0]).imag
+            turn = (g_sign.conj() * out0).imag
             weight = weight - PUBLIC["complex"](PUBLIC["zeros_like"](turn), turn)
     return weight[..., None, None] * _inverse.call((x,))[0].mH
 
