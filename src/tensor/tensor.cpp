@@ -926,6 +926,24 @@ PyObject* bump_version(PyObject*, PyObject* object) {
   Py_RETURN_NONE;
 }
 
+// is_writable(tensor, *sources): whether a write needs no further look: no gradient is wanted,
+// nobody is lent the memory, and it is no inference tensor outside of its mode
+PyObject* is_writable(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  Tensor* first = n ? as_tensor(args[0]) : nullptr;
+  if (!first || (first->inference && !inference_mode) ||
+      (first->shared && is_set(first->shared->lent)))
+    Py_RETURN_FALSE;
+  for (Py_ssize_t i = 0; grad_enabled && i < n; ++i) {
+    Tensor* t = as_tensor(args[i]);
+    if (t && (t->leaf || is_set(t->node) || is_set(t->base))) {
+      int needed = is_set(t->created) ? 1 : requires_grad(t);
+      if (needed < 0) return nullptr;
+      if (needed) Py_RETURN_FALSE;
+    }
+  }
+  Py_RETURN_TRUE;
+}
+
 PyObject* any_requires_grad(PyObject*, PyObject* const* args, Py_ssize_t n) {
   for (Py_ssize_t i = 0; i < n; ++i) {
     Tensor* t = as_tensor(args[i]);
@@ -987,6 +1005,7 @@ PyMethodDef functions[] = {
     {"alias", FAST(alias), "A tensor on the same storage, without history."},
     {"bump_version", bump_version, METH_O, "The tensor's memory was written."},
     {"any_requires_grad", FAST(any_requires_grad), nullptr},
+    {"is_writable", FAST(is_writable), "Whether a write needs no further look."},
     {"is_grad_enabled", get_grad_enabled, METH_NOARGS, nullptr},
     {"set_grad_enabled", set_grad_enabled, METH_O, "Returns what it was."},
     {"is_inference_mode", get_inference, METH_NOARGS, nullptr},

@@ -190,8 +190,8 @@ PARTS = {
     "unsafe_split": lambda x: x.unsafe_split(2),
     "unsafe_chunk": lambda x: x.unsafe_chunk(2),
 }
-RESULTS = """exp_ relu_ sigmoid_ tanh_ sqrt_ rsqrt_ reciprocal_ expm1_ exp2_ tan_ abs_ sin_ log_ log1p_
-    erf_ erfinv_ square_ neg_ floor_ lgamma_ digamma_ asin_ acos_ atan_ sinh_ cosh_ logit_
+RESULTS = """exp_ relu_ sigmoid_ tanh_ sqrt_ rsqrt_ reciprocal_ expm1_ exp2_ tan_ abs_ sin_
+    log_ log1p_ erf_ erfinv_ square_ neg_ floor_ lgamma_ digamma_ asin_ acos_ atan_ sinh_ cosh_ logit_
     frac_ trunc_ round_ sgn_ i0_ sinc_ erfc_ log2_ log10_ deg2rad_"""
 ACTIVATIONS = "relu silu relu6 elu selu celu mish hardswish hardsigmoid hardtanh leaky_relu"
 COMPOSED = [
@@ -332,7 +332,7 @@ def programs(torch):
         yield f"{name} in place", lambda n=name: activation(torch, n)
     for name, *args in COMPOSED:
         given = [
-            torch.full((3,), a) if name in ("addcmul_", "lerp_", "xlogy_") and i == 0
+            torch.full((3,), a) if (name in ("addcmul_", "lerp_", "xlogy_") and i == 0)
             or name == "addcmul_" else a for i, a in enumerate(args)
         ]  # fmt: skip
         yield f"{name}{tuple(args)}", lambda n=name, g=given: composed(torch, n, *g)

@@ -497,6 +497,8 @@ def check_inplace(tensor: Tensor, *others: Any) -> None:
 
     Every write asks here first: nodes to which the tensor is lent get their copies now.
     """
+    if _C.is_writable(tensor, *others):
+        return
     if tensor._inference and not _C.is_inference_mode():
         raise RuntimeError(_INFERENCE_WRITE)
     if tensor._shared.lent is not None:

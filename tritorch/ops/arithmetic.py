@@ -183,7 +183,7 @@ attach_operator("add", Tensor.__add__, add_)
 
 def _divide_into(x: Tensor, other: Any) -> Tensor:
     """other / x as PyTorch computes it, whose bits are those of the reciprocal times other."""
-    return x.reciprocal() * other  # type: ignore[attr-defined, no-any-return]
+    return x.reciprocal() * other
 
 
 attach_operator("truediv", Tensor.__truediv__, div_, _divide_into)

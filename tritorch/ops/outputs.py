@@ -132,17 +132,24 @@ _SHARED = (
 
 def require_separate(written: Tensor, inputs: Iterable[Any], wholly: bool = False) -> None:
     """Refuses to write a tensor of which an input shares some elements; `wholly`: or all."""
-    place: Any = ()
+    array = written._array
     for x in inputs:
-        if x is written or not isinstance(x, Tensor):
+        if x is written or not isinstance(x, Tensor) or _have_apart(array, x._array):
             continue
-        if place == ():
-            place = _extent(written)
-        other = _extent(x)
+        place, other = _extent(written), _extent(x)
         if _meet(place, other) and (
             wholly or place != other or x.stride() != written.stride() or x.shape != written.shape
         ):
             raise RuntimeError(_SHARED)
+
+
+def _have_apart(a: Any, b: Any) -> bool:
+    """Whether two arrays lie in different memory, as far as a look at their owners tells."""
+    if type(a) is not type(b):
+        return True
+    if type(a) is np.ndarray:
+        return (a if a.base is None else a.base) is not (b if b.base is None else b.base)
+    return type(a) is Array and not a.shares_storage(b)
 
 
 def _extent(x: Tensor) -> tuple[int, int] | None:
