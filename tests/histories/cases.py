@@ -143,6 +143,32 @@ def view_chain(torch, depth):
     return x.grad
 
 
+def nested_backward(torch, depth):
+    """A gradient that runs a backward pass, and so on; with modes that hold at every depth."""
+    seen = []
+
+    class Nested(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, depth):
+            ctx.depth = depth
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            if ctx.depth == 0:
+                seen.append((torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")))
+                return g, None
+            with torch.enable_grad():
+                x = torch.ones(2, requires_grad=True)
+                Nested.apply(x, ctx.depth - 1).backward(g)
+            return x.grad, None
+
+    x = torch.ones(2, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        Nested.apply(x, depth).sum().backward()
+    return x.grad, seen
+
+
 def custom_view(torch, make):
     class Twice(torch.autograd.Function):
         @staticmethod
@@ -191,8 +217,8 @@ PARTS = {
     "unsafe_chunk": lambda x: x.unsafe_chunk(2),
 }
 RESULTS = """exp_ relu_ sigmoid_ tanh_ sqrt_ rsqrt_ reciprocal_ expm1_ exp2_ tan_ abs_ sin_
-    log_ log1p_ erf_ erfinv_ square_ neg_ floor_ lgamma_ digamma_ asin_ acos_ atan_ sinh_ cosh_ logit_
-    frac_ trunc_ round_ sgn_ i0_ sinc_ erfc_ log2_ log10_ deg2rad_"""
+    log_ log1p_ erf_ erfinv_ square_ neg_ floor_ lgamma_ digamma_ asin_ acos_ atan_ sinh_ cosh_
+    logit_ frac_ trunc_ round_ sgn_ i0_ sinc_ erfc_ log2_ log10_ deg2rad_"""
 ACTIVATIONS = "relu silu relu6 elu selu celu mish hardswish hardsigmoid hardtanh leaky_relu"
 COMPOSED = [
     ("square_",), ("cumprod_", 0), ("cumsum_", 0), ("logit_",), ("renorm_", 2, 0, 0.3),
@@ -337,6 +363,8 @@ def programs(torch):
         ]  # fmt: skip
         yield f"{name}{tuple(args)}", lambda n=name, g=given: composed(torch, n, *g)
     yield "a chain of 3000 views", lambda: view_chain(torch, 3000)
+    for depth in (3, 300):
+        yield f"backward {depth} deep", lambda d=depth: nested_backward(torch, d)
     yield "an input returned as it is", lambda: custom_view(torch, lambda x: x)
     yield "a view from a custom function", lambda: custom_view(torch, lambda x: x.view(2, 2))
     for twice in (False, True):

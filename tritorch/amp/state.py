@@ -8,6 +8,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import bfloat16, dtype, float16
+from tritorch.core.thread_state import carried
 
 
 class _State(threading.local):
@@ -19,7 +20,7 @@ class _State(threading.local):
         self.cast: dict[Any, Any] = {}  # parameters' casts, kept until the outermost region ends
 
 
-state = _State()
+state = carried(_State())
 
 
 def is_autocast_available(device_type: str) -> bool:

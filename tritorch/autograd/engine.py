@@ -24,9 +24,18 @@ from tritorch.core import arrays
 from tritorch.core.layout import dense_strides_like
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
+from tritorch.core.thread_state import carried, run_in_thread
 
 _accumulating = threading.RLock()
-_after_backward = threading.local()
+
+
+class _Pass(threading.local):
+    depth = 0  # of backward passes inside of each other
+    callbacks: list[Any] | None = None  # for when the outermost one has ended
+
+
+_pass = carried(_Pass())
+_DEEP = 25  # passes inside of each other that share a thread's stack
 
 
 def backward(
@@ -42,10 +51,19 @@ def backward(
     Without `inputs`, accumulates into every leaf's grad.  With them, only what leads to them runs;
     their gradients are accumulated (`accumulate`) or returned.
     """
+    if _pass.depth and _pass.depth % _DEEP == 0:
+        _pass.depth += 1
+        try:
+            return run_in_thread(
+                lambda: backward(tensors, grads, retain_graph, create_graph, inputs, accumulate)
+            )
+        finally:
+            _pass.depth -= 1
     captures = None if inputs is None else _Captures(inputs)
-    outermost = not hasattr(_after_backward, "callbacks")
+    outermost = _pass.callbacks is None
     if outermost:
-        _after_backward.callbacks = []
+        _pass.callbacks = []
+    _pass.depth += 1
     before = _C.set_grad_enabled(create_graph)
     try:
         streams = node_streams.of_pass()
@@ -55,7 +73,7 @@ def backward(
             if streams is not None:
                 streams.leave()
         if outermost:
-            for callback in _after_backward.callbacks:
+            for callback in _pass.callbacks or ():
                 callback()
     except BaseException as error:
         # A traceback must not keep the tensors of a failed pass alive (in a notebook, for ever).
@@ -63,8 +81,9 @@ def backward(
         raise
     finally:
         _C.set_grad_enabled(before)
+        _pass.depth -= 1
         if outermost:
-            del _after_backward.callbacks
+            _pass.callbacks = None
     if captures is None or inputs is None:
         return []
     if accumulate:
@@ -77,9 +96,9 @@ def backward(
 
 def queue_callback(callback: Any) -> None:
     """Runs a function when the current backward pass has ended."""
-    if not hasattr(_after_backward, "callbacks"):
+    if _pass.callbacks is None:
         raise RuntimeError("queue_callback() works only while a backward pass runs")
-    _after_backward.callbacks.append(callback)
+    _pass.callbacks.append(callback)
 
 
 def _clear_frames(trace: Any) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
+from tritorch.core.thread_state import carried
 
 
 class _Mode:
@@ -166,7 +167,7 @@ class set_multithreading_enabled(_Mode):
         pass
 
 
-_layout = threading.local()
+_layout = carried(threading.local())
 
 
 def layout_enforced() -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
+from tritorch.core.thread_state import carried
 
 
 class RemovableHandle:
@@ -219,7 +220,7 @@ class _HookStack(threading.local):
         self.disabled: str | None = None
 
 
-_saved_hooks = _HookStack()
+_saved_hooks = carried(_HookStack())
 
 
 class _Packed:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tritorch.core import dtype as dtypes
 from tritorch.core.device import device as Device
+from tritorch.core.thread_state import carried
 
 _default_dtype = dtypes.float32
 _default_device: Device | None = None
@@ -19,7 +20,7 @@ class _Scopes(threading.local):
         self.devices: list[Device] = []  # `with device(...)`, innermost last
 
 
-_scopes = _Scopes()
+_scopes = carried(_Scopes())
 
 
 def dtype() -> dtypes.dtype:

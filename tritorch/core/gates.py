@@ -16,6 +16,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core.tensor import Tensor, in_place_of
+from tritorch.core.thread_state import carried
 
 Gate = _C.Gate
 GATES: dict[str, dict[str, Any]] = {}  # by module (or "tritorch.Tensor"), then by name
@@ -112,7 +113,7 @@ class _Modes(threading.local):
         self.skip_one = False  # overrides.redispatch_function
 
 
-modes = _Modes()
+modes = carried(_Modes())
 
 
 def push_mode(mode: Any) -> None:

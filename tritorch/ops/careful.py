@@ -15,6 +15,7 @@ from tritorch import _C
 from tritorch.core.batched import BatchedArray
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
+from tritorch.core.thread_state import carried
 
 Run = Callable[..., Any]
 
@@ -255,7 +256,7 @@ class _Active(threading.local):
         self.modes: list[str] = []  # and what each one wants of random numbers
 
 
-active = _Active()
+active = carried(_Active())
 
 
 def batched_everywhere(x: Tensor) -> Tensor:

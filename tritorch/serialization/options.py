@@ -7,6 +7,8 @@ import mmap
 import threading
 from typing import Any
 
+from tritorch.core.thread_state import carried
+
 
 class LoadEndianness(enum.Enum):
     """The byte order of checkpoints that don't say theirs."""
@@ -31,7 +33,7 @@ class _Settings:
     storage_alignment = 64
 
 
-options = _Options()
+options = carried(_Options())
 settings = _Settings()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tritorch.core.tensor import Tensor
+from tritorch.core.thread_state import carried
 from tritorch.func.trees import flatten, unflatten
 from tritorch.overrides import TorchFunctionMode
 
@@ -77,7 +78,7 @@ def _identity(t: Tensor) -> tuple[Any, ...]:
     return t.data_ptr(), t.dtype, tuple(t.shape), t.stride()
 
 
-_frames = threading.local()
+_frames = carried(threading.local())
 
 
 @contextlib.contextmanager

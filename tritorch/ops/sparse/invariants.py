@@ -11,6 +11,7 @@ from typing import Any
 from tritorch.core.promotion import scalar_name
 from tritorch.core.sparse import BLOCKED, BY_ROW
 from tritorch.core.tensor import Tensor
+from tritorch.core.thread_state import carried
 from tritorch.ops.sparse.record import flat_keys
 
 
@@ -18,7 +19,7 @@ class _State(threading.local):
     enabled = False
 
 
-_state = _State()
+_state = carried(_State())
 
 
 class check_sparse_tensor_invariants:
