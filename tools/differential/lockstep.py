@@ -1,0 +1,108 @@
+"""Runs a program in torch and tritorch step by step, and compares what each statement gave."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.expressions import programs
+
+
+@dataclass
+class Difference:
+    """Where two libraries part: the statement, and what differs."""
+
+    statement: str
+    what: str
+    ours: Any
+    theirs: Any
+
+    @property
+    def operator(self) -> str:
+        """The name of what the statement calls last."""
+        text = re.sub(r"torch\.tensor\(.*?\)(\.reshape\(.*?\))?", "T", self.statement)
+        text = text.partition(" = ")[2] if programs.target(text) else text
+        names = re.findall(r"(?:\.|\b)([A-Za-z_]\w*)(?=\()", text)
+        names = [name for name in names if name not in ("T", "bool")]
+        if names:
+            return names[0]
+        if "[" in text:
+            return "index"
+        signs = re.findall(r"(?<=\s)([-+*/%&|^<>=!@]+)(?=\s)|^([-+~])", text)
+        return next(("".join(sign) for sign in signs), text[:20])
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        return self.operator, self.what
+
+
+class Pair:
+    """The variables of one program in both libraries."""
+
+    def __init__(self, torch: Any, ours: Any, *, sync: bool = True) -> None:
+        self.theirs = programs.namespace(torch)
+        self.ours = programs.namespace(ours)
+        self.sync = sync
+
+    def step(self, statement: str) -> tuple[str | None, Difference | None]:
+        """torch's exception, if one was raised, and the difference."""
+        error = programs.step(statement, self.theirs)
+        own = programs.step(statement, self.ours)
+        if error != own:
+            what = f"{own or 'no error'} for {error or 'no error'}"
+            return error, Difference(statement, what, self.message(statement, own), error)
+        name = programs.target(statement)
+        if error or name is None:
+            return error, None
+        return error, self.compare(statement, name)
+
+    def message(self, statement: str, error: str | None) -> str | None:
+        return error
+
+    def compare(self, statement: str, name: str) -> Difference | None:
+        ours, theirs = programs.show(self.ours[name]), programs.show(self.theirs[name])
+        what = programs.difference(ours, theirs)
+        if what:
+            return Difference(statement, what, ours, theirs)
+        if self.sync and ours != theirs:
+            _copy_values(self.ours[name], theirs)
+        return None
+
+    def compare_all(self, statement: str) -> Difference | None:
+        """All variables, in which in-place changes show."""
+        for name in self.theirs:
+            if name[0] == "v" and name[1:].isdigit():
+                found = self.compare(f"{name}  # after {statement}", name)
+                if found:
+                    return found
+        return None
+
+
+def _copy_values(tensor: Any, shown: Any) -> None:
+    """Makes values that agree to rounding agree to the bit."""
+    if isinstance(shown, list):
+        for item, each in zip(tensor, shown):
+            _copy_values(item, each)
+    elif "dtype" in shown and shown["value"]:
+        array = tensor._array
+        values = np.array(shown["value"])
+        if array.dtype.kind == "c":
+            values = values[0::2] + 1j * values[1::2]
+        with np.errstate(all="ignore"):
+            array[...] = values.reshape(shown["shape"]).astype(array.dtype)
+
+
+def first_difference(
+    torch: Any, ours: Any, statements: list[str], *, sync: bool = True
+) -> Difference | None:
+    """The first statement after which two libraries differ."""
+    pair = Pair(torch, ours, sync=sync)
+    for statement in statements:
+        _, found = pair.step(statement)
+        found = found or (None if programs.target(statement) else pair.compare_all(statement))
+        if found:
+            return found
+    return pair.compare_all(statements[-1])
