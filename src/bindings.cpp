@@ -2,11 +2,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "array/array.h"
 #include "array/dlpack.h"
+#include "array/order.h"
 #include "driver/context.h"
 #include "driver/event.h"
 #include "driver/simulator.h"
@@ -1022,6 +1024,29 @@ void bind_arrays(nb::module_& m) {
         return nb::make_tuple(tuple_of(out.shape), nb::tuple(lists));
       },
       "shape"_a, "strides"_a);
+  m.def(
+      "result_strides",
+      [](nb::handle shape, const std::vector<std::pair<nb::handle, nb::handle>>& operands,
+         bool numbers) {
+        std::vector<std::vector<std::int64_t>> lists;
+        std::vector<Lie> lies;
+        lists.reserve(2 * operands.size());
+        for (const auto& [sizes, strides] : operands) {
+          const auto& own = lists.emplace_back(ints(sizes));
+          const auto& steps = lists.emplace_back(ints(strides));
+          lies.push_back({own, steps});
+        }
+        return tuple_of(result_strides(ints(shape), lies, numbers));
+      },
+      "shape"_a, "operands"_a, "numbers"_a,
+      "The strides of what an elementwise operator makes of operands (shape, strides).");
+  m.def(
+      "copy_strides",
+      [](nb::handle shape, nb::handle strides) {
+        const std::vector<std::int64_t> sizes = ints(shape), steps = ints(strides);
+        return tuple_of(copy_strides({sizes, steps}));
+      },
+      "shape"_a, "strides"_a, "The strides of a copy that keeps the memory order.");
   m.def("copy_from_host", &copy_from_host, "array"_a, "buffer"_a, "stream"_a, "non_blocking"_a);
   m.def("copy_to_host", &copy_to_host, "array"_a, "buffer"_a, "stream"_a, "non_blocking"_a);
   m.def("copy_dense", &copy_dense, "to"_a, "source"_a, "stream"_a);

@@ -17,6 +17,7 @@ import collections
 import json
 import pathlib
 import random
+import re
 import sys
 import time
 import warnings
@@ -91,6 +92,25 @@ def report(groups: dict[Any, list[Any]], n: int, shown: int) -> None:
     print("  ".join(f"{what}: {count}" for what, count in words.most_common()))
 
 
+def brief(groups: dict[Any, list[Any]]) -> None:
+    """A line for each kind: the statement, and what its variables are."""
+    for (operator, what), items in sorted(groups.items(), key=lambda item: -len(item[1])):
+        for seed, statements, found in items[:2]:
+            names = programs.namespace(torch)
+            for statement in statements[:-1]:
+                programs.step(statement, names)
+            used = dict.fromkeys(re.findall(r"\bv\d+\b", found.statement))
+            shown = [f"{v} {_geometry(names[v])}" for v in used if v in names]
+            text = found.statement if len(found.statement) < 200 else found.statement[:200] + "..."
+            print(f"{len(items):4} {operator}: {what} | {text} | {'; '.join(shown)} | {seed}")
+
+
+def _geometry(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return type(value).__name__
+    return f"{str(value.dtype)[6:]}{list(value.shape)}{list(value.stride())}"
+
+
 def _short(value: Any) -> str:
     text = json.dumps(value, default=str)
     return text if len(text) < 400 else text[:397] + "..."
@@ -121,6 +141,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="kinds whose name has this in it")
     parser.add_argument("--shown", type=int, default=400, help="kinds to print")
+    parser.add_argument("--brief", action="store_true", help="a line for each kind")
     parser.add_argument("--fast", action="store_true", help="do not shrink")
     parser.add_argument("--record", help="write the programs with torch's results into a file")
     args = parser.parse_args()
@@ -130,11 +151,15 @@ def main() -> int:
     failed = 0
     if args.chains:
         groups = search(chains, args.chains, args, grad=False)
-        report(groups, args.chains, args.shown)
+        if args.brief:
+            brief(groups)
+        report(groups, args.chains, 0 if args.brief else args.shown)
         failed += sum(map(len, groups.values()))
     if args.programs:
         groups = search(gradients, args.programs, args, grad=True)
-        report(groups, args.programs, args.shown)
+        if args.brief:
+            brief(groups)
+        report(groups, args.programs, 0 if args.brief else args.shown)
         failed += sum(map(len, groups.values()))
     return failed > 0
 

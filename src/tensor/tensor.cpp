@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tensor/ndarray.h"
+
 namespace tritorch {
 
 PyTypeObject* tensor_type = nullptr;
@@ -33,10 +35,12 @@ PyObject* annotate_node = nullptr;   // (node): the stack of its call
 PyObject* no_grad_view = nullptr;    // what a view made in no_grad mode notes of itself
 PyObject* inference_view = nullptr;  // and one made in inference mode
 PyObject* lend = nullptr;            // (node, position, tensor): the node saved it until written
+PyObject* lay_out = nullptr;         // (array, strides) -> the array with other strides
 PyObject* stream_probe = nullptr;    // (array) -> its stream; unset while all use the default one
 PyObject* str_shape = nullptr;
 PyObject* str_dtype = nullptr;
 PyObject* str_ndim = nullptr;
+PyObject* str_itemsize = nullptr;
 PyObject* dtype_map = nullptr;  // a backend's dtype -> tritorch.dtype
 
 // ---- Shared -------------------------------------------------------------------------------------
@@ -182,6 +186,47 @@ int requires_grad(Tensor* t) {
   return t->leaf || is_set(t->node);
 }
 
+NDArray* as_ndarray(PyObject* array) {
+  if (Py_TYPE(array) != reinterpret_cast<PyTypeObject*>(ndarray_type)) return nullptr;
+  return reinterpret_cast<NDArray*>(array);
+}
+
+long long itemsize_of(PyObject* array) {
+  PyObject* size = PyObject_GetAttr(array, str_itemsize);
+  const long long found = size ? PyLong_AsLongLong(size) : -1;
+  Py_XDECREF(size);
+  return found;
+}
+
+// Gives an array without elements the strides that PyTorch would: NumPy makes them all 0.
+bool give_strides(PyObject* array) {
+  NDArray* a = as_ndarray(array);
+  if (!a || a->nd == 0 || !a->is_empty()) return true;
+  for (int dim = 0; dim < a->nd; ++dim)
+    if (a->strides[dim] != 0) return true;
+  long long step = itemsize_of(array);
+  if (step <= 0) return !PyErr_Occurred();
+  for (int dim = a->nd; dim-- > 0;) {
+    a->strides[dim] = step;
+    step *= a->dimensions[dim] > 1 ? a->dimensions[dim] : 1;
+  }
+  return true;
+}
+
+// The same for a view's new dims of size one, which nothing is ever read by.
+bool give_strides_to_ones(PyObject* array) {
+  NDArray* a = as_ndarray(array);
+  if (!a) return true;
+  bool any = false;
+  for (int dim = 0; dim < a->nd; ++dim) any |= a->dimensions[dim] == 1 && a->strides[dim] == 0;
+  if (!any) return true;
+  const long long itemsize = itemsize_of(array);
+  if (itemsize <= 0) return !PyErr_Occurred();
+  const std::vector<std::int64_t> strides = byte_strides(*a, itemsize);
+  for (int dim = 0; dim < a->nd; ++dim) a->strides[dim] = strides[static_cast<std::size_t>(dim)];
+  return true;
+}
+
 Tensor* new_tensor(PyObject* array) {
   PyObject* owned = nullptr;
   if (Py_TYPE(array) != reinterpret_cast<PyTypeObject*>(ndarray_type) &&
@@ -190,6 +235,10 @@ Tensor* new_tensor(PyObject* array) {
     owned = PyObject_CallOneArg(asarray, array);
     if (!owned) return nullptr;
     array = owned;
+  }
+  if (!give_strides(array)) {
+    Py_XDECREF(owned);
+    return nullptr;
   }
   auto* t = reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0));
   if (t) {
@@ -504,6 +553,9 @@ struct Operator {
   unsigned saves_out[kInputs];  // output j
   unsigned lends;               // bit j: input j, and bit 31: the output, is saved until written
   char differentiable;
+  char elementwise;  // results lie in memory as the operands ask for
+  char row_major;    // results are dense in row-major order
+  char exact;        // a view whose strides of 0 are meant
 };
 
 int operator_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -730,16 +782,87 @@ PyObject* finish_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_
   return nullptr;
 }
 
+// Whether all arrays are dense in row-major order, so that a result is where NumPy has put it.
+bool all_row_major(const NDArray* result, PyObject* const* inputs, Py_ssize_t n) {
+  if (!result->is_contiguous()) return false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Tensor* t = as_tensor(inputs[i]);
+    const NDArray* input = t && t->array ? as_ndarray(t->array) : nullptr;
+    if (input && !input->is_contiguous()) return false;
+  }
+  return true;
+}
+
+// The strides that the operands of an elementwise operator ask for.  False: a Python error is set.
+bool wanted_strides(const NDArray* result, PyObject* const* inputs, Py_ssize_t n,
+                    std::vector<std::int64_t>* wanted) {
+  std::vector<std::vector<std::int64_t>> strides;
+  std::vector<Lie> operands;
+  strides.reserve(static_cast<std::size_t>(n));
+  bool numbers = false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Tensor* t = as_tensor(inputs[i]);
+    const NDArray* input = t && t->array ? as_ndarray(t->array) : nullptr;
+    if (!input || input->nd == 0 || input->nd > result->nd) {
+      numbers = true;
+      continue;
+    }
+    const long long itemsize = itemsize_of(t->array);
+    if (itemsize <= 0) return !PyErr_Occurred();
+    strides.push_back(byte_strides(*input, itemsize));
+    operands.push_back({input->shape(), strides.back(), itemsize});
+  }
+  *wanted = result_strides(result->shape(), operands, numbers);
+  return true;
+}
+
+// A result where its operator says that it lies: the array itself, or a copy with other strides.
+PyObject* laid_out(const Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n) {
+  const NDArray* result = as_ndarray(array);
+  if (!result || result->nd == 0 || result->is_empty()) return Py_NewRef(array);
+  std::vector<std::int64_t> wanted;
+  if (op->elementwise) {
+    if (all_row_major(result, inputs, n)) return Py_NewRef(array);
+    if (!wanted_strides(result, inputs, n, &wanted)) return nullptr;
+  } else {
+    wanted = result_strides(result->shape(), {}, false);
+  }
+  const long long itemsize = itemsize_of(array);
+  if (itemsize <= 0) return PyErr_Occurred() ? nullptr : Py_NewRef(array);
+  bool good = true;
+  for (int dim = 0; dim < result->nd; ++dim)
+    good &= result->strides[dim] == wanted[static_cast<std::size_t>(dim)] * itemsize;
+  if (good) return Py_NewRef(array);
+  PyObject* strides = PyTuple_New(result->nd);
+  for (int dim = 0; strides && dim < result->nd; ++dim)
+    PyTuple_SET_ITEM(strides, dim, PyLong_FromLongLong(wanted[static_cast<std::size_t>(dim)]));
+  PyObject* moved =
+      strides ? PyObject_CallFunctionObjArgs(lay_out, array, strides, nullptr) : nullptr;
+  Py_XDECREF(strides);
+  return moved;
+}
+
+PyObject* finish_laid_out(PyObject* self, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
+                          PyObject* params) {
+  auto* op = reinterpret_cast<Operator*>(self);
+  if (!op->elementwise && !op->row_major) return finish_one(op, array, inputs, n, params);
+  PyObject* moved = laid_out(op, array, inputs, n);
+  if (!moved) return nullptr;
+  PyObject* result = finish_one(op, moved, inputs, n, params);
+  Py_DECREF(moved);
+  return result;
+}
+
 // finish(array, *inputs) -> Tensor
 PyObject* operator_finish(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   if (n < 1) return PyErr_Format(PyExc_TypeError, "finish(array, *inputs)");
-  return finish_one(reinterpret_cast<Operator*>(self), args[0], args + 1, n - 1, nullptr);
+  return finish_laid_out(self, args[0], args + 1, n - 1, nullptr);
 }
 
 // finish_with(array, params, *inputs) -> Tensor
 PyObject* operator_finish_with(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   if (n < 2) return PyErr_Format(PyExc_TypeError, "finish_with(array, params, *inputs)");
-  return finish_one(reinterpret_cast<Operator*>(self), args[0], args + 2, n - 2, args[1]);
+  return finish_laid_out(self, args[0], args + 2, n - 2, args[1]);
 }
 
 // finish_view(array, params, input) -> a Tensor that shares input's storage
@@ -747,6 +870,7 @@ PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t
   Tensor* input = n == 3 ? as_tensor(args[2]) : nullptr;
   if (!input) return PyErr_Format(PyExc_TypeError, "finish_view(array, params, input)");
   auto* op = reinterpret_cast<Operator*>(self);
+  if (!op->exact && !give_strides_to_ones(args[0])) return nullptr;
   PyObject* result = finish_one(op, args[0], args + 2, 1, args[1]);
   if (!result) return nullptr;
   auto* out = reinterpret_cast<Tensor*>(result);
@@ -818,7 +942,9 @@ PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t
       }
       continue;
     }
-    Tensor* out = new_tensor(array);
+    PyObject* moved = op->row_major ? laid_out(op, array, nullptr, 0) : Py_NewRef(array);
+    Tensor* out = moved ? new_tensor(moved) : nullptr;
+    Py_XDECREF(moved);
     if (!(good = out != nullptr)) break;
     PyTuple_SET_ITEM(outs, i, reinterpret_cast<PyObject*>(out));
     if (!node) continue;
@@ -886,6 +1012,9 @@ PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nul
 PyMemberDef operator_members[] = {
     {"node_type", T_OBJECT, offsetof(Operator, node_type), READONLY, nullptr},
     {"differentiable", T_BOOL, offsetof(Operator, differentiable), 0, nullptr},
+    {"elementwise", T_BOOL, offsetof(Operator, elementwise), 0, nullptr},
+    {"row_major", T_BOOL, offsetof(Operator, row_major), 0, nullptr},
+    {"exact", T_BOOL, offsetof(Operator, exact), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyType_Slot operator_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
@@ -990,6 +1119,7 @@ PyObject* register_part(PyObject*, PyObject* args) {
                {"inference_view", &inference_view},
                {"lend", &lend},
                {"stream_probe", &stream_probe},
+               {"lay_out", &lay_out},
                {"dtype_map", &dtype_map},
                {"Tensor", reinterpret_cast<PyObject**>(&tensor_type)}};
   for (auto& part : parts) {
@@ -1041,7 +1171,8 @@ bool add_tensor_types(PyObject* module) {
   str_shape = PyUnicode_InternFromString("shape");
   str_dtype = PyUnicode_InternFromString("dtype");
   str_ndim = PyUnicode_InternFromString("ndim");
-  return dtype_map && str_shape && str_dtype && str_ndim &&
+  str_itemsize = PyUnicode_InternFromString("itemsize");
+  return dtype_map && str_shape && str_dtype && str_ndim && str_itemsize &&
          PyModule_AddFunctions(module, functions) == 0;
 }
 

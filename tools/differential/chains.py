@@ -2,34 +2,190 @@
 
 from __future__ import annotations
 
-_UNARY = """
-    abs neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square sin cos tan asin acos atan sinh
-    cosh tanh asinh acosh atanh sigmoid erf erfc erfinv ceil floor round trunc frac sign sgn
-    reciprocal logical_not bitwise_not lgamma digamma deg2rad rad2deg sinc i0 logit nan_to_num relu
-    conj_physical absolute negative fix arctan arcsin
-""".split()
-_UNARY_PLAIN = """
-    positive isnan isinf isfinite isposinf isneginf isreal signbit angle special.entr special.erfcx
-    special.i0e special.i1 special.i1e special.ndtr special.ndtri special.log_ndtr special.bessel_j0
-    special.bessel_j1 special.bessel_y0 special.expit special.psi special.gammaln
-""".split()
-_ACTIVATIONS = """
-    gelu silu softplus elu selu celu mish hardswish hardsigmoid hardtanh relu6 leaky_relu logsigmoid
-    softsign tanhshrink softshrink hardshrink
-""".split()
-_BINARY = """
-    add sub mul div floor_divide remainder fmod pow maximum minimum fmax fmin atan2 hypot logaddexp
-    logaddexp2 copysign nextafter heaviside xlogy gcd lcm float_power bitwise_and bitwise_or
-    bitwise_xor logical_and logical_or logical_xor eq ne lt le gt ge true_divide ldexp
-    bitwise_left_shift bitwise_right_shift subtract multiply divide greater less_equal not_equal
-""".split()
+_UNARY = [
+    "abs",
+    "neg",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "square",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "sigmoid",
+    "erf",
+    "erfc",
+    "erfinv",
+    "ceil",
+    "floor",
+    "round",
+    "trunc",
+    "frac",
+    "sign",
+    "sgn",
+    "reciprocal",
+    "logical_not",
+    "bitwise_not",
+    "lgamma",
+    "digamma",
+    "deg2rad",
+    "rad2deg",
+    "sinc",
+    "i0",
+    "logit",
+    "nan_to_num",
+    "relu",
+    "conj_physical",
+    "absolute",
+    "negative",
+    "fix",
+    "arctan",
+    "arcsin",
+]
+_UNARY_PLAIN = [
+    "positive",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "isposinf",
+    "isneginf",
+    "isreal",
+    "signbit",
+    "angle",
+    "special.entr",
+    "special.erfcx",
+    "special.i0e",
+    "special.i1",
+    "special.i1e",
+    "special.ndtr",
+    "special.ndtri",
+    "special.log_ndtr",
+    "special.bessel_j0",
+    "special.bessel_j1",
+    "special.bessel_y0",
+    "special.expit",
+    "special.psi",
+    "special.gammaln",
+]
+_ACTIVATIONS = [
+    "gelu",
+    "silu",
+    "softplus",
+    "elu",
+    "selu",
+    "celu",
+    "mish",
+    "hardswish",
+    "hardsigmoid",
+    "hardtanh",
+    "relu6",
+    "leaky_relu",
+    "logsigmoid",
+    "softsign",
+    "tanhshrink",
+    "softshrink",
+    "hardshrink",
+]
+_BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "floor_divide",
+    "remainder",
+    "fmod",
+    "pow",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "atan2",
+    "hypot",
+    "logaddexp",
+    "logaddexp2",
+    "copysign",
+    "nextafter",
+    "heaviside",
+    "xlogy",
+    "gcd",
+    "lcm",
+    "float_power",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "true_divide",
+    "ldexp",
+    "bitwise_left_shift",
+    "bitwise_right_shift",
+    "subtract",
+    "multiply",
+    "divide",
+    "greater",
+    "less_equal",
+    "not_equal",
+]
 _NO_IN_PLACE = {"maximum", "minimum", "fmax", "fmin", "logaddexp", "logaddexp2"}
-_OPERATORS = "+ - * / // % ** & | ^ << >> == != < <= > >=".split()
-_REDUCTIONS = (
-    "sum mean prod amax amin all any std var nansum nanmean count_nonzero logsumexp".split()
-)
-_ALONG = "max min median nanmedian mode sort cummax cummin".split()
-_SCANS = "cumsum cumprod logcumsumexp".split()
+_OPERATORS = [
+    "+",
+    "-",
+    "*",
+    "/",
+    "//",
+    "%",
+    "**",
+    "&",
+    "|",
+    "^",
+    "<<",
+    ">>",
+    "==",
+    "!=",
+    "<",
+    "<=",
+    ">",
+    ">=",
+]
+_REDUCTIONS = [
+    "sum",
+    "mean",
+    "prod",
+    "amax",
+    "amin",
+    "all",
+    "any",
+    "std",
+    "var",
+    "nansum",
+    "nanmean",
+    "count_nonzero",
+    "logsumexp",
+]
+_ALONG = ["max", "min", "median", "nanmedian", "mode", "sort", "cummax", "cummin"]
+_SCANS = ["cumsum", "cumprod", "logcumsumexp"]
 
 
 def _pointwise() -> list[str]:

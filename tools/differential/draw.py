@@ -516,4 +516,26 @@ class Draw:
 
 
 # Placeholders of tensors that others are chosen for: the same tensor wherever they stand.
-_FIRST = frozenset("a f fc i c ib bools num a1 a2 a3 a4 m vec f1 f2 fm f3 f4".split())
+_FIRST = frozenset(
+    [
+        "a",
+        "f",
+        "fc",
+        "i",
+        "c",
+        "ib",
+        "bools",
+        "num",
+        "a1",
+        "a2",
+        "a3",
+        "a4",
+        "m",
+        "vec",
+        "f1",
+        "f2",
+        "fm",
+        "f3",
+        "f4",
+    ]
+)

@@ -5,14 +5,57 @@
 
 from __future__ import annotations
 
-_UNARY = """
-    exp log1p sin cos tanh sigmoid square abs neg sqrt relu erf atan expm1 reciprocal sinh cosh
-    tan rsqrt exp2 clone digamma softmax0 log sinc trunc sgn
-""".split()
-_IN_PLACE = """
-    exp sin cos tanh sigmoid square abs neg relu erf atan expm1 tan exp2 sinh cosh asinh sqrt
-    reciprocal rsqrt
-""".split()
+_UNARY = [
+    "exp",
+    "log1p",
+    "sin",
+    "cos",
+    "tanh",
+    "sigmoid",
+    "square",
+    "abs",
+    "neg",
+    "sqrt",
+    "relu",
+    "erf",
+    "atan",
+    "expm1",
+    "reciprocal",
+    "sinh",
+    "cosh",
+    "tan",
+    "rsqrt",
+    "exp2",
+    "clone",
+    "digamma",
+    "softmax0",
+    "log",
+    "sinc",
+    "trunc",
+    "sgn",
+]
+_IN_PLACE = [
+    "exp",
+    "sin",
+    "cos",
+    "tanh",
+    "sigmoid",
+    "square",
+    "abs",
+    "neg",
+    "relu",
+    "erf",
+    "atan",
+    "expm1",
+    "tan",
+    "exp2",
+    "sinh",
+    "cosh",
+    "asinh",
+    "sqrt",
+    "reciprocal",
+    "rsqrt",
+]
 
 
 def _families() -> list[str]:

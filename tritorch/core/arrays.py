@@ -44,23 +44,8 @@ def strides_of(array: Any) -> tuple[int, ...]:
     """Strides in elements."""
     if type(array) is not ndarray:
         return array.strides
-    if array.size == 0 and array.flags.c_contiguous:
-        return layout.contiguous_strides(array.shape)
     size = array.itemsize
-    strides = tuple(stride // size for stride in array.strides)
-    return strides if 0 not in strides else _strides_of_ones(array.shape, strides)
-
-
-def _strides_of_ones(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Dims of size 1 have the strides that PyTorch would give them; NumPy's new ones have 0."""
-    out: list[int] = []
-    inner = 1
-    for n, stride in zip(reversed(shape), reversed(strides)):
-        if n == 1 and stride == 0:
-            stride = inner
-        out.append(stride)
-        inner = n * stride
-    return tuple(reversed(out))
+    return tuple(stride // size for stride in array.strides)
 
 
 def address_of(array: Any) -> int:
@@ -91,7 +76,13 @@ def empty_strided(shape: Sequence[int], strides: Sequence[int], kind: dtype, dev
     if device.type != "cpu":
         return _C.empty_strided(shape, strides, kind, device.index)
     if math.prod(shape) == 0:
-        return np.empty(shape, kind.numpy)
+        return np_strided(np.empty(0, kind.numpy), shape, strides, 0)
+    # Dense in some order, as a rule: NumPy transposes faster than it makes views by strides.
+    order = sorted(range(len(shape)), key=lambda dim: (-strides[dim], -shape[dim]))
+    dense = np.empty([shape[dim] for dim in order], kind.numpy)
+    dense = dense.transpose(sorted(order, key=order.__getitem__) if order else None)
+    if dense.strides == tuple(stride * dense.itemsize for stride in strides):
+        return dense
     reach = sum((size - 1) * stride for size, stride in zip(shape, strides)) + 1
     return np_strided(np.empty(reach, kind.numpy), shape, strides, 0)
 
@@ -103,7 +94,7 @@ def np_strided(
     size = root.itemsize
     reach = offset + sum((n - 1) * s for n, s in zip(shape, strides)) + 1
     if math.prod(shape) == 0:
-        return np.empty(shape, root.dtype)
+        reach = offset
     if size == 1 and root.dtype.kind == "f":  # as_strided does not know float8: as bytes
         return np_strided(root.view(np.uint8), shape, strides, offset).view(root.dtype)
     flat = np.lib.stride_tricks.as_strided(root, (reach,), (size,))
@@ -191,10 +182,32 @@ def as_numbers(array: Any) -> Any:
     return cast(array, complex64)
 
 
+def lay_out(array: Any, strides: tuple[int, ...]) -> Any:
+    """A copy of a NumPy array that has given strides."""
+    out = empty_strided(array.shape, strides, dtype_of(array), CPU)
+    np.copyto(out, array)
+    return out
+
+
+_C.register_part("lay_out", lay_out)
+
+
+def lay_out_as_copy(array: Any, original: Any) -> Any:
+    """A converted array with the strides that a copy of the original has."""
+    if type(original) is not ndarray or type(array) is not ndarray:
+        return array
+    if original.flags.c_contiguous and array.flags.c_contiguous:
+        return array
+    strides = layout.dense_strides_like(array.shape, strides_of(original))
+    return array if strides == strides_of(array) or not array.size else lay_out(array, strides)
+
+
 def copy(array: Any) -> Any:
     """A dense copy that keeps the memory order."""
     if type(array) is ndarray:
-        return array.copy(order="K")
+        if array.flags.c_contiguous or not array.size:
+            return array.copy()
+        return lay_out(array, layout.dense_strides_like(array.shape, strides_of(array)))
     strides = layout.dense_strides_like(array.shape, array.strides)
     return _C.empty_strided(array.shape, strides, array.dtype, array.device_index).copy_(array)
 
@@ -250,8 +263,6 @@ def strided(array: Any, shape: Sequence[int], strides: Sequence[int], skip: int)
     """A view by strides, `skip` elements after an array's first."""
     if type(array) is not np.ndarray:
         return array.as_strided(shape, strides, array.storage_offset() + skip)
-    if array.size == 0 or math.prod(shape) == 0:
-        return np.empty(shape, array.dtype)
     return np_strided(array, shape, strides, skip)
 
 

@@ -6,6 +6,8 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from tritorch import _C
+
 
 class layout:
     """`strided`, or a sparse one."""
@@ -90,13 +92,6 @@ def is_in_format(shape: Sequence[int], strides: Sequence[int], format: memory_fo
 
 
 def dense_strides_like(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a new dense tensor that keeps the order of the dims in memory, where the original
-    is dense without overlap; row-major otherwise."""
-    order = sorted(range(len(shape)), key=lambda dim: (-strides[dim], dim))
-    dense = [0] * len(shape)
-    step = 1
-    for dim in reversed(order):
-        dense[dim] = step
-        step *= max(shape[dim], 1)
-    expected_dense = all(n <= 1 or s == e for n, s, e in zip(shape, strides, dense))
-    return tuple(dense) if expected_dense else contiguous_strides(shape)
+    """Strides of a copy: the original's where it is dense without overlap, else dense in its order
+    of dims."""
+    return _C.copy_strides(shape, strides)

@@ -17,7 +17,6 @@ from tritorch.gpu.layout import (
     block_size,
     broadcast_strides,
     float_bits,
-    is_dense,
     reach,
 )
 
@@ -161,13 +160,14 @@ def broadcast_shape(arguments: Sequence[Any]) -> tuple[int, ...]:
 
 
 def output_like(arguments: Sequence[Any], shape: tuple[int, ...], kind: dtype) -> Array:
-    """A new output, in the memory order of the operands if they are dense, else row-major."""
-    whole = [a for a in arguments if type(a) is Array and a.shape == shape]
-    index = next(a.device_index for a in arguments if type(a) is Array)
-    if whole and not whole[0].is_contiguous() and is_dense(shape, whole[0].strides):
-        if all(a.strides == whole[0].strides for a in whole):
-            return _C.empty_strided(shape, whole[0].strides, kind, index)
-    return _C.empty(shape, kind, index)
+    """A new output, in the memory order that the operands ask for."""
+    given = [a for a in arguments if type(a) is Array]
+    index = given[0].device_index
+    lies = [(a.shape, a.strides) for a in given if a.shape]
+    if len(lies) == 1 and given[0].is_contiguous() and given[0].shape == shape:
+        return _C.empty(shape, kind, index)
+    numbers = len(lies) < len(arguments)
+    return _C.empty_strided(shape, _C.result_strides(shape, lies, numbers), kind, index)
 
 
 def _general(

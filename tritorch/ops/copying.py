@@ -78,9 +78,9 @@ def _convert(x: Any, kind: dtype, device: Any, non_blocking: bool, old: Any) -> 
             out = arrays.cast(out, kind)
         out = arrays.move(out, device, non_blocking)
     if type(out) is ndarray and out.dtype is WIDE and is_narrow(kind.numpy):
-        return round_to(out, kind.numpy)
+        return arrays.lay_out_as_copy(round_to(out, kind.numpy), x)
     out = arrays.cast(out, kind)
-    return arrays.copy(out) if out is x else out
+    return arrays.copy(out) if out is x else arrays.lay_out_as_copy(out, x)
 
 
 _to_copy = Operator("to_copy", "x", "kind device non_blocking old", cpu=_convert, gpu=_convert,

@@ -70,6 +70,7 @@ class Operator(_C.OperatorBase):
         variadic: bool = False,
         unread: str = "",
         lends: str = "",
+        layout: str = "",
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
         "family.function" of tritorch.cpu / tritorch.gpu (one string is enough for both).
@@ -80,7 +81,10 @@ class Operator(_C.OperatorBase):
         variadic: the last name of `inputs` stands for all tensors from there on.
         unread: of a fused operator, the inputs whose values no gradient depends on.
         lends: inputs, or `out`, that are kept for the gradient but may be written:
-        Note [Lent tensors]."""
+        Note [Lent tensors].
+        layout: where results of the CPU's function lie: "elementwise", as PyTorch's TensorIterator
+        derives it from the operands; "row-major"; "exact", a view's strides of 0 are meant; else
+        where the function has put them."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
@@ -105,6 +109,10 @@ class Operator(_C.OperatorBase):
         lent = sum(1 << i for i, each in enumerate(self.inputs) if each in self.lends)
         lent |= ("out" in self.lends) << 31
         self._define(node_type, *self._what_is_saved(), lent, differentiable)
+        self.elementwise = layout == "elementwise"
+        self.row_major = layout == "row-major"
+        self.exact = layout == "exact"
+        self.layout = layout
         if name in OPERATORS:
             raise ValueError(f"there is a record named {name} already")
         OPERATORS[name] = self
@@ -116,6 +124,7 @@ class Operator(_C.OperatorBase):
             grad=self.gradients, joint=self.joint, composed=self.composed, view=self.is_view,
             outputs=self.outputs, node=node, kind=self.kind, variadic=self.variadic,
             unread=" ".join(self.unread), lends=" ".join(self.lends),
+            layout=self.layout,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -444,7 +453,7 @@ def write_out(result: Any, out: Any, name: str = "") -> Any:
             f"Expected out tensor to be on {result.device}, but got {out.device} instead"
         )
     require_dtype(name, result.dtype, out.dtype)
-    resize_output(out, result.shape)
+    resize_output(out, result.shape, result.stride)
     before = _C.set_grad_enabled(False)
     try:
         out.copy_(result)
@@ -453,8 +462,8 @@ def write_out(result: Any, out: Any, name: str = "") -> Any:
     return out
 
 
-def resize_output(out: Tensor, shape: Sequence[int]) -> None:
-    """Gives an output another shape; warns when it had elements."""
+def resize_output(out: Tensor, shape: Sequence[int], strides: Callable[[], Any]) -> None:
+    """Gives an output another shape, dense in a result's order; warns when it had elements."""
     if tuple(out._array.shape) == tuple(shape):
         return
     if out.numel():
@@ -467,6 +476,8 @@ def resize_output(out: Tensor, shape: Sequence[int]) -> None:
             stacklevel=4,
         )
     out.resize_(shape)
+    if (wanted := strides()) != out.stride():
+        out._a = arrays.strided(out._array, shape, wanted, 0)
 
 
 def in_place_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -76,7 +76,7 @@ class Pointwise(Operator):
         for all dtypes or for "float" alone."""
         super().__init__(
             name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
-            kind="pointwise", lends=lends,
+            kind="pointwise", lends=lends, layout="elementwise",
         )  # fmt: skip
         self.cpu = cpu  # type: ignore[method-assign]
         self.gpu_name = gpu or name
@@ -276,11 +276,12 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
     if not isinstance(out, Tensor):
         raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     require_dtype(op.name, result, out.dtype)
-    resize_output(out, shape)
+    value = op.compute(operands, compute, result)
+    resize_output(out, shape, lambda: op.finish(value, *inputs).stride())
     require_distinct_elements(out)
     require_separate(out, inputs)
     check_inplace(out)
-    _write(out._array, op.compute(operands, compute, result))
+    _write(out._array, value)
     _C.bump_version(out)
     return out
 

@@ -44,7 +44,11 @@ def _flat_offsets(shape: Sequence[int], strides: Sequence[int], offset: int) -> 
 
 
 _as_strided = view_operator(
-    "as_strided", "size stride offset geometry", _as_strided_array, _as_strided_grad
+    "as_strided",
+    "size stride offset geometry",
+    _as_strided_array,
+    _as_strided_grad,
+    layout="exact",
 )
 
 

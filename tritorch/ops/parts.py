@@ -331,7 +331,9 @@ def _unfold_grad(g: Tensor, dim: int, size: int, step: int, shape: tuple[int, ..
     return g.new_zeros(shape).index_add(dim, where, flat)
 
 
-_unfold = view_operator("unfold", "dim size step shape", _unfold_array, _unfold_grad)
+_unfold = view_operator(
+    "unfold", "dim size step shape", _unfold_array, _unfold_grad, layout="exact"
+)
 
 
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core import arrays
 from tritorch.core.dtype import dtype
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
@@ -174,14 +175,26 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 def _expand_array(array: Any, shape: tuple[int, ...]) -> Any:
     if type(array) is ndarray:
+        if 1 in shape:  # NumPy gives dims of size one strides of 0
+            return arrays.strided(array, shape, _expanded_strides(array, shape), 0)
         out = np.broadcast_to(array, shape)
         out.flags.writeable = array.flags.writeable
         return out
     return array.expand(shape)
 
 
+def _expanded_strides(array: Any, shape: tuple[int, ...]) -> list[int]:
+    own = arrays.strides_of(array)
+    lead = len(shape) - len(own)
+    strides = [s if n == m else 0 for n, m, s in zip(array.shape, shape[lead:], own)]
+    for dim in reversed(range(lead)):
+        inner = shape[dim + 1] * strides[0] if own else 0
+        strides.insert(0, inner if shape[dim] == 1 else 0)
+    return strides
+
+
 # The engine sums a gradient to the shape of the input.
-_expand = view_operator("expand", "shape", _expand_array, lambda g: g)
+_expand = view_operator("expand", "shape", _expand_array, lambda g: g, layout="exact")
 
 
 def expand(self: Tensor, *size: Any, implicit: bool = False) -> Tensor:

@@ -15,12 +15,13 @@ from tritorch.ops.declare import Operator, ndarray
 
 
 def view_operator(
-    name: str, params: str, function: Any, grad: Any, *, node: str | None = None
+    name: str, params: str, function: Any, grad: Any, *, node: str | None = None, layout: str = ""
 ) -> Operator:
     """Declares a view: `function(array, *params)` gives the view of an array of either kind."""
     op = Operator(
-        name, "x", params, cpu=function, gpu=function, grad=grad, view=True, node=node, kind="view"
-    )
+        name, "x", params, cpu=function, gpu=function, grad=grad, view=True, node=node, kind="view",
+        layout=layout,
+    )  # fmt: skip
     op.cpu = op.gpu = function  # type: ignore[method-assign]
     return op
 

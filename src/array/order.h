@@ -1,0 +1,31 @@
+// In which order a new result's dims lie in memory: PyTorch's rule (TensorIterator's), in one
+// place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tritorch {
+
+// How an operand lies: strides in units of any size, `unit` of them an element.
+struct Lie {
+  std::span<const std::int64_t> shape;
+  std::span<const std::int64_t> strides;
+  std::int64_t unit = 1;
+};
+
+// Strides, in elements, of what an elementwise operator makes of operands that broadcast to
+// `shape`. numbers: there are Python numbers, or tensors without dims, among the operands.
+//
+// Operands of one shape that are all dense in the same order give that order.  Otherwise dims are
+// sorted by the strides of the first operand that tells two of them apart, the innermost first; a
+// broadcast dim tells nothing.
+std::vector<std::int64_t> result_strides(std::span<const std::int64_t> shape,
+                                         std::span<const Lie> operands, bool numbers);
+
+// Strides of a copy: the original's where it is dense without overlap, else dense in its order.
+std::vector<std::int64_t> copy_strides(const Lie& original);
+
+}  // namespace tritorch
