@@ -340,11 +340,11 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
         self._a = new.reshape(shape)
     else:
         strides = layouts.contiguous_strides(shape)
-        root = storage._elements(self.dtype)
+        root, offset = storage._elements(self.dtype), self.storage_offset()
         self._a = (
-            arrays.strided(root, shape, strides, self.storage_offset())
+            arrays.strided(root, shape, strides, offset)
             if count
-            else arrays.empty(shape, self.dtype, self.device)
+            else root[offset:offset].reshape(shape)
         )
     return self
 
