@@ -28,11 +28,22 @@ for _name, _view in (
     ("unsqueeze", shape.unsqueeze), ("t", shape.t), ("transpose", shape.transpose),
     ("select", parts.select), ("split", parts.split), ("unbind", parts.unbind),
     ("split_with_sizes", parts.split_with_sizes), ("unfold", parts.unfold), ("alias", memory.alias),
-    ("narrow", parts.narrow), ("detach", memory.detach), ("view_as_real", memory.view_as_real),
+    ("detach", memory.detach), ("view_as_real", memory.view_as_real),
     ("view_as_complex", memory.view_as_complex),
 ):  # fmt: skip
     _copying(f"{_name}_copy", _view)
-Tensor.narrow_copy = PUBLIC["narrow_copy"]  # type: ignore[attr-defined]
+
+
+@public(out=True)
+def narrow_copy(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """narrow, as a copy."""
+    if 0 < input.ndim <= dim:
+        raise RuntimeError(
+            "Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false.  "
+            "(Could this error message be improved?  If so, please report an enhancement request "
+            "to PyTorch.)"
+        )
+    return parts.narrow(input, dim, start, length).clone()
 
 
 def _replace(input: Tensor, src: Tensor, view: Any) -> Tensor:

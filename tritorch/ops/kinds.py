@@ -547,11 +547,6 @@ def binary(
     return function
 
 
-def _apart(a: Any, b: Any) -> bool:
-    """Whether two ndarrays are views of different memory."""
-    return (a if a.base is None else a.base) is not (b if b.base is None else b.base)
-
-
 def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
     """a.f_(b) on plain ndarrays of one dtype that nobody records; the general path for all else."""
     cpu, wants, fits, plans = op.cpu, op.wants, op.direct, op.plans
@@ -582,7 +577,7 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
                     if (
                         a.shape == b.shape
                         and a.size < BIG
-                        and (a.base is None is b.base or _apart(a, b))
+                        and (a.base is None is b.base or not np.may_share_memory(a, b))
                         and 0 not in a.strides
                         and not self._inference
                         and not wants(self, other)

@@ -55,7 +55,7 @@ def arange(
     if category(kind) < 2:
         start, end, step = int(start), int(end), int(step)
         if step == 0:
-            raise RuntimeError("step must be nonzero")
+            raise ValueError("step must be nonzero")
         count = max(-(-(end - start) // step), 0)
     else:
         count = max(math.ceil((end - start) / step), 0)
