@@ -6,12 +6,17 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
+#include <utility>
+
 #include "array/array.h"
 #include "array/dlpack.h"
 #include "array/order.h"
 #include "driver/context.h"
 #include "driver/event.h"
+#include "driver/fork.h"
 #include "driver/simulator.h"
+#include "interpreter.h"
 #include "launch/launcher.h"
 #include "launch/pack.h"
 #include "memory/graph.h"
@@ -33,6 +38,8 @@ PyObject* cuda_error = nullptr;
 PyObject* out_of_memory_error = nullptr;
 PyObject* unavailable_error = nullptr;
 PyObject* garbage_collector = nullptr;
+PyObject* device_fault = nullptr;
+PyObject* interrupting = nullptr;  // the exception that ended a simulated kernel, till it is raised
 
 cu::CUstream stream_of(std::uint64_t handle) { return reinterpret_cast<cu::CUstream>(handle); }
 std::uint64_t handle_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
@@ -52,7 +59,11 @@ void rethrow_as_python(std::exception_ptr pointer) {
   try {
     std::rethrow_exception(pointer);
   } catch (const CudaError& error) {
-    set_cuda_error(error);
+    PyObject* passing =
+        error.code == cu::simulator::kInterrupted ? std::exchange(interrupting, nullptr) : nullptr;
+    if (!passing) return set_cuda_error(error);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(passing)), passing);
+    Py_DECREF(passing);
   } catch (const OutOfMemoryError& error) {
     PyErr_SetString(out_of_memory_error, error.what());
   } catch (const CudaUnavailable& error) {
@@ -402,13 +413,38 @@ struct {
   std::vector<int> attributes;
 } last_launch;
 
-cu::CUresult run_simulated(void* user, const cu::simulator::Launch& launch, std::string& error) {
+std::atomic<bool> collector_paused{false};
+
+// A kernel ended by an exception: the device's fault if the interpreter says so; all others, Ctrl-C
+// for one, are raised by the call that ran the kernel.
+cu::CUresult ended_by(nb::python_error& failure, std::string& error) {
+  if (failure.matches(device_fault)) {
+    nb::object args = failure.value().attr("args");
+    error = nb::cast<std::string>(nb::str(args[1]));
+    return static_cast<cu::CUresult>(nb::cast<int>(args[0]));
+  }
+  failure.restore();
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback) PyException_SetTraceback(value, traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  if (interrupting)
+    Py_DECREF(value);  // the first says what happened
+  else
+    interrupting = value;
+  return cu::simulator::kInterrupted;
+}
+
+cu::CUresult interpret(SimulatedBody* body, const cu::simulator::Launch& launch,
+                       std::string& error) {
   nb::gil_scoped_acquire interpreter;
-  auto* body = static_cast<SimulatedBody*>(user);
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);  // the caller may be raising
   // The caller may hold the allocator's lock, which a finaliser of some array would want.
   bool collected = PyGC_Disable() != 0;
+  collector_paused = collected;
   cu::CUresult result = cu::CUDA_SUCCESS;
   try {
     nb::list parameters;
@@ -425,20 +461,31 @@ cu::CUresult run_simulated(void* user, const cu::simulator::Launch& launch, std:
       if (c.attrs[i].id == cu::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
         ctas = c.attrs[i].value.clusterDim.x;
     }
-    body->callback(nb::make_tuple(c.gridDimX / ctas, c.gridDimY, c.gridDimZ), parameters);
+    nb::object grid = nb::make_tuple(c.gridDimX / ctas, c.gridDimY, c.gridDimZ);
+    PyObject* done = outlasting([&] {
+      return PyObject_CallFunctionObjArgs(body->callback.ptr(), grid.ptr(), parameters.ptr(),
+                                          nullptr);
+    });
+    if (!done) nb::raise_python_error();
+    Py_DECREF(done);
   } catch (nb::python_error& failure) {
-    bool fault = failure.matches(PyExc_MemoryError);
-    error = nb::cast<std::string>(nb::str(failure.value()));
-    result = fault ? cu::CUDA_ERROR_ILLEGAL_ADDRESS : cu::CUDA_ERROR_LAUNCH_FAILED;
+    result = ended_by(failure, error);
   }
+  collector_paused = false;
   if (collected) PyGC_Enable();
   PyErr_Restore(type, value, traceback);
   return result;
 }
 
+cu::CUresult run_simulated(void* user, const cu::simulator::Launch& launch, std::string& error) {
+  return outlasting([&] { return interpret(static_cast<SimulatedBody*>(user), launch, error); });
+}
+
 void destroy_simulated(void* user) {
-  nb::gil_scoped_acquire interpreter;
-  delete static_cast<SimulatedBody*>(user);
+  outlasting([&] {
+    nb::gil_scoped_acquire interpreter;
+    delete static_cast<SimulatedBody*>(user);
+  });
 }
 
 cu::simulator::Call call_named(const std::string& name) {
@@ -461,6 +508,31 @@ void bind_simulator(nb::module_& m) {
         }
       },
       "settings"_a);
+  device_fault = PyErr_NewExceptionWithDoc(
+      "tritorch._C.simulator.DeviceFault",
+      "Ends a simulated kernel as a GPU would: (the CUresult that the device is left with, why).",
+      nullptr, nullptr);
+  if (!device_fault) throw nb::python_error();
+  sim.attr("DeviceFault") = nb::borrow(device_fault);
+  sim.def(
+      "assign",
+      [](nb::list places) {  // (owner, name[, value]) each: sets, or removes, all of them
+        for (nb::handle place : places) {
+          PyObject* value =
+              PyTuple_GET_SIZE(place.ptr()) > 2 ? PyTuple_GET_ITEM(place.ptr(), 2) : nullptr;
+          if (PyObject_SetAttr(PyTuple_GET_ITEM(place.ptr(), 0), PyTuple_GET_ITEM(place.ptr(), 1),
+                               value) == 0)
+            continue;
+          if (value || !PyErr_ExceptionMatches(PyExc_AttributeError)) throw nb::python_error();
+          PyErr_Clear();  // it was not there
+        }
+      },
+      "places"_a);
+  in_forked_child(
+      [](void*) {
+        if (collector_paused.exchange(false)) PyGC_Enable();
+      },
+      &collector_paused);
   sim.def("set_seed", &cu::simulator::set_seed, "seed"_a);
   sim.def(
       "fail",
@@ -1072,8 +1144,10 @@ void bind_arrays(nb::module_& m) {
                                 : (array.layout.extent().second + 1) * item_size(array.dtype);
         array.storage = StorageRef(
             Storage::adopt(device, address, bytes, owner.inc_ref().ptr(), [](void* object) {
-              nb::gil_scoped_acquire interpreter;
-              Py_DECREF(static_cast<PyObject*>(object));
+              outlasting([&] {
+                nb::gil_scoped_acquire interpreter;
+                Py_DECREF(static_cast<PyObject*>(object));
+              });
             }));
         return wrap(std::move(array));
       },
@@ -1085,14 +1159,18 @@ void bind_arrays(nb::module_& m) {
 void* leave_interpreter() {
   return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
 }
-void enter_interpreter(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+void enter_interpreter(void* state) {
+  outlasting([&] { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); });
+}
 
 bool collect_garbage() {
   if (!garbage_collector) return false;
-  nb::gil_scoped_acquire interpreter;
-  PyObject* result = PyObject_CallNoArgs(garbage_collector);
-  if (!result) PyErr_Clear();
-  Py_XDECREF(result);
+  outlasting([] {
+    nb::gil_scoped_acquire interpreter;
+    PyObject* result = PyObject_CallNoArgs(garbage_collector);
+    if (!result) PyErr_Clear();
+    Py_XDECREF(result);
+  });
   return true;
 }
 

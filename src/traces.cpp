@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "driver/blocking.h"
+#include "driver/fork.h"
 
 namespace tritorch {
 namespace {
@@ -30,7 +31,7 @@ struct Hash {
   }
 };
 
-std::mutex table_mutex;
+ForkMutex table_mutex;
 std::unordered_map<RawTrace, memory::TraceId, Hash> ids;
 std::vector<std::vector<TraceFrame>>
     described;  // by id - 1: text, so that no interpreter is needed

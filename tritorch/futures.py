@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
+from tritorch.core import locks
 from tritorch.core.device import device as Device
 
 __all__ = ["Future", "collect_all", "wait_all"]
@@ -27,7 +27,7 @@ class Future(Generic[T]):
         for device in self._devices:
             if device.index is None:
                 raise ValueError(f"Expected devices to have indices, got {device}")
-        self._changed = threading.Condition()
+        self._changed = locks.condition()
         self._done = False
         self._result: Any = None
         self._error: BaseException | None = None
@@ -134,7 +134,7 @@ def collect_all(futures: Sequence[Future[Any]]) -> Future[Any]:
     """A future of these futures, complete when they all are, or when one has an exception."""
     out: Future[Any] = Future()
     left = len(futures)
-    lock = threading.Lock()
+    lock = locks.lock()
 
     def one_done(done: Any) -> None:
         nonlocal left

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from tritorch.core import locks
 from tritorch.schema.tags import Listed
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class EventHandlerHandle:
 
 
 _handlers: list[EventHandlerHandle] = []
-_handlers_lock = threading.Lock()
+_handlers_lock = locks.lock()
 
 
 def register_event_handler(callback: Callable[[Event], None]) -> EventHandlerHandle:
@@ -145,7 +145,7 @@ class Stat:
         if self._seconds <= 0:
             raise ValueError(f"Stat: window_size must be above 0, got {window_size}")
         self._max_samples = max_samples
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self._current, self._previous = _Window(), _Window()
         self._number = self._now()
         self._is_logged = False

@@ -1,7 +1,5 @@
 #include "driver/context.h"
 
-#include <pthread.h>
-
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "driver/fork.h"
 #include "driver/simulator.h"
 
 namespace tritorch {
@@ -23,12 +22,13 @@ struct Device {
   std::atomic<cu::CUcontext> context{nullptr};
   std::once_flag properties_once;
   DeviceProperties properties;
-  std::mutex pool_mutex;
+  ForkMutex pool_mutex;
   std::array<std::vector<cu::CUstream>, 8> pool;  // by -priority
   std::array<unsigned, 8> next{};
 };
 
-std::mutex load_mutex;
+ForkMutex load_mutex;
+std::atomic<bool> initialising{false};  // or initialised: cuInit has been called
 std::atomic<bool> forked{false};
 cu::Driver real_table;
 std::array<Device, kMaxDevices> devices;
@@ -43,12 +43,12 @@ constexpr const char* kForked =
     "start workers with the 'spawn' or 'forkserver' method (multiprocessing.set_start_method), or "
     "use CUDA only after the fork";
 
-void after_fork_in_child() {
-  if (detail::active_driver.load() != nullptr) {
-    forked = true;
-    detail::active_driver = nullptr;
-  }
+void after_fork_in_child(void*) {
+  if (!initialising) return;
+  forked = true;
+  detail::active_driver = nullptr;
 }
+const bool watching_forks = (in_forked_child(after_fork_in_child, &forked), true);
 
 void validate(int device) {
   int count = device_count();
@@ -86,7 +86,9 @@ const cu::Driver& detail::load_driver() {
     if (!cu::load_real_driver(real_table, problem)) throw CudaUnavailable(problem);
     table = &real_table;
   }
+  initialising = true;
   cu::CUresult result = table->cuInit(0);
+  if (result != cu::CUDA_SUCCESS) initialising = false;
   if (result == cu::CUDA_ERROR_NO_DEVICE)
     throw CudaUnavailable(
         "The NVIDIA driver found no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES, or set "
@@ -94,8 +96,6 @@ const cu::Driver& detail::load_driver() {
   if (result != cu::CUDA_SUCCESS)
     throw CudaUnavailable(std::string("The NVIDIA driver could not be initialised: ") +
                           error_name(result) + ": " + error_meaning(result));
-  static std::once_flag fork_handler;
-  std::call_once(fork_handler, [] { pthread_atfork(nullptr, nullptr, after_fork_in_child); });
   active_driver = table;
   return *table;
 }

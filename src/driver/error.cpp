@@ -120,6 +120,8 @@ constexpr Explanation kExplanations[] = {
                      "the event was last recorded during a capture, so it stands for no real work"),
     TRITORCH_EXPLAIN(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
                      "the capture was ended on another thread than it was begun on"),
+    {cu::simulator::kInterrupted, "interrupted",
+     "a Python exception ended a kernel on the simulated device, and was raised elsewhere"},
     TRITORCH_EXPLAIN(CUDA_ERROR_UNKNOWN,
                      "the driver does not say what failed; check dmesg for Xid messages and that "
                      "the nvidia kernel modules are loaded"),

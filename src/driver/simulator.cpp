@@ -51,6 +51,16 @@ void apply(SimulatorOptions options) {
   s.keep_errors = options.sticky;
 }
 
+// In a forked child: what the parent's threads were changing is left as it lies.
+void start_afresh(void* pointer) {
+  State& s = *static_cast<State*>(pointer);
+  new (&s.changed) std::condition_variable;
+  new (&s.functions) decltype(s.functions);
+  s.executing = false;
+  (void)s.world.release();
+  s.world = std::make_unique<World>(s.options);
+}
+
 std::uint64_t parse_number(std::string_view text, bool& good) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -67,6 +77,7 @@ State& state() {
   static State& the_state = []() -> State& {
     auto* made = new State;
     made->world = std::make_unique<World>(made->options);
+    in_forked_child(start_afresh, made);
     return *made;
   }();
   return the_state;

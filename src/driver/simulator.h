@@ -44,9 +44,13 @@ void set_seed(std::uint64_t seed);
 // The nth next call (1 = the very next) of that kind fails with `code`; 0 takes the injection back.
 void fail(Call call, std::uint64_t nth, CUresult code);
 
+// What a kernel's body answers when something that is no fault of the device ended it: Ctrl-C, say.
+// The call that ran the body returns it, and the device lives on.
+inline constexpr auto kInterrupted = static_cast<CUresult>(100000);
+
 // A kernel is a host function.  `run` is called when the queue reaches it, on whichever thread
-// drains the queue, with a copy of the parameters' bytes; a non-success result becomes the
-// device's sticky error, as on a GPU, with `error` as its detail.
+// drains the queue, with a copy of the parameters' bytes; a non-success result but kInterrupted
+// becomes the device's sticky error, as on a GPU, with `error` as its detail.
 struct Launch {
   const CUlaunchConfig* config;            // attrs are copied too
   const std::vector<const void*>* params;  // one pointer a parameter, into the copied bytes

@@ -86,7 +86,8 @@ CUresult run(Lock& lock, const Action& action, std::string& detail) {
   return result;
 }
 
-// Runs the front operation, which is ready.  No other thread is in one.
+// Runs the front operation, which is ready.  No other thread is in one.  Throws kInterrupted when
+// that is how it ended.
 void execute(Lock& lock, const std::shared_ptr<Stream>& stream) {
   State& s = state();
   Operation operation = std::move(stream->queue.front());
@@ -94,10 +95,11 @@ void execute(Lock& lock, const std::shared_ptr<Stream>& stream) {
   stream->running = true;
   s.executing = true;
   std::atomic<int>& sticky = s.sticky[static_cast<std::size_t>(stream->device)];
+  CUresult result = CUDA_SUCCESS;
   if (sticky == CUDA_SUCCESS) {  // else the context is lost, and its work with it
     std::string detail;
-    const CUresult result = run(lock, operation.action, detail);
-    if (result != CUDA_SUCCESS) {
+    result = run(lock, operation.action, detail);
+    if (result != CUDA_SUCCESS && result != kInterrupted) {
       sticky = result;
       s.world->detail = detail;
     }
@@ -118,6 +120,7 @@ void execute(Lock& lock, const std::shared_ptr<Stream>& stream) {
   if (stream->destroyed && stream->queue.empty())
     std::erase(s.world->devices[static_cast<std::size_t>(stream->device)].streams, stream);
   s.changed.notify_all();
+  require(result != kInterrupted, kInterrupted);
 }
 
 }  // namespace

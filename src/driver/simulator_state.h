@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "driver/fork.h"
 #include "driver/simulator.h"
 #include "driver/simulator_memory.h"
 #include "driver/table.h"
@@ -179,7 +180,7 @@ struct World {
 };
 
 struct State {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::condition_variable changed;  // an operation ended
   bool executing = false;           // some thread is in one: there is one at a time
   SimulatorOptions options;
@@ -214,7 +215,8 @@ Point enqueue(Lock& lock, const std::shared_ptr<Stream>& stream, Action action,
               std::shared_ptr<Record> record = nullptr, std::vector<Point> needs = {});
 bool reached(const Point& point);
 // Runs what these points need, and by the seed's choice more, until they are reached.  The lock is
-// free while kernels run, so look up anew afterwards what may have changed.
+// free while kernels run, so look up anew afterwards what may have changed.  Throws kInterrupted as
+// soon as a kernel was; what is queued behind it stays there.
 void drain(Lock& lock, std::span<const Point> targets);
 void drain_device(Lock& lock, int device);
 void drain_all(Lock& lock);

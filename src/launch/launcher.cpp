@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "driver/context.h"
+#include "interpreter.h"
 #include "launch/descriptor.h"
 #include "launch/pack.h"
 
@@ -56,9 +57,11 @@ class Scratch {
           cu::CUstream stream, bool zeroed, int device) {
     if (each == 0) return;
     std::size_t bytes = each * grid.x * grid.y * grid.z * launcher->plan->num_ctas;
-    owner_ = PyObject_CallFunction(launcher->allocate_scratch, "nnKi",
+    owner_ = outlasting([&] {
+      return PyObject_CallFunction(launcher->allocate_scratch, "nnKi",
                                    static_cast<Py_ssize_t>(bytes), static_cast<Py_ssize_t>(align),
                                    reinterpret_cast<unsigned long long>(stream), zeroed);
+    });
     if (!owner_) throw PythonError{};
     try {
       pointer_ = pointer_of(owner_, device);
@@ -128,7 +131,7 @@ void launch(const Launcher* launcher, cu::CUfunction function, const Grid& grid,
 template <class Body>
 PyObject* guarded(Body&& body) noexcept {
   try {
-    return body();
+    return outlasting(body);
   } catch (const PythonError&) {
   } catch (...) {
     set_python_error(std::current_exception());
@@ -138,7 +141,7 @@ PyObject* guarded(Body&& body) noexcept {
 
 void run_hook(PyObject* hook, PyObject* metadata) {
   if (hook == Py_None) return;
-  PyObject* result = PyObject_CallOneArg(hook, metadata);
+  PyObject* result = outlasting([&] { return PyObject_CallOneArg(hook, metadata); });
   if (!result) throw PythonError{};
   Py_DECREF(result);
 }
@@ -431,7 +434,9 @@ Entry compile(KernelState& state, int device, PyObject* const* values, PyObject*
                PyList_Append(kept, PyTuple_GET_ITEM(names, i)) == 0 &&
                PyList_Append(kept, value) == 0;
       }
-    if (good) result = PyObject_CallFunction(state.compile, "iOO", device, bound, options);
+    if (good)
+      result = outlasting(
+          [&] { return PyObject_CallFunction(state.compile, "iOO", device, bound, options); });
   }
   Py_XDECREF(options);
   Py_XDECREF(bound);

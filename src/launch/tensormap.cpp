@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "driver/context.h"
+#include "driver/fork.h"
 
 namespace tritorch {
 namespace {
@@ -20,7 +21,7 @@ struct Hash {
 };
 
 constexpr std::size_t kCacheLimit = 4096;
-std::mutex cache_mutex;
+ForkMutex cache_mutex;
 std::unordered_map<TensorMapRequest, cu::CUtensorMap, Hash> cache;
 
 template <class Values>

@@ -91,7 +91,7 @@ void DeviceAllocator::Impl::apply_settings(const Settings& wanted) {
   tracing = traces || wanted.sanitize;
 }
 
-std::unique_lock<std::mutex> DeviceAllocator::Impl::lock() {
+std::unique_lock<ForkMutex> DeviceAllocator::Impl::lock() {
   if (inside_driver_section) [[unlikely]]
     throw std::logic_error(
         "device memory was asked for, or about, by code that runs inside a driver call of an "

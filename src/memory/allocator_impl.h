@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "driver/error.h"
+#include "driver/fork.h"
 #include "memory/block.h"
 #include "memory/event_queues.h"
 #include "memory/statistics.h"
@@ -66,7 +67,7 @@ struct DeviceAllocator::Impl {
   ~Impl();
 
   // ---- allocator.cpp
-  std::unique_lock<std::mutex> lock();
+  std::unique_lock<ForkMutex> lock();
   TraceId capture_trace() const {
     return tracing.load(std::memory_order_relaxed) && hooks.capture_trace ? hooks.capture_trace()
                                                                           : 0;
@@ -171,7 +172,7 @@ struct DeviceAllocator::Impl {
   std::size_t total_memory = 0;
   std::size_t granularity = 0;  // of physical memory; 0: no virtual memory management
 
-  std::mutex mutex;
+  ForkMutex mutex;
   std::atomic<bool> tracing{false};
   std::atomic<Block*> late_frees{nullptr};  // see Note [Frees that must not wait]
 

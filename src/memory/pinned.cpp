@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "driver/error.h"
+#include "driver/fork.h"
 #include "memory/event_queues.h"
 #include "memory/free_index.h"
 
@@ -68,7 +69,7 @@ struct PinnedAllocator::Impl {
 
   static void* as_pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
-  std::unique_lock<std::mutex> lock() {
+  std::unique_lock<ForkMutex> lock() {
     if (inside_driver_section) [[unlikely]]
       throw std::logic_error(
           "pinned memory was asked for, or about, by code that runs inside a driver call of an "
@@ -301,8 +302,8 @@ struct PinnedAllocator::Impl {
   }
 
   const cu::Driver& driver;
-  std::mutex mutex;
-  std::mutex late_mutex;  // never held while anything else is waited for
+  ForkMutex mutex;
+  ForkMutex late_mutex;  // never held while anything else is waited for
   std::vector<const void*> late_frees;
   std::atomic<bool> has_late_frees{false};
 

@@ -6,12 +6,13 @@
 #include <mutex>
 
 #include "driver/context.h"
+#include "driver/fork.h"
 #include "driver/simulator.h"
 
 namespace tritorch::memory {
 namespace {
 
-std::mutex registry_mutex;
+ForkMutex registry_mutex;
 std::array<std::atomic<DeviceAllocator*>, kMaxDevices> allocators{};
 std::atomic<PinnedAllocator*> pinned{nullptr};
 Hooks registered_hooks;
@@ -26,6 +27,13 @@ Settings settings_locked() {
   }
   return *chosen_settings;
 }
+
+// A child cannot use what its parent allocated, and cannot know in which state it is.
+void forget_in_child(void*) {
+  for (auto& entry : allocators) entry = nullptr;
+  pinned = nullptr;
+}
+const bool watching_forks = (in_forked_child(forget_in_child, &allocators), true);
 
 }  // namespace
 

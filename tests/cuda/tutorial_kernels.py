@@ -124,3 +124,9 @@ def apply_tuple_kernel(pointers, sizes, fn: tl.constexpr, BLOCK: tl.constexpr):
 def out_of_bounds_kernel(x_ptr, n_elements, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(x_ptr + offsets + (1 << 40), 1.0, mask=offsets < n_elements)
+
+
+@triton.jit
+def asserting_kernel(x_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    tl.device_assert(x > 1, "all are above one")

@@ -5,6 +5,7 @@ Nothing here imports Triton until a kernel is needed or the user imports it.
 
 from __future__ import annotations
 
+import atexit
 import importlib.abc
 import importlib.machinery
 import os
@@ -13,7 +14,14 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from tritorch import _C
+from tritorch.core import locks
 
+# Note [First launches]: threads that import parts of one package at the same time are given modules
+# that are half imported, rather than a deadlock; and Triton sets itself up at its first launch.  So
+# Triton is imported, set up and made to compile by one thread at a time.  When Python ends, daemon
+# threads must not be in there (Note [Threads at exit] in src/interpreter.h): Triton's C++ aborts.
+lock = locks.rlock()
+atexit.register(lock.acquire)
 _TARGET = "triton.runtime.driver"
 
 

@@ -11,7 +11,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
-from tritorch import _C
+from tritorch import _C, _triton
 from tritorch._triton import plan
 
 
@@ -123,11 +123,12 @@ class TritorchDriver(DriverBase):
 
     def get_current_device(self) -> int:
         _C.load_driver()  # one clear sentence when there is no GPU
-        if _C.is_simulated():
-            from tritorch._triton import interpret
+        with _triton.lock:
+            if _C.is_simulated():
+                from tritorch._triton import interpret
 
-            interpret.take_over_launches()
-        _initialise_specialisation()
+                interpret.take_over_launches()
+            _initialise_specialisation()
         # Every later call goes straight to the native function.
         self.get_current_device = _C.current_device  # type: ignore[method-assign]
         return _C.current_device()

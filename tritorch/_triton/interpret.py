@@ -14,11 +14,11 @@ that compiling for real targets works in the same process.
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import functools
 import inspect
+import os
 import struct
-import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -34,8 +34,10 @@ from tritorch._triton import narrow_floats
 from tritorch._triton.driver import make_launcher
 from tritorch._triton.trace import Work
 
-_lock = threading.RLock()
-_running: list[str] = []  # the kernels that are running, for messages
+_running: str | None = None  # the kernel that is running: the device runs one at a time
+
+
+_ILLEGAL_ADDRESS, _ASSERT = 700, 710  # CUresult
 
 
 # ---- values -------------------------------------------------------------------------------------
@@ -179,14 +181,20 @@ def _checked(
             mask = mask & ~np.array(pinned)
             bad = _C.simulator.first_inaccessible(addresses, mask, size)
         if bad >= 0:
-            where = f" in kernel {_running[-1]}" if _running else ""
-            raise MemoryError(
+            where = f" in kernel {_running}" if _running else ""
+            raise _C.simulator.DeviceFault(
+                _ILLEGAL_ADDRESS,
                 f"{verb} of {size} bytes at 0x{int(addresses[bad]):x}{where}: no allocation is "
-                f"there (element {bad} of a block of {addresses.size})"
+                f"there (element {bad} of a block of {addresses.size})",
             )
         return method(*args, **kwargs)
 
     return access
+
+
+def _assert(self: Any, condition: Any, message: str) -> None:
+    if not np.all(getattr(condition, "data", condition)):
+        raise _C.simulator.DeviceFault(_ASSERT, message)
 
 
 def _raw(owner: Any, name: str) -> Any:
@@ -218,6 +226,7 @@ def _patches() -> list[tuple[Any, str, Any, Any]]:
         (tl.tensor, "__bool__", to_bool),
         (JITFunction, "__call__", _call_device_function),
         (JITFunction, "__get__", _bind_device_function),
+        (kind, "create_assert", _assert),
         (kind, "create_masked_load", _checked(kind.create_masked_load, 1, 2, "load")),
         (kind, "create_masked_store", _checked(kind.create_masked_store, 1, 3, "store")),
         (kind, "create_atomic_rmw", _checked(kind.create_atomic_rmw, 2, 4, "atomic")),
@@ -229,24 +238,23 @@ def _patches() -> list[tuple[Any, str, Any, Any]]:
     return patches + [(owner, name, _raw(owner, name), new) for owner, name, new in extra]
 
 
-@contextlib.contextmanager
-def _interpreting(name: str) -> Iterator[None]:
-    with _lock:
-        outermost = not _running
-        _running.append(name)
-        try:
-            if outermost:
-                for owner, attribute, _, new in _patches():
-                    setattr(owner, attribute, new)
-            yield
-        finally:
-            _running.pop()
-            if outermost:
-                for owner, attribute, original, _ in _patches():
-                    if original is _MISSING:
-                        delattr(owner, attribute)
-                    else:
-                        setattr(owner, attribute, original)
+@functools.cache
+def _assignments() -> tuple[list[Any], list[Any]]:
+    """(owner, name, value) of the language as it is interpreted, and as it is compiled."""
+    patches = _patches()
+    return (
+        [(owner, name, new) for owner, name, _, new in patches],
+        [patch[:2] if patch[2] is _MISSING else patch[:3] for patch in patches],
+    )
+
+
+def _leave_in_child() -> None:
+    """A forked child is not in the kernel that another thread was running."""
+    if _running is not None:
+        _C.simulator.assign(_assignments()[1])
+
+
+os.register_at_fork(after_in_child=_leave_in_child)
 
 
 # ---- kernels ------------------------------------------------------------------------------------
@@ -281,6 +289,9 @@ class SimulatedKernel:
         parameters = self.run.parameters
         self._decoders = [_DECODE[kind] for kind, _ in parameters]
         self._annotated = {p.name for p in function.params if p.is_constexpr}
+        self._options = dataclasses.replace(
+            interpreter.InterpreterOptions(), debug=getattr(options, "debug", False)
+        )
         self.function = _C.simulator.make_function(
             self.name, [size for _, size in parameters], self._execute
         )
@@ -297,19 +308,32 @@ class SimulatedKernel:
             name: _rebuild(entry, (i,), self.src.constants, values)
             for i, (name, entry) in enumerate(self.src.signature.items())
         }
+        global _running
+        interpreted, compiled = _assignments()
+        try:
+            _running = self.name
+            _C.simulator.assign(interpreted)
+            with np.errstate(all="ignore"):
+                self._interpret(grid, args)
+        finally:
+            # One native call, which Ctrl-C cannot cut in two.
+            _C.simulator.assign(compiled)
+            _running = None
+
+    def _interpret(self, grid: tuple[int, int, int], args: dict[str, Any]) -> None:
         builder = interpreter.interpreter_builder
-        with _interpreting(self.name), np.errstate(all="ignore"):
-            body = _rewritten(self.src.fn.fn)
-            args = {
-                name: value if name in self._annotated else _convert(value)
-                for name, value in args.items()
-            }
-            builder.set_grid_dim(*grid)
-            for x in range(grid[0]):
-                for y in range(grid[1]):
-                    for z in range(grid[2]):
-                        builder.set_grid_idx(x, y, z)
-                        body(**args)
+        body = _rewritten(self.src.fn.fn)
+        args = {
+            name: value if name in self._annotated else _convert(value)
+            for name, value in args.items()
+        }
+        builder.options = self._options
+        builder.set_grid_dim(*grid)
+        for x in range(grid[0]):
+            for y in range(grid[1]):
+                for z in range(grid[2]):
+                    builder.set_grid_idx(x, y, z)
+                    body(**args)
 
 
 # Called with what stands for a kernel that would be compiled on a GPU.

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tritorch import _C
+from tritorch import _C, _triton
 from tritorch._triton import cache, keys, plan, sources
 from tritorch._triton.names import resolve
 
@@ -28,6 +28,8 @@ class _Loaded:
     """A compiled kernel on a device; its launches own it."""
 
     def __init__(self, entry: cache.Entry, device: int) -> None:
+        # What __del__ calls: globals may be gone when the interpreter ends.
+        self.getpid, self.unload = os.getpid, _C.unload_module
         self.process = os.getpid()
         self.module, self.function, *_, self.threads = _C.load_binary(
             entry.name, entry.cubin, entry.plan["shared"], device
@@ -35,8 +37,8 @@ class _Loaded:
 
     def __del__(self) -> None:
         # A forked child's driver knows nothing of the module.
-        if hasattr(self, "module") and self.process == os.getpid():
-            _C.unload_module(self.module)
+        if hasattr(self, "module") and self.process == self.getpid():
+            self.unload(self.module)
 
 
 def _load(entry: cache.Entry, device: int) -> tuple[_C.Launcher, int, Any] | None:
@@ -87,7 +89,9 @@ class _Source:
             found = entry and loader(entry, device)
             if found:
                 return found
-        with _announced(self.name, target):
+        with _triton.lock, _announced(self.name, target):
+            import triton.runtime.driver  # noqa: F401  (makes our driver the active one)
+
             compiled = _run(self.find(), device, args, options)
         if _C.is_simulated():
             if on_launch is not None:
@@ -107,8 +111,6 @@ def entry_of(compiled: Any) -> cache.Entry:
 
 def _run(function: Any, device: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Compiles for these arguments through Triton itself, so that its specialisation is ours."""
-    import triton.runtime.driver  # noqa: F401  (makes our driver the active one)
-
     args = tuple(_described(arg) if type(arg) is _C.Descriptor else resolve(arg) for arg in args)
     options = {name: resolve(value) for name, value in options.items()}
     previous = _C.current_device()
@@ -174,5 +176,8 @@ def wrap(function: Any) -> _C.Kernel:
 def kernel(family: str, name: str) -> _C.Kernel:
     """The kernel `name` of `tritorch.kernels.<family>`; imports Triton when it has to compile."""
     find = lambda: getattr(importlib.import_module(f"tritorch.kernels.{family}"), name)
-    parameters = sources.parameters(family, name) or sources.parameters_of(find())
+    parameters = sources.parameters(family, name)
+    if parameters is None:
+        with _triton.lock:
+            parameters = sources.parameters_of(find())
     return _made(f"{family}.{name}", find, parameters)

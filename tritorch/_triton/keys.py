@@ -92,9 +92,8 @@ def bypassed() -> bool:
     if any(os.environ.get(name, "").lower() not in _OFF for name in _COMPILING):
         return True
     knobs = sys.modules.get("triton.knobs")
-    return knobs is not None and any(
-        getattr(knobs.runtime, name, None) is not None for name in _HOOKS
-    )
+    runtime = getattr(knobs, "runtime", None)  # not there while another thread imports Triton
+    return runtime is not None and any(getattr(runtime, name, None) is not None for name in _HOOKS)
 
 
 def _constant(value: Any) -> str:

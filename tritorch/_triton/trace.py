@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, NamedTuple, TypeVar
 
@@ -144,5 +143,7 @@ def on_all_processors(
         yield from map(body, range(count))
         return
     _body = body
+    from concurrent.futures import ProcessPoolExecutor  # imported by few that launch
+
     with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
         yield from pool.map(_call, range(count))

@@ -20,13 +20,13 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd import grad_mode, graph, streams as node_streams
 from tritorch.autograd.graph import FREED, Node
-from tritorch.core import arrays
+from tritorch.core import arrays, locks
 from tritorch.core.layout import dense_strides_like
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried, run_in_thread
 
-_accumulating = threading.RLock()
+_accumulating = locks.rlock()
 
 
 class _Pass(threading.local):

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tritorch import _C
+from tritorch.core import locks
 from tritorch.core.device import device as Device
 
 DEFAULT_SEED = 67280421310721  # PyTorch's
+
+
+def _numpy_generator(bits: np.random.Philox) -> np.random.Generator:
+    locks.renewed(bits.lock)  # held while numbers are drawn, without the interpreter's
+    return np.random.Generator(bits)
 
 
 class Generator:
@@ -27,7 +32,7 @@ class Generator:
         self.device = Device(device)
         if self.device.type == "cuda" and self.device.index is None:
             self.device = Device("cuda", _C.current_device())
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self._seed = DEFAULT_SEED
         self._offset = 0
         self._numpy: np.random.Generator | None = None
@@ -67,7 +72,7 @@ class Generator:
     def numpy(self) -> np.random.Generator:
         """The CPU's generator."""
         if self._numpy is None:
-            self._numpy = np.random.Generator(np.random.Philox(key=self._seed))
+            self._numpy = _numpy_generator(np.random.Philox(key=self._seed))
         return self._numpy
 
     def draw(self, count: int) -> tuple[int, int]:
@@ -120,7 +125,7 @@ class Generator:
             "has_uint32": int(words[2]),
             "uinteger": int(words[3]),
         }
-        self._numpy = np.random.Generator(bits)
+        self._numpy = _numpy_generator(bits)
         return self
 
     def clone_state(self) -> Generator:

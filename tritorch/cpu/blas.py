@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from tritorch.core import locks
+
+_lock = locks.lock()
+_inside = [0, 0]  # threads of one_thread(), and the number to go back to
 _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads",
           "openblas_{}_num_threads64_", "openblas_{}_num_threads")  # fmt: skip
 
@@ -35,9 +40,26 @@ def one_thread() -> Iterator[None]:
         yield
         return
     get, set_number = controls
-    before = get()
-    set_number(1)
+    with _lock:  # OpenBLAS has one number for all threads
+        _inside[0] += 1
+        if _inside[0] == 1:
+            _inside[1] = get()
+            set_number(1)
     try:
         yield
     finally:
-        set_number(before)
+        with _lock:
+            _inside[0] -= 1
+            if _inside[0] == 0:
+                set_number(_inside[1])
+
+
+def _leave() -> None:
+    """In a forked child, where the other threads that were inside are not."""
+    controls = _controls()
+    if _inside[0] and controls is not None:
+        controls[1](_inside[1])
+        _inside[0] = 0
+
+
+os.register_at_fork(after_in_child=_leave)

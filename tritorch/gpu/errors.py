@@ -16,13 +16,13 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import threading
 from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
 
 from tritorch import _C
+from tritorch.core import locks
 from tritorch.core.dtype import int64
 
 _SLOTS = 4096  # as in kernels/errors.py
@@ -50,7 +50,7 @@ _flags: dict[int, _Flags] = {}
 _operators: list[tuple[str, type[Exception]]] = []
 _operator_ids: dict[str, int] = {}
 _inside: dict[CodeType, bool] = {}  # whether code is the package's own
-_lock = threading.Lock()
+_lock = locks.lock()
 
 
 def mark(

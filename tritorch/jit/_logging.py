@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
+from tritorch.core import locks
 from tritorch.schema.tags import Listed
 
 
@@ -37,7 +37,7 @@ class LockingLogger(LoggerBase):
     """Adds values up, from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self._sums: dict[str, tuple[int, int]] = {}
         self._types: dict[str, AggregationType] = {}
 

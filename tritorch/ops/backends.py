@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.core import locks
 
 via_host: set[str] = set()  # "family.name" of what went through the host in this process
 
@@ -49,7 +50,8 @@ def resolve(which: str, path: str) -> Callable[..., Any]:
 def _find(which: str, family: str, name: str) -> Callable[..., Any]:
     module = f"tritorch.{which}.{family}"
     if which == "cpu" or importlib.util.find_spec(module) is not None:
-        function = getattr(importlib.import_module(module), name, None)
+        with locks.importing:
+            function = getattr(importlib.import_module(module), name, None)
         if function is not None:
             return function
         if which == "cpu":

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tritorch.core import locks
+
 __all__ = ["BenchmarkConfig", "BenchmarkExecutionStats", "ExecutionStats", "ThroughputBenchmark"]
 
 _SEED = 0  # of the order in which a thread takes the inputs
@@ -160,7 +162,7 @@ class _Threads:
         self._is_grad_enabled = grad_mode.is_grad_enabled()
         self._set_grad_enabled = grad_mode.set_grad_enabled
         self._ready = threading.Barrier(config.num_calling_threads + 1)
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self._left = config.num_iters
         self._error: BaseException | None = None
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from multiprocessing import forkserver
 from typing import Any
 
+from tritorch.core import locks
 from tritorch.utils.data._utils import stall, transport
 from tritorch.utils.data._utils.segments import Inbox
 from tritorch.utils.data._utils.worker import Job, latest, process_main, thread_main
@@ -143,7 +144,7 @@ class Processes:
         self.workers: list[_Process] = []
         self._poll = select.poll()
         self._by_socket: dict[int, int] = {}
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self._checked = time.monotonic()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll.register(self._bell, select.POLLIN)

@@ -1,0 +1,27 @@
+// Note [Threads at exit]: when Python ends, daemon threads are still there.  Before 3.14, one that
+// asks for the interpreter lock then is ended by pthread_exit, which unwinds its frames: ours would
+// meet a destructor, a noexcept or a catch (...), and abort the process.  Here such a thread waits
+// for the end of the process instead, as threads do since 3.14.
+#pragma once
+
+#include <Python.h>
+#include <cxxabi.h>
+#include <unistd.h>
+
+namespace tritorch {
+
+// body(), for code that calls Python from frames that must not be unwound like that.
+template <class Body>
+auto outlasting(Body&& body) {
+#ifdef __GLIBCXX__
+  try {
+    return body();
+  } catch (abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+#else
+  return body();
+#endif
+}
+
+}  // namespace tritorch

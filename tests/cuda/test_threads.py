@@ -1,0 +1,302 @@
+"""Threads, forks, interrupts and ends of processes: what else goes on while kernels run."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tritorch
+from tritorch import cuda
+from tritorch.cuda import simulator
+
+from . import tutorial_kernels as kernels
+
+gpu = cuda.from_numpy
+
+
+def python(code, *arguments, **environment):
+    """What a program printed, which must have ended well and complained of nothing."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments], check=False, timeout=120,
+        capture_output=True, text=True, env=os.environ | environment,
+    )  # fmt: skip
+    assert done.returncode == 0 and not done.stderr, (done.returncode, done.stderr)
+    return done.stdout
+
+
+# ---- threads -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", range(3))
+def test_the_first_launches_of_four_threads(run):
+    out = python("""
+        import threading, tritorch as torch
+        x = [torch.ones(8, device="cuda") for _ in range(4)]
+        together = threading.Barrier(4)
+        work = [lambda x: x * 2, torch.exp, torch.sum, lambda x: torch.cumsum(x, 0)]
+        def run(i):
+            together.wait()
+            results[i] = work[i](x[i]).sum().item()
+        results = {}
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+        [each.start() for each in threads], [each.join() for each in threads]
+        print([round(results[i], 3) for i in range(4)])
+    """)
+    assert out == "[16.0, 21.746, 8.0, 36.0]\n"
+
+
+def test_products_go_back_to_all_threads():
+    from tritorch.cpu import blas
+
+    controls = blas._controls()
+    if controls is None:
+        pytest.skip("another BLAS")
+    before = controls[0]()
+    first, second = blas.one_thread(), blas.one_thread()
+    first.__enter__(), second.__enter__()
+    assert controls[0]() == 1
+    first.__exit__(None, None, None)  # threads do not leave in the order in which they came
+    assert controls[0]() == 1
+    second.__exit__(None, None, None)
+    assert controls[0]() == before
+
+
+# ---- forks ---------------------------------------------------------------------------------------
+
+
+def test_a_child_draws_and_computes_while_its_parent_does():
+    python("""
+        import os, threading, time, tritorch as torch
+        x, done = torch.empty(500_000), []
+        def draw():
+            while not done:
+                x.normal_()
+        torch.set_num_threads(2)
+        thread = threading.Thread(target=draw)
+        thread.start()
+        for _ in range(20):
+            time.sleep(0.002)
+            if os.fork() == 0:
+                torch.randn(10), torch.ones(2_000_000).exp().sum().backward
+                os._exit(0)
+        deadline = time.monotonic() + 60
+        left = 20
+        while left and time.monotonic() < deadline:
+            left -= os.waitpid(-1, os.WNOHANG)[0] > 0
+            time.sleep(0.01)
+        done.append(True)
+        thread.join()
+        assert not left, left
+    """)
+
+
+@pytest.mark.simulated
+def test_a_child_of_a_busy_device_is_told_and_does_not_wait():
+    """Whatever lock the parent's thread holds: the simulator's, an allocator's, the registry's."""
+    python("""
+        import os, threading, time, tritorch as torch
+        from tritorch import cuda
+        def work():
+            while not done:
+                x = torch.ones(100, device="cuda")
+                torch.ones(100).pin_memory(), (x + x).sum().item(), cuda.memory_stats()
+        done = []
+        (torch.ones(100, device="cuda") * 2).cpu()
+        thread = threading.Thread(target=work)
+        thread.start()
+        for _ in range(30):
+            time.sleep(0.003)
+            if os.fork() == 0:
+                import gc
+                assert gc.isenabled() and cuda.memory_allocated() == 0
+                cuda.simulator.counters(), cuda.simulator.clear_error()
+                try:
+                    torch.ones(3, device="cuda")
+                except RuntimeError as error:
+                    os._exit("forked" not in str(error))
+                os._exit(2)
+        left, deadline, codes = 30, time.monotonic() + 60, set()
+        while left and time.monotonic() < deadline:
+            child, status = os.waitpid(-1, os.WNOHANG)
+            left -= child > 0
+            codes.add(status)
+            time.sleep(0.01)
+        done.append(True)
+        thread.join()
+        assert not left and codes == {0}, (left, codes)
+    """)
+
+
+def test_every_lock_of_ours_is_made_anew_in_a_child(repository):
+    made = re.compile(r"\bthreading\.(Lock|RLock|Condition|Semaphore)\(|\b_thread\.allocate_lock")
+    for path in (repository / "tritorch").rglob("*.py"):
+        if path.name != "locks.py" or path.parent.name != "core":
+            assert not made.search(path.read_text()), f"{path}: make it with core/locks.py"
+    mutex = re.compile(r"\bstd::(mutex|recursive_mutex|shared_mutex|timed_mutex)\s+\w+;")
+    for path in (*repository.glob("src/**/*.h"), *repository.glob("src/**/*.cpp")):
+        assert not mutex.search(path.read_text()), f"{path}: make it a ForkMutex"
+
+
+# ---- exceptions in kernels -----------------------------------------------------------------------
+
+
+class Stop(BaseException):
+    """What no except Exception catches."""
+
+
+@pytest.mark.simulated
+@pytest.mark.parametrize("error", [KeyboardInterrupt, Stop, ValueError, MemoryError])
+def test_an_exception_in_a_kernel_passes_through(error, monkeypatch):
+    from tritorch._triton import interpret
+
+    x = gpu(np.ones(64, np.float32))
+
+    def fails(self, grid, args):
+        raise error("in the middle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(interpret.SimulatedKernel, "_interpret", fails)
+        kernels.add_kernel[(1,)](x, x, x, 64, BLOCK=64)
+        with pytest.raises(error, match="in the middle") as caught:
+            cuda.synchronize()
+        assert "fails" in str(caught.traceback[-1])
+    cuda.synchronize()  # nothing is left of it, and the device is well
+    kernels.add_kernel[(1,)](x, x, x, 64, BLOCK=64)
+    assert (x.numpy() == 2).all()
+
+
+@pytest.mark.simulated
+def test_an_exception_that_a_free_meets_is_raised_by_the_next_call(monkeypatch):
+    from tritorch._triton import interpret
+
+    def fails(self, grid, args):
+        raise Stop
+
+    side = cuda.Stream()
+    x = tritorch.ones(64, device="cuda")
+    with monkeypatch.context() as patch:
+        patch.setattr(interpret.SimulatedKernel, "_interpret", fails)
+        with cuda.stream(side):
+            y = x + x
+        x.record_stream(side)
+        del x, y
+        with pytest.raises(Stop):
+            cuda.synchronize()
+    assert (tritorch.ones(3, device="cuda") + 1).tolist() == [2, 2, 2]
+
+
+@pytest.mark.simulated
+def test_ctrl_c_in_the_middle_of_kernels():
+    import signal
+
+    x = tritorch.ones(20_000, device="cuda")
+    for wait in (0.001, 0.004, 0.01, 0.02):
+        timer = threading.Timer(wait, os.kill, (os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            timer.start()
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                (x + x).sum().item()
+        timer.join()
+        assert (x + x).sum().item() == 40_000
+
+
+@pytest.mark.simulated
+def test_a_failed_device_assertion_loses_the_device():
+    x = gpu(np.ones(64, np.float32))
+    kernels.asserting_kernel[(1,)](x, BLOCK=64, debug=True)
+    with pytest.raises(cuda.CudaError, match="all are above one") as caught:
+        cuda.synchronize()
+    assert caught.value.name == "CUDA_ERROR_ASSERT"
+    with pytest.raises(cuda.CudaError):
+        cuda.synchronize()
+    simulator.clear_error()
+
+
+# ---- the end -------------------------------------------------------------------------------------
+
+WORK = {
+    "launches": "(x + x).sum().item()",
+    "copies": "torch.ones(20_000, device='cuda').cpu()",
+    "frees": "torch.empty(100, device='cuda')",
+    "products": "y = torch.ones(200, 200, requires_grad=True); (y @ y).sum().backward()",
+    "functions": "F.apply(torch.ones(3, requires_grad=True)).sum().backward()",
+}
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_daemon_threads_end_with_the_process(work):
+    code = f"""
+        import threading, time, tritorch as torch
+        class F(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                time.sleep(0.001)
+                return x * 2
+            @staticmethod
+            def backward(ctx, grad):
+                time.sleep(0.001)
+                return grad * 2
+        x = torch.ones(1000, device="cuda")
+        def run():
+            while True:
+                {WORK[work]}
+                begun.set()
+        begun = threading.Event()
+        for _ in range(3):
+            threading.Thread(target=run, daemon=True).start()
+        begun.wait()
+        time.sleep(0.1)
+    """
+    assert python(code) == ""
+
+
+def test_what_is_finalised_last_does_not_complain(repository, tmp_path):
+    """Every class of ours with a __del__ is there when the modules' globals are gone already."""
+    code = """
+        import builtins, datetime, sys
+        import tritorch
+        from tritorch import cuda, monitor
+        from tritorch._triton import kernel
+        from tritorch.core import sharing
+        from tritorch.serialization import records
+        from tritorch.testing import FileCheck
+        from tritorch.utils.data._utils.segments import Lease
+
+        kept = builtins.kept = [cuda.MemPool(), FileCheck()]
+        kept.append(monitor.Stat("s", [monitor.Aggregation.SUM], datetime.timedelta(seconds=10)))
+        kept[-1].add(3)
+        kept.append(records.PyTorchFileWriter(sys.argv[1] + "/a.zip"))
+        kept[-1].write_record("x", b"abc", 3)
+        tritorch.save({}, sys.argv[1] + "/b.zip")
+        kept.append(records.PyTorchFileReader(sys.argv[1] + "/b.zip"))
+        kept += [sharing.new_segment(100), Lease(sharing.new_segment(100), 100)]
+        tritorch.multiprocessing.set_sharing_strategy("file_system")
+        shared = tritorch.zeros(3).share_memory_()
+        kept += [shared, sharing.segment_of(shared._array)]
+        loaded = kernel._Loaded.__new__(kernel._Loaded)
+        loaded.module, loaded.unload = 1, lambda module: None
+        loaded.getpid = lambda: 1
+        loaded.process = 1
+        kept.append(loaded)
+        print(*{base.__name__ for each in kept for base in type(each).__mro__})
+    """
+    out = python(code, str(tmp_path))
+    tested = set(out.split("\n")[0].split())
+    for path in (repository / "tritorch").rglob("*.py"):
+        if "def __del__" in path.read_text():
+            for each in ast.walk(ast.parse(path.read_text())):
+                if isinstance(each, ast.ClassDef) and any(
+                    isinstance(item, ast.FunctionDef) and item.name == "__del__"
+                    for item in each.body
+                ):
+                    assert each.name in tested, f"{path}: {each.name} is not among those"
+    assert tritorch.load(Path(tmp_path) / "b.zip") == {}
