@@ -383,6 +383,52 @@ def test_set(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_resizing_a_storage_takes_its_tensors_along(device):
+    x = torch.arange(12.0, device=device).reshape(3, 4)
+    row, column, bits = x[1], x[:, 2], x.view(torch.int32)
+    storage = x.untyped_storage()
+    storage.resize_(0)
+    assert storage.nbytes() == len(storage) == x.untyped_storage().nbytes() == 0
+    assert x.shape == (3, 4) and x.stride() == (4, 1) and column.stride() == (4,)
+    storage.resize_(48)
+    x.copy_(torch.arange(12.0).reshape(3, 4))
+    assert row.tolist() == [4, 5, 6, 7] and column.tolist() == [2, 6, 10]
+    assert bits.view(torch.float32).tolist() == x.tolist() and same_memory(x, row)
+    assert row.storage_offset() == 4 and row.untyped_storage().nbytes() == 48
+    storage.resize_(32)  # the last row is gone
+    assert x[:2].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]] and storage.nbytes() == 32
+    del storage
+    x.untyped_storage().resize_(64)
+    assert row.tolist() == [4, 5, 6, 7] and column.untyped_storage().nbytes() == 64
+    row.fill_(1)
+    assert x[1].tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.simulated
+def test_an_emptied_storage_is_freed():
+    x = torch.ones(1 << 20, device="cuda")
+    kept = x[3:5]
+    before = torch.cuda.memory_allocated()
+    x.untyped_storage().resize_(0)
+    assert torch.cuda.memory_allocated() == before - (4 << 20)
+    x.untyped_storage().resize_(4 << 20)
+    assert torch.cuda.memory_allocated() == before
+    x.fill_(2)
+    assert kept.tolist() == [2, 2]
+
+
+def test_an_emptied_storage_is_freed_on_the_cpu():
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    x = torch.ones(64 << 20)  # 256 MiB, which no allocator keeps
+    before = resident()
+    x.untyped_storage().resize_(0)
+    assert resident() < before - (200 << 20)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_resize(device):
     x = torch.arange(6.0, device=device)
     assert x.resize_(2, 2) is x and x.tolist() == [[0, 1], [2, 3]]

@@ -151,7 +151,7 @@ def test_no_search_where_nobody_else_has_the_memory(monkeypatch):
     def refuse(*args):
         raise AssertionError("searched")
 
-    monkeypatch.setattr(sharing, "_tensors_within", refuse)
+    monkeypatch.setattr(sharing, "tensors_within", refuse)
     for make in (
         lambda: tritorch.randn(3, 4), lambda: nn.Parameter(tritorch.randn(3)),
         lambda: nn.Linear(3, 4).weight, lambda: tritorch.randn(3).bfloat16(),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import gc
 import importlib
 import mmap
 import os
@@ -21,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.dtype import uint8
+from tritorch.core.resizing import tensors_within
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _mmap, _munmap = _libc.mmap, _libc.munmap
@@ -159,7 +158,7 @@ def share(storage: Any, tensor: Any = None) -> None:
     new = np.asarray(new_segment(max(nbytes, 1)))[:nbytes]
     new[:] = old
     start = arrays.address_of(old)
-    moved = [tensor] if alone else _tensors_within(start, start + nbytes)
+    moved = [tensor] if alone else tensors_within(start, start + nbytes)
     kind = root.dtype if nbytes % root.itemsize == 0 else np.dtype(np.uint8)
     flat = new.view(kind)
     for each in moved:
@@ -201,18 +200,3 @@ def _has_others(storage: Any, tensor: Any) -> bool:
         from_views += 1
     times = sum(other is owner for other in held)
     return sys.getrefcount(owner) > 2 * times + from_views + 2
-
-
-def _tensors_within(start: int, stop: int) -> list[Any]:
-    """All tensors whose memory lies in a range; looks at every object, which takes a while."""
-    found = []
-    for each in gc.get_objects():
-        if issubclass(type(each), _C.TensorBase):
-            try:
-                array = each._array
-            except (AttributeError, RuntimeError):
-                continue
-            if type(array) is np.ndarray and array.size:
-                if start <= arrays.address_of(array) < stop:
-                    found.append(each)
-    return found

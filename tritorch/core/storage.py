@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import arrays, layout
+from tritorch.core import arrays, layout, resizing
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype, float32, uint8
 from tritorch.core.tensor import Tensor
@@ -202,15 +202,8 @@ class UntypedStorage:
         return out
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Another size; tensors made before keep the memory that they have."""
-        grown = arrays.zeros((size,), uint8, self.device)
-        keep = min(size, self.nbytes())
-        if keep:
-            from tritorch.ops.copying import write_array
-
-            write_array(grown[:keep], self._elements(uint8)[:keep])
-        self._array = grown
-        self._shared.array = grown
+        """Another size, for all tensors on it; what is no longer there is freed."""
+        resizing.resize(self, size)
         return self
 
     def share_memory_(self) -> UntypedStorage:
