@@ -1,5 +1,6 @@
 """Compiled kernels on disk: keys, damage, races, packs, launches without Triton, precompiling."""
 
+import hashlib
 import io
 import json
 import os
@@ -19,7 +20,12 @@ from tritorch._triton.sources import CONSTANT, SPECIALISED, UNSPECIALISED
 
 HERE = "/"  # no checkout, whose package has no extension
 PLACE = "sm_90-" + "a" * 20, "b" * 40
-ENTRY = Entry("copy", {"signature": ["*fp32", ["i32", "constexpr"]], "shared": 0}, b"code" * 64)
+PLAN = {
+    "signature": ["*fp32", ["i32", "constexpr"]], "num_warps": 4, "num_ctas": 1, "shared": 0,
+    "cooperative": False, "dependent": False, "scratch": [0, 1], "profile": [0, 1], "meta": None,
+    "has_rounding_flag": True, "pads_fp4_shape": False,
+}  # fmt: skip
+ENTRY = Entry("copy", PLAN, b"code" * 64)
 
 
 @pytest.fixture
@@ -68,6 +74,48 @@ def test_every_damaged_byte_is_noticed():
     assert Entry.from_bytes(bytes(data)) == ENTRY
 
 
+def test_a_file_with_another_head_counts_as_absent(folder):
+    """Whole by its checksum: another version's, or another program's."""
+    whole = {"name": "copy", "plan": PLAN}
+    heads = [b"", b"{", b"[" * 100_000, b"\xff", b"3", b"null", b"[]", b"{}", b"9" * 5000]
+    heads += [
+        json.dumps(head).encode()
+        for head in (
+            {"name": "copy"}, {"plan": PLAN}, whole | {"more": 1}, whole | {"name": 3},
+            whole | {"plan": None}, whole | {"plan": []}, whole | {"plan": PLAN | {"more": 1}},
+            *(
+                whole | {"plan": PLAN | {name: bad}}
+                for name in PLAN for bad in ("x", -1, 2**40, [1], {}, 1.5)
+                if not (name in ("signature", "meta") and bad == [1])
+            ),
+        )
+    ]  # fmt: skip
+    path = folder / PLACE[0] / PLACE[1]
+    path.parent.mkdir(parents=True)
+    for head in heads:
+        body = len(head).to_bytes(4, "little") + head + b"code"
+        path.write_bytes(cache._MAGIC + hashlib.sha256(body).digest() + body)
+        assert cache.read(*PLACE) is None, head[:100]
+    assert cache.write(*PLACE, ENTRY) and cache.read(*PLACE) == ENTRY
+
+
+def test_a_small_pack_is_not_blown_up(folder, monkeypatch):
+    large = ENTRY._replace(cubin=bytes(40 << 20)).to_bytes()  # forty thousand bytes when packed
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for letter in "abcd":
+            archive.writestr(f"{PLACE[0]}/{letter * 40}", large)
+        archive.writestr("/".join(PLACE[:1]) + "/" + "e" * 40, ENTRY.to_bytes())
+    assert packed.tell() < 1 << 20
+    good, bad = cache.unpack(packed)
+    assert (len(good), bad) == (0, 5) and not list(cache.entries())
+    monkeypatch.setattr(cache, "_LARGEST", 100)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("/".join(PLACE), ENTRY.to_bytes())
+    assert cache.unpack(packed) == ([], 1)
+
+
 def test_without_a_place_to_write_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.delenv("TRITORCH_KERNEL_PACK", raising=False)
     (tmp_path / "file").write_text("")
@@ -94,17 +142,17 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
 
 def test_writers_beside_each_other(folder):
     code = """
-        import sys
+        import json, sys
         from tritorch._triton import cache
         from tritorch._triton.cache import Entry
-        entry = Entry("copy", {"shared": 1}, bytes(100_000))
+        entry = Entry("copy", json.loads(sys.argv[3]), bytes(100_000))
         seen = set()
         for _ in range(60):
-            assert cache.write(*sys.argv[1:], entry)
-            seen.add(cache.read(*sys.argv[1:]) == entry)
+            assert cache.write(*sys.argv[1:3], entry)
+            seen.add(cache.read(*sys.argv[1:3]) == entry)
         assert seen == {True}
     """
-    command = [sys.executable, "-c", textwrap.dedent(code), *PLACE]
+    command = [sys.executable, "-c", textwrap.dedent(code), *PLACE, json.dumps(PLAN)]
     writers = [subprocess.Popen(command, cwd=HERE) for _ in range(4)]
     assert [each.wait() for each in writers] == [0] * 4
     assert [path.name for path in (folder / PLACE[0]).iterdir()] == [PLACE[1]]

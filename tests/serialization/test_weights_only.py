@@ -215,3 +215,56 @@ def test_lacking_module_is_named() -> None:
     file = checkpoint(b"\x80\x02ctorch.fx.nowhere\nGraph\n.")
     with pytest.raises(AttributeError, match=r"needs torch.fx.nowhere.Graph, which tritorch does"):
         tritorch.load(file, weights_only=False)
+
+
+def conjugated(size: int, times: int) -> bytes:
+    """A tensor of `size` complex numbers, `times` times with a pending conjugation."""
+    number = b"J" + size.to_bytes(4, "little")
+    storage = (
+        b"(X\x07\x00\x00\x00storagectorch\nComplexFloatStorage\nX\x01\x00\x00\x000"
+        b"X\x03\x00\x00\x00cpu" + number + b"tQ"
+    )
+    metadata = b"}X\x04\x00\x00\x00conj\x88s"
+    view = b"K\x00" + number + b"\x85K\x01\x85\x89N"
+    tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + view + metadata + b"tR"
+    return b"\x80\x02]" + (b"(" + tensor * times + b"e") + b"."
+
+
+def test_what_is_computed_from_storages_is_paid_for() -> None:
+    data = bytes(8 << 20)
+    refuse(conjugated(1 << 20, 400), "computes far more than its storages hold", **{"0": data})
+    loaded = tritorch.load(checkpoint(conjugated(1 << 10, 5), **{"0": data[: 8 << 10]}))
+    assert [each.shape for each in loaded] == [(1 << 10,)] * 5
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+def test_sparse_tensors_of_expanded_parts_are_refused_at_once(layout: str) -> None:
+    def part(size: bytes, stride: bytes) -> bytes:
+        storage = (
+            b"(X\x07\x00\x00\x00storagectorch\nLongStorage\nX\x01\x00\x00\x000"
+            b"X\x03\x00\x00\x00cpuK\x01tQ"
+        )
+        rest = b"K\x00" + size + stride + b"\x89NtR"
+        return b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + rest
+
+    many, none = b"\x8a\x05\x00\x00\x00\x00\x10", b"K\x00"  # 2^36 entries of one number
+    row, line = b"K\x01" + many + b"\x86", many + b"\x85"
+    if layout == "coo":
+        parts = part(row, none + none + b"\x86") + part(line, none + b"\x85") + b"K\x05\x85"
+    else:
+        parts = (part(line, none + b"\x85") * 2) + part(line, none + b"\x85") + b"K\x05K\x05\x86"
+    name = f"torch.sparse_{layout}".encode()
+    data = (
+        b"\x80\x02ctorch._utils\n_rebuild_sparse_tensor\nctorch.serialization\n_get_layout\nX"
+        + len(name).to_bytes(4, "little") + name + b"\x85R(" + parts + b"t\x86R."
+    )  # fmt: skip
+    refuse(data, "computes far more than its storages hold", **{"0": bytes(8)})
+
+
+def test_expanded_values_of_a_small_sparse_tensor_load() -> None:
+    indices = tritorch.tensor([[0, 1, 2]])
+    made = tritorch.sparse_coo_tensor(indices, tritorch.ones(1).expand(3), (4,))
+    file = io.BytesIO()
+    tritorch.save(made, file)
+    file.seek(0)
+    assert tritorch.load(file).to_dense().tolist() == [1, 1, 1, 0]

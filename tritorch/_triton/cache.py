@@ -26,11 +26,15 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from tritorch._triton import plan
+
 if TYPE_CHECKING:
     import zipfile
 
 _MAGIC = b"tritorch kernel\n"
 _PLACE = re.compile(r"sm_\d+-[0-9a-f]{20}/[0-9a-f]{40}")
+_LARGEST = 1 << 26  # bytes of an entry in a pack
+_RATIO = 64  # of what a pack is unpacked to and its own size; cubins take a fifth of their bytes
 _count = itertools.count()
 used: set[str] = set()  # the places of what this process found or kept
 
@@ -56,7 +60,14 @@ class Entry(NamedTuple):
         if data[:start] != _MAGIC + hashlib.sha256(body).digest():
             return None
         length = int.from_bytes(body[:4], "little")
-        head = json.loads(body[4 : 4 + length])
+        try:
+            head = json.loads(body[4 : 4 + length])
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(head, dict) or head.keys() != {"name", "plan"}:
+            return None
+        if not isinstance(head["name"], str) or not plan.is_plan(head["plan"]):
+            return None
         return cls(head["name"], head["plan"], body[4 + length :])
 
 
@@ -76,7 +87,7 @@ def read(generation: str, key: str) -> Entry | None:
     if folder is not None:
         try:
             entry = Entry.from_bytes((folder / place).read_bytes())
-        except (OSError, ValueError):
+        except OSError:
             pass
     if entry is None:
         entry = next(filter(None, (pack(place) for pack in _packs())), None)
@@ -153,13 +164,15 @@ def _pack(path: str) -> Callable[[str], Entry | None]:
     return find
 
 
-def _member(archive: zipfile.ZipFile, place: str) -> bytes:
-    """Of an archive that may be damaged: nothing then."""
+def _member(archive: zipfile.ZipFile, place: str, limit: int = _LARGEST) -> bytes:
+    """Of an archive that may be damaged, or larger than any kernel: nothing then."""
     import zlib
     from zipfile import BadZipFile
 
     try:
-        return archive.read(place)
+        with archive.open(place) as member:
+            data = member.read(limit + 1)
+        return data if len(data) <= limit else b""
     # What zipfile raises for damaged names, sizes, methods, streams and checksums.
     except (OSError, ValueError, RuntimeError, EOFError, KeyError, BadZipFile, zlib.error):
         return b""
@@ -186,7 +199,7 @@ def pack(file: str | Path | IO[bytes], places: Iterable[str] | None = None) -> i
 def unpack(file: str | Path | IO[bytes]) -> tuple[list[str], int]:
     """Puts a pack's entries into the user's folder: which, and how many could not be.
 
-    Raises ValueError if it is no pack.
+    Raises ValueError if it is no pack.  What a small file would blow up is left out.
     """
     import zipfile
 
@@ -194,14 +207,23 @@ def unpack(file: str | Path | IO[bytes]) -> tuple[list[str], int]:
     bad = 0
     try:
         with zipfile.ZipFile(file) as archive:
-            for place in archive.namelist():
-                data = _member(archive, place) if _PLACE.fullmatch(place) else b""
+            left = _RATIO * _size(archive)
+            for place in dict.fromkeys(archive.namelist()):
+                data = b""
+                if _PLACE.fullmatch(place):
+                    data = _member(archive, place, max(0, min(left, _LARGEST)))
+                    left -= len(data) or archive.getinfo(place).file_size
                 kept = Entry.from_bytes(data) is not None and _put(place, data)
                 good += [place] * kept
                 bad += not kept
     except (zipfile.BadZipFile, struct.error, NotImplementedError) as error:
         raise ValueError(f"not a pack of compiled kernels: {error}") from None
     return good, bad
+
+
+def _size(archive: zipfile.ZipFile) -> int:
+    assert archive.fp is not None
+    return archive.fp.seek(0, os.SEEK_END)
 
 
 # ---- housekeeping --------------------------------------------------------------------------------

@@ -158,6 +158,8 @@ def _rebuilder(function: Any) -> Any:
     def make(unpickler: Unpickler, *args: Any) -> Any:
         if function is rebuild._rebuild_parameter_with_state and isinstance(args[-1], dict):
             unpickler.charge(args[-1])
+        if function in rebuild.COMPUTING:
+            return function(*args, charge=unpickler.charge_bytes)
         return function(*args)
 
     return make

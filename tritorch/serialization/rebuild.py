@@ -10,6 +10,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,14 @@ def _require_grad(tensor: Tensor, requires_grad: Any) -> None:
     tensor._leaf = bool(requires_grad)
 
 
-def _resolve(tensor: Tensor, storage: Any, metadata: Any) -> Tensor:
+Charge = Callable[[int], None]
+
+
+def _free(size: int) -> None:
+    """What a trusted pickle pays for bytes."""
+
+
+def _resolve(tensor: Tensor, storage: Any, metadata: Any, charge: Charge) -> Tensor:
     """PyTorch's pending conjugation and negation, carried out."""
     if not isinstance(metadata, dict):
         raise RuntimeError(f"tensor in checkpoint: metadata must be a dict, got {_kind(metadata)}")
@@ -131,6 +139,7 @@ def _resolve(tensor: Tensor, storage: Any, metadata: Any) -> Tensor:
             f"it with resolve_conj() or resolve_neg()"
         )
     for name in pending:
+        charge(tensor.nbytes)
         tensor = tensor.conj() if name == "conj" else -tensor
     return tensor
 
@@ -141,18 +150,18 @@ def _rebuild_tensor(storage: Any, storage_offset: Any, size: Any, stride: Any) -
 
 def _rebuild_tensor_v2(
     storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any,
-    backward_hooks: Any, metadata: Any = None,
+    backward_hooks: Any, metadata: Any = None, *, charge: Charge = _free,
 ) -> Tensor:  # fmt: skip
     tensor = _rebuild_tensor(storage, storage_offset, size, stride)
     if metadata:
-        tensor = _resolve(tensor, storage, metadata)
+        tensor = _resolve(tensor, storage, metadata, charge)
     _require_grad(tensor, requires_grad)
     return tensor
 
 
 def _rebuild_tensor_v3(
     storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any,
-    backward_hooks: Any, dtype: Any, metadata: Any = None,
+    backward_hooks: Any, dtype: Any, metadata: Any = None, *, charge: Charge = _free,
 ) -> Tensor:  # fmt: skip
     if getattr(storage, "_foreign", False) and isinstance(dtype, dtypes.dtype):
         # Untyped bytes of the other byte order: only now is known how wide the elements are.
@@ -164,7 +173,7 @@ def _rebuild_tensor_v3(
         storage._foreign = False
     tensor = _view(storage, dtype, storage_offset, size, stride)
     if metadata:
-        tensor = _resolve(tensor, storage, metadata)
+        tensor = _resolve(tensor, storage, metadata, charge)
     _require_grad(tensor, requires_grad)
     return tensor
 
@@ -245,7 +254,7 @@ def _get_layout(name: str) -> layouts.layout:
     return found
 
 
-def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
+def _rebuild_sparse_tensor(layout: Any, data: Any, *, charge: Charge = _free) -> Tensor:
     """A sparse tensor of its parts, which are checked: indices reach wherever they are told to."""
     from tritorch.ops.sparse import build
 
@@ -257,6 +266,8 @@ def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
         raise RuntimeError("sparse tensor in checkpoint: needs indices, values and a size")
     if len(data) > n:
         _ints(data[n], "size")
+    for part in data[:n]:  # which may be a few bytes, expanded; looking at all takes as long
+        charge(part.numel() * part.element_size())
     if is_coo:
         size = data[2] if len(data) > 2 else None
         coalesced = bool(data[3]) if len(data) > 3 else None
@@ -279,6 +290,7 @@ def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
     return _rebuild_sparse_tensor, (array.layout, data)
 
 
+COMPUTING = _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_sparse_tensor  # take `charge`
 FUNCTIONS = (
     _rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_parameter,
     _rebuild_parameter_with_state, _rebuild_sparse_tensor,

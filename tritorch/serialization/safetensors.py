@@ -43,6 +43,7 @@ _NAMES: dict[str, dtype] = {
 _DTYPES = {kind: name for name, kind in _NAMES.items()}
 _ORDER = {name: i for i, name in enumerate(_NAMES)}
 _LONGEST = 100_000_000  # bytes of a header, by the format
+_MAX_DIMS = 64  # NumPy's
 
 
 class SafetensorsError(ValueError):
@@ -144,7 +145,9 @@ def _read_header(file: Any, size: int) -> tuple[dict[str, Any], int]:
         raise SafetensorsError(f"a header of {length} bytes in a file of {size}")
     try:
         header = json.loads(file.read(length).decode(), object_pairs_hook=_once)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except SafetensorsError:
+        raise
+    except (ValueError, RecursionError) as error:  # too many digits are a ValueError
         raise SafetensorsError(f"the header is not JSON: {error}") from None
     if not isinstance(header, dict):
         raise SafetensorsError("the header is not an object")
@@ -168,13 +171,21 @@ def _check_places(header: dict[str, Any], available: int) -> None:
         if not isinstance(about, dict) or set(about) != {"dtype", "shape", "data_offsets"}:
             raise SafetensorsError(f"{name!r}: not a dtype, a shape and offsets")
         kind, shape, offsets = about["dtype"], about["shape"], about["data_offsets"]
-        if kind not in _NAMES:
-            raise SafetensorsError(f"{name!r}: no dtype {kind!r} here")
+        if not isinstance(kind, str) or kind not in _NAMES:
+            raise SafetensorsError(f"{name!r}: no dtype {str(kind)[:50]!r} here")
         for numbers in (shape, offsets):
-            if not isinstance(numbers, list) or not all(_is_size(n) for n in numbers):
-                raise SafetensorsError(f"{name!r}: {numbers!r} are not sizes")
+            if not isinstance(numbers, list):
+                raise SafetensorsError(f"{name!r}: {str(numbers)[:50]} are not sizes")
+            if len(numbers) > _MAX_DIMS:
+                raise SafetensorsError(
+                    f"{name!r}: {len(numbers)} dims, of which a tensor has at most {_MAX_DIMS}"
+                )
+            if not all(_is_size(n) for n in numbers):
+                raise SafetensorsError(f"{name!r}: {str(numbers)[:200]} are not sizes")
         if len(offsets) != 2 or offsets[1] - offsets[0] != _NAMES[kind].itemsize * math.prod(shape):
             raise SafetensorsError(f"{name!r}: {offsets} is not {kind} of shape {shape}")
+        if math.prod(max(n, 1) for n in shape) * _NAMES[kind].itemsize >= 1 << 63:
+            raise SafetensorsError(f"{name!r}: shape {shape} overflows")
         places.append(tuple(offsets))
     end = 0
     for begin, stop in sorted(places):

@@ -7,7 +7,8 @@ Nothing is looked up by name anywhere else: there is no import, no getattr.
 
 Nor may a small file cost much.  Each opcode takes at most as much memory as a fixed multiple of
 its bytes; calls that copy their argument, which one memo entry can repeat, are charged against
-a budget in proportion to the pickle (`charge`); dict keys are walked before they are hashed, for
+a budget in proportion to the pickle (`charge`), and tensors that are computed from others one in
+proportion to the storages (`charge_bytes`); dict keys are walked before they are hashed, for
 hashing a tuple of tuples of tuples recurses without limit (`construct.check_key`).
 """
 
@@ -25,6 +26,8 @@ from tritorch.core.tensor import Tensor
 from tritorch.serialization import construct, names, rebuild
 from tritorch.serialization.allowlist import find_allowed, user_allowed
 
+_COPIES = 4  # of each storage that tensors may be computed from it
+_FREE_BYTES = 1 << 20
 _BLOCKED_MODULES = ("sys", "os", "posix", "nt")
 # Errors of the interpreter itself: the pickle is damaged.
 _DAMAGE = (
@@ -48,6 +51,8 @@ class Unpickler:
         self._persistent_load = persistent_load
         self._encoding = encoding
         self._budget = 4 * size + 4096
+        self._storages: dict[int, Any] = {}
+        self._bytes = _FREE_BYTES  # that may still be computed
         self._user = user_allowed()
         self.user_ids = {id(value) for value in self._user.values()}
         self.in_user_code = False
@@ -106,6 +111,12 @@ class Unpickler:
         self._budget -= len(items)
         if self._budget < 0:
             raise UnpicklingError("the pickle builds far more than its size")
+
+    def charge_bytes(self, size: int) -> None:
+        """Pays for elements that no storage holds."""
+        self._bytes -= size
+        if self._bytes < 0:
+            raise UnpicklingError("the pickle computes far more than its storages hold")
 
     # ---- globals and calls --------------------------------------------------------------------
 
@@ -206,6 +217,10 @@ class Unpickler:
         self.in_user_code = True  # map_location and registered packages
         out = self._persistent_load(pid)
         self.in_user_code = False
+        untyped = getattr(out, "_untyped_storage", None)
+        if untyped is not None and id(untyped) not in self._storages:
+            self._storages[id(untyped)] = untyped
+            self._bytes += _COPIES * untyped.nbytes()
         return out
 
 

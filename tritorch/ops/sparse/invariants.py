@@ -12,7 +12,7 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.sparse import BLOCKED, BY_ROW
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
-from tritorch.ops.sparse.record import flat_keys
+from tritorch.ops.sparse.record import arange, flat_keys
 
 
 class _State(threading.local):
@@ -219,8 +219,8 @@ def _check_indices(layout: Any, compressed: Tensor, plain: Tensor, nnz: int, n_m
         return
     first = plain.new_zeros(plain.shape, dtype=compressed.dtype)
     flat, starts = first.reshape(-1, nnz), compressed[..., :-1].reshape(-1, steps.shape[-1]).long()
-    for row, start in zip(flat.unbind(0), starts.unbind(0)):
-        row[start[start < nnz]] = 1
+    rows = nnz * arange(flat.shape[0], flat).unsqueeze(1)
+    flat.view(-1)[(starts + rows)[starts < nnz]] = 1
     rises = (plain[..., 1:] > plain[..., :-1]) | (flat.reshape(plain.shape)[..., 1:] == 1)
     if not bool(rises.all()):
         raise RuntimeError(
