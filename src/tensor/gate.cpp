@@ -93,6 +93,57 @@ PyObject* call_handler(PyObject* handler, PyObject* gate, PyObject* const* args,
   return result;
 }
 
+// What NumPy calls an argument that PyTorch calls otherwise; PyTorch takes both.
+constexpr struct {
+  const char* numpy;
+  const char* ours;
+} kSpellings[] = {{"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"},
+                  {"a", "input"},  {"x1", "input"},         {"x2", "other"}};
+
+// Keywords with NumPy's spellings replaced; null, and no error, where there is none of them.
+PyObject* respelled(PyObject* names) {
+  PyObject* out = nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+    for (const auto& each : kSpellings) {
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), each.numpy) != 0) continue;
+      if (!out && !(out = PyTuple_GetSlice(names, 0, PyTuple_GET_SIZE(names)))) return nullptr;
+      if (out == names) {  // a whole slice is the tuple itself
+        Py_DECREF(out);
+        if (!(out = PyTuple_New(PyTuple_GET_SIZE(names)))) return nullptr;
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(names); ++k)
+          PyTuple_SET_ITEM(out, k, Py_NewRef(PyTuple_GET_ITEM(names, k)));
+      }
+      PyObject* ours = PyUnicode_InternFromString(each.ours);
+      if (!ours) {
+        Py_DECREF(out);
+        return nullptr;
+      }
+      Py_SETREF(PyTuple_GET_ITEM(out, i), ours);
+      break;
+    }
+  }
+  return out;
+}
+
+// The call again with PyTorch's names for arguments, after it was refused with NumPy's; the first
+// error if it is refused once more.
+PyObject* call_respelled(Gate* gate, PyObject* const* args, std::size_t flagged, PyObject* names) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject* ours = respelled(names);
+  PyObject* result = ours ? PyObject_Vectorcall(gate->function, args, flagged, ours) : nullptr;
+  Py_XDECREF(ours);
+  if (result || (ours && !PyErr_ExceptionMatches(PyExc_TypeError))) {
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return result;
+  }
+  PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  return nullptr;
+}
+
 PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* names) {
   auto* gate = reinterpret_cast<Gate*>(self);
   const Py_ssize_t n = PyVectorcall_NARGS(flagged);
@@ -101,7 +152,10 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
     return call_handler(override_handler, self, args, n, names);
   if (now.autocast && gate->policy && gate->policy != Py_None)
     return call_handler(autocast_handler, self, args, n, names);
-  return PyObject_Vectorcall(gate->function, args, flagged, names);
+  PyObject* result = PyObject_Vectorcall(gate->function, args, flagged, names);
+  if (!result && names && PyErr_ExceptionMatches(PyExc_TypeError))
+    return call_respelled(gate, args, flagged, names);
+  return result;
 }
 
 PyObject* gate_new(PyTypeObject* type, PyObject* args, PyObject*) {

@@ -842,10 +842,27 @@ PyObject* laid_out(const Operator* op, PyObject* array, PyObject* const* inputs,
   return moved;
 }
 
+// Whether a Python number among operands is an integer that no integer type holds.
+bool any_too_large(PyObject* const* inputs, Py_ssize_t n) {
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (!PyLong_CheckExact(inputs[i])) continue;
+    int overflow = 0;
+    PyLong_AsLongLongAndOverflow(inputs[i], &overflow);
+    if (overflow == 0) continue;
+    if (overflow > 0) PyLong_AsUnsignedLongLong(inputs[i]);
+    if (overflow < 0 || PyErr_Occurred()) {
+      PyErr_SetString(PyExc_OverflowError, "int too big to convert");
+      return true;
+    }
+  }
+  return false;
+}
+
 PyObject* finish_laid_out(PyObject* self, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
                           PyObject* params) {
   auto* op = reinterpret_cast<Operator*>(self);
   if (!op->elementwise && !op->row_major) return finish_one(op, array, inputs, n, params);
+  if (op->elementwise && any_too_large(inputs, n)) return nullptr;
   PyObject* moved = laid_out(op, array, inputs, n);
   if (!moved) return nullptr;
   PyObject* result = finish_one(op, moved, inputs, n, params);

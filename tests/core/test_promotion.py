@@ -55,8 +55,7 @@ def level(name: str) -> int:
 
 
 def complex_of(name: str) -> str:
-    # PyTorch would make float16 complex32, which tritorch lacks.
-    return "complex128" if name == "float64" else "complex64"
+    return {"float64": "complex128", "float16": "complex32"}.get(name, "complex64")
 
 
 def model(operands: list[tuple[str, str]]) -> str:
@@ -191,12 +190,16 @@ def expected(name: str, pair: list[tuple[str, str]]) -> str | None:
     promoted = model(pair)
     if name == "sub" and "bool" in (pair[0][0], pair[1][0]):
         return None
+    if promoted == "complex32" and name in ("div", "pow"):
+        return None
     if name == "pow" and promoted == "bool":
         return None  # PyTorch's power of two bools is undefined for tensors, int64 for numbers
     return ARITHMETIC[name](promoted)
 
 
 def check_operator(name, pair, device="cpu"):
+    if device != "cpu" and model(pair) == "complex32":
+        return  # is not on the GPU
     if pair[0][1] == pair[1][1] == "number":
         pair = [(pair[0][0], "dims"), pair[1]]
     want = expected(name, pair)

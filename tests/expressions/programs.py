@@ -1,7 +1,7 @@
 """Programs as data: a list of statements over v0, v1, ...; what they give, and how two compare.
 
-tools/compare_with_torch.py draws such programs and runs them with both libraries; what torch gave is
-recorded here as chains.json, and held against tritorch by test_chains.py.
+tools/compare_with_torch.py draws such programs and runs them with both libraries; what torch gave
+is recorded here as chains.json, and held against tritorch by test_chains.py.
 """
 
 from __future__ import annotations

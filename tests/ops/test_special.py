@@ -22,6 +22,10 @@ def function_of(name):
 def test_values(name, kind):
     *arguments, want = RECORDED[name]
     given = [torch.tensor(value).to(kind) for value in arguments]
+    if kind is torch.bfloat16 and not name.startswith(("i0", "i1", "entr", "poly", "xlog")):
+        with pytest.raises(NotImplementedError, match="not implemented for 'BFloat16'"):
+            function_of(name)(*given)
+        return
     got = function_of(name)(*given)
     assert got.dtype is kind
     if kind is torch.float64:

@@ -598,12 +598,11 @@ LINES = """
     {f}.rand_like().stride() if hasattr({f}, 'rand_like') else torch.rand_like({f}).stride()
 """
 _PLAIN = [line.strip() for line in LINES.strip().splitlines() if "hasattr" not in line]
-VIEWS = [
-    line for line in _PLAIN if line.startswith(("{a}.", "{a2}.", "{a}[{b")) and any(
-        word in line
-        for word in (".transpose({", ".permute", ".mT", ".expand({s", ".narrow", ".select({d}, {at", "{basic}]",
-                     ".unfold", ".diagonal", ".unsqueeze({", ".movedim")
-    ) and "=" not in line and "_(" not in line
+_VIEW_OF = (
+    "{a}.transpose", "{a}.permute", "{a2}.mT", "{a}.expand({s", "{a}.narrow", "{a}.select",
+    "{a}[{basic}]", "{a}.unfold", "{a2}.diagonal", "{a}.unsqueeze({", "{a}.movedim",
+)  # fmt: skip
+VIEWS = [line for line in _PLAIN if line.startswith(_VIEW_OF) and "=" not in line and "_(" not in line
 ]  # fmt: skip
 
 

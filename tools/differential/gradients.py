@@ -219,7 +219,7 @@ _LINES = """
     {leaf}.grad
     {leaf}.grad.zero_()
     setattr({leaf}, 'grad', None)
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t): {v} = {f} * {same}
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t + 0, lambda t: t): {v} = {f} * {same}
     with torch.autograd.graph.save_on_cpu(): {v} = {f}.exp()
     torch.utils.checkpoint.checkpoint(lambda t: t.sin().exp(), {f}, use_reentrant=False)
     {f}._version

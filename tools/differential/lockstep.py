@@ -89,10 +89,14 @@ def _copy_values(tensor: Any, shown: Any) -> None:
     elif "dtype" in shown and shown["value"]:
         array = tensor._array
         values = np.array(shown["value"])
-        if array.dtype.kind == "c":
-            values = values[0::2] + 1j * values[1::2]
+        if array.dtype.names:
+            return
         with np.errstate(all="ignore"):
-            array[...] = values.reshape(shown["shape"]).astype(array.dtype)
+            if array.dtype.kind == "c":
+                array.real = values[0::2].reshape(shown["shape"])
+                array.imag = values[1::2].reshape(shown["shape"])
+            else:
+                array[...] = values.reshape(shown["shape"]).astype(array.dtype)
 
 
 def first_difference(

@@ -121,6 +121,8 @@ def _combine(higher: dtype | None, lower: dtype | None) -> dtype | None:
     if higher.is_complex:
         return higher
     if higher.is_floating_point:
+        if higher is d.float16 and lower.is_complex:
+            return d.complex32
         return higher.to_complex() if lower.is_complex else higher
     if higher in _BAREBONES and lower.is_complex:
         return lower

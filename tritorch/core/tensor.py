@@ -243,7 +243,7 @@ class Tensor(_C.TensorBase):
 
     _typed_storage = storage
 
-    def type(self, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The type's name ("tritorch.FloatTensor"), or this tensor as another type."""
         from tritorch.core.legacy import dtype_and_device, type_name
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tritorch.core.dtype import float32, float64
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.ops.arithmetic import where
@@ -64,7 +64,8 @@ def _relu_grad(g: Tensor, out: Tensor) -> Tensor:
     return g.masked_fill(out <= 0, 0) if differentiating() else apply(_relu_back, (g, out))
 
 
-relu = unary("relu", cpu.relu, without="bool complex", grad=_relu_grad)
+relu = unary("relu", cpu.relu, without="bool complex", grad=_relu_grad, out=False,
+             refuses="Boolean inputs not supported for relu")  # fmt: skip
 
 
 def _fused(name: str, forward: Any, composed: Any, backward: Any, gpu: str) -> Any:
@@ -293,6 +294,11 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @functional
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where positive, else weight * x, a weight for each channel."""
+    if input.dtype is not weight.dtype:
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {scalar_name(input.dtype)} and "
+            f"{scalar_name(weight.dtype)}"
+        )
     if weight.ndim > 1 or (weight.ndim == 1 and weight.numel() > 1 and input.ndim == 0):
         if input.ndim == 0:
             raise RuntimeError("Not allow zero-dim input tensor.")

@@ -9,11 +9,11 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import defaults
-from tritorch.core.dtype import bool_, dtype
+from tritorch.core.dtype import bool_, complex128, dtype, float64
 from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
-from tritorch.ops.checks import convert_number, require_tensor
+from tritorch.ops.checks import convert_number, former_order, require_tensor
 from tritorch.ops.declare import FLOATS, PUBLIC, ndarray, public
 from tritorch.ops.kinds import (
     INT_TO_FLOAT,
@@ -41,7 +41,7 @@ _sub = binary("sub", np.subtract, without="bool", grad=(lambda g: g, lambda g: -
 mul = binary("mul", np.multiply, aliases=("multiply",), operator="mul",
              grad=(lambda g, b: g * conj(b), lambda g, a: g * conj(a)))  # fmt: skip
 true_divide = binary(
-    "div", np.true_divide, rule=INT_TO_FLOAT, operator="truediv", inplace=False,
+    "div", np.true_divide, rule=INT_TO_FLOAT, operator="truediv", inplace=False, without="chalf",
     grad=(lambda g, b: g / conj(b), lambda g, a, b: -g * conj(a / b / b)),
 )  # fmt: skip
 
@@ -61,9 +61,18 @@ def _check_alpha(alpha: Any, *operands: Any) -> None:
         )
 
 
-def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
+def _former(other: Any, rest: tuple[Any, ...], name: str) -> tuple[Any, Any]:
+    """other and alpha of the deprecated add(input, alpha, other)."""
+    if len(rest) > 1 or isinstance(other, Tensor):
+        raise TypeError(f"{name}() takes 1 positional argument but {1 + len(rest)} were given")
+    return rest[0], other
+
+
+def add(input: Any, other: Any, *rest: Any, alpha: Any = 1, out: Any = None) -> Tensor:
     """input + alpha * other."""
-    if alpha != 1 or type(alpha) is bool:
+    if rest:
+        other, alpha = _former(other, rest, "add")
+    if alpha != 1 or type(alpha) is not int:
         _check_alpha(alpha, input, other)
         other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
     return _add(input, other, out=out)
@@ -83,10 +92,12 @@ def _check_subtraction(input: Any, other: Any) -> None:
         )
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
+def sub(input: Any, other: Any, *rest: Any, alpha: Any = 1, out: Any = None) -> Tensor:
     """input - alpha * other."""
+    if rest:
+        other, alpha = _former(other, rest, "sub")
     _check_subtraction(input, other)
-    if alpha != 1:
+    if alpha != 1 or type(alpha) is not int:
         _check_alpha(alpha, input, other)
         other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
     return _sub(input, other, out=out)
@@ -95,9 +106,11 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
 _add_in_place, _sub_in_place = fast_in_place(_add.op), fast_in_place(_sub.op)  # type: ignore[attr-defined]
 
 
-def add_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+def add_(self: Tensor, other: Any, *rest: Any, alpha: Any = 1) -> Tensor:
     """In-place version of add."""
-    if alpha != 1:
+    if rest:
+        other, alpha = _former(other, rest, "add_")
+    if alpha != 1 or type(alpha) is not int:
         if type(alpha) is float and _add_scaled(self, other, alpha):
             return self
         _check_alpha(alpha, self, other)
@@ -122,10 +135,12 @@ def _add_scaled(self: Tensor, other: Any, alpha: float) -> bool:
     return True
 
 
-def sub_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+def sub_(self: Tensor, other: Any, *rest: Any, alpha: Any = 1) -> Tensor:
     """In-place version of sub."""
+    if rest:
+        other, alpha = _former(other, rest, "sub_")
     _check_subtraction(self, other)
-    if alpha != 1:
+    if alpha != 1 or type(alpha) is not int:
         _check_alpha(alpha, self, other)
         other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
     return _sub_in_place(self, other)
@@ -163,7 +178,7 @@ _trunc_divide = binary("trunc_divide", cpu.trunc_divide, without="bool complex",
                        grad=_zeros, export=False)  # fmt: skip
 remainder = binary("remainder", cpu.remainder, without="bool complex", operator="mod", direct=False,
                    grad=(lambda g: g, lambda g, a, b: -g * floor_divide(a, b)))  # fmt: skip
-fmod = binary("fmod", cpu.fmod, without="bool complex", direct=False,
+fmod = binary("fmod", cpu.fmod, without="bool complex", direct=False, numbers="other",
               grad=(lambda g: g, lambda g, a, b: -g * _trunc_divide(a, b)))  # fmt: skip
 
 for _name, _function in (
@@ -201,9 +216,10 @@ attach_operator("sub", fast_binary(_sub.op, _subtract), sub_)  # type: ignore[at
 attach_operator("divmod", lambda a, b: (floor_divide(a, b), remainder(a, b)), None)
 
 
-@public()
+@public(method=False)
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """other - alpha * input."""
+    require_tensor(input, "rsub", "input", 1)
     if isinstance(other, Tensor):
         return sub(other, input, alpha=alpha)
     _check_alpha(alpha, input, other)
@@ -241,6 +257,7 @@ def _pow_exponent_grad(g: Tensor, a: Any, b: Tensor, out: Tensor) -> Tensor:
 
 
 _pow = binary("pow", cpu.pow, inplace=False, operator=None, direct="float", export=False,
+              without="bool chalf",
               grad=(_pow_base_grad, _pow_exponent_grad))  # fmt: skip
 
 
@@ -257,7 +274,13 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
         require_tensor(input, "pow", "input", 1)
     if type(exponent) is not float and _integer_power_error(input, exponent):
         raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if type(exponent) is bool and input.dtype is bool_:
+        return PUBLIC["logical_or"](input, _negated(exponent), out=out)
     return _pow(input, exponent, out=out)
+
+
+def _negated(flag: bool) -> Tensor:
+    return PUBLIC["tensor"](not flag)
 
 
 def _power_operator(self: Any, other: Any, modulo: Any = None) -> Any:
@@ -272,6 +295,8 @@ def pow_(self: Tensor, exponent: Any) -> Tensor:
     """In-place version of pow."""
     if _integer_power_error(self, exponent):
         raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if type(exponent) is bool and self.dtype is bool_:
+        return self.logical_or_(_negated(exponent))  # type: ignore[attr-defined]
     return apply_in_place(_pow.op, (self, exponent))  # type: ignore[attr-defined]
 
 
@@ -280,41 +305,51 @@ Tensor.pow_ = pow_  # type: ignore[attr-defined]
 attach_operator("pow", _power_operator, pow_)
 
 
-@public(out=True)
-def float_power(input: Any, exponent: Any) -> Tensor:
+@public()
+def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """pow computed in float64 or complex128."""
-    from tritorch.core.dtype import complex128, float64
-
+    if not isinstance(exponent, Tensor):
+        require_number_or_tensor(input, exponent)
     wide = complex128 if result_type(input, exponent).is_complex else float64
+    if out is not None and out.dtype is not wide:
+        raise RuntimeError(
+            f"the output given to float_power has dtype {scalar_name(out.dtype)} but the "
+            f"operation's result requires dtype {scalar_name(wide)}"
+        )
     base = input.to(wide) if isinstance(input, Tensor) else input
     power = exponent.to(wide) if isinstance(exponent, Tensor) else exponent
     if not isinstance(base, Tensor):
         base = PUBLIC["scalar_tensor"](base, dtype=wide)
-    return pow(base, power)
+    return pow(base, power, out=out)
 
 
-def _float_power_in_place(self: Tensor, exponent: Any) -> Tensor:
+def require_number_or_tensor(input: Any, exponent: Any) -> None:
+    """float_power of two numbers is not one of tensors."""
+    if not isinstance(input, Tensor) or not isinstance(exponent, (int, float, complex, np.generic)):
+        require_tensor(exponent, "float_power", "exponent", 2)
+
+
+def float_power_(self: Tensor, exponent: Any) -> Tensor:
     """In-place version of float_power."""
-    from tritorch.core.dtype import complex128, float64
-
     wide = complex128 if result_type(self, exponent).is_complex else float64
     if self.dtype is not wide:
         raise RuntimeError(
             f"the base given to float_power_ has dtype {scalar_name(self.dtype)} but the "
             f"operation's result requires dtype {scalar_name(wide)}"
         )
-    return pow_(self, exponent)
+    return pow_(self, exponent.to(wide) if isinstance(exponent, Tensor) else exponent)
 
 
-Tensor.float_power_ = _float_power_in_place  # type: ignore[attr-defined]
+Tensor.float_power_ = float_power_  # type: ignore[attr-defined]
 
 
 # ---- the rest of two -----------------------------------------------------------------------------
 
 atan2 = binary("atan2", np.arctan2, rule=INT_TO_FLOAT, without="complex", aliases=("arctan2",),
+               numbers="none",
                grad=(lambda g, a, b: g * b / (a * a + b * b),
                      lambda g, a, b: -g * a / (a * a + b * b)))  # fmt: skip
-hypot = binary("hypot", np.hypot, without="bool int complex",
+hypot = binary("hypot", np.hypot, without="bool int complex", numbers="none",
                grad=(lambda g, a, out: g * (a / out), lambda g, b, out: g * (b / out)))  # fmt: skip
 
 
@@ -332,36 +367,44 @@ def _swap(function: Any) -> Any:
     return lambda g, a, b: function(g, b, a)
 
 
-maximum = binary("maximum", np.maximum, without="complex", inplace=False,
+maximum = binary("maximum", np.maximum, without="complex", inplace=False, numbers="none",
+                 refuses="maximum not implemented for complex tensors.",
                  grad=(_larger_grad("max"), _swap(_larger_grad("max"))))  # fmt: skip
-minimum = binary("minimum", np.minimum, without="complex", inplace=False,
+minimum = binary("minimum", np.minimum, without="complex", inplace=False, numbers="none",
+                 refuses="minimum not implemented for complex tensors.",
                  grad=(_larger_grad("min"), _swap(_larger_grad("min"))))  # fmt: skip
-fmax = binary("fmax", np.fmax, without="complex", inplace=False,
+fmax = binary("fmax", np.fmax, without="complex", inplace=False, numbers="none",
+              refuses="fmax not implemented for complex tensors.",
               grad=(lambda g, a, b: g.masked_fill(~((a >= b) | b.isnan()), 0),
                     lambda g, a, b: g.masked_fill((a >= b) | b.isnan(), 0)))  # fmt: skip
-fmin = binary("fmin", np.fmin, without="complex", inplace=False,
+fmin = binary("fmin", np.fmin, without="complex", inplace=False, numbers="none",
+              refuses="fmin not implemented for complex tensors.",
               grad=(lambda g, a, b: g.masked_fill(~((a <= b) | b.isnan()), 0),
                     lambda g, a, b: g.masked_fill((a <= b) | b.isnan(), 0)))  # fmt: skip
-copysign = binary("copysign", np.copysign, rule=INT_TO_FLOAT, without="complex",
+copysign = binary("copysign", np.copysign, rule=INT_TO_FLOAT, without="complex", numbers="other",
                   grad=(lambda g, a, out: g * PUBLIC["where"](a == 0, 0.0, out / a),
                         lambda g: g.new_zeros(g.shape)))  # fmt: skip
-nextafter = binary("nextafter", np.nextafter, without="bool int complex",
+nextafter = binary("nextafter", np.nextafter, without="bool int complex", numbers="none",
                    grad=(lambda g: g, lambda g: g.new_zeros(g.shape)))  # fmt: skip
 logaddexp = binary(
     "logaddexp",
     cpu.logaddexp,
     rule=SAME,
+    numbers="none",
     without="bool int",
     direct=False,
     inplace=False,
     grad=(lambda g, a, b: g / conj(1 + (b - a).exp()), lambda g, a, b: g / conj(1 + (a - b).exp())),
 )
 logaddexp2 = binary("logaddexp2", cpu.logaddexp2, without="bool int complex", inplace=False,
+                    numbers="none",
                     grad=(lambda g, a, b: g / (1 + (b - a).exp2()),
                           lambda g, a, b: g / (1 + (a - b).exp2())))  # fmt: skip
-heaviside = binary("heaviside", cpu.heaviside, without="complex", direct=False)
-gcd = binary("gcd", np.gcd, without="bool float complex")
-lcm = binary("lcm", np.lcm, without="bool float complex")
+_heaviside = binary("heaviside", cpu.heaviside, without="complex", direct=False, numbers="none",
+                    refuses="heaviside is not yet implemented for complex tensors.",
+                    export=False)  # fmt: skip
+gcd = binary("gcd", np.gcd, without="bool float complex", numbers="none")
+lcm = binary("lcm", np.lcm, without="bool float complex", numbers="none")
 xlogy = binary(
     "xlogy",
     cpu.xlogy,
@@ -385,17 +428,39 @@ def _log_where_used(a: Any, b: Any) -> Any:
     return log.masked_fill(keep & (b <= 0), 0)
 
 
+def _same_dtypes(input: Any, values: Any) -> None:
+    if isinstance(input, Tensor) and isinstance(values, Tensor) and input.dtype is not values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+
+
+@public()
+def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor:
+    """0 for negative elements, 1 for positive ones, values where input is 0."""
+    _same_dtypes(input, values)
+    if isinstance(out, Tensor) and isinstance(input, Tensor):
+        _same_dtypes(input, out)
+    return _heaviside(input, values, out=out)
+
+
+def heaviside_(self: Tensor, values: Tensor) -> Tensor:
+    """In-place version of heaviside."""
+    _same_dtypes(self, values)
+    require_tensor(values, "heaviside_", "values", 1)
+    return apply_in_place(_heaviside.op, (self, values))  # type: ignore[attr-defined]
+
+
+Tensor.heaviside_ = heaviside_  # type: ignore[attr-defined]
+
+
 @public(out=True, inplace=True)
-def ldexp(input: Tensor, other: Any) -> Tensor:
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2^other."""
+    require_tensor(input, "ldexp", "input", 1)
+    require_tensor(other, "ldexp", "other", 2)
     kind = result_type(input, other)
     if category(kind) < 2:
         kind = defaults.dtype()
-    if isinstance(other, Tensor):
-        power = pow(2.0, other)
-    else:
-        power = 2.0**other
-    return mul(input, power).to(kind)
+    return mul(input, pow(2.0, other)).to(kind)
 
 
 # ---- three and more ------------------------------------------------------------------------------
@@ -424,7 +489,7 @@ def _dtype_name(kind: dtype) -> str:
     )
 
 
-_addcmul = ternary("addcmul", "x a b value", cpu.addcmul,
+_addcmul = ternary("addcmul", "x a b value", cpu.addcmul, without="bool",
                    grad=(lambda g: g, lambda g, b, value: g * conj(b * value),
                          lambda g, a, value: g * conj(a * value)))  # fmt: skip
 _addcdiv = ternary("addcdiv", "x a b value", cpu.addcdiv, without="bool int",
@@ -433,14 +498,22 @@ _addcdiv = ternary("addcdiv", "x a b value", cpu.addcdiv, without="bool int",
 
 
 @public(out=True, inplace=True)
-def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *rest: Any, value: Any = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
+    if rest:  # the deprecated addcmul(input, value, tensor1, tensor2)
+        input, tensor1, tensor2, value, _ = former_order(
+            "addcmul", (input, tensor1, tensor2, *rest)
+        )
     return apply(_addcmul, (input, tensor1, tensor2, value))
 
 
 @public(out=True, inplace=True)
-def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *rest: Any, value: Any = 1) -> Tensor:
     """input + value * tensor1 / tensor2."""
+    if rest:
+        input, tensor1, tensor2, value, _ = former_order(
+            "addcdiv", (input, tensor1, tensor2, *rest)
+        )
     if all(category(t.dtype) < 2 for t in (tensor1, tensor2)):
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future release addcdiv "
@@ -477,6 +550,8 @@ def _clamp_call(input: Tensor, min: Any, max: Any) -> tuple[Any, tuple[Any, ...]
         return _clamp_max, (input, max)
     if max is None:
         return _clamp_min, (input, min)
+    if isinstance(min, complex) or isinstance(max, complex):
+        raise RuntimeError("value cannot be converted to type double without overflow")
     if isinstance(min, Tensor) != isinstance(max, Tensor):
         raise TypeError(
             f"clamp() received an invalid combination of arguments - got "
@@ -487,6 +562,12 @@ def _clamp_call(input: Tensor, min: Any, max: Any) -> tuple[Any, tuple[Any, ...]
 
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
     """Each element, at least min and at most max (which wins)."""
+    if out is not None and not isinstance(min, Tensor) and not isinstance(max, Tensor):
+        kind = result_type(input, *(bound for bound in (min, max) if bound is not None))
+        if isinstance(out, Tensor) and out.dtype is not kind:
+            raise RuntimeError(
+                f"Found dtype {scalar_name(out.dtype)} but expected {scalar_name(kind)}"
+            )
     op, operands = _clamp_call(require_tensor(input, "clamp", "input", 1), min, max)
     return apply(op, operands, out)
 
@@ -503,16 +584,16 @@ for _name_ in ("clamp", "clip"):
     setattr(Tensor, f"{_name_}_", clamp_)
 
 
-@public(out=True, inplace=True)
-def clamp_min(input: Tensor, min: Any) -> Tensor:
+@public(inplace=True)
+def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Each element, at least min."""
-    return clamp(input, min=min)
+    return clamp(input, min=min, out=out)
 
 
-@public(out=True, inplace=True)
-def clamp_max(input: Tensor, max: Any) -> Tensor:
+@public(inplace=True)
+def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
     """Each element, at most max."""
-    return clamp(input, max=max)
+    return clamp(input, max=max, out=out)
 
 
 # ---- where and masks -----------------------------------------------------------------------------
@@ -534,6 +615,10 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
                 f"{scalar_name(condition.dtype)}"
             )
         condition = condition != 0
+    if isinstance(out, Tensor) and out.dtype is not (kind := result_type(input, other)):
+        raise RuntimeError(
+            f"Expected out type to be {scalar_name(kind)} but got {scalar_name(out.dtype)}"
+        )
     return apply(_where, (condition, input, other), out)
 
 

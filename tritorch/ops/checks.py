@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from tritorch.core import layout as layouts
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import can_cast, category, number_dtype, scalar_name
 from tritorch.core.sparse import SparseArray
@@ -85,6 +89,16 @@ def require_distinct_elements(tensor: Tensor) -> None:
             )
 
 
+def former_order(name: str, args: Sequence[Any]) -> tuple[Any, ...]:
+    """Three tensors, beta and alpha, of PyTorch's deprecated forms: f(beta, input, alpha, a, b),
+    f(beta, input, a, b), and with a method's self in front."""
+    tensors = [x for x in args if isinstance(x, Tensor)]
+    numbers = [x for x in args if not isinstance(x, Tensor)]
+    if len(tensors) != 3 or len(numbers) > 2:
+        raise TypeError(f"{name}() takes 3 positional arguments but {len(args)} were given")
+    return (*tensors, *numbers, *(1,) * (2 - len(numbers)))
+
+
 def not_implemented(name: str, kind: Dtype) -> RuntimeError:
     """PyTorch's complaint about a dtype that an operator does not take."""
     return NotImplementedError(f"\"{name}\" not implemented for '{scalar_name(kind)}'")
@@ -125,6 +139,41 @@ def int_list(value: Any, n: int, name: str, argument: str) -> tuple[int, ...]:
     return values
 
 
+def require_known(name: str, named: dict[str, Any], *known: str) -> None:
+    """Refuses keywords that an operator does not know."""
+    for key in named:
+        if key not in known:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
+
+
+def one_of(name: str, args: tuple[Any, ...], named: dict[str, Any], key: str) -> tuple[Any, ...]:
+    """What is given as arguments, or as one by keyword."""
+    if not named:
+        return args
+    require_known(name, named, key)
+    if args:
+        raise TypeError(f"{name}() got multiple values for argument '{key}'")
+    return (named[key],)
+
+
+def require_options(
+    name: str, dtype: Any, layout: Any, requires_grad: Any, pin_memory: Any, format: Any = None
+) -> None:
+    """The types of a factory's options."""
+    given = (
+        ("dtype", dtype, Dtype, "torch.dtype"),
+        ("layout", layout, layouts.layout, "torch.layout"),
+        ("memory_format", format, layouts.memory_format, "torch.memory_format"),
+        ("requires_grad", requires_grad, bool, "bool"),
+        ("pin_memory", pin_memory, bool, "bool"),
+    )
+    for argument, value, kind, words in given:
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(
+                f"{name}(): argument '{argument}' must be {words}, not {type(value).__name__}"
+            )
+
+
 def sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes given as ints or as one sequence."""
     if (len(args) == 1 and not hasattr(args[0], "__index__")) or (
@@ -143,6 +192,8 @@ def _size(value: Any) -> int:
 def convert_number(value: Any, kind: Dtype) -> Any:
     """A Python number as an element of a dtype; RuntimeError when it loses its category."""
     given = number_dtype(value)
+    if kind.is_floating_point and category(given) < 3 and -_SMALL < value < _SMALL:
+        return value
     loses = given.is_complex and not kind.is_complex and value.imag != 0
     if not loses and category(kind) == 1 and not given.is_complex:
         from tritorch.core.info import iinfo
@@ -150,7 +201,11 @@ def convert_number(value: Any, kind: Dtype) -> Any:
         limits = iinfo(kind)
         loses = value != value or not limits.min <= value <= limits.max
         if loses and not kind.is_signed and -limits.max <= value < 0:
-            loses = False  # wraps
+            loses = isinstance(value, (float, np.floating))  # an integer wraps
+    if kind.is_floating_point and not given.is_complex:
+        from tritorch.core.info import finfo
+
+        loses = abs(value) > finfo(kind).max and abs(value) != math.inf
     if loses:
         raise RuntimeError(
             f"value cannot be converted to type {_C_TYPES.get(kind.name, kind.name)} without "
@@ -159,5 +214,7 @@ def convert_number(value: Any, kind: Dtype) -> Any:
     return value.real if given.is_complex and not kind.is_complex else value
 
 
-_C_TYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int",
-            "int64": "int64_t", "float32": "float", "float64": "double"}  # fmt: skip
+_SMALL = 1024  # less than the largest number of any type
+_C_TYPES = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "int8": "int8_t",
+            "uint8": "uint8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t",
+            "float32": "float", "float64": "double"}  # fmt: skip

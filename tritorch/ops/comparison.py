@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
+from tritorch.core.dtype import bool_
+from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.kinds import ALWAYS_BOOL, attach_operator, binary
 
-eq = binary("eq", np.equal, rule=ALWAYS_BOOL, operator="eq")
-ne = binary("ne", np.not_equal, rule=ALWAYS_BOOL, operator="ne", aliases=("not_equal",))
-lt = binary("lt", np.less, rule=ALWAYS_BOOL, operator="lt", aliases=("less",), without="complex")
-le = binary("le", np.less_equal, rule=ALWAYS_BOOL, operator="le", aliases=("less_equal",),
-            without="complex")  # fmt: skip
-gt = binary("gt", np.greater, rule=ALWAYS_BOOL, operator="gt", aliases=("greater",),
-            without="complex")  # fmt: skip
-ge = binary("ge", np.greater_equal, rule=ALWAYS_BOOL, operator="ge", aliases=("greater_equal",),
-            without="complex")  # fmt: skip
+_compare = functools.partial(binary, rule=ALWAYS_BOOL, numbers="other")
+eq = _compare("eq", np.equal, operator="eq")
+ne = _compare("ne", np.not_equal, operator="ne", aliases=("not_equal",))
+lt = _compare("lt", np.less, operator="lt", aliases=("less",), without="complex")
+le = _compare("le", np.less_equal, operator="le", aliases=("less_equal",), without="complex")
+gt = _compare("gt", np.greater, operator="gt", aliases=("greater",), without="complex")
+ge = _compare("ge", np.greater_equal, operator="ge", aliases=("greater_equal",), without="complex")
 
-logical_and = binary("logical_and", np.logical_and, rule=ALWAYS_BOOL)
-logical_or = binary("logical_or", np.logical_or, rule=ALWAYS_BOOL)
-logical_xor = binary("logical_xor", np.logical_xor, rule=ALWAYS_BOOL)
+logical_and = binary("logical_and", np.logical_and, rule=ALWAYS_BOOL, numbers="none")
+logical_or = binary("logical_or", np.logical_or, rule=ALWAYS_BOOL, numbers="none")
+logical_xor = binary("logical_xor", np.logical_xor, rule=ALWAYS_BOOL, numbers="none")
 
 bitwise_and = binary("bitwise_and", np.bitwise_and, without="float complex", operator="and")
 bitwise_or = binary("bitwise_or", np.bitwise_or, without="float complex", operator="or")
@@ -50,6 +51,8 @@ def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
     """|input - other| <= atol + rtol * |other|, for each pair."""
+    require_tensor(input, "isclose", "input", 1)
+    require_tensor(other, "isclose", "other", 2)
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype} did not match {other.dtype}")
     for value, name in ((rtol, "rtol"), (atol, "atol")):
@@ -93,5 +96,10 @@ def isin(
         elements = PUBLIC["tensor"](elements, device=test_elements.device)
     if not isinstance(test_elements, Tensor):
         test_elements = PUBLIC["tensor"](test_elements, device=elements.device)
+    for x in (elements, test_elements):
+        if x.dtype is bool_ or x.is_complex():
+            raise RuntimeError(
+                f"Unsupported input type encountered for isin(): {scalar_name(x.dtype)}"
+            )
     found = eq(elements.unsqueeze(-1), test_elements.reshape(-1)).any(-1)
     return ~found if invert else found

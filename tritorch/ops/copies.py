@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.dtype import bool_
 from tritorch.core.tensor import Tensor
 from tritorch.ops import memory, parts, shape
+from tritorch.ops.checks import not_implemented, require_tensor
 from tritorch.ops.declare import PUBLIC, public, with_out
 
 
@@ -69,6 +71,7 @@ def diagonal_scatter(
 @public()
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy with one slice replaced."""
+    require_tensor(src, "select_scatter", "src", 2)
     return _replace(input, src, lambda x: x.select(dim, index))
 
 
@@ -101,6 +104,8 @@ def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    if input.dtype is bool_:
+        raise not_implemented("trace", bool_)
     return input.diagonal().sum()
 
 

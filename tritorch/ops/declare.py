@@ -33,6 +33,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import resolve
 from tritorch.ops.checks import require_castable
 from tritorch.ops.outputs import (
+    cpp_name,
     overload,
     require_dtype,
     require_own_memory,
@@ -375,34 +376,49 @@ def public(
     *,
     method: bool | str = True,
     inplace: bool = False,
-    out: bool = False,
+    alone: bool = False,
+    out: bool | str = False,
     torch: bool = True,
     aliases: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Publishes a function as `tritorch.name`, as a method, in place and with `out=`, as asked."""
+    """Publishes a function as `tritorch.name`, as a method, in place and with `out=`, as asked.
+
+    alone: in place, no argument may share memory with what is written.
+    out: "dtype" if it computes in the dtype of its output."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         name = function.__name__
-        exposed = with_out(function) if out else function
+        exposed = with_out(function, computes_in_out=out == "dtype") if out else function
         for alias in (name, *aliases):
             if torch:
                 PUBLIC[alias] = exposed
             if method:
                 setattr(Tensor, method if isinstance(method, str) else alias, function)
             if inplace:
-                setattr(Tensor, f"{alias}_", in_place_of(function, f"{alias}_"))
+                setattr(Tensor, f"{alias}_", in_place_of(function, f"{alias}_", alone))
         return exposed
 
     return decorate
 
 
-def with_out(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with an `out=` argument."""
+def with_out(function: Callable[..., Any], *, computes_in_out: bool = False) -> Any:
+    """The function with an `out=` argument.
+
+    computes_in_out: an output's dtype is the one that is computed in, unless `dtype` says another.
+    """
 
     def wrapper(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is None:
             return function(*args, **kwargs)
         name = function.__name__
+        if computes_in_out and isinstance(out, Tensor):
+            if kwargs.get("dtype") is None:
+                kwargs["dtype"] = out.dtype
+            elif kwargs["dtype"] is not out.dtype:
+                raise RuntimeError(
+                    f"Expected out tensor to have dtype {cpp_name(kwargs['dtype'])}, but got "
+                    f"{cpp_name(out.dtype)} instead"
+                )
         refuse_grad_with_out(name, *args, *kwargs.values(), out)
         require_own_memory(name, (*args, *kwargs.values()), out)
         return write_out(function(*args, **kwargs), out, name)
@@ -480,7 +496,7 @@ def resize_output(out: Tensor, shape: Sequence[int], strides: Callable[[], Any])
         out._a = arrays.strided(out._array, shape, wanted, 0)
 
 
-def in_place_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def in_place_of(function: Callable[..., Any], name: str, alone: bool = False) -> Any:
     """`x.f_(...)` from `f(x, ...)`: computes, then copies into x."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -488,7 +504,7 @@ def in_place_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         source = self
         if _C.is_grad_enabled() and _C.any_requires_grad(self, *args, *kwargs.values()):
             source = PUBLIC["clone"](self)  # gradients may need it as it was
-        require_separate(self, args)
+        require_separate(self, args, alone)
         result = function(source, *args, **kwargs)
         require_castable(result.dtype, self.dtype)
         require_own_shape(function.__name__, result, self)

@@ -7,7 +7,7 @@ from typing import Any
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
-from tritorch.ops.checks import broadcast_shapes
+from tritorch.ops.checks import broadcast_shapes, not_implemented
 from tritorch.ops.declare import PUBLIC
 from tritorch.ops.reduction import vector_norm
 
@@ -60,6 +60,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = _MODES[0])
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
         )
+    if x1.dtype.itemsize < 4:
+        raise not_implemented("cdist", x1.dtype)
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
     by_product = compute_mode == _MODES[1] or (

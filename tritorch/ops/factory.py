@@ -11,13 +11,30 @@ from tritorch import _C
 from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import device as Device
-from tritorch.core.dtype import bool_, dtype, float32, float64, from_numpy_dtype, int64, uint8
-from tritorch.core.promotion import number_dtype, result_type, scalar_name
+from tritorch.core.dtype import (
+    bool_,
+    complex32,
+    dtype,
+    float32,
+    float64,
+    from_numpy_dtype,
+    int64,
+    uint8,
+)
+from tritorch.core.info import iinfo
+from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
 from tritorch.core.size import Size
 from tritorch.core.sparse import SparseArray
 from tritorch.core.storage import TypedStorage, UntypedStorage
 from tritorch.core.tensor import Tensor, from_numpy
-from tritorch.ops.checks import convert_number, sizes
+from tritorch.ops.checks import (
+    convert_number,
+    not_implemented,
+    one_of,
+    require_known,
+    require_options,
+    sizes,
+)
 from tritorch.ops.declare import PUBLIC, Operator, public, write_out
 
 PUBLIC["from_numpy"] = from_numpy
@@ -108,7 +125,10 @@ def _constant(name: str, value: Any) -> Any:
         memory_format: Any = None,
         **named: Any,
     ) -> Tensor:
-        shape = sizes((named["size"],) if "size" in named else size)
+        shape = sizes(one_of(name, size, named, "size"))
+        require_options(name, dtype, layout, requires_grad, pin_memory, memory_format)
+        if memory_format is not None and value is not None:
+            raise TypeError(f"{name}() got an unexpected keyword argument 'memory_format'")
         return _make(
             shape, value, dtype, device, requires_grad, out, layout, pin_memory, memory_format
         )
@@ -137,6 +157,7 @@ def full(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of one number."""
+    require_options("full", dtype, layout, requires_grad, pin_memory)
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
     kind = dtype
@@ -160,10 +181,12 @@ def _like(name: str, make: Any, with_value: bool = False) -> None:
         memory_format: Any = layouts.preserve_format,
         **named: Any,
     ) -> Tensor:
+        require_options(name, dtype, layout, requires_grad, pin_memory, memory_format)
         if with_value:
-            number = named["fill_value"] if "fill_value" in named else value[0]
+            number = one_of(name, value, named, "fill_value")[0]
             number = number.item() if isinstance(number, Tensor) else number
         else:
+            require_known(name, named)
             number = make
         kind = input.dtype if dtype is None else dtype
         if with_value:
@@ -213,7 +236,8 @@ def _new(name: str, value: Any) -> None:
         pin_memory: bool = False,
         **named: Any,
     ) -> Tensor:
-        shape = sizes((named["size"],) if "size" in named else size)
+        shape = sizes(one_of(name, size, named, "size"))
+        require_options(name, dtype, layout, requires_grad, pin_memory)
         kind = self.dtype if dtype is None else dtype
         where = self.device if device is None else device
         layout = self.layout if layout is None and type(self._array) is SparseArray else layout
@@ -246,6 +270,7 @@ def new_full(
     pin_memory: bool = False,
 ) -> Tensor:
     """full, of this tensor's dtype and device."""
+    require_options("new_full", dtype, layout, requires_grad, pin_memory)
     kind = self.dtype if dtype is None else dtype
     where = self.device if device is None else device
     return full(
@@ -263,6 +288,7 @@ def new_tensor(
     requires_grad: bool = False,
 ) -> Tensor:
     """tensor(data), of this tensor's dtype and device."""
+    require_options("new_tensor", dtype, None, requires_grad, None)
     kind = self.dtype if dtype is None else dtype
     where = self.device if device is None else device
     return tensor(data, dtype=kind, device=where, requires_grad=requires_grad)
@@ -294,6 +320,7 @@ def empty_strided(
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """An uninitialised tensor with given strides."""
+    require_options("empty_strided", dtype, layout, requires_grad, pin_memory)
     kind = dtype or defaults.dtype()
     array = arrays.empty_strided(_check_shape(sizes((size,))), tuple(stride), kind, place(device))
     return _finish(array, requires_grad, None, pin_memory)
@@ -378,15 +405,14 @@ def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
     if array.dtype == object:
         _check_ragged(data)
         flat = array.reshape(-1)
-        if flat.size and all(isinstance(item, int) for item in flat):
-            raise RuntimeError("Overflow when unpacking long")
-        culprit = next((item for item in flat if not isinstance(item, (int, float, complex))), None)
-        if isinstance(culprit, Tensor):
+        culprits = [item for item in flat if not isinstance(item, (int, float, complex))]
+        if culprits and isinstance(culprits[0], Tensor):
             return data_to_array(_plain(data), kind)
-        if culprit is None:
-            array = array.astype(np.float64)
-        else:
-            raise RuntimeError(f"Could not infer dtype of {type(culprit).__name__}")
+        if culprits:
+            raise RuntimeError(f"Could not infer dtype of {type(culprits[0]).__name__}")
+        if all(isinstance(item, int) for item in flat) and (kind is None or category(kind) < 2):
+            raise ValueError("Overflow when unpacking long long")
+        array = array.astype(np.complex128 if kind is not None and kind.is_complex else np.float64)
     if array.dtype.kind in "USO":
         item = data
         while isinstance(item, (list, tuple)):
@@ -396,7 +422,28 @@ def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
         raise RuntimeError(f"Could not infer dtype of {type(item).__name__}")
     if kind is None:
         kind = _inferred(data, array)
+    _check_numbers(array, kind)
     return arrays.cast(array, kind)
+
+
+def _check_numbers(array: np.ndarray[Any, Any], kind: dtype) -> None:
+    """Whether an integer type holds numbers, and a real one complex ones."""
+    given = array.dtype.kind
+    if given == "c" and not kind.is_complex and kind is not bool_:
+        raise TypeError(
+            "must be real number, not complex"
+            if kind.is_floating_point
+            else "'complex' object cannot be interpreted as an integer"
+        )
+    if category(kind) != 1 or given not in "iuf" or not array.size or kind.numpy == array.dtype:
+        return
+    low, high = array.min(), array.max()
+    limits = iinfo(kind)
+    if given == "u" and kind is int64 and high > limits.max:
+        raise ValueError("Overflow when unpacking long long")
+    least = -limits.max if given == "i" and not kind.is_signed else limits.min
+    if not (least <= low and high <= limits.max):
+        raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
 
 
 def _inferred(data: Any, array: np.ndarray[Any, Any]) -> dtype:
@@ -424,6 +471,7 @@ def tensor(
     pin_memory: bool = False,
 ) -> Tensor:
     """A new tensor of nested sequences, numbers, an ndarray or a tensor."""
+    require_options("tensor", dtype, None, requires_grad, pin_memory)
     if isinstance(data, Tensor):
         defaults.warn_once(
             "To copy construct from a tensor, it is recommended to use "
@@ -433,10 +481,7 @@ def tensor(
         out = data.detach().clone()
         out = out.to(device=data.device if device is None else device, dtype=dtype or data.dtype)
     else:
-        if dtype is not None and type(data) in (int, float, bool):
-            array = np.asarray(arrays.cast_number(convert_number(data, dtype), dtype), dtype.numpy)
-        else:
-            array = data_to_array(data, dtype)
+        array = data_to_array(data, dtype)
         where = place(device)
         out = _C.wrap(array if where.type == "cpu" else arrays.move(array, where))
     if pin_memory:
@@ -449,6 +494,7 @@ def tensor(
 @public(method=False)
 def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Tensor:
     """The data as a tensor, without a copy where that can be."""
+    require_options("as_tensor", dtype, None, None, None)
     if isinstance(data, np.ndarray):
         data = from_numpy(data)
         if device is None and defaults.device().type != "cpu":
@@ -555,6 +601,10 @@ def scalar_tensor(
 
 def _complex_array(real: Any, imag: Any) -> Any:
     kind = arrays.dtype_of(real).to_complex()
+    if type(real) is np.ndarray and kind is not arrays.dtype_of(real) and real.itemsize == 2:
+        wide = np.empty(real.shape, np.complex64)
+        wide.real, wide.imag = real, imag
+        return arrays.cast(wide, complex32)
     out = arrays.empty(real.shape, kind, arrays.device_of(real))
     if type(out) is np.ndarray:
         out.real, out.imag = real, imag
@@ -600,6 +650,8 @@ PUBLIC["complex"] = make_complex
 @public(method=False, out=True)
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Complex numbers from modulus and angle."""
+    if abs.dtype.name in ("float16", "bfloat16") and abs.dtype is angle.dtype:
+        raise not_implemented("polar_cpu", abs.dtype)
     if abs.dtype is not angle.dtype or abs.dtype not in (float32, float64):
         raise RuntimeError(
             f"Expected both inputs to be Half, Float or Double tensors of one type but got "

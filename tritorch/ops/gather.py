@@ -11,7 +11,13 @@ from tritorch.core.dtype import bool_, int32, int64
 from tritorch.core.promotion import result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
-from tritorch.ops.checks import broadcast_shapes, convert_number, require_tensor, wrap_dim
+from tritorch.ops.checks import (
+    broadcast_shapes,
+    convert_number,
+    not_implemented,
+    require_tensor,
+    wrap_dim,
+)
 from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
 from tritorch.ops.parts import basic_index
 from tritorch.ops.shape import expand, reshape
@@ -225,7 +231,7 @@ def _prepare(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) 
     return _at_least_1d(x), dim, _at_least_1d(index), out_src
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace=True, alone=True)
 def scatter(
     input: Tensor,
     dim: int,
@@ -263,7 +269,7 @@ def scatter(
     return reshape(_scatter_value.call((x, i), (dim, number)), input.shape)
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace=True, alone=True)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """A copy of input with src added at index along dim."""
     if _plain(dim, index, input, src):
@@ -279,7 +285,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return reshape(_scatter_add.call((x, i, s), (dim,)), input.shape)
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace=True, alone=True)
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -288,6 +294,10 @@ def scatter_reduce(
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
+    if (input.is_complex() and reduce in ("amax", "amin")) or (
+        input.dtype is bool_ and reduce == "mean"
+    ):
+        raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
     prepared = _prepare("scatter_reduce", input, dim, index, src)
     if prepared is None:
         return input.clone()
@@ -372,12 +382,13 @@ def _check_source(name: str, input: Tensor, dim: int, vector: Tensor, source: Te
             )
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace=True, alone=True)
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """A copy of input with alpha * source added at indices of a dim."""
     dim, vector = _vector_index("index_add", input, dim, index)
     _check_source("index_add", input, dim, vector, source)
     x, s = _at_least_1d(input), _at_least_1d(source)
+    alpha = arrays.cast_number(alpha, input.dtype)
     return reshape(_index_add.call((x, vector, s), (dim, alpha)), input.shape)
 
 
@@ -395,7 +406,7 @@ _index_copy = Operator(
 )
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace=True, alone=True)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """A copy of input with source written at indices of a dim."""
     dim, vector = _vector_index("index_copy", input, dim, index)
@@ -423,7 +434,7 @@ _index_fill = Operator(
 )
 
 
-@public(inplace=True)
+@public(inplace=True, alone=True)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """A copy of input with a number at indices of a dim."""
     dim, vector = _vector_index("index_fill", input, dim, index)
@@ -508,7 +519,7 @@ _put = Operator(
 )
 
 
-@public(inplace=True)
+@public(inplace=True, alone=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of input with source at indices of the flattened input."""
     if index.dtype is not int64:
@@ -521,7 +532,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
             f"{scalar_name(input.dtype)} and source.dtype = {scalar_name(source.dtype)}"
         )
     if index.numel() != source.numel():
-        raise RuntimeError(
+        raise IndexError(
             f"put_(): Expected source and index to have the same number of elements, but got "
             f"source.numel() = {source.numel()}, index.numel() = {index.numel()}"
         )
@@ -574,7 +585,7 @@ def _masked_scatter_grad(g: Tensor, mask: Tensor, shape: tuple[int, ...]) -> Ten
     return PUBLIC["cat"]([used, padding]).reshape(shape)
 
 
-@public(inplace=True)
+@public(inplace=True, alone=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of input with source's elements, in order, where the mask holds."""
     if mask.dtype is not bool_:

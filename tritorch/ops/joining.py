@@ -12,7 +12,7 @@ from tritorch import _C
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
-from tritorch.ops.checks import wrap_dim, wrap_dims
+from tritorch.ops.checks import one_of, wrap_dim, wrap_dims
 from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
 from tritorch.ops.parts import narrow
 from tritorch.ops.shape import expand, new_dim, reshape, transpose, unsqueeze
@@ -109,9 +109,8 @@ def _stacked(items: list[Tensor], dim: Any) -> Tensor | None:
 
 
 @public(method=False, out=True, aliases=("concat", "concatenate"))
-def cat(tensors: Sequence[Tensor], dim: int = 0, **alias: Any) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along a dim."""
-    dim = alias.pop("axis", dim)
     items = _check_list("cat", tensors)
     quick = _joined(items, dim)
     if quick is not None:
@@ -196,8 +195,7 @@ _roll = Operator("roll", "x", "shifts dims", cpu="shaping.roll",
 
 def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """Some dims reversed."""
-    if named:
-        dims = (named["dims"],)
+    dims = one_of("flip", dims, named, "dims")
     if len(dims) == 1 and type(dims[0]) is int and input.ndim:
         return _flip.call((input,), ((wrap_dim(dims[0], input.ndim),),))
     wanted = dims[0] if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else dims

@@ -50,6 +50,7 @@ BIG = 1 << 20  # elements from which threads pay; the CPU's functions of several
 
 _CATEGORY = {"bool": 0, "int": 1, "float": 2, "complex": 3}
 _NARROW = {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}  # compute in float32
+_HALF = ("float16", "bfloat16")
 
 
 class Pointwise(Operator):
@@ -71,9 +72,16 @@ class Pointwise(Operator):
         direct: bool | str = True,
         masks: int = 0,
         lends: str = "",
+        numbers: str = "any",
+        refuses: str = "",
     ) -> None:
-        """direct: whether the CPU's function promotes numbers as PyTorch does and gives its dtype,
-        for all dtypes or for "float" alone."""
+        """without: the categories that PyTorch does not implement, "half" being both narrow floats
+        and "chalf" complex32.
+        direct: whether the CPU's function promotes numbers as PyTorch does and gives its dtype,
+        for all dtypes or for "float" alone.
+        numbers: which of two operands may be one: "any", "other", "none".
+        refuses: what PyTorch says (a RuntimeError, before anything else) of the category that it
+        refuses: the first of `without`."""
         super().__init__(
             name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
             kind="pointwise", lends=lends, layout="elementwise",
@@ -83,7 +91,12 @@ class Pointwise(Operator):
         self.rule = rule
         self.masks = masks  # the first inputs are bools, whatever is computed in
         self.domain = domain
-        self.without = frozenset(_CATEGORY[word] for word in without.split())
+        words = without.split()
+        self.without = frozenset(_CATEGORY[word] for word in words if word not in ("half", "chalf"))
+        self.without_half = "half" in words
+        self.without_chalf = "chalf" in words
+        self.refuses = (_CATEGORY[words[0]], refuses) if refuses else None
+        self.numbers = numbers
         self.is_ufunc = isinstance(cpu, np.ufunc)
         # On the GPU: what inputs of one dtype are computed in, and what comes out.
         self.plans = {
@@ -91,6 +104,7 @@ class Pointwise(Operator):
             for kind in all_dtypes
             if category(kind) not in self.without
             and not kind.is_complex
+            and not (self.without_half and kind.name in _HALF)
             and (rule != INT_TO_FLOAT or kind.is_floating_point)
         }
         # The dtypes that the ufunc maps to PyTorch's result, all inputs having the same one.
@@ -108,11 +122,34 @@ class Pointwise(Operator):
 
     def compute_dtype(self, common: dtype) -> dtype:
         """What is computed in, given what the inputs promote to."""
-        if category(common) in self.without or not (common.native or common is complex32):
+        if not self.implements(common):
             raise not_implemented(self.name, common)
         if self.rule == INT_TO_FLOAT and category(common) < 2:
             return defaults.dtype()
         return common
+
+    def implements(self, common: dtype) -> bool:
+        """Whether PyTorch has a kernel for what inputs promote to; a RuntimeError if it says so."""
+        rank = category(common)
+        if self.refuses is not None and self.refuses[0] == rank:
+            raise RuntimeError(self.refuses[1])
+        if rank in self.without or (self.without_half and common.name in _HALF):
+            return False
+        return common.native or (common is complex32 and not self.without_chalf)
+
+    def refuse(self, inputs: Sequence[Any], common: dtype, out: Tensor | None, shape: Any) -> None:
+        """Says what is wrong with a call for whose dtype there is no kernel.  What does not depend
+        on kernels is looked at first, as in PyTorch: shapes, and whether the result can be cast.
+
+        shape: that of a tensor that is written in place."""
+        broadcast = broadcast_shapes(*(x.shape for x in inputs if isinstance(x, Tensor)))
+        if shape is not None and broadcast != tuple(shape):
+            raise shape_error(shape, broadcast)
+        if isinstance(out, Tensor):
+            to_float = self.rule == INT_TO_FLOAT and category(common) < 2
+            result = defaults.dtype() if to_float else common
+            require_castable(self.result_dtype(result), out.dtype)
+        raise not_implemented(self.name, common)
 
     def result_dtype(self, compute: dtype) -> dtype:
         """What comes out."""
@@ -238,7 +275,7 @@ def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
             operands.append(value)
         if kind in op.direct and kind.kind == "f":
             result = op.cpu(*operands)
-        elif kind is not None and is_narrow(kind) and 2 not in op.without:
+        elif kind is not None and is_narrow(kind) and 2 not in op.without and not op.without_half:
             wide: dict[int, Any] = {}  # by identity: h + h widens once
             for i in range(masks, len(operands)):
                 value = operands[i]
@@ -256,13 +293,30 @@ def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
         return None  # the general path says what is wrong, if anything is
 
 
+def _require_integers(inputs: Sequence[Any]) -> None:
+    """Refuses Python integers that no integer type holds."""
+    for value in inputs:
+        if type(value) is int and not -(2**63) <= value < 2**64:
+            raise OverflowError("int too big to convert")
+
+
+def shape_error(shape: Sequence[int], broadcast: Sequence[int]) -> RuntimeError:
+    """Results of one shape do not fit a tensor of another."""
+    return RuntimeError(
+        f"output with shape {list(shape)} doesn't match the broadcast shape {list(broadcast)}"
+    )
+
+
 def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
     """The general path: tensors and numbers, any dtypes, shapes that broadcast."""
     if out is None:
         result = _direct(op, inputs)
         if result is not None:
             return op.finish(result, *inputs)
+    _require_integers(inputs)
     common = result_type(*inputs[op.masks :])
+    if not op.implements(common):
+        op.refuse(inputs, common, out, None)
     compute = op.compute_dtype(common)
     result = op.result_dtype(compute)
     operands, shape, _ = _operands(op, inputs)
@@ -275,11 +329,12 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
     refuse_grad_with_out(op.name, *inputs, out)
     if not isinstance(out, Tensor):
         raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
-    require_dtype(op.name, result, out.dtype)
-    value = op.compute(operands, compute, result)
-    resize_output(out, shape, lambda: op.finish(value, *inputs).stride())
+    if not (op.rule == COMPLEX_TO_REAL and out.dtype is compute):
+        require_dtype(op.name, result, out.dtype)
     require_distinct_elements(out)
     require_separate(out, inputs)
+    value = op.compute(operands, compute, result)
+    resize_output(out, shape, lambda: op.finish(value, *inputs).stride())
     check_inplace(out)
     _write(out._array, value)
     _C.bump_version(out)
@@ -330,8 +385,14 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
     """The in-place form: the result goes into the first input."""
     self = inputs[0]
     check_inplace(self, *inputs[1:])
-    compute = op.compute_dtype(result_type(*inputs[op.masks :]))
+    _require_integers(inputs)
+    common = result_type(*inputs[op.masks :])
+    if not op.implements(common):
+        op.refuse(inputs, common, self, self.shape)
+    compute = op.compute_dtype(common)
     result = op.result_dtype(compute)
+    if op.rule == COMPLEX_TO_REAL and compute.is_complex:
+        raise RuntimeError(f"In-place {op.name} is not supported for complex tensors.")
     require_castable(result, self.dtype)
     operands, shape, _ = _operands(op, inputs)
     if operands is None:
@@ -340,9 +401,7 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
         return careful.in_place(op, inputs)
     array = self._a
     if shape != tuple(array.shape):
-        raise RuntimeError(
-            f"output with shape {list(array.shape)} doesn't match the broadcast shape {list(shape)}"
-        )
+        raise shape_error(array.shape, shape)
     require_distinct_elements(self)
     require_separate(self, inputs)
 
@@ -400,13 +459,16 @@ def unary(
     domain: tuple[float, float] = (-3.0, 3.0),
     direct: bool | str = True,
     lends: str = "",
+    refuses: str = "",
+    out: bool = True,
     doc: str = "",
 ) -> Callable[..., Tensor]:
     """Declares y = f(x): the function, the method, in place and `out=`."""
     op = Pointwise(
         name, "x", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
-        domain=domain, direct=direct, lends=lends,
+        domain=domain, direct=direct, lends=lends, refuses=refuses,
     )  # fmt: skip
+    may_write = out
     finish, fits, plans = op.finish, op.direct, op.plans
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -423,6 +485,8 @@ def unary(
                     f"{name}(): argument 'input' (position 1) must be Tensor, not "
                     f"{type(input).__name__}"
                 ) from None
+        if out is not None and not may_write:
+            raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
         return apply(op, (input,), out)
 
     function.__doc__ = doc or f"{name} of each element."
@@ -518,13 +582,15 @@ def binary(
     node: str | None = None,
     domain: tuple[float, float] = (-3.0, 3.0),
     direct: bool | str = True,
+    numbers: str = "any",
+    refuses: str = "",
     export: bool = True,
     doc: str = "",
 ) -> Callable[..., Tensor]:
     """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator."""
     op = Pointwise(
         name, "a b", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
-        domain=domain, direct=direct,
+        domain=domain, direct=direct, numbers=numbers, refuses=refuses,
     )  # fmt: skip
     function = fast_binary(op, _general_binary(op))
     function.__doc__ = doc or f"{name} of each pair of elements, broadcasting."
@@ -550,7 +616,7 @@ def binary(
 def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
     """a.f_(b) on plain ndarrays of one dtype that nobody records; the general path for all else."""
     cpu, wants, fits, plans = op.cpu, op.wants, op.direct, op.plans
-    bump = _C.bump_version
+    bump, numbers, meet = _C.bump_version, op.numbers != "none", np.may_share_memory
 
     def method(self: Tensor, other: Any) -> Tensor:
         if op.is_ufunc and op.rule == SAME:
@@ -560,7 +626,8 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
                 number = type(other)
                 if number is float or number is int:
                     if (
-                        type(a) is ndarray
+                        numbers
+                        and type(a) is ndarray
                         and kind in fits
                         and (kind.kind == "f" or (number is int and kind.kind in "iu"))
                         and a.size < BIG
@@ -571,6 +638,7 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
                         cpu(a, other, a)
                         bump(self)
                         return self
+                    _require_operands(op, self, other)
                     return apply_in_place(op, (self, other))
                 b = other._a
                 if b.dtype is kind and kind in fits and type(a) is ndarray and type(b) is ndarray:
@@ -579,6 +647,7 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
                         and a.size < BIG
                         and (a.base is None is b.base or not np.may_share_memory(a, b))
                         and 0 not in a.strides
+                        and (a is b or a.base is None is b.base or not meet(a, b))
                         and not self._inference
                         and not wants(self, other)
                     ):
@@ -599,7 +668,7 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
                             return self
             except (AttributeError, OverflowError):
                 pass
-        _require_operands(op.name, self, other)
+        _require_operands(op, self, other)
         return apply_in_place(op, (self, other))
 
     return method
@@ -608,6 +677,7 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
 def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any]:
     """f(a, b) on plain ndarrays of one dtype (or with a number); `general` for all else."""
     cpu, finish, fits, plans = op.cpu, op.finish, op.direct, op.plans
+    numbers = op.numbers != "none"
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         try:
@@ -616,7 +686,7 @@ def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any
             if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
                 number = type(other)
                 if number is float or number is int:
-                    if kind.kind == "f" or (number is int and kind.kind in "iu"):
+                    if (kind.kind == "f" or (number is int and kind.kind in "iu")) and numbers:
                         return finish(cpu(a, other), input, other)
                 else:
                     b = other._a
@@ -625,7 +695,7 @@ def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any
             elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
                 number = type(other)
                 if number is float or number is int:
-                    if kind.is_floating_point:
+                    if kind.is_floating_point and numbers:
                         launched = _gpu().flat2_number(op.gpu_name, a, other, *plans[kind])
                         return finish(launched, input, other)
                 else:
@@ -643,7 +713,7 @@ def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any
 
 def _general_binary(op: Pointwise) -> Callable[..., Any]:
     def general(input: Any, other: Any, out: Any) -> Any:
-        _require_operands(op.name, input, other)
+        _require_operands(op, input, other)
         return apply(op, (input, other), out)
 
     return general
@@ -660,16 +730,18 @@ def _general_operator(op: Pointwise) -> Callable[..., Any]:
     return general
 
 
-def _require_operands(name: str, input: Any, other: Any) -> None:
+def _require_operands(op: Pointwise, input: Any, other: Any) -> None:
+    allowed = {"any": (True, True), "other": (False, True), "none": (False, False)}[op.numbers]
     for value, argument, position in ((input, "input", 1), (other, "other", 2)):
-        if not isinstance(value, (Tensor, int, float, complex, bool, np.generic)):
+        kinds = (Tensor, int, float, complex, bool, np.generic)
+        if not isinstance(value, kinds if allowed[position - 1] else Tensor):
             raise TypeError(
-                f"{name}(): argument '{argument}' (position {position}) must be Tensor, not "
+                f"{op.name}(): argument '{argument}' (position {position}) must be Tensor, not "
                 f"{type(value).__name__}"
             )
     if not isinstance(input, Tensor) and not isinstance(other, Tensor):
         raise TypeError(
-            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+            f"{op.name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
         )
 
 

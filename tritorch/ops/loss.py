@@ -10,7 +10,7 @@ import numpy as np
 
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import int64
-from tritorch.core.promotion import scalar_name
+from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional, logsigmoid
 from tritorch.ops.backends import backend, composed_backend
@@ -168,6 +168,8 @@ PUBLIC["binary_cross_entropy_with_logits"] = binary_cross_entropy_with_logits
 def kl_div(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
            reduction: str = "mean", log_target: bool = False) -> Tensor:  # fmt: skip
     """target * (log target - input)."""
+    if category(input.dtype) < 2 or category(target.dtype) < 2:
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     if size_average is not None or reduce is not None:
         reduction = reduction_mode(size_average, reduce, reduction)
     if log_target:

@@ -18,6 +18,7 @@ from tritorch.ops.arithmetic import conj
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import (
     broadcast_shapes,
+    former_order,
     require_distinct_elements,
     require_tensor,
     wrap_dim,
@@ -321,8 +322,12 @@ def _add_product(
 
 
 @public(out=True, inplace=True)
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
+    if rest:
+        input, mat1, mat2, beta, alpha = former_order("addmm", (input, mat1, mat2, *rest))
     _check_matrices(mat1, mat2)
     addend = _addend("addmm", input, (mat1.shape[0], mat2.shape[1]), mat1, mat2)
     return _add_product(_addmm, mm, addend, mat1, mat2, beta, alpha)
@@ -368,8 +373,12 @@ def _addmm_activation(
 
 
 @public(out=True, inplace=True)
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
+    if rest:
+        input, mat, vec, beta, alpha = former_order("addmv", (input, mat, vec, *rest))
     if mat.ndim != 2 or vec.ndim != 1 or input.ndim > 1:
         raise RuntimeError(
             f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}"
@@ -383,14 +392,18 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
 
 
 @public(out=True, inplace=True)
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
+    if rest:
+        input, vec1, vec2, beta, alpha = former_order("addr", (input, vec1, vec2, *rest))
     for x, name in ((vec1, "vec1"), (vec2, "vec2")):
         if x.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {x.ndim}-D")
     addend = expand(input, (vec1.shape[0], vec2.shape[0]))
     product = outer(vec1, vec2)
-    if input.dtype is bool_:
+    if input.dtype is bool_ and product.dtype is bool_:
         product = product & bool(alpha)
         return product | addend if beta else product
     return _combine(addend, product, beta, alpha)
@@ -398,9 +411,11 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
 
 @public(out=True, inplace=True)
 def baddbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+    input: Tensor, batch1: Tensor, batch2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2)."""
+    if rest:
+        input, batch1, batch2, beta, alpha = former_order("baddbmm", (input, batch1, batch2, *rest))
     for x, name in ((batch1, "batch1"), (batch2, "batch2")):
         if x.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
@@ -412,9 +427,11 @@ def baddbmm(
 
 @public(out=True)
 def addbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+    input: Tensor, batch1: Tensor, batch2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
     """beta * input + alpha * the sum of bmm(batch1, batch2) over the batch."""
+    if rest:
+        input, batch1, batch2, beta, alpha = former_order("addbmm", (input, batch1, batch2, *rest))
     for x, name in ((batch1, "batch1"), (batch2, "batch2")):
         if x.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")

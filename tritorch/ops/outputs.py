@@ -134,6 +134,8 @@ def require_separate(written: Tensor, inputs: Iterable[Any], wholly: bool = Fals
     """Refuses to write a tensor of which an input shares some elements; `wholly`: or all."""
     array = written._array
     for x in inputs:
+        if x is written and wholly:
+            raise RuntimeError(_SHARED)
         if x is written or not isinstance(x, Tensor) or _have_apart(array, x._array):
             continue
         place, other = _extent(written), _extent(x)

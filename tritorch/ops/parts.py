@@ -10,7 +10,7 @@ from tritorch import _C
 from tritorch.autograd.graph import forbid_writes
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import sizes, wrap_dim
+from tritorch.ops.checks import one_of, sizes, wrap_dim
 from tritorch.ops.declare import PUBLIC, Array, ndarray, public
 from tritorch.ops.shape import contiguous_format, expand, reshape, view
 from tritorch.ops.views import embed, view_operator
@@ -385,7 +385,7 @@ Tensor.repeat = repeat  # type: ignore[attr-defined]
 
 def tile(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """repeat, with missing leading repeats taken as 1."""
-    times = sizes((named["dims"],) if named else dims)
+    times = sizes(one_of("tile", dims, named, "dims"))
     return repeat(input, (1,) * (input.ndim - len(times)) + times)
 
 

@@ -13,6 +13,7 @@ from tritorch.core.promotion import category
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
+from tritorch.ops.checks import not_implemented
 from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.kinds import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME, unary
 
@@ -21,7 +22,11 @@ LN2, LN10 = math.log(2), math.log(10)
 
 # ---- sign and magnitude --------------------------------------------------------------------------
 
-neg = unary("neg", np.negative, without="bool", aliases=("negative",), grad=lambda g: -g)
+neg = unary(
+    "neg", np.negative, without="bool", aliases=("negative",), grad=lambda g: -g,
+    refuses="Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+    "invert a mask, use the `~` or `logical_not()` operator instead.",
+)  # fmt: skip
 abs = unary("abs", np.absolute, rule=COMPLEX_TO_REAL, without="bool", aliases=("absolute",),
             grad=lambda g, x: g * x.sgn())  # fmt: skip
 sign = unary("sign", cpu.sign, without="complex", grad=lambda g: g.new_zeros(g.shape))
@@ -88,8 +93,10 @@ sinc = unary(
     "sinc", cpu.sinc, rule=INT_TO_FLOAT, direct=False, grad=lambda g, x: g * _sinc_grad(x).conj()
 )
 deg2rad = unary("deg2rad", np.deg2rad, rule=INT_TO_FLOAT, without="complex",
+                refuses="deg2rad is not supported for complex tensors.",
                 grad=lambda g: g * (math.pi / 180))  # fmt: skip
 rad2deg = unary("rad2deg", np.rad2deg, rule=INT_TO_FLOAT, without="complex",
+                refuses="rad2deg is not supported for complex tensors.",
                 grad=lambda g: g * (180 / math.pi))  # fmt: skip
 
 
@@ -136,7 +143,7 @@ ceil = unary("ceil", cpu.on_floats(np.ceil), without="bool complex", grad=_flat)
 trunc = unary(
     "trunc", cpu.on_floats(np.trunc), without="bool complex", aliases=("fix",), grad=_flat
 )
-frac = unary("frac", cpu.frac, without="bool complex", grad=lambda g: g)
+frac = unary("frac", cpu.frac, without="bool int complex", grad=lambda g: g)
 _round = unary("round", cpu.on_floats(np.rint), without="bool complex", grad=_flat)
 
 
@@ -155,14 +162,26 @@ builtin_abs = __builtins__["abs"] if isinstance(__builtins__, dict) else __built
 
 # ---- predicates ----------------------------------------------------------------------------------
 
-isnan = unary("isnan", np.isnan, rule=ALWAYS_BOOL, inplace=False)
-isinf = unary("isinf", np.isinf, rule=ALWAYS_BOOL, inplace=False)
-isfinite = unary("isfinite", np.isfinite, rule=ALWAYS_BOOL, inplace=False)
+isnan = unary("isnan", np.isnan, rule=ALWAYS_BOOL, inplace=False, out=False)
+isinf = unary("isinf", np.isinf, rule=ALWAYS_BOOL, inplace=False, out=False)
+isfinite = unary("isfinite", np.isfinite, rule=ALWAYS_BOOL, inplace=False, out=False)
 isposinf = unary(
-    "isposinf", np.isposinf, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False
+    "isposinf",
+    np.isposinf,
+    rule=ALWAYS_BOOL,
+    without="complex",
+    inplace=False,
+    direct=False,
+    refuses="isposinf does not support complex inputs.",
 )
 isneginf = unary(
-    "isneginf", np.isneginf, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False
+    "isneginf",
+    np.isneginf,
+    rule=ALWAYS_BOOL,
+    without="complex",
+    inplace=False,
+    direct=False,
+    refuses="isneginf does not support complex inputs.",
 )
 logical_not = unary("logical_not", np.logical_not, rule=ALWAYS_BOOL)
 bitwise_not = unary("bitwise_not", np.invert, without="float complex")
@@ -238,6 +257,11 @@ def nan_to_num(
     neginf: float | None = None,
 ) -> Tensor:
     """NaN and infinities replaced by numbers (the dtype's largest by default)."""
+    for argument, number in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
+        if isinstance(number, (complex, Tensor)):
+            raise TypeError(
+                f"nan_to_num(): argument '{argument}' must be float, not {type(number).__name__}"
+            )
     if not (input.is_floating_point() or input.is_complex()):
         return input.clone()
     if type(input._array) is SparseArray:
@@ -261,6 +285,8 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)); eps: x is clamped to [eps, 1 - eps] before."""
     if not (input.is_floating_point() or input.is_complex()):
         input = input.to(defaults.dtype())
+    if input.is_complex():
+        raise not_implemented("logit", input.dtype)
     if eps is not None:
         input = input.clamp(eps, 1 - eps)
     return (input / (1 - input)).log()

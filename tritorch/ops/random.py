@@ -16,7 +16,14 @@ from tritorch.ops import randomness
 from tritorch.ops.activation import functional
 from tritorch.ops.backends import backend
 from tritorch.ops.careful import active
-from tritorch.ops.checks import not_implemented, require_distinct_elements, sizes
+from tritorch.ops.checks import (
+    not_implemented,
+    one_of,
+    require_distinct_elements,
+    require_known,
+    require_options,
+    sizes,
+)
 from tritorch.ops.copying import write_array
 from tritorch.ops.declare import PUBLIC, Operator, in_place, public, write_out
 from tritorch.ops.factory import place
@@ -71,7 +78,8 @@ def _factory(name: str, backend: str, params: tuple[float, float]) -> None:
         dtype: dtype | None = None, layout: Any = None, device: Any = None,
         requires_grad: bool = False, pin_memory: bool = False, **named: Any,
     ) -> Tensor:  # fmt: skip
-        shape = sizes((named["size"],) if "size" in named else size)
+        shape = sizes(one_of(name, size, named, "size"))
+        require_options(name, dtype, layout, requires_grad, pin_memory)
         for n in shape:
             if n < 0:
                 raise RuntimeError(
@@ -92,14 +100,19 @@ def _factory(name: str, backend: str, params: tuple[float, float]) -> None:
         requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None,
         generator: Generator | None = None,
     ) -> Tensor:  # fmt: skip
-        return function(
-            *input.shape,
+        require_options(f"{name}_like", dtype, layout, requires_grad, pin_memory, memory_format)
+        out = function(
+            size=tuple(input.shape),
             dtype=dtype or input.dtype,
             device=device or input.device,
-            requires_grad=requires_grad,
             generator=generator,
-            size=tuple(input.shape),
         )
+        format = memory_format or layouts.preserve_format
+        if input.layout is layouts.strided and not (
+            format is layouts.preserve_format and input.is_contiguous()
+        ):
+            out = PUBLIC["empty_like"](input, dtype=out.dtype, memory_format=format).copy_(out)
+        return out.requires_grad_(True) if requires_grad else out
 
     function.__name__, like.__name__ = name, f"{name}_like"
     function.__doc__ = f"A tensor of random numbers ({backend})."
@@ -119,6 +132,8 @@ def randint(
 ) -> Tensor:  # fmt: skip
     """Integers in [low, high)."""
     values = list(args)
+    require_known("randint", named, "size", "low", "high")
+    require_options("randint", dtype, layout, requires_grad, pin_memory)
     size = named.get("size") if "size" in named else values.pop()
     if "low" in named:
         low, high = named["low"], named.get("high", values[0] if values else None)
@@ -127,6 +142,8 @@ def randint(
     else:
         low, high = (0, values[0]) if len(values) == 1 else (values[0], values[1])
     low, high = int(low), int(high)  # type: ignore[arg-type]
+    if not -(2**63) <= low < 2**63 or not -(2**63) <= high < 2**63:
+        raise ValueError("Overflow when unpacking long long")
     if low >= high:
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
@@ -144,6 +161,8 @@ def randint_like(
     requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None, **named: Any,
 ) -> Tensor:  # fmt: skip
     """randint, of another tensor's shape, dtype and device."""
+    require_known("randint_like", named, "low", "high", "generator")
+    require_options("randint_like", dtype, layout, requires_grad, pin_memory, memory_format)
     return randint(*args, size=tuple(input.shape), dtype=dtype or input.dtype,
                    device=device or input.device, requires_grad=requires_grad, **named)  # fmt: skip
 
@@ -154,6 +173,7 @@ def randperm(
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """0 .. n - 1 in random order."""
+    require_options("randperm", dtype, layout, requires_grad, pin_memory)
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got{n}")
     kind = out.dtype if out is not None else dtype
@@ -230,8 +250,9 @@ def _floats(name: str, x: Tensor) -> None:
 
 def uniform_(self: Tensor, *args: Any, generator: Generator | None = None, **named: Any) -> Tensor:
     """Uniform in [from, to)."""
-    low = args[0] if args else named.get("from", named.get("a", 0.0))
-    high = args[1] if len(args) > 1 else named.get("to", named.get("b", 1.0))
+    require_known("uniform_", named, "from", "to")
+    low = args[0] if args else named.get("from", 0.0)
+    high = args[1] if len(args) > 1 else named.get("to", 1.0)
     _floats("check_uniform_bounds", self)
     if low > high:
         raise RuntimeError(
@@ -292,6 +313,7 @@ def log_normal_(
 
 def random_(self: Tensor, *args: Any, generator: Generator | None = None, **named: Any) -> Tensor:
     """Integers in [from, to); all that the dtype holds exactly by default."""
+    require_known("random_", named, "from", "to")
     low = named.get("from", args[0] if len(args) > 1 else 0)
     high = named.get("to", args[-1] if args else None)
     if high is None:

@@ -11,6 +11,7 @@ from tritorch.core import arrays, defaults, dtype as dtypes
 from tritorch.core.dtype import dtype, float64, int64
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import not_implemented, require_known, require_options
 from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.factory import _finish, place
 
@@ -32,6 +33,8 @@ def arange(
     **named: Any,
 ) -> Tensor:
     """Values from start to end (excluded) by step."""
+    require_known("arange", named, "start", "end", "step")
+    require_options("arange", dtype, layout, requires_grad, pin_memory)
     bounds = [*args]
     for name in ("start", "end", "step"):
         if name in named:
@@ -43,20 +46,32 @@ def arange(
         value.item() if isinstance(value, Tensor) else value for value in (start, end, step)
     )
     kind = dtype if dtype is not None else out.dtype if out is not None else None
+    if any(isinstance(value, complex) for value in (start, end, step)):
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    if kind is not None and category(kind) in (0, 3):
+        raise not_implemented("arange_cpu", kind)
     if kind is None:
         floats = any(isinstance(value, (float, np.floating)) for value in (start, end, step))
         kind = defaults.dtype() if floats else int64
     if step == 0:
         raise RuntimeError("step must be nonzero")
+    for value in (start, end, step):
+        if type(value) is int and not -(2**63) <= value < 2**63:
+            raise RuntimeError("value cannot be converted to type int64_t without overflow")
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if category(kind) < 2:
-        start, end, step = int(start), int(end), int(step)
-        if step == 0:
+        # The sizes are counted in doubles, but for the largest type.
+        whole = int(start), int(end), int(step)
+        if whole[2] == 0:
             raise ValueError("step must be nonzero")
-        count = max(-(-(end - start) // step), 0)
+        if kind is int64:
+            count = max(-(-(whole[1] - whole[0]) // whole[2]), 0)
+        else:
+            count = max(math.ceil((end - start) / step), 0)
+        start, end, step = whole
     else:
         count = max(math.ceil((end - start) / step), 0)
     where = place(out.device if out is not None and device is None else device)
@@ -77,6 +92,8 @@ def inclusive_range(start: Any, end: Any = None, step: Any = 1, **options: Any) 
     """Values from start to end (included) by step (deprecated)."""
     if end is None:
         start, end = 0, start
+    known = ("out", "dtype", "layout", "device", "requires_grad", "pin_memory")
+    require_known("range", options, *known)
     options.setdefault("dtype", defaults.dtype())
     if step == 0:
         raise RuntimeError("step must be nonzero")
@@ -116,6 +133,7 @@ def linspace(
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """`steps` values from start to end, evenly spaced."""
+    require_options("linspace", dtype, layout, requires_grad, pin_memory)
     _check_steps("linspace", start, end, steps, dtype)
     if device is None and out is None:
         device = next((v.device for v in (start, end) if isinstance(v, Tensor)), None)

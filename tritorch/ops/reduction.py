@@ -14,7 +14,16 @@ from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
-from tritorch.ops.declare import FLOATS, OPERATORS, PUBLIC, Operator, ndarray, public, write_out
+from tritorch.ops.declare import (
+    FLOATS,
+    OPERATORS,
+    PUBLIC,
+    Operator,
+    ndarray,
+    public,
+    with_out,
+    write_out,
+)
 from tritorch.ops.shape import expand, reshape, unsqueeze
 
 _UNSET: Any = object()
@@ -121,32 +130,17 @@ def sum(
     except AttributeError:
         pass
     require_tensor(input, "sum", "input", 1)
+    if out is not None:
+        return _sum_into(input, dim if axis is None else axis, keepdim, dtype=dtype, out=out)
     dim = axis if dim is None else dim
     kind, shape = _reduce_dtype(input, dtype), tuple(input._array.shape) or (1,)
     op = _sum if dim is None else _sum_dim
-    result = _call(op, input, dim, keepdim or keepdims, kind, shape)
-    return result if out is None else write_out(result, out, "sum")
+    return _call(op, input, dim, keepdim or keepdims, kind, shape)
 
 
+_sum_into = with_out(sum, computes_in_out=True)
 PUBLIC["sum"] = sum
 Tensor.sum = sum  # type: ignore[attr-defined]
-
-
-def numpy_names(function: Any) -> Any:
-    """Lets `axis` and `keepdims` stand for `dim` and `keepdim`."""
-
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            if "axis" in kwargs:
-                kwargs["dim"] = kwargs.pop("axis")
-            if "keepdims" in kwargs:
-                kwargs["keepdim"] = kwargs.pop("keepdims")
-        return function(*args, **kwargs)
-
-    wrapper.__name__ = wrapper.__qualname__ = function.__name__
-    wrapper.__doc__ = function.__doc__
-    wrapper.__wrapped__ = function  # type: ignore[attr-defined]
-    return wrapper
 
 
 _mean = reduction(
@@ -168,7 +162,6 @@ def _mean_grad(g: Tensor, x_shape: Any, dims: tuple[int, ...], keepdim: bool) ->
 
 
 @public(out=True)
-@numpy_names
 def mean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
@@ -201,7 +194,6 @@ def _short(kind: dtype) -> str:
 
 
 @public(out=True)
-@numpy_names
 def nansum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
@@ -214,7 +206,6 @@ def nansum(
 
 
 @public(out=True)
-@numpy_names
 def nanmean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
@@ -254,13 +245,14 @@ def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim
     return g * (left * right).reshape(moved.shape).permute(inverse).conj()
 
 
-@public(out=True)
-@numpy_names
+@public(out="dtype")
 def prod(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
     """The product over one dim (all by default); integers as int64."""
     require_tensor(input, "prod", "input", 1)
+    if isinstance(dim, (tuple, list)):
+        raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}")
     op = _prod if dim is None else _prod_dim
     return _call(op, input, dim, keepdim, _reduce_dtype(input, dtype))
 
@@ -280,7 +272,7 @@ def _logical(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"Whether {name} elements are true, over dims (all by default)."
-    return public(out=True)(numpy_names(function))
+    return public(out=True)(function)
 
 
 any = _logical("any", _any)
@@ -349,7 +341,7 @@ def _extreme(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {'largest' if name == 'amax' else 'smallest'} element over dims."
-    return public(out=True)(numpy_names(function))
+    return public(out=True)(function)
 
 
 amax, amin = _extreme("amax", _amax), _extreme("amin", _amin)
@@ -411,7 +403,7 @@ def _max_or_min(name: str, all_: Operator, op: Operator, pair: Any) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {name} of all elements, of one dim (with indices), or of two tensors."
-    return public(out=True)(numpy_names(function))
+    return public(out=True)(function)
 
 
 max = _max_or_min("max", _amax, _max, "maximum")
@@ -437,14 +429,13 @@ def _arg(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"Where the {name[3:]} is (the first of equals)."
-    return public(out=True)(numpy_names(function))
+    return public(out=True)(function)
 
 
 argmax, argmin = _arg("argmax", _argmax), _arg("argmin", _argmin)
 
 
 @public(out=True)
-@numpy_names
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element."""
     if dim is None:
@@ -531,7 +522,6 @@ def _run_var(op: Operator, x: Tensor, dims: Any, correction: float, keepdim: boo
 
 
 @public(out=True)
-@numpy_names
 def var(
     input: Tensor,
     dim: Any = None,
@@ -564,7 +554,6 @@ def var(
 
 
 @public(out=True)
-@numpy_names
 def std(
     input: Tensor,
     dim: Any = None,
@@ -595,7 +584,6 @@ def _safe_sqrt(v: Tensor) -> Tensor:
 
 
 @public()
-@numpy_names
 def var_mean(
     input: Tensor,
     dim: Any = None,
@@ -612,7 +600,6 @@ def var_mean(
 
 
 @public()
-@numpy_names
 def std_mean(
     input: Tensor,
     dim: Any = None,
@@ -642,9 +629,10 @@ def _logsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dims: Any, keepdim: bool)
 
 
 @public(out=True)
-@numpy_names
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over dims, without overflow."""
+    if dim is None:
+        raise TypeError("logsumexp(): argument 'dim' (position 2) must be tuple of ints, not None")
     if category(input.dtype) < 2:
         input = input.to(defaults.dtype())
     return _call(_logsumexp, input, dim, keepdim)

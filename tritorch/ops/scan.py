@@ -94,20 +94,16 @@ def _summing(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {name} along a dim; integers as int64."
-    exposed = public(out=True)(_axis_name(function))
+    exposed = public(out="dtype")(function)
 
     def in_place(self: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+        if self.dtype is bool_:
+            raise not_implemented(f"{name}_out_cpu", bool_)
         return function(self, dim, dtype=dtype or self.dtype)
 
     in_place.__name__ = name
     setattr(Tensor, f"{name}_", in_place_of(in_place, f"{name}_"))
     return exposed
-
-
-def _axis_name(function: Any) -> Any:
-    from tritorch.ops.reduction import numpy_names
-
-    return numpy_names(function)
 
 
 cumsum, cumprod = _summing("cumsum", _cumsum), _summing("cumprod", _cumprod)
@@ -123,7 +119,7 @@ def _extreme(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {name} along a dim, with indices (the last of equals)."
-    return public(out=True)(_axis_name(function))
+    return public(out=True)(function)
 
 
 cummax, cummin = _extreme("cummax", _cummax), _extreme("cummin", _cummin)

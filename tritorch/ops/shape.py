@@ -12,7 +12,7 @@ from tritorch.core import arrays
 from tritorch.core.dtype import dtype
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import sizes, wrap_dim, wrap_dims
+from tritorch.ops.checks import one_of, sizes, wrap_dim, wrap_dims
 from tritorch.ops.declare import PUBLIC, ndarray, public
 from tritorch.ops.memory import alias, view_dtype
 from tritorch.ops.views import view_operator
@@ -82,9 +82,8 @@ def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
     except (AttributeError, TypeError, ValueError):
         pass  # sizes in a tuple, a dtype, an error to word
     if "dtype" in named or (size and isinstance(size[0], dtype)):
-        return view_dtype(self, named["dtype"] if named else size[0])
-    if named:
-        size = (named["size"],)
+        return view_dtype(self, *one_of("view", size, named, "dtype"))
+    size = one_of("view", size, named, "size")
     shape = size if len(size) > 1 and type(size[0]) is int else sizes(size)
     try:
         array = self._a
@@ -102,8 +101,7 @@ Tensor._unsafe_view = view  # type: ignore[attr-defined]
 
 def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     """Another shape: a view where the strides allow, else a copy."""
-    if named:
-        shape = (named["shape"],)
+    shape = one_of("reshape", shape, named, "shape")
     try:
         array = input._a
         if type(array) is ndarray and array.flags.c_contiguous:
@@ -157,7 +155,12 @@ def ravel(input: Tensor) -> Tensor:
 @public()
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """One dim as several."""
-    dim = wrap_dim(dim, input.ndim, allow_scalar=False)
+    if not input.ndim:
+        raise RuntimeError(
+            f"unflatten got an unexpected error:\n"
+            f"Dimension specified as {dim} but tensor has no dimensions"
+        )
+    dim = wrap_dim(dim, input.ndim)
     wanted = tuple(int(size) for size in sizes)
     if not wanted:
         raise RuntimeError("unflatten: sizes must be non-empty")
@@ -307,8 +310,7 @@ _transpose = view_operator(
 
 def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """The dims in another order."""
-    if named:
-        dims = (named["dims"],)
+    dims = one_of("permute", dims, named, "dims")
     order = tuple(wrap_dim(dim, input.ndim) for dim in sizes(dims))
     if len(order) != input.ndim:
         raise RuntimeError(
@@ -387,9 +389,20 @@ def _last_two(input: Tensor, name: str) -> Tensor:
 
 
 Tensor.T = property(lambda self: permute(self, tuple(range(self.ndim))[::-1]))  # type: ignore[attr-defined]
-Tensor.mT = property(lambda self: _last_two(self, "mT"))  # type: ignore[attr-defined]
-Tensor.mH = property(lambda self: adjoint(self))  # type: ignore[attr-defined]
-Tensor.H = property(lambda self: adjoint(self) if self.ndim else self.conj())  # type: ignore[attr-defined]
+Tensor.mT = property(lambda self: _last_two(self, "mT") if self.ndim else self)  # type: ignore[attr-defined]
+Tensor.mH = property(lambda self: adjoint(self) if self.ndim else self.conj())  # type: ignore[attr-defined]
+
+
+def _hermitian(self: Tensor) -> Tensor:
+    if self.ndim in (0, 2):
+        return adjoint(self) if self.ndim else self.conj()
+    more = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
+    raise RuntimeError(
+        f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{more}"
+    )
+
+
+Tensor.H = property(_hermitian)  # type: ignore[attr-defined]
 
 
 @public(aliases=("moveaxis",))

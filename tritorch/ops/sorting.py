@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch.core.dtype import int32, int64
-from tritorch.core.promotion import category, scalar_name
+from tritorch.core.dtype import bool_, int32, int64
+from tritorch.core.promotion import category, promote_types, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
 from tritorch.ops.declare import PUBLIC, Operator, public
-from tritorch.ops.reduction import _at_index, along, named_results, numpy_names
+from tritorch.ops.reduction import _at_index, along, named_results
 from tritorch.ops.shape import reshape
 
 
@@ -70,6 +70,8 @@ _topped = named_results("topk", "values", "indices")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) along a dim, with indices."""
     _refuse_complex("topk", input)
+    if input.dtype is bool_:
+        raise RuntimeError("topk does not support bool dtypes on CPU")
     dim = wrap_dim(dim, input.ndim)
     shape = input._array.shape
     size = shape[dim] if shape else 1
@@ -88,7 +90,6 @@ def _keep(results: Any, dim: int, keepdim: bool) -> Any:
 
 
 @public(out=True)
-@numpy_names
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """The k-th smallest along a dim, with its index."""
     _refuse_complex("kthvalue_cpu", input)
@@ -126,7 +127,7 @@ def _middle(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {name} of all elements, or of one dim with indices."
-    return public(out=True)(numpy_names(function))
+    return public(out=True)(function)
 
 
 median, nanmedian, mode = (
@@ -194,6 +195,8 @@ def unique(
 ) -> Any:
     """The different elements (or slices along a dim), sorted."""
     require_tensor(input, "unique", "input", 1)
+    if input.is_complex():
+        raise not_implemented("unique", input.dtype)
     if dim is not None:
         values, inverse, counts = _unique_rows(input, dim, False)
     else:
@@ -207,6 +210,8 @@ def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """Runs of equal elements (or slices along a dim) as one."""
+    if input.is_complex():
+        raise not_implemented("unique_consecutive", input.dtype)
     if dim is not None:
         values, inverse, counts = _unique_rows(input, dim, True)
     else:
@@ -251,12 +256,11 @@ def searchsorted(
             "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
             "dimension is 1"
         )
-    if values.dtype is not sorted_sequence.dtype and isinstance(input, Tensor):
-        raise RuntimeError(
-            f"torch.searchsorted(): boundary tensor and input value tensor should have same dtype, "
-            f"but got boundary tensor {scalar_name(sorted_sequence.dtype)} and input value tensor "
-            f"{scalar_name(values.dtype)}"
-        )
+    if isinstance(input, Tensor):
+        kind = promote_types(values.dtype, sorted_sequence.dtype)
+        if kind.is_complex or kind is bool_:
+            raise not_implemented("searchsorted_out_cpu", kind)
+        values, sorted_sequence = values.to(kind), sorted_sequence.to(kind)
     if sorted_sequence.ndim != 1 and sorted_sequence.shape[:-1] != values.shape[:-1]:
         raise RuntimeError(
             f"torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "

@@ -125,25 +125,27 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
 # ---- functions of one number ---------------------------------------------------------------------
 
 
-def _special(name: str, *, of: str = "", **options: Any) -> Callable[..., Tensor]:
+def _special(
+    name: str, *, of: str = "", without: str = "complex half", **options: Any
+) -> Callable[..., Tensor]:
     """A record special_<name> of the backends' function <name>, published in tritorch.special."""
     function = unary(
         f"special_{name}", getattr(cpu, of or name), gpu=of or name, rule=INT_TO_FLOAT,
-        without="complex", method=False, public=False, inplace=False, **options,
+        without=without, method=False, public=False, inplace=False, **options,
     )  # fmt: skip
     FUNCTIONS[name] = function
     return function
 
 
-i0e = _special("i0e", grad=lambda g, x, out: g * (i1e(x) - x.sgn() * out))
-i1 = _special("i1", grad=lambda g, x, out: g * _i1_slope(x, out))
-i1e: Any = _special("i1e", grad=lambda g, x, out: g * _i1e_slope(x, out))
+i0e = _special("i0e", without="complex", grad=lambda g, x, out: g * (i1e(x) - x.sgn() * out))
+i1 = _special("i1", without="complex", grad=lambda g, x, out: g * _i1_slope(x, out))
+i1e: Any = _special("i1e", without="complex", grad=lambda g, x, out: g * _i1e_slope(x, out))
 erfcx = _special("erfcx", grad=lambda g, x, out: g * (2 * x * out - 2 / math.sqrt(math.pi)))
 ndtri = _special("ndtri", domain=(0.05, 0.95), grad=lambda g, out: (
     g * math.sqrt(2 * math.pi) * (out * out / 2).exp()))  # fmt: skip
 log_ndtr = _special("log_ndtr", grad=lambda g, x: (
     g / erfcx(x / -math.sqrt(2)) * math.sqrt(2 / math.pi)))  # fmt: skip
-entr = _special("entr", domain=(0.1, 3), grad=lambda g, x: g * (-1 - x.log()))
+entr = _special("entr", without="complex", domain=(0.1, 3), grad=lambda g, x: g * (-1 - x.log()))
 for _name, _domain in {
     "airy_ai": (-8, 4), "bessel_j0": (-12, 12), "bessel_j1": (-12, 12), "bessel_y0": (0.1, 12),
     "bessel_y1": (0.1, 12), "modified_bessel_k0": (0.1, 6), "modified_bessel_k1": (0.1, 6),
@@ -179,9 +181,11 @@ def ndtr(input: Tensor) -> Tensor:
 # ---- functions of two numbers --------------------------------------------------------------------
 
 
-def _pair(name: str, function: Any, gpu: str, **options: Any) -> Callable[..., Tensor]:
+def _pair(
+    name: str, function: Any, gpu: str, without: str = "complex half", **options: Any
+) -> Callable[..., Tensor]:
     made = binary(
-        f"special_{name}", function, gpu=gpu, rule=INT_TO_FLOAT, without="complex", method=False,
+        f"special_{name}", function, gpu=gpu, rule=INT_TO_FLOAT, without=without, method=False,
         public=False, inplace=False, **options,
     )  # fmt: skip
     FUNCTIONS[name] = made
@@ -196,7 +200,7 @@ def _log1p_where_used(a: Any, b: Any) -> Tensor:
 
 
 xlog1py = _pair(
-    "xlog1py", cpu.xlog1py, "xlog1py",
+    "xlog1py", cpu.xlog1py, "xlog1py", "complex",
     grad=(lambda g, a, b: g * _log1p_where_used(a, b), lambda g, a, b: g * a / (b + 1)),
 )  # fmt: skip
 zeta: Any = _pair(

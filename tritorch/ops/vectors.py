@@ -23,7 +23,7 @@ def _product(input: Tensor, other: Tensor, dim: int) -> Tensor:
     require_tensor(other, "linalg_cross", "other", 2)
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
-    sizes = [x.shape[wrap_dim(dim, x.ndim)] if x.ndim else 1 for x in (input, other)]
+    sizes = [x.shape[wrap_dim(dim, x.ndim, allow_scalar=False)] for x in (input, other)]
     if sizes != [3, 3]:
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {sizes[0]} and "

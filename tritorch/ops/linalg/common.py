@@ -12,7 +12,7 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.cpu.linalg import LinAlgError, element
 from tritorch.ops.backends import composed_backend
-from tritorch.ops.checks import broadcast_shapes, require_tensor
+from tritorch.ops.checks import broadcast_shapes, not_implemented, require_tensor
 from tritorch.ops.declare import PUBLIC, Array, Operator, with_out
 from tritorch.ops.reduction import named_results
 
@@ -51,13 +51,16 @@ def factorisation(
 # ---- checks --------------------------------------------------------------------------------------
 
 
-def require_float(name: str, x: Tensor) -> None:
-    """Refuses what has no decomposition: integers, half precision."""
+def require_float(name: str, x: Tensor, kernel: str = "") -> None:
+    """Refuses what has no decomposition: integers, half precision; kernel: where PyTorch finds out
+    about half precision."""
     if not x.is_floating_point() and not x.is_complex():
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got "
             f"{scalar_name(x.dtype)}"
         )
+    if x.dtype.itemsize < 4 and kernel:
+        raise not_implemented(kernel, x.dtype)
     if x.dtype.itemsize < 4:
         raise RuntimeError(
             f"{name}: Low precision dtypes not supported. Got {scalar_name(x.dtype)}"

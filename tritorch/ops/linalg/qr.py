@@ -73,7 +73,7 @@ _Geqrf = named_results("geqrf", "a", "tau")
 def qr(A: Tensor, mode: str = "reduced") -> Any:
     """Q with orthonormal columns and an upper triangular R with A = Q R."""
     require_matrix("linalg.qr", A)
-    require_float("linalg.qr", A)
+    require_float("linalg.qr", A, "geqrf_cpu")
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', "

@@ -207,7 +207,8 @@ _Slogdet = named_results("slogdet", "sign", "logabsdet")
 @linalg(also=("det",))
 def det(A: Tensor) -> Tensor:
     """The determinant."""
-    require_square("linalg.det", A)
+    require_matrix("linalg.det", A, True)
+    require_float("linalg.det", A, "lu_cpu")
     return _det.call((A,))
 
 
