@@ -35,7 +35,7 @@ from tools.differential import chains, gradients, lockstep, shrink  # noqa: E402
 from tools.differential.draw import Draw  # noqa: E402
 
 STATEMENT = ("] = ", " += ", " -= ", " *= ", " /= ", "with ")
-LENGTH = (2, 9)
+LENGTH = {False: (2, 9), True: (4, 14)}
 
 
 def drawn(family: Any, seed: int, *, grad: bool) -> tuple[list[str], Any]:
@@ -43,7 +43,7 @@ def drawn(family: Any, seed: int, *, grad: bool) -> tuple[list[str], Any]:
     rng = random.Random(seed)
     draw = Draw(rng, torch, grad=grad)
     pair = lockstep.Pair(torch, tritorch)
-    for _ in range(rng.randint(*LENGTH)):
+    for _ in range(rng.randint(*LENGTH[grad])):
         draw.pending = []
         template = family.template(rng)
         text = draw.fill(template)
@@ -63,6 +63,11 @@ def drawn(family: Any, seed: int, *, grad: bool) -> tuple[list[str], Any]:
         draw.tensors = _tensors(pair.theirs)
         if sum(t.numel() for t in draw.tensors.values()) > 4000:
             break
+    for statement in gradients.ending(draw.tensors) if grad else ():
+        draw.statements.append(statement)
+        _, found = pair.step(statement)
+        if found:
+            return draw.statements, found
     return draw.statements, pair.compare_all(draw.statements[-1])
 
 
@@ -72,6 +77,7 @@ def _tensors(names: dict[str, Any]) -> dict[str, Any]:
         name: value
         for name, value in names.items()
         if name[0] == "v" and isinstance(value, torch.Tensor) and value.numel() < 300
+        if programs.show(value).get("python") != "error"
     }
 
 

@@ -49,7 +49,14 @@ def target(statement: str) -> str | None:
 
 def show(value: Any) -> Any:
     """A value as plain data: what of it is compared."""
-    if hasattr(value, "requires_grad"):
+    try:
+        return _show(value)
+    except Exception as error:  # a view that may not be looked at any more
+        return {"python": "error", "value": [type(error).__name__]}
+
+
+def _show(value: Any) -> Any:
+    if hasattr(type(value), "requires_grad"):
         plain = value.detach()
         dtype = str(value.dtype).rpartition(".")[2]
         try:

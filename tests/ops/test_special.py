@@ -9,6 +9,7 @@ import tritorch as torch
 
 RECORDED = np.load(pathlib.Path(__file__).parent / "special.npz")
 WITHOUT_GRADIENT = [name for name in torch.special.__all__ if "bessel" in name or "_poly" in name]
+IN_HALF = ("digamma", "entr", "gamma", "i0", "i1", "multigamma", "polygamma", "xlog")
 
 
 def function_of(name):
@@ -22,7 +23,7 @@ def function_of(name):
 def test_values(name, kind):
     *arguments, want = RECORDED[name]
     given = [torch.tensor(value).to(kind) for value in arguments]
-    if kind is torch.bfloat16 and not name.startswith(("i0", "i1", "entr", "poly", "xlog")):
+    if kind is torch.bfloat16 and name != "ndtr" and not name.startswith(IN_HALF):
         with pytest.raises(NotImplementedError, match="not implemented for 'BFloat16'"):
             function_of(name)(*given)
         return

@@ -602,8 +602,9 @@ _VIEW_OF = (
     "{a}.transpose", "{a}.permute", "{a2}.mT", "{a}.expand({s", "{a}.narrow", "{a}.select",
     "{a}[{basic}]", "{a}.unfold", "{a2}.diagonal", "{a}.unsqueeze({", "{a}.movedim",
 )  # fmt: skip
-VIEWS = [line for line in _PLAIN if line.startswith(_VIEW_OF) and "=" not in line and "_(" not in line
-]  # fmt: skip
+VIEWS = [
+    line for line in _PLAIN if line.startswith(_VIEW_OF) and "=" not in line and "_(" not in line
+]
 
 
 def template(rng: object) -> str:

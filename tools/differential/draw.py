@@ -80,6 +80,7 @@ class Draw:
     def new(self, shape: tuple[int, ...], dtype: str, leaf: bool = False) -> str:
         """A variable that a pending statement will bind to a new tensor."""
         name = self.new_name()
+        leaf = leaf or (self.grad and dtype in FLOATS and self.rng.random() < 0.6)
         statement = f"{name} = {self.literal(shape, dtype, leaf)}"
         self.pending.append(statement)
         names = {"torch": self.torch, "nan": float("nan"), "inf": float("inf")}

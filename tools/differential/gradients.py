@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 _UNARY = [
     "exp",
     "log1p",
@@ -241,7 +243,14 @@ def template(rng: object) -> str:
     return rng.choice(_FAMILIES if rng.random() < 0.25 else _PLAIN)  # type: ignore[attr-defined]
 
 
-def ending(names: list[str], rng: object) -> list[str]:
-    """The last statements: gradients of everything that has any, looked at."""
-    total = " + ".join(f"({name}.double() * {1 + i % 3}).sum()" for i, name in enumerate(names))
-    return [f"total = {total}", "total.backward()"]
+def ending(tensors: dict[str, Any]) -> list[str]:
+    """The last statements: gradients of all that has any, and what leaves and others have got."""
+    parts = [
+        f"({name} * {1 + i % 3}).double().sum()"
+        for i, (name, value) in enumerate(tensors.items())
+        if value.requires_grad
+    ]
+    if not parts:
+        return []
+    looks = [f"g{name[1:]} = {name}.grad" for name, value in tensors.items() if value.requires_grad]
+    return [f"total = {' + '.join(parts)}", "total.backward()", *looks]

@@ -296,7 +296,7 @@ def pow_(self: Tensor, exponent: Any) -> Tensor:
     if _integer_power_error(self, exponent):
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     if type(exponent) is bool and self.dtype is bool_:
-        return self.logical_or_(_negated(exponent))  # type: ignore[attr-defined]
+        return self.logical_or_(_negated(exponent))
     return apply_in_place(_pow.op, (self, exponent))  # type: ignore[attr-defined]
 
 
