@@ -19,6 +19,7 @@
 #include "interpreter.h"
 #include "launch/launcher.h"
 #include "launch/pack.h"
+#include "memory/event_queues.h"
 #include "memory/graph.h"
 #include "memory/host.h"
 #include "memory/registry.h"
@@ -381,8 +382,13 @@ nb::tuple load_binary(const std::string& name, nb::bytes image, int shared, int 
   DeviceScope scope(device);
   cu::CUmodule module;
   cu::CUfunction function;
-  DRIVE(cuModuleLoadData(&module, image.c_str()));
-  DRIVE(cuModuleGetFunction(&function, module, name.c_str()));
+  {
+    memory::RelaxedCapture relaxed(driver());  // a graph's first launch loads its kernels
+    check(driver().cuModuleLoadData(&module, image.c_str()), "cuModuleLoadData(&module, image)");
+    const cu::CUresult found = driver().cuModuleGetFunction(&function, module, name.c_str());
+    if (found != cu::CUDA_SUCCESS) (void)driver().cuModuleUnload(module);
+    check(found, "cuModuleGetFunction(&function, module, name)");
+  }
   auto read = [&](cu::CUfunction_attribute attribute) {
     int value = 0;
     DRIVE(cuFuncGetAttribute(&value, attribute, function));
@@ -580,6 +586,14 @@ void bind_simulator(nb::module_& m) {
             cu::simulator::make_function(name, sizes, run_simulated, body, destroy_simulated));
       },
       "name"_a, "parameter_sizes"_a, "callback"_a);
+  sim.def(
+      "image_of",
+      [](std::uint64_t function) {
+        const std::string image =
+            cu::simulator::image_of(reinterpret_cast<cu::CUfunction>(function));
+        return nb::bytes(image.data(), image.size());
+      },
+      "function"_a);
   sim.def("last_launch", [] {
     nb::dict out;
     out["grid"] = nb::make_tuple(last_launch.grid[0], last_launch.grid[1], last_launch.grid[2]);
@@ -689,10 +703,14 @@ void bind_device(nb::module_& m) {
   m.def("load_binary", &load_binary, "name"_a, "image"_a, "shared"_a, "device"_a);
   m.def(
       "unload_module",
-      [](std::uint64_t module) {
-        if (driver_loaded()) DRIVE(cuModuleUnload(reinterpret_cast<cu::CUmodule>(module)));
+      [](std::uint64_t module, int device) {
+        if (!driver_loaded()) return;
+        DeviceScope scope(device < 0 ? current_device() : device);  // finalisers run on any thread
+        memory::RelaxedCapture relaxed(driver());
+        check(driver().cuModuleUnload(reinterpret_cast<cu::CUmodule>(module)),
+              "cuModuleUnload(module)");
       },
-      "module"_a);
+      "module"_a, "device"_a = -1);
   m.def(
       "set_printf_fifo_size",
       [](std::size_t size) {

@@ -17,10 +17,12 @@ class Event {
   Event& operator=(Event&&) = delete;
   ~Event() {
     // Nothing here may throw, and a forked child must not touch its parent's handles.
-    if (handle_ && driver_loaded()) {
-      BlockingRegion region;
-      driver().cuEventDestroy(handle_);
-    }
+    if (handle_ && driver_loaded()) try {
+        DeviceScope scope(device_);  // a finaliser runs on any thread
+        BlockingRegion region;
+        driver().cuEventDestroy(handle_);
+      } catch (const std::exception&) {
+      }
   }
 
   void record(int device, cu::CUstream stream) {
@@ -41,6 +43,7 @@ class Event {
   bool query() const {
     if (!handle_) return true;
     cu::CUresult result;
+    DeviceScope scope(device_);
     {
       BlockingRegion region;
       result = driver().cuEventQuery(handle_);
@@ -50,10 +53,13 @@ class Event {
     return true;
   }
   void synchronize() const {
-    if (handle_) DRIVE(cuEventSynchronize(handle_));
+    if (!handle_) return;
+    DeviceScope scope(device_);
+    DRIVE(cuEventSynchronize(handle_));
   }
   float elapsed_time(const Event& end) const {
     float milliseconds = 0;
+    DeviceScope scope(device_ < 0 ? current_device() : device_);
     DRIVE(cuEventElapsedTime(&milliseconds, handle_, end.handle_));
     return milliseconds;
   }

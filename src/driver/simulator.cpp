@@ -404,12 +404,14 @@ void cuEventCreate(CUevent* handle, unsigned flags) {
 void cuEventDestroy(CUevent handle) {
   std::shared_ptr<Event> doomed;  // may hold the last reference to a capture, and so to kernels
   Lock lock(state().mutex);
+  current_device();
   doomed = state().world->events.take(handle);
   --device_state(doomed->device).counters.live_events;
 }
 
 void cuEventQuery(CUevent handle) {
   Lock lock(state().mutex);
+  current_device();
   const auto event = state().world->events.get(handle);
   require(!event->capture, CUDA_ERROR_CAPTURED_EVENT);
   check_unsafe_in_capture();
@@ -423,6 +425,7 @@ void cuEventQuery(CUevent handle) {
 
 void cuEventSynchronize(CUevent handle) {
   Lock lock(state().mutex);
+  current_device();
   const auto event = state().world->events.get(handle);
   require(!event->capture, CUDA_ERROR_CAPTURED_EVENT);
   check_unsafe_in_capture();
@@ -435,6 +438,7 @@ void cuEventSynchronize(CUevent handle) {
 
 void cuEventElapsedTime(float* milliseconds, CUevent from_handle, CUevent to_handle) {
   Lock lock(state().mutex);
+  current_device();
   const auto from = state().world->events.get(from_handle);
   const auto to = state().world->events.get(to_handle);
   require(milliseconds != nullptr);

@@ -61,6 +61,8 @@ using KernelBody = CUresult (*)(void* user, const Launch& launch, std::string& e
 CUfunction make_function(std::string name, std::vector<std::uint32_t> param_sizes, KernelBody run,
                          void* user, void (*destroy)(void*));
 void free_function(CUfunction function);
+// What cuModuleLoadData takes for a module with this function, so that loading is the real path.
+std::string image_of(CUfunction function);
 
 // True if [ptr, ptr + size) lies in memory that is allocated (or mapped) on some device now.
 bool accessible(CUdeviceptr ptr, std::size_t size);

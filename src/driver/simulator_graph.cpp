@@ -202,6 +202,7 @@ void cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuui
 
 void cuEventRecord(CUevent handle, CUstream stream_handle) {
   Lock lock(state().mutex);
+  current_device();
   const auto event = state().world->events.get(handle);
   const auto stream = find_stream(stream_handle);
   require(event->device == stream->device, CUDA_ERROR_INVALID_HANDLE);

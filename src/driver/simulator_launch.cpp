@@ -1,6 +1,8 @@
 // Kernels, which are host functions here, and tensor maps.
 #include <bit>
 #include <cstring>
+#include <stdexcept>
+#include <string_view>
 
 #include "driver/simulator_state.h"
 
@@ -156,11 +158,21 @@ CUfunction make_function(std::string name, std::vector<std::uint32_t> param_size
   return reinterpret_cast<CUfunction>(key);
 }
 
+std::string image_of(CUfunction handle) {
+  auto* key = reinterpret_cast<Function*>(handle);
+  Lock lock(state().mutex);
+  if (!state().functions.count(key)) throw std::invalid_argument("no such function");
+  std::string image = "simulated kernel " + std::to_string(reinterpret_cast<std::uintptr_t>(key));
+  state().images[image] = key;
+  return image;
+}
+
 void free_function(CUfunction handle) {
   std::shared_ptr<Function> doomed;  // queued launches and graphs may still hold it
   Lock lock(state().mutex);
   auto found = state().functions.find(reinterpret_cast<Function*>(handle));
   if (found == state().functions.end()) return;
+  std::erase_if(state().images, [&](const auto& image) { return image.second == found->first; });
   doomed = std::move(found->second);
   state().functions.erase(found);
 }
@@ -217,13 +229,33 @@ void cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user) {
   enqueue(lock, find_stream(handle), {"host", work, true, nullptr});
 }
 
-void cuModuleLoadData(CUmodule*, const void*) {
+void cuModuleLoadData(CUmodule* handle, const void* image) {
+  Lock lock(state().mutex);
   current_device();
-  throw Fail{CUDA_ERROR_NOT_SUPPORTED};  // machine code does not run on the host
+  require(handle && image);
+  check_unsafe_in_capture();
+  const std::string_view text(static_cast<const char*>(image));
+  // Machine code does not run on the host.
+  require(!text.starts_with("\x7f" "ELF"), CUDA_ERROR_NOT_SUPPORTED);
+  auto found = state().images.find(text);
+  require(found != state().images.end(), CUDA_ERROR_INVALID_IMAGE);
+  *handle = state().modules.add(std::make_shared<Module>(Module{found->second}));
 }
-void cuModuleUnload(CUmodule) { throw Fail{CUDA_ERROR_INVALID_HANDLE}; }
-void cuModuleGetFunction(CUfunction*, CUmodule, const char*) {
-  throw Fail{CUDA_ERROR_INVALID_HANDLE};
+
+void cuModuleUnload(CUmodule handle) {
+  Lock lock(state().mutex);
+  current_device();
+  check_unsafe_in_capture();
+  state().modules.take(handle);
+}
+
+void cuModuleGetFunction(CUfunction* function, CUmodule handle, const char* name) {
+  Lock lock(state().mutex);
+  require(function && name);
+  Function* key = state().modules.get(handle)->function;
+  auto found = state().functions.find(key);
+  require(found != state().functions.end() && key->name == name, CUDA_ERROR_NOT_FOUND);
+  *function = reinterpret_cast<CUfunction>(key);
 }
 
 void cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction handle) {

@@ -127,6 +127,9 @@ struct Function : std::enable_shared_from_this<Function> {
     if (destroy) destroy(user);
   }
 };
+struct Module {
+  Function* function;  // may be freed by now
+};
 
 // Handles are numbers that are never used twice, so that a stale one is always found out.
 template <class Handle, class T>
@@ -187,6 +190,8 @@ struct State {
   std::uint64_t random = 0;
   std::unique_ptr<World> world;
   std::map<Function*, std::shared_ptr<Function>> functions;
+  std::map<std::string, Function*, std::less<>> images;  // what can be loaded
+  Handles<CUmodule, Module> modules;
 
   // Read without the lock by a launch that is to be discarded.
   std::atomic<bool> initialized{false}, discard_launches{false}, keep_errors{true};

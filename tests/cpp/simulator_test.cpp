@@ -563,6 +563,21 @@ TEST(the_legacy_stream_orders_blocking_streams_only) {
   CHECK(wrong > 0);
 }
 
+TEST(events_need_a_current_context) {
+  start();
+  const CUevent a = event(0), b = event(0);
+  OK(d.cuEventRecord(a, nullptr));
+  OK(d.cuEventRecord(b, nullptr));
+  OK(d.cuCtxSynchronize());
+  std::vector<CUresult> got;
+  std::thread([&] {
+    float ms;
+    got = {d.cuEventRecord(a, nullptr), d.cuEventQuery(a), d.cuEventSynchronize(a),
+           d.cuEventElapsedTime(&ms, a, b), d.cuEventDestroy(a)};
+  }).join();
+  for (const CUresult code : got) CHECK_EQ(code, CUDA_ERROR_INVALID_CONTEXT);
+}
+
 TEST(polling_makes_progress) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     start_seed(seed);
@@ -890,7 +905,7 @@ TEST(refuses_bad_launches) {
   FAILS(clustered(3), INVALID_VALUE);
   FAILS(d.cuLaunchKernelEx(nullptr, f, nullptr, nullptr), INVALID_VALUE);
   CUmodule module;
-  FAILS(d.cuModuleLoadData(&module, "x"), NOT_SUPPORTED);
+  FAILS(d.cuModuleLoadData(&module, "x"), INVALID_IMAGE);
   int value;
   OK(d.cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, f));
   CHECK(value > 0);
@@ -1103,6 +1118,42 @@ TEST(capture_refuses_what_the_driver_refuses) {
   FAILS(d.cuStreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL), STREAM_CAPTURE_UNSUPPORTED);
   OK(d.cuMemAlloc(&p, 4));  // all is well afterwards
   OK(d.cuCtxSynchronize());
+}
+
+TEST(modules_are_loaded_and_unloaded) {
+  start();
+  const CUdeviceptr x = alloc(4);
+  const CUfunction hosted = make_add();
+  const std::string image = sim::image_of(hosted);
+  CUmodule module;
+  CUfunction f;
+  FAILS(d.cuModuleLoadData(&module, "nonsense"), INVALID_IMAGE);
+  FAILS(d.cuModuleLoadData(&module, "\x7f" "ELF\2\1\1"), NOT_SUPPORTED);
+  OK(d.cuModuleLoadData(&module, image.c_str()));
+  FAILS(d.cuModuleGetFunction(&f, module, "subtract"), NOT_FOUND);
+  OK(d.cuModuleGetFunction(&f, module, "add"));
+  set(x, 1, nullptr);
+  OK(launch_add(f, x, x, 2, nullptr));
+  OK(d.cuCtxSynchronize());
+  CHECK_EQ(*reinterpret_cast<int*>(x), 3);
+  OK(d.cuModuleUnload(module));
+  FAILS(d.cuModuleUnload(module), INVALID_HANDLE);
+  FAILS(d.cuModuleGetFunction(&f, module, "add"), INVALID_HANDLE);
+
+  // Neither is allowed in a capture, unless this thread says that it knows what it does.
+  FAILS(end_after([&](CUstream) {
+          FAILS(d.cuModuleLoadData(&module, image.c_str()), STREAM_CAPTURE_UNSUPPORTED);
+        }),
+        STREAM_CAPTURE_INVALIDATED);
+  OK(end_after([&](CUstream) {
+    Mode mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    OK(d.cuModuleLoadData(&module, image.c_str()));
+  }));
+  FAILS(end_after([&](CUstream) { FAILS(d.cuModuleUnload(module), STREAM_CAPTURE_UNSUPPORTED); }),
+        STREAM_CAPTURE_INVALIDATED);
+  OK(d.cuModuleUnload(module));
+  sim::free_function(hosted);
+  FAILS(d.cuModuleLoadData(&module, image.c_str()), INVALID_IMAGE);
 }
 
 TEST(capture_modes) {

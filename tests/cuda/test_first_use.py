@@ -385,7 +385,7 @@ def test_what_does_not_fit_a_device_is_left_to_triton(monkeypatch):
         return 7, 8, 32, 0, 256
 
     monkeypatch.setattr(_C, "load_binary", load_binary)
-    monkeypatch.setattr(_C, "unload_module", unloaded.append)
+    monkeypatch.setattr(_C, "unload_module", lambda module, device: unloaded.append(module))
     monkeypatch.setattr(_C, "device_properties", lambda i: {"shared_memory_per_block_optin": 1000})
     steps = {
         "signature": ["*fp32", ["i32", "constexpr"], "i64"], "num_warps": 8, "num_ctas": 1,

@@ -263,7 +263,7 @@ os.register_at_fork(after_in_child=_leave_in_child)
 class SimulatedKernel:
     """Stands where a CompiledKernel would: a launch plan, and a host function for a CUfunction."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, device: int) -> None:
         function, signature, constants, options, _ = work
         self.name = function.__name__
         self.work = work
@@ -292,9 +292,11 @@ class SimulatedKernel:
         self._options = dataclasses.replace(
             interpreter.InterpreterOptions(), debug=getattr(options, "debug", False)
         )
-        self.function = _C.simulator.make_function(
+        hosted = _C.simulator.make_function(
             self.name, [size for _, size in parameters], self._execute
         )
+        image = _C.simulator.image_of(hosted)
+        self.module, self.function, *_ = _C.load_binary(self.name, image, 0, device)
 
     def launch_metadata(self, *_: Any) -> None:
         return None
@@ -350,7 +352,7 @@ def _simulate_instead_of_compiling(
     attrs: Any,
     warmup: bool,
 ) -> SimulatedKernel:
-    kernel = SimulatedKernel(Work(self, signature, constexprs, options, attrs))
+    kernel = SimulatedKernel(Work(self, signature, constexprs, options, attrs), device)
     if on_compile is not None:
         on_compile(kernel)
     self.device_caches[device][0][key] = kernel

@@ -31,6 +31,7 @@ class _Loaded:
         # What __del__ calls: globals may be gone when the interpreter ends.
         self.getpid, self.unload = os.getpid, _C.unload_module
         self.process = os.getpid()
+        self.device = device
         self.module, self.function, *_, self.threads = _C.load_binary(
             entry.name, entry.cubin, entry.plan["shared"], device
         )
@@ -38,7 +39,7 @@ class _Loaded:
     def __del__(self) -> None:
         # A forked child's driver knows nothing of the module.
         if hasattr(self, "module") and self.process == self.getpid():
-            self.unload(self.module)
+            self.unload(self.module, self.device)
 
 
 def _load(entry: cache.Entry, device: int) -> tuple[_C.Launcher, int, Any] | None:
