@@ -585,7 +585,7 @@ def _masked_scatter_grad(g: Tensor, mask: Tensor, shape: tuple[int, ...]) -> Ten
     return PUBLIC["cat"]([used, padding]).reshape(shape)
 
 
-@public(inplace=True, alone=True)
+@public(inplace=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of input with source's elements, in order, where the mask holds."""
     if mask.dtype is not bool_:
