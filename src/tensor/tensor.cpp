@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "tensor/ndarray.h"
 
@@ -183,7 +185,10 @@ int requires_grad(Tensor* t) {
     if (!done) return -1;
     Py_DECREF(done);
   }
-  return t->leaf || is_set(t->node);
+  if (t->leaf || is_set(t->node)) return 1;
+  // PyTorch's rule: a view made in no_grad mode seems to require grad when its base does.
+  return is_set(t->created) && is_set(t->base) ? requires_grad(reinterpret_cast<Tensor*>(t->base))
+                                               : 0;
 }
 
 NDArray* as_ndarray(PyObject* array) {
@@ -290,7 +295,9 @@ PyObject* get_dtype(PyObject* self, void*) {
 
 PyObject* get_requires_grad(PyObject* self, void*) {
   auto* t = reinterpret_cast<Tensor*>(self);
-  if (is_set(t->created) && (t->leaf || is_set(t->node))) Py_RETURN_TRUE;
+  if (is_set(t->created) && (t->leaf || is_set(t->node) ||
+                             (is_set(t->base) && is_set(reinterpret_cast<Tensor*>(t->base)->node))))
+    Py_RETURN_TRUE;
   int needed = requires_grad(t);
   return needed < 0 ? nullptr : PyBool_FromLong(needed);
 }
@@ -384,9 +391,10 @@ struct Node {
   PyObject* hooks;  // Python's business: hooks, metadata
   PyObject* stream;
   unsigned long long sequence;
-  long long out_version;  // of the output, when it was saved; of several, they are 0
-  unsigned long flows;    // bit i: gradients flow through output i, of several
-  int n_outputs;          // 0: one, not in a tuple
+  unsigned long long mark;  // of the last walk over the graph that came here
+  long long out_version;    // of the output, when it was saved; of several, they are 0
+  unsigned long flows;      // bit i: gradients flow through output i, of several
+  int n_outputs;            // 0: one, not in a tuple
   char freed;
   char packed;
 };
@@ -905,14 +913,6 @@ PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t
                       : grad_enabled         ? nullptr
                                              : no_grad_view;
   out->created = Py_XNewRef(created);
-  if (!grad_enabled && op->differentiable) {  // PyTorch's rule: such a view is a leaf of its own
-    int needed = requires_grad(input);
-    if (needed < 0) {
-      Py_DECREF(result);
-      return nullptr;
-    }
-    out->leaf = needed != 0;
-  }
   out->view = PyTuple_Pack(3, self, args[1], input->view ? input->view : Py_None);
   if (!out->view) {
     Py_DECREF(result);
@@ -1100,6 +1100,49 @@ PyObject* any_requires_grad(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Py_RETURN_FALSE;
 }
 
+// shared_leaves(tensors) -> {id(leaf): edges}, for leaves that several edges of the graph behind
+// the tensors lead to.
+PyObject* shared_leaves(PyObject*, PyObject* tensors) {
+  static unsigned long long walks = 0;
+  const unsigned long long walk = ++walks;
+  PyObject* roots = PySequence_Fast(tensors, "expected a sequence of tensors");
+  if (!roots) return nullptr;
+  std::vector<Node*> open;
+  std::unordered_map<PyObject*, long> edges;
+  auto come = [&](PyObject* target) {
+    if (as_tensor(target)) {
+      ++edges[target];
+    } else if (PyObject_TypeCheck(target, node_base_type)) {
+      auto* node = reinterpret_cast<Node*>(target);
+      if (node->mark == walk) return;
+      node->mark = walk;
+      open.push_back(node);
+    }
+  };
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(roots); ++i) {
+    PyObject* root = PySequence_Fast_GET_ITEM(roots, i);
+    Tensor* t = as_tensor(root);
+    if (t) come(is_set(t->node) ? t->node : root);
+  }
+  while (!open.empty()) {
+    Node* node = open.back();
+    open.pop_back();
+    for (Py_ssize_t i = 0; is_set(node->edges) && i < PyTuple_GET_SIZE(node->edges); ++i)
+      come(PyTuple_GET_ITEM(node->edges, i));
+  }
+  Py_DECREF(roots);
+  PyObject* shared = PyDict_New();
+  for (const auto& [leaf, count] : edges) {
+    if (!shared || count < 2) continue;
+    PyObject* key = PyLong_FromVoidPtr(leaf);
+    PyObject* value = PyLong_FromLong(count);
+    if (!key || !value || PyDict_SetItem(shared, key, value) < 0) Py_CLEAR(shared);
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+  }
+  return shared;
+}
+
 PyObject* get_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_enabled); }
 PyObject* get_inference(PyObject*, PyObject*) { return PyBool_FromLong(inference_mode); }
 
@@ -1152,6 +1195,7 @@ PyMethodDef functions[] = {
     {"alias", FAST(alias), "A tensor on the same storage, without history."},
     {"bump_version", bump_version, METH_O, "The tensor's memory was written."},
     {"any_requires_grad", FAST(any_requires_grad), nullptr},
+    {"shared_leaves", shared_leaves, METH_O, "Leaves that several edges lead to."},
     {"is_writable", FAST(is_writable), "Whether a write needs no further look."},
     {"is_grad_enabled", get_grad_enabled, METH_NOARGS, nullptr},
     {"set_grad_enabled", set_grad_enabled, METH_O, "Returns what it was."},

@@ -169,6 +169,52 @@ def nested_backward(torch, depth):
     return x.grad, seen
 
 
+def hooks_of_a_leaf(torch, use):
+    """What hooks of a leaf that is used several times see, and when."""
+    x, seen = leaf(torch, 2), []
+    x.register_hook(lambda g: seen.append(("tensor", g.tolist())))
+    x.register_post_accumulate_grad_hook(lambda p: seen.append(("after", p.grad.tolist())))
+    total = (x * 2 + x * 3 + x.square()).sum()
+    use(total, x)
+    return x.grad, seen
+
+
+def failed_backward(torch):
+    """Gradients after a pass that failed: none of leaves that more was to come to."""
+    x, w = leaf(torch, 2), leaf(torch, 2)
+    y = (x * 1).exp()
+    total = (x * 3 + y).sum() + w.sum()
+    with torch.no_grad():
+        y.mul_(2)
+    try:
+        total.backward()
+    except RuntimeError as error:
+        return x.grad, str(error)[:40]
+
+
+def view_of_a_view_leaf(torch, write):
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    write(x)
+    return x
+
+
+def in_place_view(torch, name, args, start):
+    w = torch.arange(1.0, 7.0).reshape(3, 2, 1).requires_grad_()
+    y = {"leaf": w, "result": w * 2, "view": (w * 2)[0], "saved": (w * 2).exp()}[start]
+    getattr(y, name)(*args)
+    if start == "view":
+        y.mul_(3)
+    y.sum().backward()
+    return w.grad, y.shape, y._version
+
+
+def second_pass(torch):
+    v, w = torch.ones(1, 4), leaf(torch)
+    v[0].add_(w)
+    v.sum().backward()
+    torch.autograd.grad(v.square().sum(), w)
+
+
 def custom_view(torch, make):
     class Twice(torch.autograd.Function):
         @staticmethod
@@ -296,6 +342,17 @@ USES = {
     "out": lambda t, m: t.add(t.ones(3), 1, out=m),
     "resize_": lambda t, m: m.resize_(5),
 }
+WRITES = {
+    "slice": lambda x: x[0].mul_(2),
+    "transpose": lambda x: x.T.add_(1),
+    "assignment": lambda x: x.__setitem__(0, 1.0),
+    "copy_": lambda x: x[:, 1:].copy_(x.new_zeros(2, 2)),
+    "view": lambda x: x.view(-1)[0:1].zero_(),
+    "index": lambda x: x[[0]].mul_(2),
+}
+IN_PLACE_VIEWS = [
+    ("transpose_", 0, 1), ("squeeze_",), ("unsqueeze_", 0), ("swapaxes_", 0, 1), ("squeeze_", -1),
+]  # fmt: skip
 LATER = {
     "mean": lambda y: y.mean(),
     "sum": lambda y: y.sum(1),
@@ -365,6 +422,28 @@ def programs(torch):
     yield "a chain of 3000 views", lambda: view_chain(torch, 3000)
     for depth in (3, 300):
         yield f"backward {depth} deep", lambda d=depth: nested_backward(torch, d)
+    uses = {
+        "backward": lambda total, x: total.backward(),
+        "backward, inputs": lambda total, x: total.backward(inputs=[x]),
+        "grad": lambda total, x: torch.autograd.grad(total, x),
+        "with itself": lambda total, x: torch.autograd.backward([total, x.sum()]),
+    }
+    for name, use in uses.items():
+        yield f"hooks of a leaf, {name}", lambda u=use: hooks_of_a_leaf(torch, u)
+    yield "a failed backward", lambda: failed_backward(torch)
+    for name, write in WRITES.items():
+        yield (
+            f"view of a leaf that is a view: {name}",
+            lambda w=write: view_of_a_view_leaf(torch, w),
+        )
+    for name, *args in IN_PLACE_VIEWS:
+        for start in ("leaf", "result", "view", "saved"):
+            yield (
+                f"{name} of a {start}",
+                lambda n=name, a=args, s=start: in_place_view(torch, n, a, s),
+            )
+    yield "a second pass through a written view", lambda: second_pass(torch)
+    yield "detach_ of a view", lambda: torch.ones(2, 3)[0].detach_()
     yield "an input returned as it is", lambda: custom_view(torch, lambda x: x)
     yield "a view from a custom function", lambda: custom_view(torch, lambda x: x.view(2, 2))
     for twice in (False, True):

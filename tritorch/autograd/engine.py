@@ -86,12 +86,21 @@ def backward(
             _pass.callbacks = None
     if captures is None or inputs is None:
         return []
+    _run_hooks_of_leaves(captures, inputs)
     if accumulate:
         for tensor, g in zip(inputs, captures.results):
             if g is not None:
-                _accumulate(tensor, g, create_graph)
+                _accumulate_with_hooks(tensor, g, create_graph)
         return []
     return captures.results
+
+
+def _run_hooks_of_leaves(captures: _Captures, inputs: Sequence[Any]) -> None:
+    """The hooks of the asked-for leaves see their whole gradients."""
+    for i, leaf in enumerate(inputs):
+        g = captures.results[i]
+        if g is not None and isinstance(leaf, Tensor) and leaf._leaf and leaf._hooks is not None:
+            captures.results[i] = run_tensor_hooks(leaf._hooks.tensor, g)
 
 
 def queue_callback(callback: Any) -> None:
@@ -171,15 +180,17 @@ def _run(
     heap: list[tuple[int, Any]] = []
     pending: dict[Any, Any] = {}
     owned: set[Any] = set()  # nodes whose pending gradient is a sum made here
+    leaves = _Leaves(tensors if captures is None else (), create_graph)
+    shared = leaves.left
     for tensor, g in zip(tensors, grads):
         node = tensor._node
         if node is None:
             if g is None:
                 g = _ones_like(tensor)
-            if captures is None:
-                _arrive_at_leaf(tensor, g, create_graph)
-            else:
+            if captures is not None:
                 _capture_leaf(captures, tensor, g)
+            else:
+                leaves.come(tensor, g)
             continue
         _push(
             heap,
@@ -223,10 +234,12 @@ def _run(
                 continue
             grad = results[i]
             if grad is None:
+                if shared and id(edge) in shared:
+                    leaves.come(edge, None)
                 i += 1
                 continue
             if streams is not None:
-                streams.deliver(edge, pending)
+                streams.deliver(edge, pending, leaves.sums)
             if isinstance(edge, Node):
                 if captures is not None and edge not in needed and edge not in captured:
                     i += 1
@@ -238,11 +251,52 @@ def _run(
             elif captures is None:
                 if i + 1 == len(edges):
                     results = None  # so that a gradient nobody else has can be stolen
-                _arrive_at_leaf(edge, grad, create_graph)
+                if shared and id(edge) in shared:
+                    leaves.come(edge, grad)
+                else:
+                    _arrive_at_leaf(edge, grad, create_graph)
             else:
                 _capture_leaf(captures, edge, grad)
             grad = None
             i += 1
+    leaves.finish()
+
+
+class _Leaves:
+    """Gradients of leaves that several edges lead to: each arrives once, as a sum."""
+
+    __slots__ = ("create_graph", "left", "sums", "targets")
+
+    def __init__(self, tensors: Sequence[Tensor], create_graph: bool) -> None:
+        self.create_graph = create_graph
+        # All by the leaf's id: how many edges nothing has come over, and what came over the others.
+        self.left = _C.shared_leaves(tensors)
+        self.sums: dict[int, Tensor] = {}
+        self.targets: dict[int, Tensor] = {}
+
+    def come(self, leaf: Tensor, g: Tensor | None) -> None:
+        """Something comes over an edge: a gradient, or that there is none."""
+        key = id(leaf)
+        self.left[key] = left = self.left.get(key, 1) - 1
+        if g is not None:
+            array, own = g._array, leaf._array
+            if array.shape != own.shape or array.dtype is not own.dtype:
+                g = _fit(g, own.shape, own.dtype)
+            have = self.sums.get(key)
+            self.sums[key] = g if have is None else _sum(have, g)
+            self.targets[key] = leaf
+        if left == 0:
+            self._deliver(key)
+
+    def finish(self) -> None:
+        """Delivers what waits for edges that nothing can come over any more."""
+        for key in list(self.sums):
+            self._deliver(key)
+
+    def _deliver(self, key: int) -> None:
+        total = self.sums.pop(key, None)
+        if total is not None:
+            _arrive_at_leaf(self.targets.pop(key), total, self.create_graph)
 
 
 def _push(
@@ -382,9 +436,6 @@ def _capture_leaf(captures: _Captures, leaf: Tensor, g: Tensor) -> None:
     if not positions:
         return
     g = _fit(g, leaf._array.shape, leaf._array.dtype)
-    hooks = leaf._hooks
-    if hooks is not None:
-        g = run_tensor_hooks(hooks.tensor, g)
     for i in positions:
         have = captures.results[i]
         captures.results[i] = g if have is None else _sum(have, g)
@@ -398,7 +449,14 @@ def _arrive_at_leaf(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
     if hooks is None:
         _accumulate(leaf, g, create_graph)
         return
-    g = run_tensor_hooks(hooks.tensor, g)
+    _accumulate_with_hooks(leaf, run_tensor_hooks(hooks.tensor, g), create_graph)
+
+
+def _accumulate_with_hooks(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
+    hooks = leaf._hooks
+    if hooks is None:
+        _accumulate(leaf, g, create_graph)
+        return
     for hook in list(hooks.pre.values()):
         replaced = hook((g,))
         if replaced is not None:

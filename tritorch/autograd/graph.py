@@ -403,6 +403,11 @@ class CopySlices(Node):
         """PyTorch's name for it."""
         return "torch::autograd::CopySlices"
 
+    def free(self) -> None:
+        """Frees what the in-place operator saved too."""
+        self.params[1].free()
+        super().free()
+
 
 class _CopySlicesOp:
     """The gradient of writing into a view."""
@@ -511,7 +516,7 @@ def check_inplace(tensor: Tensor, *others: Any) -> None:
         return
     if tensor._created is not None:
         _refuse_view(tensor, "is being")
-    if wants and tensor._base is not None and tensor._base._leaf:
+    if wants and tensor._base is not None and tensor._base._node is None:
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation."
         )
@@ -563,12 +568,12 @@ def _return_lent(tensor: Tensor) -> None:
 # ---- rewriting -----------------------------------------------------------------------------------
 
 
-def _place(tensor: Tensor, node: Any, nr: int) -> None:
+def place(tensor: Tensor, node: Any, nr: int) -> None:
     """Puts a tensor at another place of the graph; a gradient that it retains is the one there."""
     if tensor._retains_grad and tensor._raw_node is not None and tensor._raw_node is not node:
         hooks = tensor._raw_node.hooks
         reference = hooks.retained.pop(tensor.output_nr, None) if hooks is not None else None
-        if reference is not None:
+        if reference is not None and node is not None:
             node._hooks().retained[nr] = reference
     tensor._raw_node, tensor.output_nr = node, nr
 
@@ -579,7 +584,7 @@ def rewrite_history(tensor: Tensor, node: Any) -> None:
         return
     base = tensor._base
     if base is None or tensor._view is None:
-        _place(tensor, node, 0)
+        place(tensor, node, 0)
         tensor._epoch += 1
         return
     copy = CopySlices()
@@ -590,7 +595,8 @@ def rewrite_history(tensor: Tensor, node: Any) -> None:
     outputs = node.outputs or (0,) * len(node.edges)
     copy.outputs = (0 if base._leaf else base.output_nr, *outputs[1:])
     copy.shape, copy.dtype = base._array.shape, base._array.dtype
-    _place(base, copy, 0)
+    copy.saved = ()  # there is something to free
+    place(base, copy, 0)
     base._epoch += 1
     _refresh_view(tensor)
 
@@ -607,7 +613,7 @@ def _refresh_view(view: Tensor) -> None:
         anew = replay(base, view._view)
     finally:
         _C.set_grad_enabled(before)
-    _place(view, anew._raw_node, anew.output_nr)
+    place(view, anew._raw_node, anew.output_nr)
 
 
 _C.register_part("refresh_view", _refresh_view)

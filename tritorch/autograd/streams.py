@@ -91,8 +91,8 @@ class Streams:
                 wait(queue, (device, self.callers[device]))
         _C.set_stream(device, stream)
 
-    def deliver(self, target: Any, pending: dict[Any, Any]) -> None:
-        """The running node is about to add to what is pending for a node, or to a leaf's grad."""
+    def deliver(self, target: Any, pending: dict[Any, Any], sums: dict[int, Any]) -> None:
+        """The running node is about to add to what is pending for a node, or for a leaf."""
         if self.here is None:
             return
         if isinstance(target, _C.NodeBase):
@@ -102,7 +102,8 @@ class Streams:
                 self._after(self.origins.get(target), _arrays(grads))
             self.origins[target] = self.here
         else:
-            self._after(self.origins.get(id(target)), _arrays((target._grad,)))
+            waiting = sums.get(id(target))
+            self._after(self.origins.get(id(target)), _arrays((target._grad, waiting)))
             self.origins[id(target)] = self.here
 
     def leave(self) -> None:

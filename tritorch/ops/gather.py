@@ -40,6 +40,11 @@ def _at_least_1d(x: Tensor) -> Tensor:
     return x if x.ndim else reshape(x, 1)
 
 
+def _shaped(result: Tensor, shape: Any) -> Tensor:
+    """The result for inputs that were made 1-d; a view only where 0 dims are wanted."""
+    return result if result._array.shape == tuple(shape) else reshape(result, shape)
+
+
 def _check_sizes(name: str, x: Tensor, index: Tensor, dim: int, src: Tensor | None = None) -> None:
     if max(x.ndim, 1) != max(index.ndim, 1):
         raise RuntimeError(
@@ -254,19 +259,19 @@ def scatter(
         if prepared is None:
             return input.clone()
         x, dim, i, s = prepared
-        return reshape(_reduce(x, dim, i, s, how, True), input.shape)
+        return _shaped(_reduce(x, dim, i, s, how, True), input.shape)
     if isinstance(src, Tensor):
         prepared = _prepare("scatter", input, dim, index, src)
         if prepared is None:
             return input.clone()
         x, dim, i, s = prepared
-        return reshape(_scatter.call((x, i, s), (dim,)), input.shape)
+        return _shaped(_scatter.call((x, i, s), (dim,)), input.shape)
     prepared = _prepare("scatter", input, dim, index, None)
     if prepared is None:
         return input.clone()
     x, dim, i, _ = prepared
     number = convert_number(src, input.dtype)
-    return reshape(_scatter_value.call((x, i), (dim, number)), input.shape)
+    return _shaped(_scatter_value.call((x, i), (dim, number)), input.shape)
 
 
 @public(out=True, inplace=True, alone=True)
@@ -282,7 +287,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     if prepared is None:
         return input.clone()
     x, dim, i, s = prepared
-    return reshape(_scatter_add.call((x, i, s), (dim,)), input.shape)
+    return _shaped(_scatter_add.call((x, i, s), (dim,)), input.shape)
 
 
 @public(out=True, inplace=True, alone=True)
@@ -302,7 +307,7 @@ def scatter_reduce(
     if prepared is None:
         return input.clone()
     x, dim, i, s = prepared
-    return reshape(_reduce(x, dim, i, s, reduce, include_self), input.shape)
+    return _shaped(_reduce(x, dim, i, s, reduce, include_self), input.shape)
 
 
 # ---- index_* -------------------------------------------------------------------------------------
@@ -389,7 +394,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     _check_source("index_add", input, dim, vector, source)
     x, s = _at_least_1d(input), _at_least_1d(source)
     alpha = arrays.cast_number(alpha, input.dtype)
-    return reshape(_index_add.call((x, vector, s), (dim, alpha)), input.shape)
+    return _shaped(_index_add.call((x, vector, s), (dim, alpha)), input.shape)
 
 
 _index_copy = Operator(
@@ -417,7 +422,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
         )
     _check_source("index_copy", input, dim, vector, source)
     x, s = _at_least_1d(input), _at_least_1d(source)
-    return reshape(_index_copy.call((x, vector, s), (dim,)), input.shape)
+    return _shaped(_index_copy.call((x, vector, s), (dim,)), input.shape)
 
 
 _index_fill = Operator(
@@ -447,7 +452,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     else:
         value = input.new_full((), convert_number(value, input.dtype))
     x = _at_least_1d(input)
-    return reshape(_index_fill.call((x, vector, value.to(input.dtype)), (dim,)), input.shape)
+    return _shaped(_index_fill.call((x, vector, value.to(input.dtype)), (dim,)), input.shape)
 
 
 # ---- take and masks ------------------------------------------------------------------------------
@@ -604,7 +609,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             "masked_scatter: expected self and source to have the same number of elements as the "
             "mask has ones"
         )
-    return reshape(_masked_scatter.call((x, m, source), (tuple(source.shape),)), shape)
+    return _shaped(_masked_scatter.call((x, m, source), (tuple(source.shape),)), shape)
 
 
 _ = (_C, arrays, result_type)

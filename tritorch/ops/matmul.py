@@ -458,7 +458,7 @@ def addbmm_(
     check_inplace(self)
     require_distinct_elements(self)
     node = result._raw_node
-    if self._requires_grad or (node is not None and self._base is not None):
+    if self._requires_grad:
         self.detach_()  # its history is part of the result's; a view's cannot be rewritten
     with no_grad():
         self.resize_(result.shape).copy_(result.detach())

@@ -113,12 +113,13 @@ def detach(input: Tensor) -> Tensor:
 
 def detach_(self: Tensor) -> Tensor:
     """Forgets the history."""
-    if self._base is not None and self._node is not None:
+    if self._base is not None:
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using "
             "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
             "True, gradients are views of DDP buckets, and hence detach_() cannot be called on "
-            "these gradients."
+            "these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
+            "function in torch/optim/optimizer.py as the solution."
         )
     self._raw_node, self.output_nr, self._leaf = None, 0, False
     return self

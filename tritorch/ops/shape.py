@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
+from tritorch.autograd.graph import check_inplace, place
 from tritorch.core import arrays
 from tritorch.core.dtype import dtype
 from tritorch.core.sparse import SparseArray
@@ -347,9 +349,13 @@ def rebinding(view: Any) -> Any:
     """A view in place: the tensor itself becomes its view."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_inplace(self)
         other = view(self, *args, **kwargs)
         self._a = other._array
-        self._raw_node, self.output_nr = other._raw_node, other.output_nr
+        _C.bump_version(self)
+        if self._base is not None:
+            self._view = other._view
+        place(self, other._raw_node, other.output_nr)
         return self
 
     return method
