@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from .elementary import exp, expm1, log1p, tanh
+from .elementary import exp, expm1, like, log1p, negated, quotient, tanh
 from .special import sigmoid
 
 # ---- without a parameter -----------------------------------------------------------------------
@@ -31,7 +31,7 @@ def tanh_backward(g, y):
 
 @triton.jit
 def log_sigmoid(x):
-    return tl.minimum(x, 0.0) - log1p(exp(-tl.abs(x)))
+    return tl.minimum(x, 0.0) - log1p(exp(negated(tl.abs(x))))
 
 
 @triton.jit
@@ -47,7 +47,7 @@ def gelu_backward(g, x):
 
 @triton.jit
 def gelu_backward_of(g, x, out):
-    cdf = (out + 0.5e-30) / (x + 1e-30)  # 1 / 2 at 0
+    cdf = quotient(out + 0.5e-30, x + 1e-30)  # 1 / 2 at 0
     known = tl.abs(cdf) < float("inf")
     cdf = tl.where(known, cdf, 0.5 * (1 + tl.math.erf(x * 0.70710678118654752440)))
     return g * (cdf + x * exp(-0.5 * x * x) * 0.39894228040143267794)
@@ -78,12 +78,12 @@ def silu_backward(g, x):
 
 @triton.jit
 def logsigmoid(x):
-    return tl.where(x < 0, x, 0.0).to(x.dtype) - log1p(exp(-tl.abs(x)))
+    return tl.where(x < 0, x, 0.0).to(x.dtype) - log1p(exp(negated(tl.abs(x))))
 
 
 @triton.jit
 def logsigmoid_backward(g, x):
-    return g * sigmoid(-x)
+    return g * sigmoid(negated(x))
 
 
 @triton.jit
@@ -99,23 +99,23 @@ def mish_backward(g, x):
 
 @triton.jit
 def hardswish(x):
-    return x * hardtanh(x + 3, 0.0, 6.0) / 6
+    return quotient(x * hardtanh(x + 3, 0.0, 6.0), like(x, 6.0))
 
 
 @triton.jit
 def hardswish_backward(g, x):
-    inside = g * (x / 3 + 0.5)
+    inside = g * (quotient(x, like(x, 3.0)) + 0.5)
     return tl.where(x <= -3, 0.0, tl.where(x < 3, inside, g)).to(g.dtype)
 
 
 @triton.jit
 def hardsigmoid(x):
-    return hardtanh(x + 3, 0.0, 6.0) / 6
+    return quotient(hardtanh(x + 3, 0.0, 6.0), like(x, 6.0))
 
 
 @triton.jit
 def hardsigmoid_backward(g, x):
-    return tl.where((x > -3) & (x < 3), g / 6, 0.0).to(g.dtype)
+    return tl.where((x > -3) & (x < 3), quotient(g, like(g, 6.0)), 0.0).to(g.dtype)
 
 
 # ---- with parameters ---------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def elu(x, alpha, scale, input_scale):
 def softplus(x, beta, threshold):
     """log(1 + e^(beta x)) / beta, and x where beta x passes the threshold."""
     y = x * beta
-    return tl.where(y > threshold, x, log1p(exp(y)) / beta)
+    return tl.where(y > threshold, x, quotient(log1p(exp(y)), like(x, 0.0) + beta))
 
 
 @triton.jit

@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from . import fits
-from .elementary import exp, like, odd, polynomial, sqrt
+from .elementary import exp, like, negated, odd, polynomial, quotient, sqrt
 
 I0_NEAR, I0_FAR = tl.constexpr(fits.counted(fits.I0_NEAR)), tl.constexpr(fits.counted(fits.I0_FAR))
 I1_NEAR, I1_FAR = tl.constexpr(fits.counted(fits.I1_NEAR)), tl.constexpr(fits.counted(fits.I1_FAR))
@@ -39,7 +39,7 @@ def bessel_i(x, NEAR: tl.constexpr, FAR: tl.constexpr, ORDER: tl.constexpr, SCAL
     if ORDER == 1:
         near = near * inside
     outside = tl.maximum(a, 8.0)
-    y = tl.where(a <= 8, near, polynomial(16 / outside - 1, FAR) / sqrt(outside))
+    y = tl.where(a <= 8, near, quotient(polynomial(quotient(16, outside) - 1, FAR), sqrt(outside)))
     if not SCALED:
         half = exp(0.5 * a)  # twice, so that it overflows no earlier than the result
         y = tl.where(a == float("inf"), a, y * half * half)
@@ -74,7 +74,7 @@ def i1e(x):
 def root_factor(x, ROOT: tl.constexpr, REST: tl.constexpr):
     """x^2 - ROOT - REST, x^2 without rounding: near its root that would be all there is."""
     square = x * x
-    lost = tl.fma(x, x, -square)
+    lost = tl.fma(x, x, negated(square))
     high = like(x, ROOT)
     low = like(x, REST)
     if x.dtype == tl.float32:
@@ -93,10 +93,10 @@ def j_near(x, TABLE: tl.constexpr, ROOTS: tl.constexpr, ORDER: tl.constexpr):
 @triton.jit
 def waves(x, P: tl.constexpr, Q: tl.constexpr, ORDER: tl.constexpr, FIRST: tl.constexpr):
     """J (FIRST) or Y for x > 8, by sines and cosines of x itself."""
-    ratio = 8 / x
+    ratio = quotient(8, x)
     t = 2 * ratio * ratio - 1
     p = polynomial(t, P)
-    q = polynomial(t, Q) / x
+    q = quotient(polynomial(t, Q), x)
     sin = tl.sin(x)
     cos = tl.cos(x)
     if ORDER == 0:
@@ -104,9 +104,9 @@ def waves(x, P: tl.constexpr, Q: tl.constexpr, ORDER: tl.constexpr, FIRST: tl.co
         s = sin - cos
     else:
         c = sin - cos
-        s = -sin - cos
+        s = negated(sin) - cos
     wave = (p * c - q * s) if FIRST else (p * s + q * c)
-    wave = wave * 0.70710678118654752440 * sqrt(0.63661977236758134308 / x)
+    wave = wave * 0.70710678118654752440 * sqrt(quotient(0.63661977236758134308, x))
     return tl.where(x == float("inf"), 0.0, wave)
 
 
@@ -121,7 +121,7 @@ def bessel_j(
         waves(tl.maximum(a, 8.0), P, Q, ORDER, True),
     )  # fmt: skip
     y = tl.where(x == x, y, x).to(x.dtype)
-    return tl.where(x < 0, -y, y) if ORDER == 1 else y
+    return tl.where(x < 0, negated(y), y) if ORDER == 1 else y
 
 
 @triton.jit
@@ -158,7 +158,7 @@ def bessel_y1(x):
     a = tl.minimum(x, 8.0)
     near = polynomial(a * a * 0.03125 - 1, Y1_NEAR) * a
     log = tl.log(tl.where(x > 0, a, 1.0))
-    near += 0.63661977236758134308 * (log * j_near(a, J1_NEAR, J1_ROOTS, 1) - 1 / a)
+    near += 0.63661977236758134308 * (log * j_near(a, J1_NEAR, J1_ROOTS, 1) - quotient(1, a))
     far = waves(tl.maximum(x, 8.0), JY1_P, JY1_Q, 1, False)
     return ends(x, tl.where(x <= 8, near, far), -float("inf"))
 
@@ -177,15 +177,15 @@ def bessel_k(
     log = tl.log(tl.where(x > 0, a, 1.0) * 0.5)
     i = bessel_i(a, I_NEAR, I_FAR, ORDER, False)
     if ORDER == 1:
-        near = near * a + log * i + 1 / a
+        near = near * a + log * i + quotient(1, a)
     else:
         near = near - log * i
     b = tl.maximum(x, 2.0)
-    far = polynomial(4 / b - 1, FAR) / sqrt(b)
+    far = quotient(polynomial(quotient(4, b) - 1, FAR), sqrt(b))
     if SCALED:
         near = near * exp(a)
     else:
-        far = far * exp(-b)
+        far = far * exp(negated(b))
     return ends(x, tl.where(x <= 2, near, far), float("inf"))
 
 
@@ -219,18 +219,20 @@ def airy_ai(x):
     big = tl.maximum(a, 2.0)
     z = big * sqrt(big) * 0.66666666666666666667
     root = 1.77245385090551602730 * sqrt(sqrt(big))
-    above = polynomial(3.77123616632825344 / z - 1, AIRY_ABOVE) * exp(-z) / (2 * root)
-    ratio = 9.79795897113271239 / tl.maximum(z, 9.79795897113271239)
+    above = quotient(
+        polynomial(quotient(3.77123616632825344, z) - 1, AIRY_ABOVE) * exp(negated(z)), 2 * root
+    )
+    ratio = quotient(9.79795897113271239, tl.maximum(z, 9.79795897113271239))
     t = 2 * ratio * ratio - 1
     sin = tl.sin(z)
     cos = tl.cos(z)
-    wave = polynomial(t, AIRY_P) * (cos + sin) + polynomial(t, AIRY_Q) / z * (sin - cos)
-    below = tl.where(a == float("inf"), 0.0, wave * 0.70710678118654752440 / root)
+    wave = polynomial(t, AIRY_P) * (cos + sin) + quotient(polynomial(t, AIRY_Q), z) * (sin - cos)
+    below = tl.where(a == float("inf"), 0.0, quotient(wave * 0.70710678118654752440, root))
     y = tl.where(x < -6, below, tl.where(x > 2, above, near))
     return tl.where(x == x, y, x).to(x.dtype)
 
 
 @triton.jit
 def spherical_bessel_j0(x):
-    y = tl.sin(x) / tl.where(x == 0, 1.0, x)
+    y = quotient(tl.sin(x), tl.where(x == 0, 1.0, x))
     return tl.where(x == 0, 1.0, tl.where(tl.abs(x) == float("inf"), 0.0, y)).to(x.dtype)

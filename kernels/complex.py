@@ -9,6 +9,7 @@ import triton.language as tl
 
 from . import pointwise as real
 from .copy import convert
+from .elementary import negated, quotient
 from .pointwise import atan2, block_offsets, hypot, strided
 
 
@@ -87,12 +88,12 @@ def map3(
 
 @triton.jit
 def neg(a, b):
-    return -a, -b
+    return negated(a), negated(b)
 
 
 @triton.jit
 def conj_physical(a, b):
-    return a, -b
+    return a, negated(b)
 
 
 @triton.jit
@@ -115,17 +116,24 @@ def div(a, b, c, d):
     """Smith's: scaled by the larger part of the divisor."""
     swap = tl.abs(c) < tl.abs(d)
     big = tl.where(swap, d, c)
-    ratio = tl.where(swap, c, d) / big
+    ratio = quotient(tl.where(swap, c, d), big)
     scale = big + tl.where(swap, c, d) * ratio
-    re = tl.where(swap, a * ratio + b, a + b * ratio) / scale
-    im = tl.where(swap, b * ratio - a, b - a * ratio) / scale
+    re = quotient(tl.where(swap, a * ratio + b, a + b * ratio), scale)
+    im = quotient(tl.where(swap, b * ratio - a, b - a * ratio), scale)
     zero = big == 0
-    return tl.where(zero, a / c, re), tl.where(zero, b / c, im)
+    return tl.where(zero, quotient(a, c), re), tl.where(zero, quotient(b, c), im)
 
 
 @triton.jit
 def reciprocal(a, b):
-    return div(tl.full(a.shape, 1, a.dtype), tl.zeros_like(b), a, b)
+    swap = tl.abs(a) < tl.abs(b)
+    big = tl.where(swap, b, a)
+    ratio = quotient(tl.where(swap, a, b), big)
+    scale = big + tl.where(swap, a, b) * ratio
+    re = quotient(tl.where(swap, ratio, 1.0), scale)
+    im = quotient(tl.where(swap, -1.0, negated(ratio)), scale)
+    zero = big == 0
+    return tl.where(zero, quotient(1, a), re), tl.where(zero, float("nan"), im)
 
 
 @triton.jit
@@ -147,7 +155,7 @@ def angle(a, b):
 def sgn(a, b):
     r = hypot(a, b)
     safe = tl.where(r == 0, 1.0, r)
-    return tl.where(r == 0, 0.0, a / safe), tl.where(r == 0, 0.0, b / safe)
+    return tl.where(r == 0, 0.0, quotient(a, safe)), tl.where(r == 0, 0.0, quotient(b, safe))
 
 
 @triton.jit
@@ -194,10 +202,10 @@ def sqrt(a, b):
     r = hypot(a, b)
     t = real.sqrt(0.5 * (r + tl.abs(a)))
     safe = tl.where(t == 0, 1.0, t)
-    u = tl.abs(b) * 0.5 / safe
+    u = quotient(tl.abs(b) * 0.5, safe)
     re = tl.where(a >= 0, t, u)
     im = tl.where(a >= 0, u, t)
-    return re, tl.where(real.signbit(b), -im, im)
+    return re, tl.where(real.signbit(b), negated(im), im)
 
 
 @triton.jit
@@ -213,7 +221,7 @@ def sin(a, b):
 
 @triton.jit
 def cos(a, b):
-    return tl.cos(a) * real.cosh(b), -tl.sin(a) * real.sinh(b)
+    return tl.cos(a) * real.cosh(b), negated(tl.sin(a)) * real.sinh(b)
 
 
 @triton.jit
@@ -236,13 +244,13 @@ def tanh(a, b):
 
 @triton.jit
 def tan(a, b):
-    re, im = tanh(-b, a)
-    return im, -re
+    re, im = tanh(negated(b), a)
+    return im, negated(re)
 
 
 @triton.jit
 def sigmoid(a, b):
-    re, im = exp(-a, -b)
+    re, im = exp(negated(a), negated(b))
     return reciprocal(1 + re, im)
 
 

@@ -6,11 +6,20 @@ import triton.language as tl
 
 @triton.jit
 def convert(x, dtype: tl.constexpr):
-    """x as another type; a bool says whether x is not zero."""
+    """x as another type; a bool says whether x is not zero.  What passes the range of an unsigned
+    type wraps, of float8e5 is infinite, of float8e4nv becomes the largest number."""
     if (x.dtype.is_floating() and x.dtype.primitive_bitwidth < 32) or dtype.is_fp8():
         x = x.to(tl.float32)  # the narrow types convert to and from it only
     if dtype == tl.int1:
         return x != 0
+    if x.dtype.is_floating():
+        if dtype == tl.float8e5:  # the hardware saturates, which PyTorch does for float8e4nv only
+            code = tl.where(x >= 61440, 0x7C, x.to(dtype).to(tl.uint8, bitcast=True))
+            return tl.where(x <= -61440, 0xFC, code).to(tl.uint8).to(dtype, bitcast=True)
+        if dtype.is_int_unsigned():  # the hardware takes negative numbers for 0; PyTorch wraps
+            if dtype == tl.uint64:
+                return tl.where(x < 9.2e18, x.to(tl.int64).to(dtype), x.to(dtype))
+            return x.to(tl.int64).to(dtype)
     return x.to(dtype)
 
 

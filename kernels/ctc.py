@@ -9,6 +9,7 @@ neighbours pass through memory, with a barrier between the steps.
 import triton
 import triton.language as tl
 
+from .elementary import negated
 from .errors import report
 
 
@@ -63,7 +64,7 @@ def ctc_alpha(
     last = tl.max(tl.where(state == 2 * labels, alpha, float("-inf")), axis=0)
     on_label = tl.where((state == 2 * labels - 1) & (labels > 0), alpha, float("-inf"))
     other = tl.max(on_label, axis=0)
-    loss = 0.0 - add_logs(last, other, float("-inf"))
+    loss = negated(add_logs(last, other, float("-inf")))
     loss = tl.where(steps > 0, loss, tl.where(labels > 0, float("inf"), 0.0))
     tl.store(loss_ptr + sequence, loss)
 

@@ -15,9 +15,21 @@ def like(x, value):
 
 
 @triton.jit
+def negated(x):
+    """-x, which Triton 3.6 compiles to 0 - x: that loses the sign of a zero."""
+    return x * -1.0 if x.dtype.is_floating() else 0 - x
+
+
+@triton.jit
+def quotient(x, y):
+    """x / y, rounded once: of float32, Triton's `/` is near it, and 0 for a y above 2^126."""
+    return tl.div_rn(x, y) if y.dtype == tl.float32 else x / y
+
+
+@triton.jit
 def odd(x, y):
     """y with the sign of x, x itself where that is a zero or NaN: y is an odd function of x."""
-    return tl.where(x < 0, -y, tl.where(x > 0, y, x))
+    return tl.where(x < 0, negated(y), tl.where(x > 0, y, x))
 
 
 @triton.jit
@@ -35,7 +47,7 @@ def polynomial(x, TABLE: tl.constexpr):
 
 @triton.jit
 def neg(x):
-    return -x
+    return negated(x)
 
 
 @triton.jit
@@ -68,7 +80,7 @@ def sqrt(x):
 
 @triton.jit
 def reciprocal(x):
-    return tl.div_rn(like(x, 1.0), x) if x.dtype == tl.float32 else 1.0 / x
+    return quotient(1.0, x)
 
 
 @triton.jit
@@ -111,7 +123,7 @@ def expm1(x):
     u = exp(x)
     small = tl.abs(x) < 0.5
     safe = tl.where(small & (u != 1), u, 2.0)
-    corrected = (safe - 1) * x / tl.log(safe)
+    corrected = quotient((safe - 1) * x, tl.log(safe))
     return tl.where(small, tl.where(u == 1, x, corrected), u - 1)
 
 
@@ -140,7 +152,7 @@ def log1p(x):
     u = 1 + x
     small = tl.abs(x) < 0.5
     safe = tl.where(small & (u != 1), u, 2.0)
-    corrected = tl.log(safe) * (x / (safe - 1))
+    corrected = tl.log(safe) * quotient(x, safe - 1)
     return tl.where(small, tl.where(u == 1, x, corrected), tl.log(u))
 
 
@@ -159,7 +171,7 @@ def cos(x):
 
 @triton.jit
 def tan(x):
-    return tl.sin(x) / tl.cos(x)
+    return quotient(tl.sin(x), tl.cos(x))
 
 
 @triton.jit
@@ -176,7 +188,7 @@ def _atan_core(x):
     q = q * z + 4.328810604912902668951e2
     q = q * z + 4.853903996359136964868e2
     q = q * z + 1.945506571482613964425e2
-    return x * (z * p / q) + x
+    return x * quotient(z * p, q) + x
 
 
 @triton.jit
@@ -185,7 +197,7 @@ def atan(x):
     big = a > 2.41421356237309504880
     middle = (a > 0.66) & (a <= 2.41421356237309504880)
     safe = tl.where(a == 0, 1.0, a)
-    reduced = tl.where(big, -1.0 / safe, tl.where(middle, (a - 1.0) / (a + 1.0), a))
+    reduced = tl.where(big, quotient(-1.0, safe), tl.where(middle, quotient(a - 1.0, a + 1.0), a))
     base = tl.where(middle, like(x, 0.78539816339744830962), 0.0)
     base = tl.where(big, like(x, 1.57079632679489661923), base)
     y = base + _atan_core(reduced)
@@ -196,11 +208,11 @@ def atan(x):
 def atan2(y, x):
     pi = like(x, 3.14159265358979323846)
     both_inf = (tl.abs(y) == float("inf")) & (tl.abs(x) == float("inf"))
-    ratio = tl.where(both_inf, 1.0, tl.abs(y) / tl.where(x == 0, 1.0, tl.abs(x)))
+    ratio = tl.where(both_inf, 1.0, quotient(tl.abs(y), tl.where(x == 0, 1.0, tl.abs(x))))
     base = tl.where(x == 0, tl.where(y == 0, 0.0, pi / 2), atan(ratio))
     out = tl.where(signbit(x), pi - base, base)
     out = tl.where((x != x) | (y != y), x + y, out)
-    return tl.where(signbit(y), -out, out)
+    return tl.where(signbit(y), negated(out), out)
 
 
 @triton.jit
@@ -219,27 +231,27 @@ def sinh(x):
     t = expm1(tl.minimum(a, 31.0))
     # Half of e^a as a product, which passes the range no earlier than the result.
     half = exp(a * 0.5)
-    return odd(x, tl.where(a > 30, half * (0.5 * half), 0.5 * (t + t / (t + 1))))
+    return odd(x, tl.where(a > 30, half * (0.5 * half), 0.5 * (t + quotient(t, t + 1))))
 
 
 @triton.jit
 def cosh(x):
     half = exp(tl.abs(x) * 0.5)
     t = half * (0.5 * half)
-    return t + 0.25 / t
+    return t + quotient(0.25, t)
 
 
 @triton.jit
 def tanh(x):
     t = expm1(2 * tl.minimum(tl.abs(x), 30.0))
-    return odd(x, t / (t + 2))
+    return odd(x, quotient(t, t + 2))
 
 
 @triton.jit
 def asinh(x):
     a = tl.abs(x)
     safe = tl.minimum(a, 1e15)
-    y = log1p(safe + safe * safe / (1 + sqrt(1 + safe * safe)))
+    y = log1p(safe + quotient(safe * safe, 1 + sqrt(1 + safe * safe)))
     return odd(x, tl.where(a > 1e15, tl.log(a) + 0.69314718055994530942, y))
 
 
@@ -251,13 +263,13 @@ def acosh(x):
 
 @triton.jit
 def atanh(x):
-    return 0.5 * log1p(2 * x / (1 - x))
+    return 0.5 * log1p(quotient(2 * x, 1 - x))
 
 
 @triton.jit
 def sinc(x):
     y = x * 3.14159265358979323846
-    return tl.where(x == 0, 1.0, tl.sin(y) / tl.where(x == 0, 1.0, y))
+    return tl.where(x == 0, 1.0, quotient(tl.sin(y), tl.where(x == 0, 1.0, y)))
 
 
 @triton.jit
@@ -310,8 +322,8 @@ def round(x):
 @triton.jit
 def round_decimals(x, scale, inverse):
     """round(x * 10^d) / 10^d: scale is 10^d for d > 0, else inverse is 10^-d; the other is 1."""
-    y = round(x * scale / inverse)
-    return y / scale * inverse
+    y = round(quotient(x * scale, inverse))
+    return quotient(y, scale) * inverse
 
 
 # ---- predicates ----------------------------------------------------------------------------------

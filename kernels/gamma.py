@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from . import fits
-from .elementary import polynomial
+from .elementary import like, negated
 from .special import digamma, erfc, lgamma
 
 TEMME = tl.constexpr(fits.counted(fits.TEMME))
@@ -22,7 +22,7 @@ def log_ratio(mu):
     """log(1 + mu) - mu, mu > -1."""
     u = 1 + mu
     log = tl.log(u) * tl.where(u == 1, 1.0, mu / tl.where(u == 1, 1.0, u - 1))
-    small = -mu * mu * (1 / 2 - mu * (1 / 3 - mu * (1 / 4 - mu * (1 / 5 - mu * (1 / 6 - mu / 7)))))
+    small = mu * mu * (mu * (1 / 3 - mu * (1 / 4 - mu * (1 / 5 - mu * (1 / 6 - mu / 7)))) - 1 / 2)
     return tl.where(tl.abs(mu) < 1e-3, small, tl.where(u == 1, mu, log) - mu)
 
 
@@ -84,7 +84,7 @@ def upper_series(a, x, active):
     going = active
     while (tl.max(going.to(tl.int32), 0) > 0) & (k < STEPS):
         k += 1
-        term = term * -x / k
+        term = term * negated(x) / k
         part = term / (a + k)
         total += tl.where(going, part, 0.0)
         going = going & (tl.abs(part) > EPSILON * tl.abs(total))
@@ -92,24 +92,34 @@ def upper_series(a, x, active):
     power = tl.exp(log)
     safe = tl.where((power == 1) | (tl.abs(log) > 0.5), 2.0, power)
     small = tl.where(power == 1, log, (safe - 1) * log / tl.log(safe))
-    return tl.where(tl.abs(log) > 0.5, 1 - power, -small) - a * power * total
+    return tl.where(tl.abs(log) > 0.5, 1 - power, negated(small)) - a * power * total
+
+
+@triton.jit
+def temme(x, ROW: tl.constexpr):
+    """The polynomial of one row; Triton 3.6 would pass the row itself on as values."""
+    N: tl.constexpr = TEMME[ROW][0]
+    y = like(x, TEMME[ROW][N])
+    for i in tl.static_range(1, N):
+        y = y * x + TEMME[ROW][N - i]
+    return y
 
 
 @triton.jit
 def uniform(a, x, UPPER: tl.constexpr):
     """Temme's expansion: erfc(+-eta sqrt(a / 2)) / 2 and a correction; x near a, a large."""
     mu = (x - a) / a
-    half = -log_ratio(mu)
+    half = negated(log_ratio(mu))
     eta = tl.sqrt(2 * half)
-    eta = tl.where(mu < 0, -eta, eta)
+    eta = tl.where(mu < 0, negated(eta), eta)
     total = tl.zeros(x.shape, tl.float64)
     N: tl.constexpr = TEMME[0]
     for i in tl.static_range(N):
-        total = total / a + polynomial(eta, TEMME[N - i])
-    correction = total * tl.exp(-a * half) / tl.sqrt(6.28318530717958647693 * a)
+        total = total / a + temme(eta, N - i)
+    correction = total * tl.exp(negated(a) * half) / tl.sqrt(6.28318530717958647693 * a)
     if UPPER:
         return 0.5 * erfc(eta * tl.sqrt(0.5 * a)) + correction
-    return 0.5 * erfc(-eta * tl.sqrt(0.5 * a)) - correction
+    return 0.5 * erfc(negated(eta) * tl.sqrt(0.5 * a)) - correction
 
 
 @triton.jit
@@ -163,9 +173,9 @@ def zeta_positive(s, q):
     """Euler and Maclaurin's sum: terms up to q + 12, then the integral and its corrections."""
     total = tl.zeros_like(q)
     for k in range(12):  # not unrolled: each power is long
-        total += tl.exp(-s * tl.log(q + k))
+        total += tl.exp(negated(s) * tl.log(q + k))
     a = q + 12
-    power = tl.exp(-s * tl.log(a))
+    power = tl.exp(negated(s) * tl.log(a))
     r = 1 / (a * a)
     total += power * a / (s - 1) + 0.5 * power
     term = s / a * power
@@ -200,7 +210,7 @@ def zeta_double(s, q):
         flipped = tl.where(below, 1 - part, 1.0)
         flipped = tl.where(flipped == 0, 1.0, flipped)
         other = zeta_positive(s, flipped) - zeta_positive(s, tl.where(below, 1 - q, 1.0))
-        total += tl.where(below, tl.where(is_odd, -other, other), 0.0)
+        total += tl.where(below, tl.where(is_odd, negated(other), other), 0.0)
     defined = (s > 1) & ((q > 0) | (below & whole & (s != float("inf"))))
     out = tl.where(defined, total, float("nan"))
     return tl.where((pole & ((s < 1) == 0)) | (s == 1), float("inf"), out)

@@ -12,7 +12,7 @@ import triton.language as tl
 
 from .conv import split_index
 from .copy import convert
-from .elementary import round
+from .elementary import negated, round
 from .matmul import offsets_of
 from .pointwise import block_offsets
 from .pooling import place_of
@@ -34,13 +34,13 @@ def bounded(place, n, PADDING: tl.constexpr, ALIGN: tl.constexpr):
         else:
             low = -0.5
             span = top + 1
-        slope = tl.where(place < low, -slope, slope)
+        slope = tl.where(place < low, negated(slope), slope)
         away = tl.abs(place - low)
         flips = tl.floor(away / tl.where(span == 0, 1.0, span))
         extra = away - flips * span
         odd = flips - 2 * tl.floor(flips / 2) != 0
         place = tl.where(odd, span - extra, extra) + low
-        slope = tl.where(odd, -slope, slope)
+        slope = tl.where(odd, negated(slope), slope)
         place = tl.where(span == 0, 0.0, place)
         slope = tl.where(span == 0, 0.0, slope)
     if PADDING:
@@ -62,7 +62,7 @@ def cubic(part, TAP: tl.constexpr):
         weight = ((a + 2) * t - (a + 3)) * t * t + 1
         slope = (3 * (a + 2) * t - 2 * (a + 3)) * t
     if TAP >= 2:
-        slope = -slope
+        slope = negated(slope)
     return weight, slope
 
 
@@ -101,7 +101,7 @@ def tap(
                 slope = factor
                 if TAP == 0:
                     weight = 1 - weight
-                    slope = -slope
+                    slope = negated(slope)
                 place = low + TAP
         slope *= scale
         inside = (place >= 0) & (place < n)

@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 
 from .copy import convert
+from .elementary import negated
 from .softmax import number
 
 
@@ -125,7 +126,7 @@ def matmul(
         if COMPLEX:
             a_imaginary = tl.load(a_tile_ptr + 1, mask=a_mask, other=0.0)
             b_imaginary = tl.load(b_tile_ptr + 1, mask=b_mask, other=0.0)
-            acc = dot(-a_imaginary, b_imaginary, acc, PRECISION)
+            acc = dot(negated(a_imaginary), b_imaginary, acc, PRECISION)
             imaginary = dot(a, b_imaginary, imaginary, PRECISION)
             imaginary = dot(a_imaginary, b, imaginary, PRECISION)
         a_tile_ptr += a_step

@@ -34,7 +34,7 @@ def prepare(p, g, inverse, coupled, keep, SCALED, MAXIMIZE, COUPLED, DECOUPLED):
         g = g * inverse
     unscaled = g
     if MAXIMIZE:
-        g = -g
+        g = g * -1
     if COUPLED:
         g = g + p * coupled
     if DECOUPLED:
@@ -66,7 +66,7 @@ def sgd(p, g, buffer, lr, keep, take, momentum, MODE):
 def adam_numbers(step, lr, beta1, beta2, eps):
     """The averages' start at zero is corrected here, not by passes through memory."""
     gathered = sqrt(1 - power(beta2, step + 1))
-    scale = -lr * gathered / (1 - power(beta1, step + 1))
+    scale = lr * gathered / (power(beta1, step + 1) - 1)
     return step + 1, 1 - beta1, 1 - beta2, scale, eps * gathered
 
 
@@ -88,8 +88,8 @@ def nadam_numbers(step, product, lr, beta1, beta2, eps, momentum_decay):
     following = beta1 * (1 - 0.5 * power(0.96, (step + 1) * momentum_decay))
     product = product * mu
     gathered = sqrt(1 - power(beta2, step))
-    for_g = -lr * gathered * (1 - mu) / (1 - product)
-    for_average = -lr * gathered * following / (1 - product * following)
+    for_g = lr * gathered * (1 - mu) / (product - 1)
+    for_average = lr * gathered * following / (product * following - 1)
     return step, product, 1 - beta1, 1 - beta2, for_g, for_average, eps * gathered
 
 
@@ -111,7 +111,7 @@ def radam_numbers(step, lr, beta1, beta2, eps):
     trusted = where(rho > 5, 1.0, 0.0)
     known, limit = maximum(rho, 5.0), maximum(limit, 5.0)  # where they are used, they are larger
     ratio = sqrt((known - 4) * (known - 2) * limit / ((limit - 4) * (limit - 2) * known))
-    scale = -lr / (1 - power(beta1, step)) * where(rho > 5, ratio * gathered, 1.0)
+    scale = lr / (power(beta1, step) - 1) * where(rho > 5, ratio * gathered, 1.0)
     return step, 1 - beta1, 1 - beta2, scale, eps * gathered, trusted
 
 
@@ -125,7 +125,7 @@ def radam(p, g, average, square, weight1, weight2, scale, eps, trusted, MODE):
 
 def adamax_numbers(step, lr, beta1, beta2, eps):
     """The step's numbers."""
-    return step + 1, 1 - beta1, beta2, -lr / (1 - power(beta1, step + 1)), eps
+    return step + 1, 1 - beta1, beta2, lr / (power(beta1, step + 1) - 1), eps
 
 
 def adamax(p, g, average, norm, weight1, beta2, scale, eps, MODE):
@@ -137,7 +137,7 @@ def adamax(p, g, average, norm, weight1, beta2, scale, eps, MODE):
 
 def adagrad_numbers(step, lr, lr_decay, eps):
     """The step's numbers."""
-    return step + 1, -lr / (1 + step * lr_decay), eps
+    return step + 1, lr * -1 / (1 + step * lr_decay), eps
 
 
 def adagrad(p, g, total, scale, eps, MODE):

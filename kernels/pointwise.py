@@ -14,7 +14,7 @@ from .activations import *  # noqa: F403
 from .bessel import *  # noqa: F403
 from .copy import convert
 from .elementary import *  # noqa: F403
-from .elementary import exp, log1p, round, signbit, sqrt, trunc
+from .elementary import exp, log1p, negated, quotient, round, signbit, sqrt, trunc
 from .gamma import *  # noqa: F403
 from .polynomials import *  # noqa: F403
 from .special import *  # noqa: F403
@@ -177,7 +177,7 @@ def mul(a, b):
 
 @triton.jit
 def div(a, b):
-    return tl.div_rn(a, b) if a.dtype == tl.float32 else a / b
+    return quotient(a, b)
 
 
 @triton.jit
@@ -197,12 +197,12 @@ def fmod(a, b):
         by = tl.abs(b).to(tl.float64)
         for _ in tl.static_range(3):
             # Rounded up, the quotient is one too large, and the rest negative.
-            rest = tl.fma(-tl.floor(rest / by), by, rest)
+            rest = tl.fma(negated(tl.floor(quotient(rest, by))), by, rest)
             rest = tl.where(rest < 0, rest + by, rest)
         rest = tl.where(rest >= by, rest - by, rest)
         out = tl.where(tl.abs(b) == float("inf"), tl.abs(a), rest.to(a.dtype))
         out = tl.where((tl.abs(a) == float("inf")) | (b != b), float("nan"), out)
-        return tl.where(signbit(a), -out, out).to(a.dtype)
+        return tl.where(signbit(a), negated(out), out).to(a.dtype)
     else:
         return a - b * (a // b)
 
@@ -257,7 +257,7 @@ def pow(a, b):
         whole = tl.floor(b) == b
         odd_power = whole & (tl.abs(b - 2 * tl.floor(b * 0.5)) == 1)
         finite = (tl.abs(b) != float("inf")) & (tl.abs(a) != float("inf"))
-        out = tl.where(signbit(a) & odd_power, -magnitude, magnitude)
+        out = tl.where(signbit(a) & odd_power, negated(magnitude), magnitude)
         out = tl.where((a < 0) & (whole == 0) & finite, float("nan"), out)
         out = tl.where((tl.abs(a) == 1) & (tl.abs(b) == float("inf")), 1.0, out)
         out = tl.where((b == 0) | (a == 1), 1.0, out)
@@ -270,7 +270,7 @@ def pow(a, b):
 def hypot(a, b):
     x = tl.maximum(tl.abs(a), tl.abs(b))
     y = tl.minimum(tl.abs(a), tl.abs(b))
-    r = y / tl.where(x == 0, 1.0, x)
+    r = quotient(y, tl.where(x == 0, 1.0, x))
     out = tl.where((a != a) | (b != b), a + b, x * sqrt(1 + r * r))
     infinite = (tl.abs(a) == float("inf")) | (tl.abs(b) == float("inf"))
     return tl.where(infinite, float("inf"), out).to(a.dtype)
@@ -300,7 +300,7 @@ def fmin(a, b):
 
 @triton.jit
 def copysign(a, b):
-    return tl.where(signbit(b), -tl.abs(a), tl.abs(a))
+    return tl.where(signbit(b), negated(tl.abs(a)), tl.abs(a))
 
 
 @triton.jit
@@ -497,7 +497,7 @@ def clamp_max(x, high):
 
 @triton.jit
 def fake_quantize(x, scale, low, high):
-    q = round(x * (1.0 / scale))
+    q = round(x * quotient(1.0, scale))
     q = tl.where((q >= low) | (low != low), q, low)
     return tl.where(q > high, high, q) * scale + 0.0  # no -0
 
@@ -509,4 +509,4 @@ def addcmul(x, a, b, value):
 
 @triton.jit
 def addcdiv(x, a, b, value):
-    return x + value * (a / b)
+    return x + value * quotient(a, b)

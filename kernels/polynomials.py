@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from . import recurrences as r
-from .elementary import acos
+from .elementary import acos, quotient
 
 CHEBYSHEV_T, CHEBYSHEV_U = tl.constexpr(tuple(r.CHEBYSHEV_T)), tl.constexpr(tuple(r.CHEBYSHEV_U))
 CHEBYSHEV_V, CHEBYSHEV_W = tl.constexpr(tuple(r.CHEBYSHEV_V)), tl.constexpr(tuple(r.CHEBYSHEV_W))
@@ -21,10 +21,10 @@ def wave(x, n, KIND: tl.constexpr):
     if KIND == "t":
         return tl.cos(n * a)
     elif KIND == "u":
-        return tl.sin((n + 1) * a) / tl.sin(a)
+        return quotient(tl.sin((n + 1) * a), tl.sin(a))
     elif KIND == "v":
-        return tl.cos((n + 0.5) * a) / tl.cos(0.5 * a)
-    return tl.sin((n + 0.5) * a) / tl.sin(0.5 * a)
+        return quotient(tl.cos((n + 0.5) * a), tl.cos(0.5 * a))
+    return quotient(tl.sin((n + 0.5) * a), tl.sin(0.5 * a))
 
 
 @triton.jit
@@ -40,9 +40,10 @@ def orthogonal(x, degree, R: tl.constexpr):
     now = R[0] * x + R[1]
     out = tl.where(n < 0, 0.0, tl.where(n == 0, 1.0, now)).to(x.dtype)
     climbs = n > 1
-    if R[9] != "":
+    WAVE: tl.constexpr = R[9]  # of its own: Triton 3.6 passes a constant's entry on as a value
+    if WAVE != "":
         waving = (n >= WAVE_FROM) & (tl.abs(x) < 1)
-        out = tl.where(waving, wave(tl.where(waving, x, 0.0), n.to(x.dtype), R[9]), out).to(x.dtype)
+        out = tl.where(waving, wave(tl.where(waving, x, 0.0), n.to(x.dtype), WAVE), out).to(x.dtype)
         # At 1 and -1: p_0 + n (p_1 - p_0), with (-1)^n at -1.
         at_end = climbs & (tl.abs(x) == 1)
         value = 1 + n.to(x.dtype) * (x * now - 1)
@@ -73,7 +74,7 @@ def orthogonal(x, degree, R: tl.constexpr):
             back = R[7] * step * before
         following = up * now - back
         if R[8] != 0:
-            following = following / (1 + step)
+            following = quotient(following, 1 + step)
         before = now
         now = following.to(x.dtype)
         k += 1

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from .copy import convert
+from .elementary import negated
 from .pointwise import strided, tan
 from .softmax import number
 
@@ -51,7 +52,7 @@ def normal(u, v, p, q):
 @triton.jit
 def exponential(u, v, p, q):
     least = 5.5511151231257827e-17 if u.dtype == tl.float64 else 2.98023223876953125e-08
-    return tl.maximum(-tl.log(1 - u), least) / p  # never 0
+    return tl.maximum(negated(tl.log(1 - u)), least) / p  # never 0
 
 
 @triton.jit

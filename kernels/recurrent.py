@@ -8,12 +8,12 @@ import triton
 import triton.language as tl
 
 from .copy import convert
-from .elementary import tanh
+from .elementary import negated, tanh
 
 
 @triton.jit
 def sigmoid(x):
-    return 1 / (1 + tl.exp(-x))
+    return 1 / (1 + tl.exp(negated(x)))
 
 
 @triton.jit

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from .copy import convert
+from .elementary import negated
 from .random import normal, to_unit, to_wide_unit
 from .special import lgamma
 
@@ -67,7 +68,7 @@ def poisson(rate, b, seed, counter, active):
     small = rate < 10
     u0, _o, _p, _q = uniforms(seed, counter, tl.full((), 0, tl.int32), True)
     low = tl.where(small & (rate > 0), rate, 0.0)
-    part = tl.exp(-low)
+    part = tl.exp(negated(low))
     total = part
     k = tl.zeros_like(rate)
     count = tl.full((), 0, tl.int32)

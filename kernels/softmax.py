@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from .copy import convert
+from .elementary import negated
 
 
 @triton.jit
@@ -59,7 +60,7 @@ def online(top, total, x):
     One exponential: either the sum shrinks or x is below the maximum, never both.
     """
     over = tl.where(x == top, 0.0, x - top)
-    e = tl.exp(-tl.abs(over))
+    e = tl.exp(negated(tl.abs(over)))
     return tl.maximum(top, x), tl.where(over > 0, total * e + 1.0, total + e)
 
 

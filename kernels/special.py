@@ -4,14 +4,14 @@ import triton
 import triton.language as tl
 
 from . import fits
-from .elementary import exp, polynomial, reciprocal, signbit, sqrt
+from .elementary import exp, negated, polynomial, quotient, reciprocal, signbit, sqrt
 
 ERFCX = tl.constexpr(fits.counted(fits.ERFCX))
 
 
 @triton.jit
 def sigmoid(x):
-    return reciprocal(1 + exp(-x))
+    return reciprocal(1 + exp(negated(x)))
 
 
 @triton.jit
@@ -22,16 +22,16 @@ def erf(x):
 @triton.jit
 def erfcx_positive(x):
     """exp(x^2) erfc(x), x >= 0."""
-    q = tl.where(x == float("inf"), 1.0, (x - 3.75) / (x + 3.75)).to(x.dtype)
-    return polynomial(q, ERFCX) / (1 + 2 * x)
+    q = tl.where(x == float("inf"), 1.0, quotient(x - 3.75, x + 3.75)).to(x.dtype)
+    return quotient(polynomial(q, ERFCX), 1 + 2 * x)
 
 
 @triton.jit
 def exp_minus_square(x):
     """exp(-x^2), with what rounding the square loses."""
     square = x * x
-    lost = tl.where(square < float("inf"), tl.fma(x, x, -square), 0.0)
-    return exp(-square) * (1 - lost)
+    lost = tl.where(square < float("inf"), tl.fma(x, x, negated(square)), 0.0)
+    return exp(negated(square)) * (1 - lost)
 
 
 @triton.jit
@@ -47,7 +47,7 @@ def erfc(x):
 def erfcx(x):
     """exp(x^2) erfc(x)."""
     y = erfcx_positive(tl.abs(x))
-    y = tl.where(x < 0, 2 / exp_minus_square(tl.minimum(x, 0.0)) - y, y)
+    y = tl.where(x < 0, quotient(2, exp_minus_square(tl.minimum(x, 0.0))) - y, y)
     return tl.where(x == x, y, x)
 
 
@@ -55,11 +55,11 @@ def erfcx(x):
 def log_ndtr(x):
     """The logarithm of the standard normal distribution function."""
     t = x * 0.70710678118654752440
-    below = tl.log(0.5 * erfcx_positive(tl.maximum(-t, 0.0))) - t * t
+    below = tl.log(0.5 * erfcx_positive(tl.maximum(negated(t), 0.0))) - t * t
     half = 0.5 * erfc(tl.maximum(t, 0.0))
     u = 1 - half  # log1p(-half), half at most 1/2
     gone = (half == 0) | (u == 1)
-    above = tl.where(gone, -half, tl.log(u) * half / tl.where(gone, 1.0, 1 - u))
+    above = tl.where(gone, negated(half), quotient(tl.log(u) * half, tl.where(gone, 1.0, 1 - u)))
     y = tl.where(x < 0, tl.where(x == -float("inf"), x, below), above)
     return tl.where(x == x, y, x)
 
@@ -73,18 +73,18 @@ def ndtri(p):
     q = tl.where((p > 0) & (p < 0.02), p, 0.01).to(p.dtype)
     log = tl.log(q)
     t = sqrt(-2 * log)
-    z = t - tl.log(t * 2.50662827463100050242) / t
+    z = t - quotient(tl.log(t * 2.50662827463100050242), t)
     for _ in tl.static_range(4):
         tail = 0.5 * erfcx_positive(z * 0.70710678118654752440)
         z += (tl.log(tail) - 0.5 * z * z - log) * tail * 2.50662827463100050242
     y = erfinv(2 * p - 1) * 1.41421356237309504880
-    return tl.where((p > 0) & (p < 0.02), -z, y).to(p.dtype)
+    return tl.where((p > 0) & (p < 0.02), negated(z), y).to(p.dtype)
 
 
 @triton.jit
 def entr(x):
     """-x log(x), 0 at 0, -inf below."""
-    y = -x * tl.log(tl.where(x > 0, x, 1.0))
+    y = negated(x) * tl.log(tl.where(x > 0, x, 1.0))
     y = tl.where(x > 0, y, tl.where(x == 0, 0.0, -float("inf")))
     return tl.where(x == x, y, x).to(x.dtype)
 
@@ -92,7 +92,7 @@ def entr(x):
 @triton.jit
 def erfinv(x):
     """Giles' approximation, then two steps of Newton's method."""
-    w = -tl.log((1 - x) * (1 + x))
+    w = negated(tl.log((1 - x) * (1 + x)))
     u = w - 2.5
     p = 2.81022636e-08
     p = 3.43273939e-07 + p * u
@@ -116,7 +116,7 @@ def erfinv(x):
     y = tl.where(w < 5, p, q) * x
     for _ in tl.static_range(2):
         tail = (1 - tl.abs(x)) - erfc(tl.abs(y))
-        error = tl.where(tl.abs(x) < 0.9, tl.math.erf(y) - x, tl.where(x > 0, tail, -tail))
+        error = tl.where(tl.abs(x) < 0.9, tl.math.erf(y) - x, tl.where(x > 0, tail, negated(tail)))
         y = y - error * 0.88622692545275801365 * exp(y * y)
     y = tl.where(tl.abs(x) == 1, x * float("inf"), y)
     return tl.where(tl.abs(x) > 1, float("nan"), y).to(x.dtype)
@@ -131,15 +131,15 @@ def _lgamma_positive(x):
         low = y < 8
         shift = tl.where(low, shift * y, shift)
         y = tl.where(low, y + 1, y)
-    r = 1 / (y * y)
+    r = quotient(-1, y * y)
     s = 1.0 / 156.0
-    s = s * -r + 691.0 / 360360.0
-    s = s * -r + 1.0 / 1188.0
-    s = s * -r + 1.0 / 1680.0
-    s = s * -r + 1.0 / 1260.0
-    s = s * -r + 1.0 / 360.0
-    s = s * -r + 1.0 / 12.0
-    return (y - 0.5) * tl.log(y) - y + 0.91893853320467274178 + s / y - tl.log(shift)
+    s = s * r + 691.0 / 360360.0
+    s = s * r + 1.0 / 1188.0
+    s = s * r + 1.0 / 1680.0
+    s = s * r + 1.0 / 1260.0
+    s = s * r + 1.0 / 360.0
+    s = s * r + 1.0 / 12.0
+    return (y - 0.5) * tl.log(y) - y + 0.91893853320467274178 + quotient(s, y) - tl.log(shift)
 
 
 @triton.jit
@@ -157,24 +157,24 @@ def lgamma(x):
 def digamma(x):
     reflected = x < 0.5
     y = tl.where(reflected, 1 - x, x)
-    total = tl.zeros_like(y)
+    below = tl.zeros_like(y)
     for _ in tl.static_range(10):
         low = y < 10
-        total = tl.where(low, total - 1 / y, total)
+        below = tl.where(low, below + quotient(1, y), below)
         y = tl.where(low, y + 1, y)
-    r = 1 / (y * y)
+    r = quotient(-1, y * y)
     s = 1.0 / 12.0
-    s = s * -r + 691.0 / 32760.0
-    s = s * -r + 1.0 / 132.0
-    s = s * -r + 1.0 / 240.0
-    s = s * -r + 1.0 / 252.0
-    s = s * -r + 1.0 / 120.0
-    s = s * -r + 1.0 / 12.0
-    total = total + tl.log(y) - 0.5 / y - s * r
+    s = s * r + 691.0 / 32760.0
+    s = s * r + 1.0 / 132.0
+    s = s * r + 1.0 / 240.0
+    s = s * r + 1.0 / 252.0
+    s = s * r + 1.0 / 120.0
+    s = s * r + 1.0 / 12.0
+    total = tl.log(y) - below - quotient(0.5, y) + s * r
     part = x - tl.floor(x)
     angle = 3.14159265358979323846 * part
     pole = (x <= 0) & (part == 0)
-    cot = tl.cos(angle) / tl.where(pole | (part == 0), 1.0, tl.sin(angle))
+    cot = quotient(tl.cos(angle), tl.where(pole | (part == 0), 1.0, tl.sin(angle)))
     out = tl.where(reflected, total - 3.14159265358979323846 * cot, total)
     at_zero = tl.where(signbit(x), float("inf"), -float("inf"))
     return tl.where(pole, tl.where(x == 0, at_zero, float("nan")), out).to(x.dtype)
@@ -182,10 +182,10 @@ def digamma(x):
 
 @triton.jit
 def logit(x):
-    return tl.log(x / (1 - x))
+    return tl.log(quotient(x, 1 - x))
 
 
 @triton.jit
 def logit_clamped(x, eps):
     y = tl.where(x < eps, eps, tl.where(x > 1 - eps, 1 - eps, x))
-    return tl.log(y / (1 - y))
+    return tl.log(quotient(y, 1 - y))

@@ -195,3 +195,29 @@ def test_sizes_may_be_numpy_integers():
     for shape in ((count,), (count, 2), ((count, 2),), ([3, count],)):
         expected = shape[0] if isinstance(shape[0], tuple | list) else shape
         assert tritorch.cuda.zeros(*shape).shape == tuple(int(size) for size in expected)
+
+
+# What PyTorch 2.13 makes of numbers that a type has not, as bits.
+BEYOND = [0.0, -1.0, 463.9, 464.1, 480.0, -1e9, 61439.0, 61440.0, -61440.0, -5.5]
+BEYOND_AS = {
+    "float8_e4m3fn": [0, 184, 126, 126, 126, 254, 126, 126, 254, 203],
+    "float8_e5m2": [0, 188, 95, 95, 96, 252, 123, 124, 252, 198],
+    "uint8": [0, 255, 207, 208, 224, 0, 255, 0, 0, 251],
+    "uint16": [0, 65535, 463, 464, 480, 13824, 61439, 61440, 4096, 65531],
+}
+
+
+@pytest.mark.parametrize("kind", BEYOND_AS)
+@pytest.mark.parametrize("source", ["float32", "float64"])
+def test_numbers_beyond_a_type(kind, source):
+    x = tritorch.tensor(BEYOND, dtype=getattr(tritorch, source))
+    kind = getattr(tritorch, kind)
+    for y in (x.to(kind), x.cuda().to(kind).cpu()):
+        bits = y.view(tritorch.uint8) if kind.itemsize == 1 else y
+        assert bits.tolist() == BEYOND_AS[kind.name]
+    if not kind.is_floating_point:
+        return
+    x = tritorch.tensor([float("inf"), float("nan")], dtype=getattr(tritorch, source))
+    largest = {"float8_e4m3fn": 448.0, "float8_e5m2": float("inf")}[kind.name]
+    for y in (x.to(kind).float(), x.cuda().to(kind).float()):
+        assert y[0] == largest and y[1].isnan()

@@ -92,7 +92,7 @@ VARIANTS = {
     ],
     ("indexing", "radix_count"): [variant("radix_count", {"BLOCK": 1024})],
     ("indexing", "radix_move"): [
-        variant("radix_move", {"FIRST": first, "BLOCK": 1024, "num_warps": 8})
+        variant("radix_move", {"FIRST": first, "BLOCK": 1024, "num_warps": 16})
         for first in (False, True)
     ],
     ("indexing", "exclusive_scan"): [variant("exclusive_scan", {"BLOCK": 8192}, x_ptr="*i64")],

@@ -16,7 +16,7 @@ CASES = [
     ("i64", tl.int64, "i64", True, True, False, 512, 1),
     ("u8", tl.int64, "i32", False, False, False, 512, 1),
 ]
-DEEP = {"max_pool_backward"}  # takes fewer elements of 8 bytes at a time
+DEEP = {"max_pool_backward"}  # takes fewer elements at a time
 FIXED = {"index_ptr": "*i64", "bound_ptr": "*i64"}
 
 
@@ -41,7 +41,7 @@ def variants(name):
             "LOWEST": -math.inf if floating else 0 if kind == "u8" else -(2**63),
             "ADAPTIVE": adaptive, "COUNT_PADDING": i % 2 == 0, "HAS_DIVISOR": i == 2,
             "CHANNELS_LAST": last, "WIDE": wide, "TAPS": taps,
-            "BLOCK": block if "TAPS" in names else 256 if name in DEEP and "64" in kind else 512,
+            "BLOCK": block if "TAPS" in names else 256 if name in DEEP else 512,
         }  # fmt: skip
         yield types, {n: v for n, v in constants.items() if n in names}
 

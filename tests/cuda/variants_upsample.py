@@ -35,7 +35,7 @@ def variants(name):
                 types[n] = ("i64" if bits else size if count == 5 else "i32",) * count
         constants = {
             "COMPUTE": compute, "COORDINATE": coordinate, "DIMS": dims, "CHANNELS_LAST": last,
-            "WIDE": wide, "BLOCK": 512,
+            "WIDE": wide, "BLOCK": 256 if name.endswith("backward") else 512,
         }  # fmt: skip
         yield types, {n: v for n, v in constants.items() if n in names}
 

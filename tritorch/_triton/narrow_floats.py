@@ -33,6 +33,8 @@ def _handle(values: Any, dtype: Any) -> TensorHandle:
     narrow = _NARROW.get(dtype.scalar)
     if narrow is None:
         return TensorHandle(values.astype(_get_np_dtype(dtype.scalar)), dtype.scalar)
+    if narrow is ml_dtypes.float8_e4m3fn:  # as the hardware does
+        values = np.clip(values.astype(np.float32), -448, 448)
     return TensorHandle(values.astype(narrow).view(_get_np_dtype(dtype.scalar)), dtype.scalar)
 
 

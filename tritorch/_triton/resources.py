@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-_REGISTERS, _FRAME = 0x2F, 0x11  # attributes of .nv.info
+_REGISTERS, _FRAME, _PARAMETER = 0x2F, 0x11, 0x17  # attributes of .nv.info
 _WITH_DATA = 4  # the format of attributes whose value follows them
 
 
@@ -26,16 +26,34 @@ def resources(cubin: bytes) -> Resources:
     for name, data in _sections(cubin):
         if name != ".nv.info":
             continue
-        at = 0
-        while at + 4 <= len(data):
-            form, attribute, size = struct.unpack_from("<BBH", data, at)
-            at += 4
-            if form == _WITH_DATA:
-                if attribute in found and size >= 8:
-                    _, value = struct.unpack_from("<II", data, at)
-                    found[attribute] = max(found[attribute], value)
-                at += size
+        for attribute, value in _attributes(data):
+            if attribute in found and len(value) >= 8:
+                found[attribute] = max(found[attribute], struct.unpack_from("<II", value)[1])
     return Resources(found[_REGISTERS], found[_FRAME])
+
+
+def parameter_sizes(cubin: bytes) -> list[int]:
+    """Bytes of each parameter of the kernel in a cubin, by the table that the driver reads."""
+    found: dict[int, int] = {}
+    for name, data in _sections(cubin):
+        if not name.startswith(".nv.info."):
+            continue
+        for attribute, value in _attributes(data):
+            if attribute == _PARAMETER:
+                _, ordinal, _, shape = struct.unpack_from("<IHHI", value)
+                found[ordinal] = shape >> 18
+    return [found[ordinal] for ordinal in sorted(found)]
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Of a section .nv.info, those with data."""
+    at = 0
+    while at + 4 <= len(data):
+        form, attribute, size = struct.unpack_from("<BBH", data, at)
+        at += 4
+        if form == _WITH_DATA:
+            yield attribute, data[at : at + size]
+            at += size
 
 
 def _sections(elf: bytes) -> Iterator[tuple[str, bytes]]:

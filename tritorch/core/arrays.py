@@ -153,6 +153,8 @@ def cast(array: Any, kind: dtype) -> Any:
         array = array.real
     elif array.dtype.kind == "f" and theirs.kind in "iu" and theirs.itemsize < 8:
         array = array.astype(np.int64)  # wraps, where a direct cast would saturate or be undefined
+    elif kind.name == "float8_e4m3fn":  # which has no infinity: PyTorch saturates
+        array = np.clip(array.astype(np.float32), -448, 448)
     return array.astype(theirs)
 
 

@@ -345,7 +345,7 @@ def sort_keys(keys: Array, n_keys: int) -> tuple[Array, Array]:
         target = spare.pop() if spare else fresh()
         kernel("indexing", "radix_move")(
             (n_blocks,), keys, order, counts, *target, n, n_blocks, shift, FIRST=shift == 0,
-            BLOCK=block, num_warps=8,
+            BLOCK=block, num_warps=16,
         )  # fmt: skip
         if shift:
             spare.append((keys, order))

@@ -130,7 +130,7 @@ def max_pool_backward(g: Array, indices: Array, shape: Ints) -> Array:
     )  # fmt: skip
     if programs > 1:
         bounds = reduction.amin(bounds, (0,), False)
-    block = 256 if out.itemsize == 8 else block_of(out.numel())
+    block = 256  # 512 would spill registers
     kernel("pooling", "max_pool_backward")(
         (-(-out.numel() // block),), g, indices, bounds, out, out.numel(), shape[1],
         three(spatial), three(size), five_strides(g), five_strides(indices),

@@ -69,7 +69,8 @@ def _resample(name: str, source: Array, shape: Ints, *args: Any, **constants: An
     out = empty_images(shape, source.dtype, source)
     if out.numel() == 0:
         return out
-    block = block_of(out.numel())
+    # A gradient is gathered from several places: 512 elements would spill registers.
+    block = 256 if name.endswith("backward") else block_of(out.numel())
     kernel("upsample", name)(
         (-(-out.numel() // block),), source, out, out.numel(), shape[1], *args,
         five_strides(source), CHANNELS_LAST=is_channels_last(out), WIDE=is_wide(source, out),

@@ -77,7 +77,7 @@ def _convert(x: Any, kind: dtype, device: Any, non_blocking: bool, old: Any) -> 
         if arrays.dtype_of(x).itemsize > kind.itemsize:
             out = arrays.cast(out, kind)
         out = arrays.move(out, device, non_blocking)
-    if type(out) is ndarray and out.dtype is WIDE and is_narrow(kind.numpy):
+    if type(out) is ndarray and out.dtype is WIDE and kind.itemsize == 2 and is_narrow(kind.numpy):
         return arrays.lay_out_as_copy(round_to(out, kind.numpy), x)
     out = arrays.cast(out, kind)
     return arrays.copy(out) if out is x else arrays.lay_out_as_copy(out, x)

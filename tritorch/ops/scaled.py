@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core import arrays
 from tritorch.core.dtype import bfloat16, float32
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
@@ -51,7 +52,7 @@ def _cpu_scaled(a: Any, b: Any, left: Any, right: Any, bias: Any, kind: Any, fas
     out *= right.reshape(1, -1)
     if bias is not None:
         out += bias.astype(np.float32)
-    return out.astype(kind.numpy)
+    return arrays.cast(out, kind)
 
 
 _product = Operator(
