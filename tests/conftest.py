@@ -22,6 +22,9 @@ from hypothesis import HealthCheck, settings
 
 REAL_GPU = os.environ.get("TRITORCH_TEST_DEVICE", "") == "cuda"
 
+# Results are compared to more digits than TF32 has.
+os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")
+
 # Before anything imports tritorch: the driver is chosen once a process.
 if REAL_GPU:
     os.environ.pop("TRITORCH_SIMULATE_CUDA", None)

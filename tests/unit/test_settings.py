@@ -1,5 +1,9 @@
 """torch.backends and the other small modules that programs ask about their surroundings."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -28,19 +32,39 @@ def test_cudnn_accepts_settings_without_being_there():
 def test_tf32_of_matrices_and_convolutions():
     from tritorch.gpu import conv, matmul
 
-    assert torch.backends.cuda.matmul.allow_tf32 is False
+    cuda, cudnn = torch.backends.cuda, torch.backends.cudnn
+    assert cuda.matmul.allow_tf32 is False and cuda.matmul.fp32_precision == "none"
+    assert matmul.precision == "ieee"
+    default = "import tritorch as t; print(t.backends.cudnn.allow_tf32)"
+    for setting, expected in ((None, "True"), ("0", "False")):  # as in PyTorch
+        environment = {k: v for k, v in os.environ.items() if k != "NVIDIA_TF32_OVERRIDE"}
+        if setting is not None:
+            environment["NVIDIA_TF32_OVERRIDE"] = setting
+        command = [sys.executable, "-c", default]
+        seen = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert seen.stdout.strip() == expected, seen.stderr
+    before = cudnn.allow_tf32
     try:
-        torch.backends.cuda.matmul.allow_tf32 = True
-        assert torch.get_float32_matmul_precision() == "high" and matmul.precision == "tf32x3"
-        assert torch.backends.cuda.matmul.fp32_precision == "tf32"
-        assert torch.backends.cudnn.allow_tf32 is True and conv.precision is None
-        torch.backends.cudnn.allow_tf32 = False
-        assert conv.precision == "ieee" and torch.backends.cudnn.allow_tf32 is False
+        cuda.matmul.allow_tf32 = True  # one product, as in PyTorch
+        assert torch.get_float32_matmul_precision() == "high" and matmul.precision == "tf32"
+        assert cuda.matmul.fp32_precision == "tf32"
+        torch.set_float32_matmul_precision("medium")
+        assert matmul.precision == "tf32" and cuda.matmul.allow_tf32 is True
+        cuda.matmul.fp32_precision = "tf32x3"  # three of them, tritorch's own
+        assert matmul.precision == "tf32x3" and cuda.matmul.allow_tf32 is True
+        with pytest.raises(RuntimeError, match="Unknown precision: tf33"):
+            cuda.matmul.fp32_precision = "tf33"
+        cuda.matmul.allow_tf32 = False
+        assert matmul.precision == "ieee" and cuda.matmul.fp32_precision == "ieee"
+        cudnn.allow_tf32 = False
+        assert conv.precision == "ieee" and cudnn.conv.fp32_precision == "ieee"
+        cudnn.conv.fp32_precision = "tf32"
+        assert cudnn.allow_tf32 is True
         torch.set_float32_matmul_precision("highest")
-        assert torch.backends.cuda.matmul.allow_tf32 is False
+        assert cuda.matmul.allow_tf32 is False
     finally:
-        torch.set_float32_matmul_precision("highest")
-        conv.precision = None
+        cuda.matmul.fp32_precision = "none"
+        cudnn.allow_tf32 = before
     with pytest.raises(AttributeError, match="Unknown attribute foo"):
         torch.backends.cuda.matmul.foo = 1
     with pytest.raises(AttributeError, match="Unknown attribute bar"):

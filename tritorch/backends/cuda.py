@@ -33,20 +33,13 @@ class cuBLASModule(Strict):
         read=lambda: defaults.get_float32_matmul_precision() != "highest",
     )
     fp32_precision = Flag(
-        "ieee",
-        effect=lambda how: defaults.set_float32_matmul_precision(_precision(how)),
-        read=lambda: "ieee" if defaults.get_float32_matmul_precision() == "highest" else "tf32",
-    )
+        "none",
+        effect=defaults.set_matmul_fp32_precision,
+        read=defaults.get_matmul_fp32_precision,
+    )  # PyTorch's values, and "tf32x3": three TF32 products, nearly as exact as float32
     allow_fp16_reduced_precision_reduction = Flag(True)
     allow_bf16_reduced_precision_reduction = Flag(True)
     allow_fp16_accumulation = Flag(False)
-
-
-def _precision(how: str) -> str:
-    names = {"none": "highest", "ieee": "highest", "tf32": "high"}
-    if how not in names:
-        raise RuntimeError(f"Invalid fp32_precision: {how!r}, expected one of {', '.join(names)}")
-    return names[how]
 
 
 matmul = cuBLASModule()

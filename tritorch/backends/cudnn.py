@@ -39,10 +39,28 @@ class cudnn:
     benchmark_limit = _flags.Flag(10)
     deterministic = _flags.Flag(False)
     allow_tf32 = _flags.Flag(
-        False, effect=defaults.set_convolution_tf32, read=defaults.get_convolution_tf32
+        True, effect=defaults.set_convolution_tf32, read=defaults.get_convolution_tf32
+    )
+    fp32_precision = _flags.Flag("none")  # kept: what follows is more specific
+
+
+class _Conv(_flags.Strict):
+    """Of convolutions."""
+
+    fp32_precision = _flags.Flag(
+        "tf32",
+        effect=defaults.set_convolution_fp32_precision,
+        read=defaults.get_convolution_fp32_precision,
     )
 
 
+class _Rnn(_flags.Strict):
+    """Of recurrent layers, which multiply as matrices do: kept."""
+
+    fp32_precision = _flags.Flag("tf32")
+
+
+conv, rnn = _Conv(), _Rnn()
 _NAMES = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
 
 
@@ -67,15 +85,9 @@ def flags(
     allow_tf32: bool = True,
 ) -> Iterator[None]:
     """Within it, the settings are these."""
-    from tritorch.gpu import conv
-
     values = (enabled, benchmark, benchmark_limit, deterministic, allow_tf32)
-    before = conv.precision  # which may be unset
-    try:
-        with _flags.within(sys.modules[__name__], dict(zip(_NAMES, values))):
-            yield
-    finally:
-        conv.precision = before
+    with _flags.within(sys.modules[__name__], dict(zip(_NAMES, values))):
+        yield
 
 
 _flags.install(__name__, cudnn)

@@ -4,6 +4,7 @@ are."""
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 from tritorch import _C
@@ -26,7 +27,8 @@ from tritorch.gpu.matmul import PLAIN, Ending, machine, parts, triton_name
 Array = _C.Array
 Ints = tuple[int, ...]
 
-precision: str | None = None  # of float32; None: as matrices are multiplied
+# Of float32, as in PyTorch; backends.cudnn.allow_tf32 sets it, NVIDIA's variable forbids it.
+precision = "ieee" if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0" else "tf32"
 _DIRECT = 16  # a group with at most so many pairs of channels is not worth a tile
 
 
@@ -58,7 +60,7 @@ def _how(kind: Any) -> tuple[Any, str, bool]:
     """The accumulator's type, the precision of products, whether they are fast."""
     if not kind.is_floating_point:
         return triton_name(int64), "ieee", False
-    how = (precision or matmul.precision) if kind is float32 else "ieee"
+    how = precision if kind is float32 else "ieee"
     fast = kind.itemsize == 2 or how != "ieee"
     return triton_name(float64 if kind is float64 else float32), how, fast
 
@@ -137,8 +139,6 @@ def _is_product(x: Array, kernel: Any, stride: Ints, padding: Ints, groups: int)
         return False
     if not kind.is_floating_point or x.shape[1] == 0 or x.numel() == 0:
         return False
-    if kind is float32 and precision not in (None, matmul.precision):
-        return False
     return channels_dense(x) or x.is_contiguous()
 
 
@@ -152,12 +152,12 @@ def _product(x: Array, weight: Array, bias: Array | None, shape: Ints, transpose
     if pixels == 1 or not x.is_contiguous():
         rows = x.as_strided((1, n * pixels, c), (n * pixels * c, c, 1))
         ending = PLAIN if bias is None else Ending(bias)
-        out = matmul.product(rows, w.transpose(0, 1).unsqueeze(0), x.dtype, ending)
+        out = matmul.product(rows, w.transpose(0, 1).unsqueeze(0), x.dtype, ending, how=precision)
         strides = contiguous_strides if x.is_contiguous() else last_strides
         return out.as_strided(shape, strides(shape))
     planes = x.as_strided((n, c, pixels), (c * pixels, pixels, 1))
     ending = PLAIN if bias is None else Ending(bias.unsqueeze(1))
-    out = matmul.product(w.unsqueeze(0).expand(n, n_out, c), planes, x.dtype, ending)
+    out = matmul.product(w.unsqueeze(0).expand(n, n_out, c), planes, x.dtype, ending, how=precision)
     return out.as_strided(shape, contiguous_strides(shape))
 
 

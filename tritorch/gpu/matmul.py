@@ -178,9 +178,12 @@ def multiply_into(out: Array, a: Array, b: Array, addend: Array | None = None) -
 
 def product(
     a: Array, b: Array, kind: dtype, ending: Ending = PLAIN, fast_sums: bool = False,
-    out: Array | None = None,
+    out: Array | None = None, how: str | None = None,
 ) -> Array:  # fmt: skip
-    """The products of two stacks of matrices, finished, as an array of a type."""
+    """The products of two stacks of matrices, finished, as an array of a type.
+
+    how: a precision of float32 other than that of matrices.
+    """
     (batch, m, k), n = a.shape, b.shape[2]
     if out is None:
         out = _C.empty((batch, m, n), kind, a.device_index)
@@ -198,8 +201,8 @@ def product(
         _thin(a, b, out, ending)
     elif m <= _THIN:
         _thin(b.transpose(1, 2), a.transpose(1, 2), out.transpose(1, 2), ending.transposed())
-    elif not _engine(a, b, out, ending, fast_sums):
-        _tiled(a, b, out, ending)
+    elif not _engine(a, b, out, ending, fast_sums, how or precision):
+        _tiled(a, b, out, ending, how=how or precision)
     return out
 
 
@@ -249,11 +252,10 @@ def dense(x: Array) -> int:
     return 0
 
 
-def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool) -> bool:
+def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool, how: str) -> bool:
     """The product by the copy engine; False, and nothing done, where that cannot be."""
     (batch, m, k), n, kind = a.shape, b.shape[2], a.dtype
     capability, processors = machine(a.device_index)
-    how = precision if kind is float32 else "ieee"
     if capability < 90 or kind.itemsize > 4 or (kind is float32 and how != "tf32"):
         return False
     a_dense, b_dense = dense(a), dense(b)
@@ -330,23 +332,24 @@ def _cut(
 
 
 def _tiled(
-    a: Array, b: Array, out: Array, ending: Ending = PLAIN, is_complex: bool = False
-) -> None:
+    a: Array, b: Array, out: Array, ending: Ending = PLAIN, is_complex: bool = False,
+    how: str | None = None,
+) -> None:  # fmt: skip
     """Through pointers: any strides."""
     kind = a.dtype
     a_shape, b_shape, a_strides, b_strides = a.shape, b.shape, a.strides, b.strides
-    grid, per, how = _cut(
+    grid, per, cut = _cut(
         a_shape, a_strides, b_shape, b_strides, out.strides, kind,
-        precision if kind is float32 else "ieee", is_complex, machine(a.device_index)[1],
+        (how or precision) if kind is float32 else "ieee", is_complex, machine(a.device_index)[1],
     )  # fmt: skip
     splits = grid[1]
     partial, split_stride = _partial(out, splits)
-    if ending.is_wide() and not how["WIDE"]:
-        how = how | {"WIDE": True}
+    if ending.is_wide() and not cut["WIDE"]:
+        cut = cut | {"WIDE": True}
     extra, constants = (PLAIN if splits > 1 else ending).arguments(out.shape[:3])
     kernel("matmul", "matmul")(
         grid, a, b, partial, a_shape[1], b_shape[2], a_shape[2], per, a_strides[:3],
-        b_strides[:3], split_stride, partial.strides[:3], extra, **how, **constants,
+        b_strides[:3], split_stride, partial.strides[:3], extra, **cut, **constants,
     )  # fmt: skip
     _finish(out, partial, splits, ending)
 
