@@ -200,7 +200,10 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     size = input._array.shape[dim]
     if isinstance(indices_or_sections, Tensor):
         if indices_or_sections.is_cuda:
-            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be on cpu")
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on "
+                f"{indices_or_sections.device}"
+            )
         if indices_or_sections.dtype.name != "int64":
             raise RuntimeError(
                 f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got "

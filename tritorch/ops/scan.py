@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch.core.dtype import bool_, dtype, int64
+from tritorch.core.dtype import bool_, dtype, float32, float64, int64
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
@@ -57,13 +57,18 @@ def _logcumsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
         return (_reverse_cumsum(g * (-out).exp().conj(), dim)) * x.exp().conj()
     if differentiating():
         return _reverse_cumsum(g * (-out).exp(), dim) * x.exp()
-    # In logs, positive and negative gradients apart.
+    # In logs, positive and negative gradients apart.  Sums of many numbers are smaller than the last
+    # digits of large logs: a wider type keeps them.
+    kind, wide = x.dtype, float32 if x.dtype.itemsize < 4 else float64
+    if kind is not wide:
+        g, x = g.to(wide), x.to(wide)
+        out = x.logcumsumexp(dim)
     log_abs = g.abs().log()
     lowest = float("-inf")
     positive = PUBLIC["where"](g > 0, log_abs, lowest)
     negative = PUBLIC["where"](g < 0, log_abs, lowest)
     part = lambda v: ((v - out).flip(dim).logcumsumexp(dim).flip(dim) + x).exp()
-    return part(positive) - part(negative)
+    return (part(positive) - part(negative)).to(kind)
 
 
 def _run(op: Operator, x: Tensor, dim: int, *rest: Any) -> Any:
