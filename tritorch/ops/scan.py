@@ -57,8 +57,8 @@ def _logcumsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
         return (_reverse_cumsum(g * (-out).exp().conj(), dim)) * x.exp().conj()
     if differentiating():
         return _reverse_cumsum(g * (-out).exp(), dim) * x.exp()
-    # In logs, positive and negative gradients apart.  Sums of many numbers are smaller than the last
-    # digits of large logs: a wider type keeps them.
+    # In logs, positive and negative gradients apart.  The last digits of large logs are many of the
+    # sums': a wider type keeps them.
     kind, wide = x.dtype, float32 if x.dtype.itemsize < 4 else float64
     if kind is not wide:
         g, x = g.to(wide), x.to(wide)
