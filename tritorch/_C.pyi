@@ -291,6 +291,8 @@ class TensorBase:
     _base: Any
     _view: Any
     _created: Any
+    @property
+    def _frozen(self) -> bool: ...
     _tangent: Any
     _hooks: Any
     _epoch: int

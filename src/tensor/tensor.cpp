@@ -118,7 +118,7 @@ struct Tensor {
   long long epoch;  // of a base: rewrites of its history; of a view: the one its node belongs to
   int output;       // which of node's outputs
   char leaf;        // a leaf that requires grad
-  char inference;
+  char inference;   // 2: made of an inference tensor outside of the mode, counts its own versions
   char retains_grad;
 };
 
@@ -310,7 +310,7 @@ PyObject* get_node(PyObject* self, void*) {
 
 PyObject* get_version(PyObject* self, void*) {
   auto* t = reinterpret_cast<Tensor*>(self);
-  if (t->inference)
+  if (t->inference == 1)
     return PyErr_Format(PyExc_RuntimeError, "Inference tensors do not track version counter.");
   return PyLong_FromLongLong(t->shared ? t->shared->version : 0);
 }
@@ -330,6 +330,11 @@ int set_shared(PyObject* self, PyObject* value, void*) {
   }
   Py_XSETREF(t->shared, reinterpret_cast<Shared*>(Py_XNewRef(value)));
   return 0;
+}
+
+// Whether this is an inference tensor outside of the mode, which may not be written.
+PyObject* get_frozen(PyObject* self, void*) {
+  return PyBool_FromLong(reinterpret_cast<Tensor*>(self)->inference == 1 && !inference_mode);
 }
 
 // The array, wherever it is.
@@ -362,6 +367,7 @@ PyGetSetDef tensor_properties[] = {{"shape", get_shape, nullptr, nullptr, nullpt
                                    {"_version", get_version, nullptr, nullptr, nullptr},
                                    {"_shared", get_shared, set_shared, nullptr, nullptr},
                                    {"_array", get_array, nullptr, nullptr, nullptr},
+                                   {"_frozen", get_frozen, nullptr, nullptr, nullptr},
                                    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot tensor_slots[] = {{Py_tp_new, reinterpret_cast<void*>(tensor_new)},
                               {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
@@ -503,8 +509,15 @@ PyObject* node_output(PyObject* self, PyObject*) {
   return outs;
 }
 
+// free(): what was saved; a node that keeps shapes alone can run again, as PyTorch's can.
 PyObject* node_free(PyObject* self, PyObject*) {
   auto* n = reinterpret_cast<Node*>(self);
+  bool needed = is_set(n->out) || n->packed;
+  for (Py_ssize_t i = 0; !needed && is_set(n->saved) && i < PyTuple_GET_SIZE(n->saved); ++i) {
+    PyObject* saved = PyTuple_GET_ITEM(n->saved, i);
+    needed = saved != Py_None && !PyTuple_CheckExact(saved);
+  }
+  if (!needed) Py_RETURN_NONE;
   Py_CLEAR(n->saved);
   Py_CLEAR(n->out);
   Py_CLEAR(n->out_shared);
@@ -907,7 +920,7 @@ PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t
   Py_XSETREF(out->shared, reinterpret_cast<Shared*>(Py_NewRef(shared)));
   out->base = Py_NewRef(is_set(input->base) ? input->base : args[2]);
   out->epoch = reinterpret_cast<Tensor*>(out->base)->epoch;
-  out->inference = input->inference;
+  out->inference = input->inference != 0;
   PyObject* created = is_set(input->created) ? input->created
                       : inference_mode       ? inference_view
                       : grad_enabled         ? nullptr
@@ -1060,7 +1073,7 @@ PyObject* alias(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Tensor* out = new_tensor(n > 1 ? args[1] : array_of(input));
   if (!out) return nullptr;
   out->shared = reinterpret_cast<Shared*>(Py_NewRef(reinterpret_cast<PyObject*>(input->shared)));
-  out->inference = input->inference;
+  out->inference = input->inference && !inference_mode ? 2 : input->inference;
   return reinterpret_cast<PyObject*>(out);
 }
 
@@ -1076,7 +1089,7 @@ PyObject* bump_version(PyObject*, PyObject* object) {
 // nobody is lent the memory, and it is no inference tensor outside of its mode
 PyObject* is_writable(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Tensor* first = n ? as_tensor(args[0]) : nullptr;
-  if (!first || (first->inference && !inference_mode) ||
+  if (!first || (first->inference == 1 && !inference_mode) ||
       (first->shared && is_set(first->shared->lent)))
     Py_RETURN_FALSE;
   for (Py_ssize_t i = 0; grad_enabled && i < n; ++i) {

@@ -208,6 +208,40 @@ def in_place_view(torch, name, args, start):
     return w.grad, y.shape, y._version
 
 
+def again(torch, use):
+    """A second pass through what saved nothing but shapes, indices or numbers."""
+    x = leaf(torch)
+    y = use(x)
+    y.sum().backward()
+    y.sum().backward()
+    return x.grad
+
+
+def filled(torch, write):
+    """Leaves of what was overwritten have a gradient, of zeros."""
+    x = leaf(torch)
+    y = x * 2
+    write(y)
+    y.sum().backward()
+    return x.grad
+
+
+def by_itself(torch, name):
+    x = torch.tensor([2.0, 3.0], requires_grad=True)
+    y = x * 1
+    getattr(y, name)(y)
+    y.sum().backward()
+    return x.grad
+
+
+def retained_layout(torch):
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    y = x.t() * 2
+    y.retain_grad()
+    y.sum().backward()
+    return y.grad.stride(), y.grad
+
+
 def second_pass(torch):
     v, w = torch.ones(1, 4), leaf(torch)
     v[0].add_(w)
@@ -342,6 +376,30 @@ USES = {
     "out": lambda t, m: t.add(t.ones(3), 1, out=m),
     "resize_": lambda t, m: m.resize_(5),
 }
+AGAIN = {
+    "mean": lambda x: x.mean(),
+    "sum": lambda x: x.sum(0),
+    "view": lambda x: x.view(2, 2),
+    "add": lambda x: x + 1,
+    "mul": lambda x: x * x,
+    "exp": lambda x: x.exp(),
+    "cat": lambda x: x.flip(0),
+    "max": lambda x: x.max(0)[0],
+}
+FILLS = {
+    "fill_": lambda y: y.fill_(1),
+    "zero_": lambda y: y.zero_(),
+    "copy_": lambda y: y.copy_(y.detach() * 3),
+    "uniform_": lambda y: y.uniform_(),
+    "slice": lambda y: y[:2].fill_(1),
+}
+MADE = {
+    "detach, version": lambda m: m.detach()._version,
+    "detach, write": lambda m: m.detach().mul_(2),
+    "detach, is_inference": lambda m: m.detach().is_inference(),
+    "data, write": lambda m: m.data.mul_(2),
+    "view, write": lambda m: m.view(3).mul_(2),
+}
 WRITES = {
     "slice": lambda x: x[0].mul_(2),
     "transpose": lambda x: x.T.add_(1),
@@ -442,6 +500,15 @@ def programs(torch):
                 f"{name} of a {start}",
                 lambda n=name, a=args, s=start: in_place_view(torch, n, a, s),
             )
+    for name, use in AGAIN.items():
+        yield f"again: {name}", lambda u=use: again(torch, u)
+    for name, write in FILLS.items():
+        yield f"filled by {name}", lambda w=write: filled(torch, w)
+    for name in ("add_", "sub_", "copy_"):
+        yield f"{name} by itself", lambda n=name: by_itself(torch, n)
+    yield "a retained gradient's layout", lambda: retained_layout(torch)
+    for name, use in MADE.items():
+        yield f"made of an inference tensor: {name}", lambda u=use: inference(torch, lambda m: u(m))
     yield "a second pass through a written view", lambda: second_pass(torch)
     yield "detach_ of a view", lambda: torch.ones(2, 3)[0].detach_()
     yield "an input returned as it is", lambda: custom_view(torch, lambda x: x)

@@ -254,7 +254,7 @@ def retain_grad(self: Tensor) -> None:
     """Keeps the gradient of a tensor that is not a leaf."""
     if not self._requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    if self._leaf or self._retains_grad:
+    if self._node is None or self._retains_grad:
         return
     import weakref
 

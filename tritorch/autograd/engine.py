@@ -386,7 +386,8 @@ def _before_node(node: Any, hooks: Any, g: Any) -> Any:
     for nr, reference in hooks.retained.items():
         tensor = reference()
         if tensor is not None and slots[nr] is not None:
-            _accumulate(tensor, slots[nr], _C.is_grad_enabled())
+            have, new = tensor._grad, slots[nr]
+            tensor._grad = new.clone() if have is None else _sum(have, new)
     for hook in list(hooks.pre.values()):
         replaced = hook(tuple(slots))
         if replaced is not None:

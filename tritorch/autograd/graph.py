@@ -406,7 +406,7 @@ class CopySlices(Node):
     def free(self) -> None:
         """Frees what the in-place operator saved too."""
         self.params[1].free()
-        super().free()
+        self.freed = True
 
 
 class _CopySlicesOp:
@@ -505,7 +505,7 @@ def check_inplace(tensor: Tensor, *others: Any) -> None:
     """
     if _C.is_writable(tensor, *others):
         return
-    if tensor._inference and not _C.is_inference_mode():
+    if tensor._frozen:
         raise RuntimeError(_INFERENCE_WRITE)
     if tensor._shared.lent is not None:
         _return_lent(tensor)

@@ -179,9 +179,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
         raise ValueError("min_val cannot be greater than max_val")
     if category(input.dtype) < 2:
         min_val, max_val = int(min_val), int(max_val)
-    return where(
-        (input <= min_val) | (input >= max_val), input.detach().clamp(min_val, max_val), input
-    )
+    inside = (input > min_val) & (input < max_val)  # no gradient for NaN, as in PyTorch
+    return where(inside, input, input.detach().clamp(min_val, max_val))
 
 
 @with_inplace

@@ -214,8 +214,14 @@ Tensor.pin_memory = pin_memory  # type: ignore[attr-defined]
 
 # ---- writing -------------------------------------------------------------------------------------
 
-_copy = Operator("copy", "self src", cpu=None, gpu=None, grad=(None, lambda g: g), kind="in_place",
-                 node="Copy")  # fmt: skip
+
+def zeros_of(g: Tensor) -> Tensor:
+    """The gradient of what was overwritten: zeros, so that its leaves have gradients, as in
+    PyTorch."""
+    return g.new_zeros(g.shape)
+
+
+_copy = Operator("copy", "self src", grad=(zeros_of, lambda g: g), kind="in_place", node="Copy")
 
 
 def write_array(target: Any, value: Any, non_blocking: bool = False) -> None:
@@ -264,7 +270,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 Tensor.copy_ = copy_  # type: ignore[attr-defined]
 
-_fill = Operator("fill", "self value", kind="in_place", grad=(None, lambda g: g.sum()))
+_fill = Operator("fill", "self value", kind="in_place", grad=(zeros_of, lambda g: g.sum()))
 
 
 @public(method=False)

@@ -526,13 +526,15 @@ def in_place(
         return _write_dual(op, self, params, inputs, write)
     check_inplace(self, *inputs[1:])
     first = inputs[0]
-    if op.wants(*inputs) and _saves_self(op, inputs):
+    again = any(x is self for x in inputs[1:])
+    if op.wants(*inputs) and (again or _saves_self(op, inputs)):
         # The gradient needs self as it was.
         first = _C.wrap(arrays.copy(self._array))
         first._raw_node, first.output_nr, first._leaf = self._node, self.output_nr, self._leaf
     write()
     _C.bump_version(self)
-    rewrite_history(self, op.record(self, params, first, *inputs[1:]))
+    others = [first if x is self else x for x in inputs[1:]] if again else inputs[1:]
+    rewrite_history(self, op.record(self, params, first, *others))
     return self
 
 

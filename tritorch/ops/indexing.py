@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.autograd.graph import check_inplace
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import bool_, int64, uint8
 from tritorch.core.promotion import category, scalar_name
@@ -386,6 +387,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         if key.ndim == self.ndim and category(self.dtype) >= 2:
             self.masked_fill_(key, value)
             return
+    check_inplace(self)
     plain, advanced = _parse(self, key)
     target = self if plain == (Ellipsis,) else basic_index(self, plain)
     if not isinstance(value, Tensor):

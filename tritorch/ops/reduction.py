@@ -292,7 +292,7 @@ def _share_equal(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepd
     # All elements equal to the extreme share the gradient.
     mask = x == spread(out, dims, keepdim, x.shape)
     count = mask.sum(dims, keepdim=True)
-    return (spread(g, dims, keepdim, x.shape) / count).masked_fill(~mask, 0)
+    return spread(g, dims, keepdim, x.shape) / count * mask
 
 
 _amax = reduction("amax", "dims keepdim", _share_equal)
