@@ -69,12 +69,40 @@ def repository() -> Path:
     return _TESTS.parent
 
 
+def _lost(device: int) -> str:
+    """Why a real device cannot be used any more; "" if it can."""
+    from tritorch import _C
+
+    message = ""
+    for _ in range(2):  # the first may tell of a failure that passes
+        try:
+            _C.synchronize(device)
+        except _C.CudaError as error:
+            message = str(error).splitlines()[0]
+        else:
+            message = ""
+    return message
+
+
 @pytest.fixture(autouse=True)
-def _simulated_device_survives() -> Iterator[None]:
-    """A test that broke the simulated device must not break those after it."""
+def _device_survives(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that broke the device must not break those after it.
+
+    On a GPU each test waits for its own work, so that a failure is told where it belongs.  One that
+    costs the context is written down and ends this worker, in whose place another starts.
+    """
     yield
     _C = sys.modules.get("tritorch._C")
-    if not REAL_GPU and _C is not None and _C.driver_loaded():
+    if _C is None or not _C.driver_loaded():
+        return
+    if not REAL_GPU:
         with contextlib.suppress(_C.CudaError):  # what a failed test left in the queues
             _C.synchronize(0)
         _C.simulator.clear_error()
+    elif message := _lost(0):
+        line = f"the device is lost after {request.node.nodeid}: {message}"
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            pytest.exit(line, returncode=3)
+        request.config.pluginmanager.getplugin("capturemanager").suspend_global_capture(True)
+        os.write(2, f"\n{line}\n".encode())
+        os._exit(3)

@@ -1,15 +1,23 @@
 #!/usr/bin/env bash
 # What must be seen on a real GPU, on a machine with one and without a network:
 #
+#     tools/gpu_pass.sh carry      before, where there is a network: wheels and kernels to take along,
+#                                  into build/wheels and build/packs (PYTHON: one with the GPU
+#                                  machine's Triton, as .venv-py312/bin/python)
 #     tools/gpu_pass.sh build      install from this checkout, with the machine's own build tools
-#     tools/gpu_pass.sh test       every test, on the GPU in place of the simulated device
+#     tools/gpu_pass.sh smoke      whether the device does what is asked of it, in a minute
+#     tools/gpu_pass.sh test       the tests that mean something on a GPU, on it; PYTEST_ARGS may be
+#                                  quoted as in a shell: PYTEST_ARGS='-m "device and not simulated"'
 #     tools/gpu_pass.sh sanitize   compute-sanitizer's memcheck over a part of the tests
 #     tools/gpu_pass.sh bench      launch, allocation and bandwidth figures
 #     tools/gpu_pass.sh suite      python -m tritorch bench, whole, beside the peers that are there:
 #                                  suite_run.json, roofline.html and .png, goals.json and GOALS.md
 #     tools/gpu_pass.sh examples   trains the examples; their last lines are the figures
 #     tools/gpu_pass.sh tune       the fastest cuts of matrix products: tuned.json, for tritorch/gpu/
-#     tools/gpu_pass.sh all        these in turn, without tune
+#     tools/gpu_pass.sh all        these in turn, without carry and tune
+#
+# Several steps may be named: each is run if those before it passed, and the tests get what is left
+# of LIMIT seconds (580): tools/gpu_pass.sh build smoke test
 #
 # Each step takes less than 10 minutes, writes its result as JSON into $OUT (build/gpu without it)
 # and prints a table of all results so far at the end.  The exit status is that of the steps asked
@@ -21,6 +29,7 @@ ROOT=$PWD
 WORK=$ROOT/build/gpu
 RESULTS=${OUT:-$WORK}
 PYTHON=${PYTHON:-python3}
+LIMIT=${LIMIT:-580}
 VENV=$WORK/venv
 mkdir -p "$WORK" "$RESULTS"
 
@@ -44,7 +53,36 @@ EOF
 
 # Tests and benchmarks run from a copy without tritorch/, which would hide the installed package.
 stage() {
-  rm -rf "$WORK/run" && mkdir -p "$WORK/run" && cp -r tests bench docs examples pyproject.toml "$WORK/run"
+  rm -rf "$WORK/run" && mkdir -p "$WORK/run" &&
+    cp -r tests bench docs examples tools src pyproject.toml README.md CHANGELOG.md CONTRIBUTING.md "$WORK/run"
+}
+
+# Kernels that were compiled elsewhere are launched as they are.
+packs=(build/packs/*.pack)
+if [ -f "${packs[0]}" ]; then
+  TRITORCH_KERNEL_PACK=$(printf "$ROOT/%s:" "${packs[@]}")
+  export TRITORCH_KERNEL_PACK=${TRITORCH_KERNEL_PACK%:}
+fi
+
+carry() {
+  mkdir -p build/wheels build/packs
+  "$PYTHON" -m pip download --quiet --only-binary=:all: --no-deps --python-version 3.12 \
+    --platform manylinux_2_28_x86_64 --dest build/wheels pytest pytest-xdist execnet hypothesis \
+    sortedcontainers iniconfig pluggy packaging pygments ml_dtypes || return
+  "$PYTHON" -m tritorch precompile --target sm_90 --processors 132 --library \
+    --pack build/packs/library.pack tools/gpu_smoke.py --launch || return
+  DETAIL="$(du -ch build/wheels build/packs | tail -1 | cut -f1) in build/wheels and build/packs"
+}
+
+smoke() {
+  local extra=()
+  [ -f "${packs[0]}" ] && extra=(--pack "$ROOT/${packs[0]}")
+  rm -f "$RESULTS/smoke.jsonl"
+  stage
+  (cd "$WORK/run" && python tools/gpu_smoke.py --json "$RESULTS/smoke.jsonl" "${extra[@]}")
+  local status=$?
+  DETAIL="$(grep -c '"passed": true' "$RESULTS/smoke.jsonl") of $(grep -c . "$RESULTS/smoke.jsonl") stages"
+  return $status
 }
 
 build() {
@@ -68,11 +106,14 @@ build() {
 
 run_tests() {
   stage
-  local parallel=()
-  python -c 'import xdist' 2> /dev/null && parallel=(-n "${JOBS:-4}" --dist worksteal)
-  (cd "$WORK/run" && TRITORCH_TEST_DEVICE=cuda python -m pytest "${parallel[@]}" -q tests \
-    --junitxml="$RESULTS/test.xml" ${PYTEST_ARGS:-})
-  local status=$?
+  local parallel=() chosen=() status left=$((LIMIT - SECONDS))
+  python -c 'import xdist' 2> /dev/null && parallel=(-n "${JOBS:-14}" --dist worksteal)
+  eval "chosen=(${PYTEST_ARGS:--m '(device or gpu) and not simulated'})"
+  # Interrupted, pytest still tells what it has seen; the log is kept in any case.
+  (cd "$WORK/run" && PYTHONPATH=$WORK/site:${PYTHONPATH:-} TRITORCH_TEST_DEVICE=cuda \
+    timeout --signal=INT --kill-after=15 "$left" "$(interpreter)" -m pytest "${parallel[@]}" -q \
+    --tb=short tests --junitxml="$RESULTS/test.xml" "${chosen[@]}") 2>&1 | tee "$RESULTS/test.txt"
+  status=${PIPESTATUS[0]}
   DETAIL=$("$PYTHON" - "$RESULTS/test.xml" <<'EOF'
 import sys, xml.etree.ElementTree as xml
 try:
@@ -155,21 +196,23 @@ step() {
   record "$name" "$code" "$((SECONDS - start))" "$DETAIL"
 }
 
-case "${1:-}" in
-  build) step build build ;;
-  test) step test run_tests ;;
-  sanitize) step sanitize sanitize ;;
-  bench) step bench bench ;;
-  suite) step suite suite ;;
-  examples) step examples examples ;;
-  tune) step tune tune ;;
-  all) step build build && step test run_tests; step sanitize sanitize; step bench bench
-    step suite suite; step examples examples ;;
-  *) sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 2 ;;
-esac
+steps=("$@") more=()
+if [ "${1:-}" = all ]; then
+  steps=(build smoke test)
+  more=(sanitize bench suite examples)
+fi
+for name in "${steps[@]:-help}"; do
+  case "$name" in
+    test) step test run_tests ;;
+    carry | build | smoke | sanitize | bench | suite | examples | tune) step "$name" "$name" ;;
+    *) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  esac
+  ((status == 0)) || break
+done
+for name in "${more[@]}"; do step "$name" "$name"; done
 
 printf '\n%-10s %-8s %7s  %s\n' step result seconds detail
-for name in build test sanitize bench suite examples tune; do
+for name in carry build smoke test sanitize bench suite examples tune; do
   [ -f "$RESULTS/$name.json" ] && "$PYTHON" - "$RESULTS/$name.json" <<'EOF'
 import json, sys
 r = json.load(open(sys.argv[1]))
