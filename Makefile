@@ -13,7 +13,7 @@ NATIVE  := CMakeLists.txt pyproject.toml $(shell find src -type f \( -name '*.cp
 MODULES := $(shell find tritorch kernels examples \( -name '*.py' -o -name '*.pyi' \) | LC_ALL=C sort)
 CPP     := $(shell find src tests/cpp bench/cpp \( -name '*.cpp' -o -name '*.h' \) 2>/dev/null)
 
-.PHONY: help demo test lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
+.PHONY: help demo test test-oldest lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -24,6 +24,15 @@ demo: $(VENV)/.package  ## install into .venv, report, train a small GPT and let
 
 test: $(VENV)/.package $(VENV)/.test-tools  ## install into .venv and run every test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests $(PYTEST_ARGS)
+
+# The GPU machines have the oldest Triton that is supported, on a newer Python: an environment and a
+# build of their own.  Kernels are compiled for their GPU; `make test` compiles for the others.
+TARGETS ?= 90
+test-oldest:  ## what launches and compiles, with Triton 3.6.0 on Python 3.12
+	@python=$$(tools/find_python.sh 3.12) || { echo "test-oldest needs Python 3.12"; exit 1; }; \
+	TRITORCH_COMPILE_TARGETS=$(TARGETS) \
+	$(MAKE) VENV=.venv-py312 PYTHON="$$python" TRITON=3.6.0 test \
+	  PYTEST_ARGS='-m "device or compile" $(PYTEST_ARGS)'
 
 lint: $(VENV)/.dev-tools  ## ruff, mypy on the public package, clang-format
 	$(BIN)/ruff check .
@@ -66,14 +75,14 @@ $(VENV)/.venv:
 
 # Build tools live in .venv, so that rebuilding is incremental and asks no index.
 $(VENV)/.build-tools: $(VENV)/.venv pyproject.toml
-	$(PIP) install 'scikit-build-core>=0.10' 'nanobind>=2.0' cmake ninja
+	$(PIP) install 'scikit-build-core>=0.10' 'nanobind>=2.0' cmake ninja $(if $(TRITON),triton==$(TRITON))
 	touch $@
 
 $(VENV)/.modules: FORCE | $(VENV)/.venv
 	@echo '$(MODULES)' | cmp -s - $@ || echo '$(MODULES)' > $@
 
 $(VENV)/.package: $(VENV)/.build-tools $(VENV)/.modules $(NATIVE)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation -C build-dir=build/module -e .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation -C build-dir=build/module$(patsubst .venv%,%,$(VENV)) -e .
 	touch $@
 
 $(VENV)/.test-tools: $(VENV)/.venv pyproject.toml
