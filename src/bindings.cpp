@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
+#include <cmath>
 #include <utility>
 
 #include "array/array.h"
@@ -594,6 +595,19 @@ void bind_simulator(nb::module_& m) {
         return nb::bytes(image.data(), image.size());
       },
       "function"_a);
+  // c = a b + c, rounded once, to float32 if they are: what an interpreted kernel's fma does.
+  using Numbers = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  sim.def(
+      "fma",
+      [](Numbers a, Numbers b, Numbers c, bool narrow) {
+        if (a.size() != c.size() || b.size() != c.size()) throw std::domain_error("sizes differ");
+        double *x = a.data(), *y = b.data(), *z = c.data();
+        for (std::size_t i = 0; i < c.size(); ++i)
+          z[i] = narrow ? std::fma(static_cast<float>(x[i]), static_cast<float>(y[i]),
+                                   static_cast<float>(z[i]))
+                        : std::fma(x[i], y[i], z[i]);
+      },
+      "a"_a, "b"_a, "c"_a, "narrow"_a);
   sim.def("last_launch", [] {
     nb::dict out;
     out["grid"] = nb::make_tuple(last_launch.grid[0], last_launch.grid[1], last_launch.grid[2]);

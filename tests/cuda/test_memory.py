@@ -54,12 +54,14 @@ def test_statistics(clean):
 
 def test_empty_cache_gives_memory_back(clean):
     free = cuda.mem_get_info()[0]
+    reserved = cuda.memory_reserved()
     array = cuda.empty(64 * MIB, dtype=tritorch.uint8)
     del array
     assert cuda.memory_reserved() >= 64 * MIB
     cuda.empty_cache()
-    assert cuda.memory_reserved() < 64 * MIB
-    assert cuda.mem_get_info()[0] >= free
+    assert cuda.memory_reserved() <= reserved
+    if tritorch._C.is_simulated():  # a GPU may be others' too
+        assert cuda.mem_get_info()[0] >= free
 
 
 def test_views_share_their_storage_and_keep_it_alive(clean):

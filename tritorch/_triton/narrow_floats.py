@@ -15,6 +15,8 @@ import numpy as np
 import triton.language as tl
 from triton.runtime.interpreter import TensorHandle, _get_np_dtype
 
+from tritorch import _C
+
 _NARROW = {
     tl.bfloat16: ml_dtypes.bfloat16,
     tl.float8e5: ml_dtypes.float8_e5m2,
@@ -45,6 +47,7 @@ def _is_narrow(*handles: TensorHandle) -> bool:
 def methods(builder: type) -> dict[str, Callable[..., Any]]:
     """The builder's methods that touch such types, by name; others keep Triton's own."""
     names = "binary_op unary_op ternary_op create_fma create_dot cast_impl create_fp_to_fp"
+    names += " get_all_ones_value"
     original = {name: getattr(builder, name) for name in names.split()}
 
     def binary_op(self: Any, lhs: TensorHandle, rhs: TensorHandle, op: Any) -> TensorHandle:
@@ -69,7 +72,14 @@ def methods(builder: type) -> dict[str, Callable[..., Any]]:
 
     def create_fma(self: Any, x: TensorHandle, y: TensorHandle, z: TensorHandle) -> TensorHandle:
         if not _is_narrow(x, y, z):
-            return original["create_fma"](self, x, y, z)
+            if z.data.dtype.itemsize < 4:
+                return original["create_fma"](self, x, y, z)
+            # Rounds once; Triton 3.6's rounds twice.
+            kind, wide = z.data.dtype, np.float64
+            operands = np.broadcast_arrays(x.data, y.data, z.data)
+            a, b, c = (np.array(part, wide, order="C", copy=True) for part in operands)
+            _C.simulator.fma(a.reshape(-1), b.reshape(-1), c.reshape(-1), kind.itemsize == 4)
+            return TensorHandle(c.astype(kind), z.dtype.scalar)
         return _handle(_values(x) * _values(y) + _values(z), z.dtype)
 
     def create_dot(
@@ -100,7 +110,12 @@ def methods(builder: type) -> dict[str, Callable[..., Any]]:
             return original["create_fp_to_fp"](self, src, dst_type, rounding_mode)
         return _handle(_values(src), dst_type)
 
+    def get_all_ones_value(self: Any, kind: Any) -> TensorHandle:
+        # NumPy refuses -1 of an unsigned type, which Triton 3.6 asks for.
+        return TensorHandle(np.array([-1]).astype(_get_np_dtype(kind)), kind.scalar)
+
     replacements = (
+        get_all_ones_value,
         binary_op,
         unary_op,
         ternary_op,
