@@ -32,11 +32,8 @@ def send_and_die(outbox: Any, size: int) -> None:
     kept = [tritorch.ones(size).share_memory_() for _ in range(3)]
     outbox.put(kept[0])
     outbox.put(None)
-    while True:
-        time.sleep(0.05)
-        if os.environ.get("NEVER"):
-            print(kept)
-        os.kill(os.getpid(), signal.SIGSTOP)
+    while kept:  # a thread of multiprocessing's gives out files, for as long as it is asked
+        time.sleep(60)
 
 
 def double(x: Any) -> Any:

@@ -276,3 +276,16 @@ def doubled_inputs(module, args, kwargs):
 
 def as_it_is(module, args, result):
     return None
+
+
+def test_parameters_with_keywords_of_their_own():
+    class Tagged(torch.nn.Parameter):
+        def __new__(cls, data=None, requires_grad=True, *, tag=None):
+            out = torch.Tensor._make_subclass(cls, data, requires_grad)
+            out.tag = tag
+            return out
+
+    made = Tagged(torch.ones(2), tag=3)
+    assert type(made) is Tagged and made.tag == 3 and made.requires_grad
+    assert type(copy.deepcopy(made)) is Tagged
+    assert pickle.loads(pickle.dumps(made)).tag == 3

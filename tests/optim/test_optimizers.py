@@ -501,3 +501,26 @@ def test_large_parameters(name: str) -> None:
     np.testing.assert_allclose(whole.detach().numpy(), expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(transposed.detach().numpy(), expected, rtol=1e-5, atol=1e-6)
     assert whole._version >= 3
+
+
+def test_an_optimizer_around_another_needs_nothing_of_the_base_class():
+    class Around(tritorch.optim.Optimizer):
+        def __init__(self, inner):  # never calls that of Optimizer
+            self.inner = inner
+
+        @property
+        def param_groups(self):
+            return self.inner.param_groups
+
+        def step(self, closure=None):
+            return self.inner.step(closure)
+
+    p = tritorch.nn.Parameter(tritorch.ones(2))
+    around = Around(tritorch.optim.SGD([p], lr=1.0))
+    schedule = tritorch.optim.lr_scheduler.StepLR(around, 1)
+    p.sum().backward()
+    around.step()
+    schedule.step()
+    assert p.tolist() == [0, 0] and around.param_groups[0]["lr"] == pytest.approx(0.1)
+    around.zero_grad()
+    assert p.grad is None

@@ -263,11 +263,11 @@ def test_whole_module() -> None:
     model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
     tritorch.save(model, file)
     data = zipfile.ZipFile(file).read("archive/data.pkl")
-    assert b"tritorch" not in data and b"ctorch.nn\nLinear\n" in data
+    assert b"tritorch" not in data and b"ctorch.nn.modules.linear\nLinear\n" in data
     file.seek(0)
     loaded = tritorch.load(file, weights_only=False)
     x = tritorch.ones(1, 2)
     file.seek(0)
-    assert "torch.nn.Linear" in serialization.get_unsafe_globals_in_checkpoint(file)
+    assert "torch.nn.modules.linear.Linear" in serialization.get_unsafe_globals_in_checkpoint(file)
     file.seek(0)
     assert loaded(x).tolist() == model(x).tolist()

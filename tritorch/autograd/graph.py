@@ -26,18 +26,32 @@ from tritorch.core.thread_state import carried
 class RemovableHandle:
     """What a registration returns: `remove()` undoes it."""
 
-    _next_id = 0
+    next_id = 0
 
-    def __init__(self, hooks: Any, *, extra_dict: Any = None) -> None:
-        self._hooks = weakref.ref(hooks)
-        self.id = RemovableHandle._next_id
-        RemovableHandle._next_id += 1
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
+        """extra_dict: a dict, or a list of dicts, that the key leaves too."""
+        extra = (extra_dict,) if isinstance(extra_dict, dict) else extra_dict or ()
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        self.extra_dict_ref = tuple(map(weakref.ref, extra))
+        self.id = RemovableHandle.next_id
+        RemovableHandle.next_id += 1
 
     def remove(self) -> None:
         """Removes the hook; a second call does nothing."""
-        hooks = self._hooks()
-        if hooks is not None and self.id in hooks:
-            del hooks[self.id]
+        for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
+            hooks = reference()
+            if hooks is not None and self.id in hooks:
+                del hooks[self.id]
+
+    def __getstate__(self) -> Any:
+        return self.hooks_dict_ref(), self.id, tuple(each() for each in self.extra_dict_ref)
+
+    def __setstate__(self, state: Any) -> None:
+        hooks, self.id = state[:2]
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
+        extra = state[2] if len(state) > 2 and state[2] else ()
+        self.extra_dict_ref = tuple(map(weakref.ref, extra))
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
     def __enter__(self) -> RemovableHandle:
         return self

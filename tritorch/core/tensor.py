@@ -396,22 +396,9 @@ class Tensor(_C.TensorBase):
     # ---- pickling -----------------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if type(self._array) is SparseArray:
-            return _reduce_sparse(self)
-        attributes = dict(self.__dict__) if type(self) is not Tensor or self.__dict__ else None
-        return (
-            _rebuild,
-            (
-                type(self),
-                self.untyped_storage(),  # whole, so that views of it share it again
-                self.dtype,
-                tuple(self.shape),
-                self.stride(),
-                self.storage_offset(),
-                self._requires_grad,
-                attributes,
-            ),
-        )
+        from tritorch.serialization import rebuild
+
+        return rebuild.reduce_tensor(self)
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
@@ -474,33 +461,6 @@ def make_subclass(cls: Any, data: Tensor, require_grad: bool = False) -> Any:
 
 
 Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[attr-defined]
-
-
-def _rebuild(
-    cls: Any,
-    storage: Any,
-    kind: Any,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    offset: int,
-    requires_grad: bool,
-    attributes: Any,
-) -> Any:
-    out = _as_class(storage._view(kind, shape, strides, offset), cls)
-    out._leaf = requires_grad
-    if attributes:
-        out.__dict__.update(attributes)
-    return out
-
-
-def _reduce_sparse(tensor: Tensor) -> Any:
-    from tritorch.serialization import rebuild
-
-    function, args = rebuild.reduce_sparse(tensor)
-    state = rebuild.get_state(tensor)
-    if type(tensor) is Tensor and not state:
-        return function, args
-    return rebuild._rebuild_from_type_v2, (function, type(tensor), args, state)
 
 
 def from_numpy(ndarray: Any) -> Tensor:

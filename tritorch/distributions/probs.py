@@ -49,6 +49,16 @@ class ProbsOrLogits(Distribution):
     def _param(self) -> Tensor:
         return getattr(self, self._given)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_param": self._param}  # an attribute of PyTorch's
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        given = state.get("_given") or next(
+            name for name in ("probs", "logits") if state.get(name) is state["_param"]
+        )
+        self.__dict__.update(state | {"_given": given})
+        self.__dict__.pop("_param", None)
+
     @property
     def param_shape(self) -> Size:
         """The shape of the parameter that was given."""

@@ -2,60 +2,67 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from tritorch.autograd.function import Function
 from tritorch.autograd.graph import RemovableHandle
 from tritorch.core.tensor import Tensor
 
+Hooks: TypeAlias = "OrderedDict[int, Any]"  # by the keys of their handles, in running order
 
-class Hooks(OrderedDict[int, Any]):
-    """Hooks in the order in which they run.  `options` has what some were added with."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.options: dict[int, dict[str, Any]] = {}
+def add_hook(
+    hooks: Hooks, hook: Callable[..., Any], *, prepend: bool = False, marks: Sequence[Hooks] = ()
+) -> RemovableHandle:
+    """Adds a hook at the end, or in front, and its key to the tables that say how it is called."""
+    handle = RemovableHandle(hooks, extra_dict=marks)
+    hooks[handle.id] = hook
+    for table in marks:
+        table[handle.id] = True
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
 
-    def add(
-        self, hook: Callable[..., Any], *, prepend: bool = False, **options: Any
-    ) -> RemovableHandle:
-        """Adds a hook at the end, or in front."""
-        handle = RemovableHandle(self)
-        self[handle.id] = hook
-        if any(options.values()):
-            self.options[handle.id] = options
-        if prepend:
-            self.move_to_end(handle.id, last=False)
-        return handle
 
-    @classmethod
-    def of(cls, table: Any) -> Hooks:
-        """Hooks, also of the plain ones in a module that PyTorch has pickled."""
-        if isinstance(table, Hooks):
-            return table
-        out = cls()
-        for key, hook in table.items():
-            out[key] = hook
-            RemovableHandle._next_id = max(RemovableHandle._next_id, key + 1)
-        return out
+class _WrappedHook:
+    """A hook for the loading of state dicts, which may want its module."""
 
-    def hooks(self) -> list[Any]:
-        """The hooks."""
-        return list(self.values())
+    def __init__(self, hook: Callable[..., Any], module: Any = None) -> None:
+        self.hook = hook
+        functools.update_wrapper(self, hook)
+        self.with_module = module is not None
+        if self.with_module:
+            self.module = weakref.ref(module)
 
-    def pairs(self) -> list[tuple[Any, dict[str, Any]]]:
-        """(hook, options) pairs."""
-        known = self.options
-        return [(hook, known.get(key, {})) for key, hook in self.items()]
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.with_module:
+            return self.hook(*args, **kwargs)
+        module = self.module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return self.hook(module, *args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {"hook": self.hook, "with_module": self.with_module}
+        return state | {"module": self.module()} if self.with_module else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.hook, self.with_module = state["hook"], state["with_module"]
+        if self.with_module:
+            if state["module"] is None:
+                raise RuntimeError("You are trying to revive the hook of a dead Module!")
+            self.module = weakref.ref(state["module"])
 
 
 def find_hook(hooks: Hooks, kind: type, name: str) -> int | None:
     """The key of a hook of a class, for the parameter of a name."""
     for key, hook in hooks.items():
-        if isinstance(hook, kind) and getattr(hook, "name", None) == name:
+        hook = hook.hook if isinstance(hook, _WrappedHook) else hook
+        if isinstance(hook, kind) and getattr(getattr(hook, "fn", hook), "name", None) == name:
             return key
     return None
 

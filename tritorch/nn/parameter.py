@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any
 
 from tritorch import _C
@@ -32,7 +31,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         out._is_param = True
         return out
 
-    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -46,23 +45,15 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__(**options)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        state = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
-        return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict(), state)
+        from tritorch.serialization import rebuild
+
+        return rebuild.reduce_parameter(self)
 
 
 def _preserve() -> Any:
     from tritorch.core.layout import preserve_format
 
     return preserve_format
-
-
-def _rebuild_parameter(
-    data: Tensor, requires_grad: bool, backward_hooks: Any, state: dict[str, Any] | None = None
-) -> Parameter:
-    out = Parameter(data, requires_grad)
-    if state:
-        out.__dict__.update(state)
-    return out
 
 
 class _BufferMeta(type):
@@ -156,3 +147,14 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(*self._parts())
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), self._parts()
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.requires_grad, self.device, self.dtype, self.persistent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, Literal
@@ -48,7 +49,7 @@ class _Momentum(LRScheduler):
 class CyclicLR(_Momentum):
     """Up from base_lr to max_lr and down again, in cycles, scaled by a function of the cycle."""
 
-    _private = ("optimizer", "_scale_fn_custom")
+    _private = ("optimizer", "_scale_fn_custom", "_scale_fn_ref")
 
     def __init__(
         self,
@@ -83,6 +84,11 @@ class CyclicLR(_Momentum):
         self.scale_mode = scale_mode
         if scale_fn is None:
             self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
+            self._scale_fn_ref: Callable[[float], float] = self._triangular_scale_fn
+            if mode == "triangular2":
+                self._scale_fn_ref = self._triangular2_scale_fn
+            elif mode == "exp_range":
+                self._scale_fn_ref = functools.partial(self._exp_range_scale_fn, gamma)
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self._init_momentum(optimizer, base_momentum, max_momentum, last_epoch == -1)
@@ -95,9 +101,19 @@ class CyclicLR(_Momentum):
         """The height of a cycle, of its number or of the iteration."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
-        if self.mode == "triangular2":
-            return float(2.0 ** (1 - x))
-        return float(self.gamma**x) if self.mode == "exp_range" else 1.0
+        return self._scale_fn_ref(x)
+
+    @staticmethod
+    def _triangular_scale_fn(x: float) -> float:
+        return 1.0
+
+    @staticmethod
+    def _triangular2_scale_fn(x: float) -> float:
+        return float(2.0 ** (1 - x))
+
+    @staticmethod
+    def _exp_range_scale_fn(gamma: float, x: float) -> float:
+        return float(gamma**x)
 
     def get_lr(self) -> list[Rate]:
         self._warn_outside_step()

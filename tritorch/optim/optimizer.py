@@ -29,6 +29,7 @@ class _RequiredParameter:
 
 required = _RequiredParameter()
 
+_NONE: Hooks = OrderedDict()
 _global_pre_hooks: Hooks = OrderedDict()
 _global_post_hooks: Hooks = OrderedDict()
 
@@ -70,7 +71,9 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def stepping(*args: Any, **kwargs: Any) -> Any:
         self = args[0]
-        before, after = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
+        fields = self.__dict__  # a subclass around another optimizer may have none of ours
+        before = fields.get("_optimizer_step_pre_hooks", _NONE)
+        after = fields.get("_optimizer_step_post_hooks", _NONE)
         if self._stepping or not (before or after or _global_pre_hooks or _global_post_hooks):
             return step(*args, **kwargs)
         self._stepping = True

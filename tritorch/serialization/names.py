@@ -11,6 +11,7 @@ import functools
 import importlib
 from codecs import encode
 from collections import Counter, OrderedDict
+from pathlib import Path
 from typing import Any
 
 from tritorch.core import dtype as dtypes, legacy
@@ -92,6 +93,20 @@ def _written() -> dict[int, str]:
     return table
 
 
+@functools.cache
+def _homes() -> dict[str, list[tuple[str, str]]]:
+    """By the name of a class: the module in which PyTorch defines it, and a package that has it.
+
+    What PyTorch's own files name, and allow-lists of classes go by, is the module.
+    """
+    table: dict[str, list[tuple[str, str]]] = {}
+    for line in (Path(__file__).parent / "homes.txt").read_text().splitlines():
+        path, package = line.split(" ")
+        home, _, name = path.rpartition(".")
+        table.setdefault(name, []).append((home, package))
+    return table
+
+
 def path_of(obj: Any) -> tuple[str, str] | None:
     """(module, name) in PyTorch's tree, None for what is not tritorch's or has no place there."""
     path = _written().get(id(obj))
@@ -103,6 +118,9 @@ def path_of(obj: Any) -> tuple[str, str] | None:
     module, name = getattr(obj, "__module__", None) or "", getattr(obj, "__qualname__", "")
     if not name or not (module == "tritorch" or module.startswith("tritorch.")):
         return None
+    for home, package in _homes().get(name, ()) if isinstance(obj, type) else ():
+        if getattr(importlib.import_module(f"tri{package}"), name, None) is obj:
+            return home, name
     # Files within a tree may be cut otherwise than PyTorch's: its public names are the same.
     import tritorch
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
+import operator
 import pickle
+import sys
 import types
-from collections import OrderedDict
 from typing import Any
 
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
-from tritorch.core.layout import layout, memory_format, strided
+from tritorch.core.layout import layout, memory_format
 from tritorch.core.size import Size
 from tritorch.core.storage import TypedStorage, UntypedStorage
-from tritorch.core.tensor import Tensor
 from tritorch.serialization import names, rebuild
 from tritorch.serialization.locations import location_tag
 
@@ -48,52 +48,8 @@ class Storages:
         return written, key, location_tag(storage), storage.nbytes() // kind.itemsize
 
 
-def _reduce_plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A tensor without its class and attributes, as PyTorch's __reduce_ex__ gives it."""
-    if tensor.is_quantized:
-        raise NotImplementedError(
-            "save(): quantised tensors are not written; save int_repr(), scale and zero point"
-        )
-    if tensor.layout is not strided:
-        return rebuild.reduce_sparse(tensor)
-    storage = tensor.untyped_storage()
-    kind = tensor.dtype
-    view = tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride())
-    rest: tuple[Any, ...] = tensor._requires_grad, OrderedDict()  # hooks are not saved
-    if kind in rebuild.STORAGE_OF_DTYPE:
-        return rebuild._rebuild_tensor_v2, (rebuild.typed(storage, kind), *view, *rest)
-    return rebuild._rebuild_tensor_v3, (storage, *view, *rest, kind)
-
-
-def _reduce_tensor(tensor: Any) -> Any:
-    state = rebuild.get_state(tensor)
-    if type(tensor) is Tensor and not state:
-        return _reduce_plain(tensor)
-    function, args = _reduce_plain(tensor)
-    return rebuild._rebuild_from_type_v2, (function, type(tensor), args, state)
-
-
-def _reduce_parameter(tensor: Any) -> Any:
-    state = rebuild.get_state(tensor)
-    parts: tuple[Any, ...] = tensor.data, tensor._requires_grad, OrderedDict()
-    if not state:
-        return rebuild._rebuild_parameter, parts
-    return rebuild._rebuild_parameter_with_state, (*parts, state)
-
-
-@functools.cache
-def _reducers() -> dict[Any, Any]:
-    """By the method that a class has for pickling: subclasses with one of their own keep it."""
-    from tritorch.nn.parameter import Parameter
-
-    return {Tensor.__reduce_ex__: _reduce_tensor, Parameter.__reduce_ex__: _reduce_parameter}
-
-
 def _reduce(obj: Any) -> Any:
     kind = type(obj)
-    if isinstance(obj, Tensor):
-        reducer = _reducers().get(kind.__reduce_ex__)
-        return NotImplemented if reducer is None else reducer(obj)
     if kind is Size:
         return Size, (tuple(obj),)
     if kind is Device:
@@ -139,6 +95,12 @@ def pickler_class(module: Any) -> Any:
                 written = names.path_of(obj)
                 if written is None:
                     super().save_global(obj, name)
+                    return
+                name = written[1]
+                parent, _, last = name.rpartition(".")
+                if parent and self.proto < 4:  # as pickle writes names in a class
+                    owner = operator.attrgetter(parent)(sys.modules[obj.__module__])
+                    self.save_reduce(getattr, (owner, last), obj=obj)
                     return
                 if self.proto >= 4:
                     self.save(written[0])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import math
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -288,6 +289,41 @@ def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
     else:
         data = array.indices, array.plain, array.values, size
     return _rebuild_sparse_tensor, (array.layout, data)
+
+
+def reduce_plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A tensor without its class and attributes, as PyTorch's __reduce_ex__ gives it."""
+    if tensor.is_quantized:
+        raise NotImplementedError(
+            "quantised tensors are not written; save int_repr(), scale and zero point"
+        )
+    if tensor.layout is not layouts.strided:
+        return reduce_sparse(tensor)
+    storage = tensor.untyped_storage()
+    kind = tensor.dtype
+    view = tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride())
+    rest: tuple[Any, ...] = tensor._requires_grad, OrderedDict()  # hooks are not saved
+    if kind in STORAGE_OF_DTYPE:
+        return _rebuild_tensor_v2, (typed(storage, kind), *view, *rest)
+    return _rebuild_tensor_v3, (storage, *view, *rest, kind)
+
+
+def reduce_tensor(tensor: Any) -> Any:
+    """A tensor as PyTorch's __reduce_ex__ gives it, for any pickler."""
+    state = get_state(tensor)
+    if type(tensor) is Tensor and not state:
+        return reduce_plain(tensor)
+    function, args = reduce_plain(tensor)
+    return _rebuild_from_type_v2, (function, type(tensor), args, state)
+
+
+def reduce_parameter(tensor: Any) -> Any:
+    """The same of a parameter."""
+    state = get_state(tensor)
+    parts: tuple[Any, ...] = tensor.data, tensor._requires_grad, OrderedDict()
+    if not state:
+        return _rebuild_parameter, parts
+    return _rebuild_parameter_with_state, (*parts, state)
 
 
 COMPUTING = _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_sparse_tensor  # take `charge`

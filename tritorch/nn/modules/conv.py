@@ -58,7 +58,8 @@ class _ConvNd(Module):
         self.padding = padding if isinstance(padding, str) else repeated(padding, n)
         self.dilation, self.output_padding = repeated(dilation, n), repeated(output_padding, n)
         self.transposed, self.padding_mode = self._transposed, padding_mode
-        self._reversed_padding_repeated_twice = self._both_sides()
+        sides = self._both_sides()
+        self._reversed_padding_repeated_twice = sides if isinstance(padding, str) else tuple(sides)
         first, second = (
             (in_channels, out_channels // groups)
             if self._transposed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from tritorch.autograd import no_grad
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.tensor import Tensor
-from tritorch.nn.hooks import BackwardHook, Hooks, RemovableHandle
+from tritorch.nn.hooks import BackwardHook, Hooks, RemovableHandle, _WrappedHook, add_hook
 from tritorch.nn.modules.state import (
     _EXTRA_STATE_KEY_SUFFIX,  # noqa: F401  (programs import it from here)
     StateDict,
@@ -25,9 +26,11 @@ class _GlobalHooks:
     """Hooks of all modules."""
 
     def __init__(self) -> None:
-        self.forward_pre, self.forward = Hooks(), Hooks()
-        self.backward_pre, self.backward = Hooks(), Hooks()
-        self.buffer, self.module, self.parameter = Hooks(), Hooks(), Hooks()
+        table: Callable[[], Hooks] = OrderedDict
+        self.forward_pre, self.forward = table(), table()
+        self.with_kwargs, self.always_called = table(), table()
+        self.backward_pre, self.backward = table(), table()
+        self.buffer, self.module, self.parameter = table(), table(), table()
         self.non_full_backward: bool | None = None
 
     def calls(self) -> bool:
@@ -40,29 +43,31 @@ _global = _GlobalHooks()
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, name, buffer)` at each registration of a buffer; may return another."""
-    return _global.buffer.add(hook)
+    return add_hook(_global.buffer, hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, name, submodule)` at each registration of a module; may return another."""
-    return _global.module.add(hook)
+    return add_hook(_global.module, hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, name, param)` at each registration of a parameter; may return another."""
-    return _global.parameter.add(hook)
+    return add_hook(_global.parameter, hook)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, args)` before every module's forward."""
-    return _global.forward_pre.add(hook)
+    return add_hook(_global.forward_pre, hook)
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
     """`hook(module, args, output)` after every module's forward."""
-    return _global.forward.add(hook, with_kwargs=with_kwargs, always_call=always_call)
+    marks = [_global.with_kwargs] if with_kwargs else []
+    marks += [_global.always_called] if always_call else []
+    return add_hook(_global.forward, hook, marks=marks)
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -73,12 +78,12 @@ def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
             "hook. Please use only one of them."
         )
     _global.non_full_backward = True
-    return _global.backward.add(hook)
+    return add_hook(_global.backward, hook)
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(module, grad_output)` before every module's backward."""
-    return _global.backward_pre.add(hook)
+    return add_hook(_global.backward_pre, hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -89,7 +94,7 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
             "hook. Please use only one of them."
         )
     _global.non_full_backward = False
-    return _global.backward.add(hook)
+    return add_hook(_global.backward, hook)
 
 
 def _forward_unimplemented(self: Module, *inputs: Any) -> Any:
@@ -147,10 +152,10 @@ class Module(StateDict):
         fields["_parameters"] = {}
         fields["_buffers"] = {}
         fields["_non_persistent_buffers_set"] = set()
-        fields["_modules"] = {}
         fields["_is_full_backward_hook"] = None
         for name in _HOOK_KINDS:
-            fields[name] = Hooks()
+            fields[name] = OrderedDict()
+        fields["_modules"] = {}
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -166,7 +171,7 @@ class Module(StateDict):
                 f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' (torch Tensor or "
                 f"None required)"
             )
-        for hook in _global.buffer.hooks():
+        for hook in list(_global.buffer.values()):
             replaced = hook(self, name, tensor)
             tensor = tensor if replaced is None else replaced
         self._buffers[name] = tensor
@@ -189,7 +194,7 @@ class Module(StateDict):
                 f"created explicitly. To express '{name}' as a function of another Tensor, compute "
                 f"the value in the forward() method."
             )
-        for hook in _global.parameter.hooks():
+        for hook in list(_global.parameter.values()):
             replaced = hook(self, name, param)
             param = param if replaced is None else replaced
         self._parameters[name] = param
@@ -218,7 +223,7 @@ class Module(StateDict):
             raise KeyError(f'module name can\'t contain ".", got: {name}')
         if name == "":
             raise KeyError('module name can\'t be empty string ""')
-        for hook in _global.module.hooks():
+        for hook in list(_global.module.values()):
             replaced = hook(self, name, module)
             module = module if replaced is None else replaced
         self._modules[name] = module
@@ -259,7 +264,7 @@ class Module(StateDict):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, fields, params, fields["_buffers"])
-            for hook in _global.module.hooks():
+            for hook in list(_global.module.values()):
                 replaced = hook(self, name, value)
                 value = value if replaced is None else replaced
             modules[name] = value
@@ -285,7 +290,7 @@ class Module(StateDict):
                 self._forget(name, fields, params, modules)
                 self.register_buffer(name, value, value.persistent)
                 return
-            for hook in _global.buffer.hooks():
+            for hook in list(_global.buffer.values()):
                 replaced = hook(self, name, value)
                 value = value if replaced is None else replaced
             assert buffers is not None
@@ -318,7 +323,9 @@ class Module(StateDict):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for name in _HOOK_KINDS:
-            self.__dict__[name] = Hooks.of(self.__dict__.get(name, {}))
+            hooks = self.__dict__.setdefault(name, OrderedDict())
+            if hooks:  # new keys must be others
+                RemovableHandle.next_id = max(RemovableHandle.next_id, *(key + 1 for key in hooks))
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
         self.__dict__.setdefault("_is_full_backward_hook", None)
 
@@ -595,8 +602,8 @@ class Module(StateDict):
         return self._call_with_hooks(args, kwargs)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for hook, options in [*_global.forward_pre.pairs(), *self._forward_pre_hooks.pairs()]:
-            if options.get("with_kwargs"):
+        for key, hook in [*_global.forward_pre.items(), *self._forward_pre_hooks.items()]:
+            if key in self._forward_pre_hooks_with_kwargs:
                 replaced = hook(self, args, kwargs)
                 if replaced is not None:
                     if not (isinstance(replaced, tuple) and len(replaced) == 2):
@@ -612,20 +619,21 @@ class Module(StateDict):
         full, plain = self._backward_kinds()
         watch = None
         if full or self._backward_pre_hooks or _global.backward_pre:
-            before = [*_global.backward_pre.hooks(), *self._backward_pre_hooks.hooks()]
+            before = [*_global.backward_pre.values(), *self._backward_pre_hooks.values()]
             watch = BackwardHook(self, full, before)
             args = watch.setup_inputs(args)
         called = set()
         try:
             result = self.forward(*args, **kwargs)
-            for hook, options in [*_global.forward.pairs(), *self._forward_hooks.pairs()]:
-                called.add(hook)
-                result = self._after(hook, options, args, kwargs, result)
+            for key, hook in [*_global.forward.items(), *self._forward_hooks.items()]:
+                called.add(key)
+                result = self._after(key, hook, args, kwargs, result)
         except Exception as error:
-            for hook, options in [*_global.forward.pairs(), *self._forward_hooks.pairs()]:
-                if options.get("always_call") and hook not in called:
+            always = _global.always_called.keys() | self._forward_hooks_always_called.keys()
+            for key, hook in [*_global.forward.items(), *self._forward_hooks.items()]:
+                if key in always and key not in called:
                     try:
-                        self._after(hook, options, args, kwargs, None)
+                        self._after(key, hook, args, kwargs, None)
                     except Exception as other:
                         warnings.warn(
                             f"module forward hook with ``always_call=True`` raised an exception "
@@ -640,44 +648,40 @@ class Module(StateDict):
             _hook_last_node(self, plain, result)
         return result
 
-    def _after(
-        self, hook: Any, options: dict[str, Any], args: Any, kwargs: Any, result: Any
-    ) -> Any:
-        replaced = (
-            hook(self, args, kwargs, result)
-            if options.get("with_kwargs")
-            else hook(self, args, result)
-        )
+    def _after(self, key: int, hook: Any, args: Any, kwargs: Any, result: Any) -> Any:
+        with_kwargs = key in self._forward_hooks_with_kwargs or key in _global.with_kwargs
+        replaced = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
         return result if replaced is None else replaced
 
     def _backward_kinds(self) -> tuple[list[Any], list[Any]]:
         """(full backward hooks, old ones)"""
         full: list[Any] = []
         plain: list[Any] = []
-        (plain if _global.non_full_backward else full).extend(_global.backward.hooks())
-        (full if self._is_full_backward_hook else plain).extend(self._backward_hooks.hooks())
+        (plain if _global.non_full_backward else full).extend(_global.backward.values())
+        (full if self._is_full_backward_hook else plain).extend(self._backward_hooks.values())
         return full, plain
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """`hook(module, args)` before forward; may return other arguments."""
-        return self._forward_pre_hooks.add(hook, prepend=prepend, with_kwargs=with_kwargs)
+        marks = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
+        return add_hook(self._forward_pre_hooks, hook, prepend=prepend, marks=marks)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:  # fmt: skip
         """`hook(module, args, output)` after forward; may return another output."""
-        return self._forward_hooks.add(
-            hook, prepend=prepend, with_kwargs=with_kwargs, always_call=always_call
-        )
+        marks = [self._forward_hooks_with_kwargs] if with_kwargs else []
+        marks += [self._forward_hooks_always_called] if always_call else []
+        return add_hook(self._forward_hooks, hook, prepend=prepend, marks=marks)
 
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(module, grad_output)` before the module's backward; may return other gradients."""
-        return self._backward_pre_hooks.add(hook, prepend=prepend)
+        return add_hook(self._backward_pre_hooks, hook, prepend=prepend)
 
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -689,7 +693,7 @@ class Module(StateDict):
                 "Module. Please use only one of them."
             )
         self._is_full_backward_hook = True
-        return self._backward_hooks.add(hook, prepend=prepend)
+        return add_hook(self._backward_hooks, hook, prepend=prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Deprecated: the gradients of the last operator only."""
@@ -699,7 +703,7 @@ class Module(StateDict):
                 "Module. Please use only one of them."
             )
         self._is_full_backward_hook = False
-        return self._backward_hooks.add(hook)
+        return add_hook(self._backward_hooks, hook)
 
     # ---- printing ---------------------------------------------------------------------------
 
@@ -724,8 +728,10 @@ class Module(StateDict):
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
 
+_WrappedHook.__module__ = __name__  # where PyTorch has it, for pickles
 _HOOK_KINDS = (
-    "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks",
+    "_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs",
     "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )  # fmt: skip

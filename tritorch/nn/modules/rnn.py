@@ -21,6 +21,9 @@ def _function(name: str) -> Any:
     return GATES["tritorch"][name.lower()]
 
 
+_FLAT = "_flat_weights_names", "_flat_weights"
+
+
 class RNNBase(Module):
     """What RNN, LSTM and GRU share: weights by layer and direction, and the loops."""
 
@@ -87,6 +90,22 @@ class RNNBase(Module):
             init.uniform_(weight, -bound, bound)
 
     @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Any]:
+        return [getattr(self, name, None) for name in self._flat_weights_names]
+
+    def __getstate__(self) -> dict[str, Any]:
+        flat = {name: getattr(self, name) for name in _FLAT}  # PyTorch's modules hold them
+        return super().__getstate__() | flat
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = {name: value for name, value in state.items() if name not in _FLAT}
+        super().__setstate__({"proj_size": 0} | state)
+
+    @property
     def all_weights(self) -> list[list[Any]]:
         """The weights of each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
@@ -133,7 +152,7 @@ class RNNBase(Module):
             batch = data.size(0 if self.batch_first and not single else 1)
         state = self._given(hx, data, batch, single, order)
         self._check(data, state, batch)
-        weights = [getattr(self, name) for names in self._all_weights for name in names]
+        weights = [getattr(self, name) for name in self._flat_weights_names]
         options = (
             weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 from tritorch.autograd import no_grad
 from tritorch.core.tensor import Tensor
-from tritorch.nn.hooks import Hooks, RemovableHandle
+from tritorch.nn.hooks import Hooks, RemovableHandle, _WrappedHook, add_hook
 from tritorch.nn.parameter import Parameter, is_lazy
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
@@ -57,27 +57,35 @@ class StateDict:
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(module, state_dict, prefix, local_metadata)` after state_dict."""
-        return self._state_dict_hooks.add(hook, in_place=True)
+        hook._from_public_api = True  # type: ignore[attr-defined]
+        return add_hook(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        return self._state_dict_hooks.add(hook)
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was previously "
+                "registered via register_state_dict_post_hook"
+            )
+        return add_hook(self._state_dict_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(module, prefix, keep_vars)` before state_dict."""
-        return self._state_dict_pre_hooks.add(hook)
+        return add_hook(self._state_dict_pre_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(module, state_dict, prefix, ...)` before a module loads."""
-        return self._load_state_dict_pre_hooks.add(hook, with_module=True)
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
-        return self._load_state_dict_pre_hooks.add(hook, with_module=with_module)
+        return add_hook(
+            self._load_state_dict_pre_hooks, _WrappedHook(hook, self if with_module else None)
+        )
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(module, incompatible_keys)` after a module has loaded; may edit the keys."""
-        return self._load_state_dict_post_hooks.add(hook)
+        return add_hook(self._load_state_dict_post_hooks, hook)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         for name, param in self._parameters.items():
@@ -103,7 +111,7 @@ class StateDict:
         metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = metadata
-        for hook in self._state_dict_pre_hooks.hooks():
+        for hook in self._state_dict_pre_hooks.values():
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._modules.items():
@@ -111,9 +119,9 @@ class StateDict:
                 module.state_dict(
                     destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
                 )
-        for hook, options in self._state_dict_hooks.pairs():
+        for hook in self._state_dict_hooks.values():
             replaced = hook(self, destination, prefix, metadata)
-            if options.get("in_place"):
+            if getattr(hook, "_from_public_api", False):
                 if replaced is not None:
                     raise RuntimeError("state_dict post-hook must return None")
             elif replaced is not None:
@@ -124,10 +132,9 @@ class StateDict:
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
-        for hook, options in self._load_state_dict_pre_hooks.pairs():
-            rest = (state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
-                    error_msgs)  # fmt: skip
-            hook(self, *rest) if options.get("with_module") else hook(*rest)
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                 error_msgs)  # fmt: skip
         assign = local_metadata.get("assign_to_params_buffers", False)
         state = {
             name: value
@@ -229,7 +236,7 @@ class StateDict:
                     below = f"{prefix}{name}."
                     load(child, {k: v for k, v in local.items() if k.startswith(below)}, below)
             keys = _IncompatibleKeys(missing, unexpected)
-            for hook in module._load_state_dict_post_hooks.hooks():
+            for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, keys) is not None:
                     raise AssertionError(
                         "Hooks registered with ``register_load_state_dict_post_hook`` are not "

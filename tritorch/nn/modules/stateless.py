@@ -82,7 +82,8 @@ def functional(
 functional("ReLU", "inplace=False", lambda self, input: F.relu(input, self.inplace),
            shown="inplace", doc="max(x, 0).")  # fmt: skip
 functional("ReLU6", "inplace=False", lambda self, input: F.relu6(input, self.inplace),
-           shown="inplace", doc="min(max(x, 0), 6).")  # fmt: skip
+           shown="inplace", prepare=lambda self: self.__dict__.update(min_val=0.0, max_val=6.0),
+           doc="min(max(x, 0), 6).")  # fmt: skip
 functional("RReLU", "lower=1.0 / 8, upper=1.0 / 3, inplace=False",
            lambda self, input: F.rrelu(input, self.lower, self.upper, self.training, self.inplace),
            shown="lower upper inplace",
@@ -359,6 +360,7 @@ functional("ChannelShuffle", "groups",
 
 
 def _scales(self: Any) -> None:
+    self.name = type(self).__name__
     scale = self.scale_factor
     if scale is not None:
         self.scale_factor = tuple(map(float, scale)) if isinstance(scale, tuple) else float(scale)

@@ -101,6 +101,10 @@ class TransformerEncoderLayer(_Layer):
         self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where)
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where)
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
+        # PyTorch's fast path, when it loads the module, asks which it is.
+        is_relu = self.activation is F.relu or isinstance(self.activation, STATELESS["ReLU"])
+        is_gelu = self.activation is F.gelu or isinstance(self.activation, STATELESS["GELU"])
+        self.activation_relu_or_gelu = 1 if is_relu else 2 if is_gelu else 0
 
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None,
@@ -167,6 +171,7 @@ class TransformerEncoder(Module):
         self.layers, self.num_layers = _clones(encoder_layer, num_layers), num_layers
         self.norm = norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+        self.use_nested_tensor = False  # PyTorch's, when it loads the module
 
     def forward(
         self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,

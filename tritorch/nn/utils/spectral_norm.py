@@ -99,37 +99,37 @@ class SpectralNorm:
         module.register_buffer(f"{name}_u", u)
         module.register_buffer(f"{name}_v", v)
         module.register_forward_pre_hook(hook)
-        module._register_state_dict_hook(_StateDictHook(hook))
-        module._register_load_state_dict_pre_hook(_LoadHook(hook))
+        module._register_state_dict_hook(SpectralNormStateDictHook(hook))
+        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(hook))
         return hook
 
 
-class _StateDictHook:
+class SpectralNormStateDictHook:
     """Notes the version in the metadata of a state dict."""
 
     def __init__(self, hook: SpectralNorm) -> None:
-        self.fn, self.name = hook, hook.name
+        self.fn = hook
 
     def __call__(self, module: Module, state_dict: Any, prefix: str, local_metadata: Any) -> None:
         versions = local_metadata.setdefault("spectral_norm", {})
-        key = f"{self.name}.version"
+        key = f"{self.fn.name}.version"
         if key in versions:
             raise RuntimeError(f"Unexpected key in metadata['spectral_norm']: {key}")
         versions[key] = self.fn._version
 
 
-class _LoadHook:
+class SpectralNormLoadStateDictPreHook:
     """Reads state dicts of PyTorch before 1.0, which have the weight instead of v."""
 
     def __init__(self, hook: SpectralNorm) -> None:
-        self.fn, self.name = hook, hook.name
+        self.fn = hook
 
     def __call__(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
-        version = local_metadata.get("spectral_norm", {}).get(f"{self.name}.version")
-        key = prefix + self.name
+        version = local_metadata.get("spectral_norm", {}).get(f"{self.fn.name}.version")
+        key = prefix + self.fn.name
         if version is not None and version >= 1:
             return
         now = all(key + suffix in state_dict for suffix in ("_orig", "_u", "_v"))
@@ -169,7 +169,8 @@ def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
         raise ValueError(f"spectral_norm of '{name}' not found in {module}")
     module._forward_pre_hooks.pop(key).remove(module)
     for hooks, kind in (
-        (module._state_dict_hooks, _StateDictHook), (module._load_state_dict_pre_hooks, _LoadHook),
+        (module._state_dict_hooks, SpectralNormStateDictHook),
+        (module._load_state_dict_pre_hooks, SpectralNormLoadStateDictPreHook),
     ):  # fmt: skip
         key = find_hook(hooks, kind, name)
         if key is not None:
