@@ -392,6 +392,7 @@ class OperatorBase:
     differentiable: bool
     elementwise: bool
     row_major: bool
+    copies: bool
     exact: bool
     @property
     def node_type(self) -> Any: ...

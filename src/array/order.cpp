@@ -34,7 +34,7 @@ Order channels_last() { return {1, 3, 2, 0}; }
 bool lies_in(const Lie& x, const Order& order) {
   std::int64_t step = x.unit;
   for (std::size_t dim : order) {
-    if (x.shape[dim] == 1) continue;
+    if (x.shape[dim] < 2) continue;
     if (x.strides[dim] != step) return false;
     step *= x.shape[dim];
   }
@@ -86,7 +86,8 @@ std::vector<std::int64_t> result_strides(Span shape, std::span<const Lie> operan
     const auto all_in = [&](const Order& order) {
       return std::ranges::all_of(operands, [&](const Lie& x) { return lies_in(x, order); });
     };
-    if (all_in(row_major(ndim))) return strides_in(row_major(ndim), shape);
+    const bool nothing = std::ranges::count(shape, 0) > 0;
+    if (nothing || all_in(row_major(ndim))) return strides_in(row_major(ndim), shape);
     if (ndim == 4 && all_in(channels_last())) return strides_in(channels_last(), shape);
     const Lie& first = operands.front();
     const auto alike = [&](const Lie& x) {

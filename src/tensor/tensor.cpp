@@ -2,6 +2,7 @@
 
 #include <structmember.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -576,6 +577,7 @@ struct Operator {
   char differentiable;
   char elementwise;  // results lie in memory as the operands ask for
   char row_major;    // results are dense in row-major order
+  char copies;       // results lie as a copy of the first input would
   char exact;        // a view whose strides of 0 are meant
 };
 
@@ -803,13 +805,34 @@ PyObject* finish_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_
   return nullptr;
 }
 
+// Whether an array is dense in row-major order to the stride, dims of size one included.
+bool strictly_row_major(const NDArray* a) {
+  if (!a->is_contiguous()) return false;
+  std::int64_t step = 0;  // the bytes of what lies further in; unknown before a dim of several
+  for (int dim = a->nd; dim-- > 0;) {
+    if (a->dimensions[dim] == 1) continue;
+    step = a->strides[dim];
+    break;
+  }
+  bool ones = false, nothing = false;
+  for (int dim = 0; dim < a->nd; ++dim) {
+    ones |= a->dimensions[dim] == 1;
+    nothing |= a->dimensions[dim] == 0;
+  }
+  if (!ones && !nothing) return true;
+  if (nothing || step == 0) return false;  // or nothing but ones: whoever asks looks closer
+  for (int dim = a->nd; dim-- > 0; step *= a->dimensions[dim])
+    if (a->strides[dim] != step) return false;
+  return true;
+}
+
 // Whether all arrays are dense in row-major order, so that a result is where NumPy has put it.
 bool all_row_major(const NDArray* result, PyObject* const* inputs, Py_ssize_t n) {
   if (!result->is_contiguous()) return false;
   for (Py_ssize_t i = 0; i < n; ++i) {
     Tensor* t = as_tensor(inputs[i]);
     const NDArray* input = t && t->array ? as_ndarray(t->array) : nullptr;
-    if (input && !input->is_contiguous()) return false;
+    if (input && !strictly_row_major(input)) return false;
   }
   return true;
 }
@@ -840,12 +863,22 @@ bool wanted_strides(const NDArray* result, PyObject* const* inputs, Py_ssize_t n
 // A result where its operator says that it lies: the array itself, or a copy with other strides.
 PyObject* laid_out(const Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n) {
   const NDArray* result = as_ndarray(array);
-  if (!result || result->nd == 0 || result->is_empty()) return Py_NewRef(array);
+  if (!result || result->nd == 0) return Py_NewRef(array);
   std::vector<std::int64_t> wanted;
   if (op->elementwise) {
     if (all_row_major(result, inputs, n)) return Py_NewRef(array);
     if (!wanted_strides(result, inputs, n, &wanted)) return nullptr;
+  } else if (op->copies) {
+    Tensor* t = as_tensor(inputs[0]);
+    const NDArray* input = t && t->array ? as_ndarray(t->array) : nullptr;
+    if (!input || !std::ranges::equal(input->shape(), result->shape())) return Py_NewRef(array);
+    if (strictly_row_major(input) && strictly_row_major(result)) return Py_NewRef(array);
+    const long long itemsize = itemsize_of(t->array);
+    if (itemsize <= 0) return PyErr_Occurred() ? nullptr : Py_NewRef(array);
+    const std::vector<std::int64_t> strides = byte_strides(*input, itemsize);
+    wanted = copy_strides({input->shape(), strides, itemsize});
   } else {
+    if (strictly_row_major(result)) return Py_NewRef(array);
     wanted = result_strides(result->shape(), {}, false);
   }
   const long long itemsize = itemsize_of(array);
@@ -882,7 +915,8 @@ bool any_too_large(PyObject* const* inputs, Py_ssize_t n) {
 PyObject* finish_laid_out(PyObject* self, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
                           PyObject* params) {
   auto* op = reinterpret_cast<Operator*>(self);
-  if (!op->elementwise && !op->row_major) return finish_one(op, array, inputs, n, params);
+  if (!op->elementwise && !op->row_major && !op->copies)
+    return finish_one(op, array, inputs, n, params);
   if (op->elementwise && any_too_large(inputs, n)) return nullptr;
   PyObject* moved = laid_out(op, array, inputs, n);
   if (!moved) return nullptr;
@@ -972,7 +1006,8 @@ PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t
       }
       continue;
     }
-    PyObject* moved = op->row_major ? laid_out(op, array, nullptr, 0) : Py_NewRef(array);
+    PyObject* moved =
+        op->row_major || op->copies ? laid_out(op, array, args + 3, n - 3) : Py_NewRef(array);
     Tensor* out = moved ? new_tensor(moved) : nullptr;
     Py_XDECREF(moved);
     if (!(good = out != nullptr)) break;
@@ -1044,6 +1079,7 @@ PyMemberDef operator_members[] = {
     {"differentiable", T_BOOL, offsetof(Operator, differentiable), 0, nullptr},
     {"elementwise", T_BOOL, offsetof(Operator, elementwise), 0, nullptr},
     {"row_major", T_BOOL, offsetof(Operator, row_major), 0, nullptr},
+    {"copies", T_BOOL, offsetof(Operator, copies), 0, nullptr},
     {"exact", T_BOOL, offsetof(Operator, exact), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyType_Slot operator_slots[] = {

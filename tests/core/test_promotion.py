@@ -190,8 +190,8 @@ def expected(name: str, pair: list[tuple[str, str]]) -> str | None:
     promoted = model(pair)
     if name == "sub" and "bool" in (pair[0][0], pair[1][0]):
         return None
-    if promoted == "complex32" and name in ("div", "pow"):
-        return None
+    if promoted == "complex32" and (name == "pow" or (name == "div" and pair[0][1] != "number")):
+        return None  # a number over a tensor is the tensor's reciprocal times the number
     if name == "pow" and promoted == "bool":
         return None  # PyTorch's power of two bools is undefined for tensors, int64 for numbers
     return ARITHMETIC[name](promoted)

@@ -445,7 +445,7 @@ LINES = """
     {a}.nonzero()
     {a}.argwhere()
     torch.nonzero({a}, as_tuple=True)
-    torch.searchsorted({f1}, {f})
+    torch.searchsorted(torch.tensor([-1.0, 0.0, 0.5, 2.0]), {num})
     torch.bucketize({f}, torch.tensor([-1.0, 0.0, 2.0]), right={flag})
     {a1}.select_scatter({n}, {d}, 0)
     {a}.slice_scatter({same}, {d})
@@ -535,15 +535,15 @@ LINES = """
     {a} *= {b}
     {a} -= {b}
     {a} /= {n}
-    {a}.masked_scatter_({mask}, {same})
+    {a}.masked_scatter_({mask}, {same}.clone())
     {a}.resize_({shape_new}).zero_()
     {a}.cumsum_({d})
     {f}.clamp_(-1, 1)
     {f}.uniform_(0, 0)
-    torch.sum({a}, {d}, out={out})
+    torch.sum({a}, {d}, out=torch.empty(0, dtype={dtype}))
     torch.matmul({m}, {mm_partner}, out=torch.empty(0, dtype={dtype}))
     torch.index_select({a1}, {d}, {ints}, out={out})
-    torch.cumsum({a}, {d}, out={out})
+    torch.cumsum({a}, {d}, out=torch.empty(0, dtype={dtype}))
     torch.clamp({num}, {n}, {n}, out={out})
     torch.where({mask}, {a}, {same}, out={out})
     torch.max({num}, {same}, out={out})

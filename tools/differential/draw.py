@@ -69,7 +69,9 @@ class Draw:
         """Source of a new tensor."""
         values = ", ".join(self.value(dtype) for _ in range(math.prod(shape)))
         made = f"torch.tensor({values if not shape else f'[{values}]'}, dtype=torch.{dtype})"
-        if len(shape) > 1:
+        if len(shape) > 1 and self.grad and self.rng.random() < 0.7:
+            made = f"{made}.reshape{shape}.clone()"
+        elif len(shape) > 1:
             made += f".reshape{shape}"
         return made + (".requires_grad_()" if leaf else "")
 

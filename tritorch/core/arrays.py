@@ -93,8 +93,8 @@ def np_strided(
     """A view of the memory that starts at `root`, by strides and offset in elements."""
     size = root.itemsize
     reach = offset + sum((n - 1) * s for n, s in zip(shape, strides)) + 1
-    if math.prod(shape) == 0:
-        reach = offset
+    if math.prod(shape) == 0:  # NumPy puts empty slices at the start; a place alone is no access
+        reach = offset + 1
     if size == 1 and root.dtype.kind == "f":  # as_strided does not know float8: as bytes
         return np_strided(root.view(np.uint8), shape, strides, offset).view(root.dtype)
     flat = np.lib.stride_tricks.as_strided(root, (reach,), (size,))
@@ -152,7 +152,9 @@ def cast(array: Any, kind: dtype) -> Any:
     if array.dtype.kind == "c" and theirs.kind not in "cb":
         array = array.real
     elif array.dtype.kind == "f" and theirs.kind in "iu" and theirs.itemsize < 8:
-        array = array.astype(np.int64)  # wraps, where a direct cast would saturate or be undefined
+        # As the processor's instruction: what no int32 holds is its least; narrower types wrap.
+        wide = np.int64 if theirs == np.uint32 else np.int32
+        array = array.astype(wide)
     elif kind.name == "float8_e4m3fn":  # which has no infinity: PyTorch saturates
         array = np.clip(array.astype(np.float32), -448, 448)
     return array.astype(theirs)
@@ -198,16 +200,16 @@ def lay_out_as_copy(array: Any, original: Any) -> Any:
     """A converted array with the strides that a copy of the original has."""
     if type(original) is not ndarray or type(array) is not ndarray:
         return array
-    if original.flags.c_contiguous and array.flags.c_contiguous:
+    if original.flags.c_contiguous and array.flags.c_contiguous and min(array.shape, default=2) > 1:
         return array
     strides = layout.dense_strides_like(array.shape, strides_of(original))
-    return array if strides == strides_of(array) or not array.size else lay_out(array, strides)
+    return array if strides == strides_of(array) else lay_out(array, strides)
 
 
 def copy(array: Any) -> Any:
     """A dense copy that keeps the memory order."""
     if type(array) is ndarray:
-        if array.flags.c_contiguous or not array.size:
+        if array.flags.c_contiguous and min(array.shape, default=2) > 1:
             return array.copy()
         return lay_out(array, layout.dense_strides_like(array.shape, strides_of(array)))
     strides = layout.dense_strides_like(array.shape, array.strides)

@@ -224,6 +224,7 @@ def polygamma(n: int, x: Array) -> Array:
         # Reflection: the sum would need as many terms as x is negative.
         low = x < 0
         out = zeta64(np.float64(2), np.where(low, 1 - x, x))  # type: ignore[arg-type]
-        return np.where(low, (math.pi / sin_pi(x)) ** 2 - out, out)
+        out = np.where(low, (math.pi / sin_pi(x)) ** 2 - out, out)
+        return np.where(np.isposinf(x), 0.0, out)
 
     return in_double(compute, x)

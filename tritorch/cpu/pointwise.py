@@ -124,6 +124,21 @@ def rsqrt(x: Array) -> Array:
 
 
 @_blocked
+def log1p(x: Any) -> Any:
+    """log(1 + x); NumPy's loses the real part of small complex numbers."""
+    if getattr(x, "dtype", None) is None or x.dtype.kind != "c":
+        return np.log1p(x)
+    re, im = x.real, x.imag
+    with np.errstate(all="ignore"):
+        r = re * (2 + re) + im * im
+        small = np.where(r == 0, re, 0.5 * np.log1p(r))
+        near = np.hypot(re, im) < 0.5
+        out = np.empty_like(x)
+        out.real = np.where(near, small, np.log(np.hypot(re + 1, im)))
+        out.imag = np.arctan2(im, re + 1)
+    return out
+
+
 def exp2(x: Array) -> Array:
     """2 to the power of x."""
     return np.exp2(x) if x.dtype.kind == "f" else np.exp(x * math.log(2))

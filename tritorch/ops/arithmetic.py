@@ -13,7 +13,7 @@ from tritorch.core.dtype import bool_, complex128, dtype, float64
 from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
-from tritorch.ops.checks import convert_number, former_order, require_tensor
+from tritorch.ops.checks import convert_number, former_order, not_implemented, require_tensor
 from tritorch.ops.declare import FLOATS, PUBLIC, ndarray, public
 from tritorch.ops.kinds import (
     INT_TO_FLOAT,
@@ -489,10 +489,10 @@ def _dtype_name(kind: dtype) -> str:
     )
 
 
-_addcmul = ternary("addcmul", "x a b value", cpu.addcmul, without="bool",
+_addcmul = ternary("addcmul", "x a b value", cpu.addcmul, without="bool", beside=1,
                    grad=(lambda g: g, lambda g, b, value: g * conj(b * value),
                          lambda g, a, value: g * conj(a * value)))  # fmt: skip
-_addcdiv = ternary("addcdiv", "x a b value", cpu.addcdiv, without="bool int",
+_addcdiv = ternary("addcdiv", "x a b value", cpu.addcdiv, without="bool int", beside=1,
                    grad=(lambda g: g, lambda g, b, value: g * conj(value / b),
                          lambda g, a, b, value: -g * conj(value * a / (b * b))))  # fmt: skip
 
@@ -551,6 +551,8 @@ def _clamp_call(input: Tensor, min: Any, max: Any) -> tuple[Any, tuple[Any, ...]
     if max is None:
         return _clamp_min, (input, min)
     if isinstance(min, complex) or isinstance(max, complex):
+        if category(input.dtype) < 2:
+            raise not_implemented("clamp", result_type(input, 1j))
         raise RuntimeError("value cannot be converted to type double without overflow")
     if isinstance(min, Tensor) != isinstance(max, Tensor):
         raise TypeError(
@@ -626,6 +628,12 @@ PUBLIC["where"] = where
 Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
 
 
+_filled = ternary("masked_fill", "condition a b", cpu.where, masks=1, gpu="where",
+                  layout="row-major",
+                  grad=(None, lambda g, condition: g.masked_fill(~condition, 0),
+                        lambda g, condition: g.masked_fill(condition, 0)))  # fmt: skip
+
+
 @public(inplace=True)
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """value where mask holds, else input; input's dtype stays."""
@@ -648,4 +656,4 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
         value = convert_number(value, input.dtype)
         if category(input.dtype) < 2:
             value = bool(value) if input.dtype is bool_ else int(value)
-    return apply(_where, (mask, value, input))
+    return apply(_filled, (mask, value, input))

@@ -192,6 +192,8 @@ def _size(value: Any) -> int:
 def convert_number(value: Any, kind: Dtype) -> Any:
     """A Python number as an element of a dtype; RuntimeError when it loses its category."""
     given = number_dtype(value)
+    if kind.name == "bool":
+        return bool(value)
     if kind.is_floating_point and category(given) < 3 and -_SMALL < value < _SMALL:
         return value
     loses = given.is_complex and not kind.is_complex and value.imag != 0

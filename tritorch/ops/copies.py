@@ -9,7 +9,7 @@ from tritorch.core.dtype import bool_
 from tritorch.core.tensor import Tensor
 from tritorch.ops import memory, parts, shape
 from tritorch.ops.checks import not_implemented, require_tensor
-from tritorch.ops.declare import PUBLIC, public, with_out
+from tritorch.ops.declare import PUBLIC, ndarray, public, with_out
 
 
 def _copying(name: str, view: Any) -> None:
@@ -48,8 +48,16 @@ def narrow_copy(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     return parts.narrow(input, dim, start, length).clone()
 
 
+def _clone_with_strides(input: Tensor) -> Tensor:
+    """A copy with gaps where the original has them; a dense one where elements overlap."""
+    array = input._array
+    if type(array) is not ndarray or array.flags.c_contiguous or 0 in array.strides:
+        return input.clone()
+    return PUBLIC["empty_strided"](input.shape, input.stride(), dtype=input.dtype).copy_(input)
+
+
 def _replace(input: Tensor, src: Tensor, view: Any) -> Tensor:
-    out = input.clone()
+    out = _clone_with_strides(input)
     part = view(out)
     if part.shape != src.shape:
         raise RuntimeError(

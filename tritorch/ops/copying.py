@@ -102,6 +102,9 @@ def convert(
     kind = own if kind is None else kind
     where = here if device is None else _resolve_device(device)
     same_format = format is None or format is layouts.preserve_format or x.is_contiguous(format)
+    if same_format and format in (layouts.channels_last, layouts.channels_last_3d):
+        # Dims of one fit any format; PyTorch suggests the usual one of a tensor with such.
+        same_format = x.stride() == layouts.format_strides(x.shape, format)
     if kind is own and where == here and same_format and not copy:
         return x
     if kind is own and where == here:
@@ -110,7 +113,8 @@ def convert(
     if not (kind.is_floating_point or kind.is_complex):
         out._raw_node = None
     if format is not None and format is not layouts.preserve_format:
-        out = contiguous(out, format)
+        if out.stride() != layouts.format_strides(out.shape, format):
+            out = clone(out, memory_format=format)
     return out
 
 

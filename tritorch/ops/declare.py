@@ -84,8 +84,8 @@ class Operator(_C.OperatorBase):
         lends: inputs, or `out`, that are kept for the gradient but may be written:
         Note [Lent tensors].
         layout: where results of the CPU's function lie: "elementwise", as PyTorch's TensorIterator
-        derives it from the operands; "row-major"; "exact", a view's strides of 0 are meant; else
-        where the function has put them."""
+        derives it from the operands; "row-major"; "copy", as one of the first input would; "exact",
+        a view's strides of 0 are meant; else where the function has put them."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
@@ -112,6 +112,7 @@ class Operator(_C.OperatorBase):
         self._define(node_type, *self._what_is_saved(), lent, differentiable)
         self.elementwise = layout == "elementwise"
         self.row_major = layout == "row-major"
+        self.copies = layout == "copy"
         self.exact = layout == "exact"
         self.layout = layout
         if name in OPERATORS:

@@ -413,6 +413,8 @@ def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
         if all(isinstance(item, int) for item in flat) and (kind is None or category(kind) < 2):
             raise ValueError("Overflow when unpacking long long")
         array = array.astype(np.complex128 if kind is not None and kind.is_complex else np.float64)
+    if array.dtype.kind == "f" and (kind is None or category(kind) < 2) and _too_large(array, data):
+        raise ValueError("Overflow when unpacking long long")
     if array.dtype.kind in "USO":
         item = data
         while isinstance(item, (list, tuple)):
@@ -424,6 +426,16 @@ def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
         kind = _inferred(data, array)
     _check_numbers(array, kind)
     return arrays.cast(array, kind)
+
+
+def _too_large(array: np.ndarray[Any, Any], data: Any) -> bool:
+    """Whether NumPy has made floats of integers, having no type for them all."""
+    if not array.size or not np.abs(array).max() >= 2.0**63:
+        return False
+    items = [data]
+    while items and isinstance(items[0], (list, tuple)):
+        items = [item for part in items for item in part]
+    return all(type(item) is int for item in items)
 
 
 def _check_numbers(array: np.ndarray[Any, Any], kind: dtype) -> None:
@@ -616,6 +628,7 @@ def _complex_array(real: Any, imag: Any) -> Any:
 
 
 _complex = Operator("complex", "real imag", cpu=_complex_array, gpu=_complex_array,
+                    layout="elementwise",
                     grad=(lambda g: g.real, lambda g: g.imag))  # fmt: skip
 
 
@@ -650,7 +663,7 @@ PUBLIC["complex"] = make_complex
 @public(method=False, out=True)
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Complex numbers from modulus and angle."""
-    if abs.dtype.name in ("float16", "bfloat16") and abs.dtype is angle.dtype:
+    if abs.dtype.name == "float16" and abs.dtype is angle.dtype:
         raise not_implemented("polar_cpu", abs.dtype)
     if abs.dtype is not angle.dtype or abs.dtype not in (float32, float64):
         raise RuntimeError(

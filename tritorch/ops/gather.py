@@ -330,6 +330,8 @@ def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[in
     vector = _at_least_1d(index if index.dtype is int64 else index.to(int64))
     array = vector._array
     size = input.shape[dim] if input.ndim else 1
+    if not size and vector.numel():
+        raise RuntimeError(f"{name}(): self indexing axis dim should be positive")
     if type(array) is ndarray and backend("cpu", "indexing").outside(array, size) is not None:
         raise IndexError("index out of range in self")
     return dim, vector
@@ -429,6 +431,7 @@ _index_fill = Operator(
     "index_fill",
     "x index value",
     "dim",
+    layout="copy",
     cpu=lambda x, i, v, dim: backend("cpu", "indexing").index_fill(x, dim, i, v.item()),
     gpu=lambda x, i, v, dim: backend("gpu", "indexing").index_fill(x, dim, i, v.numpy().item()),
     grad=(

@@ -49,8 +49,10 @@ def _taps(c: Tensor, n: int, mode: int, padding: int, align: bool) -> list[tuple
             (_bounded(low + (i - 1), n, padding, align), weight) for i, weight in enumerate(weights)
         ]
     place = _bounded(place, n, padding, align)
-    if mode == _NEAREST:
-        return [(place.round(), place * 0 + 1)]  # so that the grid gets a gradient, 0
+    if padding:
+        place = place.masked_fill(place.isnan(), 0)  # as in PyTorch: at the edge
+    if mode == _NEAREST:  # the weight: so that the grid gets a gradient, 0
+        return [(place.round(), (place * 0).nan_to_num(0.0) + 1)]
     low = place.floor()
     part = place - low
     return [(low, 1 - part), (low + 1, part)]
@@ -78,8 +80,10 @@ def _composed(x: Tensor, grid: Tensor, mode: int, padding: int, align: bool) -> 
             index = index * n + place.detach().masked_fill(~seen, 0).to(int64)
             inside = seen & inside
             weight = share * weight
-        value = pixels.index_select(0, index.flatten()) * weight.flatten().unsqueeze(1)
-        total = total + value.masked_fill(~inside.flatten().unsqueeze(1), 0)
+        # What lies outside is 0; the weights of a NaN are NaN all the same.
+        value = pixels.index_select(0, index.flatten())
+        value = value.masked_fill(~inside.flatten().unsqueeze(1), 0)
+        total = total + value * weight.flatten().unsqueeze(1)
     out = reshape(total, (batch, *grid.shape[1:-1], channels)).movedim(-1, 1)
     return out.contiguous().to(kind)
 

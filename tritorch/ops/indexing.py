@@ -19,7 +19,7 @@ from tritorch.ops.checks import broadcast_shapes, convert_number
 from tritorch.ops.declare import PUBLIC, Operator, in_place, ndarray, public
 from tritorch.ops.memory import alias
 from tritorch.ops.outputs import require_separate
-from tritorch.ops.parts import PARTS, basic_index
+from tritorch.ops.parts import PARTS, basic_index, finish_part
 from tritorch.ops.shape import expand
 
 # ---- x[...] --------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
                 n = array.shape[0]
                 if -n <= key < n:
                     full = (key, Ellipsis)
-                    return _select.finish_view(array[full], (full, array.shape), self)
+                    return finish_part(_select, array, full, self)
         except (AttributeError, IndexError):
             pass
     elif kind is builtins.slice and key.step is None:
@@ -45,14 +45,14 @@ def getitem(self: Tensor, key: Any) -> Tensor:
             array = self._a
             if type(array) is ndarray and array.ndim:
                 full = (key, Ellipsis)
-                return _slice.finish_view(array[full], (full, array.shape), self)
+                return finish_part(_slice, array, full, self)
         except (AttributeError, TypeError):
             pass
     elif kind is tuple:
         try:
             array, plain = self._a, _plain_key(key)
             if type(array) is ndarray and plain is not None:
-                return _slice.finish_view(array[plain], (plain, array.shape), self)
+                return finish_part(_slice, array, plain, self)
         except (AttributeError, IndexError, TypeError):
             pass
     elif isinstance(key, Tensor) and _masks(self, key):

@@ -188,7 +188,9 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 # ---- order ---------------------------------------------------------------------------------------
 
-_flip = Operator("flip", "x", "dims", cpu="shaping.flip", grad=lambda g, dims: g.flip(dims))
+_flip = Operator(
+    "flip", "x", "dims", cpu="shaping.flip", layout="copy", grad=lambda g, dims: g.flip(dims)
+)
 _roll = Operator("roll", "x", "shifts dims", cpu="shaping.roll",
                  grad=lambda g, shifts, dims: g.roll([-s for s in shifts], dims))  # fmt: skip
 
@@ -313,7 +315,7 @@ def repeat_interleave(
         return _repeated(counts, output_size)
     if dim is None:
         input, dim = reshape(input, -1), 0
-    dim = wrap_dim(dim, input.ndim)
+    dim = wrap_dim(dim, input.ndim, allow_scalar=False)
     if isinstance(repeats, Tensor) and repeats.numel() == 1:
         repeats = int(repeats.item())
     if isinstance(repeats, int):

@@ -74,6 +74,8 @@ class Pointwise(Operator):
         lends: str = "",
         numbers: str = "any",
         refuses: str = "",
+        layout: str = "elementwise",
+        beside: int = 0,
     ) -> None:
         """without: the categories that PyTorch does not implement, "half" being both narrow floats
         and "chalf" complex32.
@@ -81,11 +83,13 @@ class Pointwise(Operator):
         for all dtypes or for "float" alone.
         numbers: which of two operands may be one: "any", "other", "none".
         refuses: what PyTorch says (a RuntimeError, before anything else) of the category that it
-        refuses: the first of `without`."""
+        refuses: the first of `without`.
+        beside: how many of the last inputs are numbers that do not promote."""
         super().__init__(
             name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
-            kind="pointwise", lends=lends, layout="elementwise",
+            kind="pointwise", lends=lends, layout=layout,
         )  # fmt: skip
+        self.beside = beside
         self.cpu = cpu  # type: ignore[method-assign]
         self.gpu_name = gpu or name
         self.rule = rule
@@ -148,7 +152,12 @@ class Pointwise(Operator):
         if isinstance(out, Tensor):
             to_float = self.rule == INT_TO_FLOAT and category(common) < 2
             result = defaults.dtype() if to_float else common
-            require_castable(self.result_dtype(result), out.dtype)
+            check = (
+                require_castable
+                if shape is not None
+                else functools.partial(require_dtype, self.name)
+            )
+            check(self.result_dtype(result), out.dtype)
         raise not_implemented(self.name, common)
 
     def result_dtype(self, compute: dtype) -> dtype:
@@ -314,7 +323,7 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
         if result is not None:
             return op.finish(result, *inputs)
     _require_integers(inputs)
-    common = result_type(*inputs[op.masks :])
+    common = result_type(*inputs[op.masks : len(inputs) - op.beside])
     if not op.implements(common):
         op.refuse(inputs, common, out, None)
     compute = op.compute_dtype(common)
@@ -386,7 +395,7 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
     self = inputs[0]
     check_inplace(self, *inputs[1:])
     _require_integers(inputs)
-    common = result_type(*inputs[op.masks :])
+    common = result_type(*inputs[op.masks : len(inputs) - op.beside])
     if not op.implements(common):
         op.refuse(inputs, common, self, self.shape)
     compute = op.compute_dtype(common)
@@ -678,6 +687,9 @@ def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any
     """f(a, b) on plain ndarrays of one dtype (or with a number); `general` for all else."""
     cpu, finish, fits, plans = op.cpu, op.finish, op.direct, op.plans
     numbers = op.numbers != "none"
+    # NumPy compares narrow integers with numbers that they do not hold; PyTorch casts those.
+    integers = "i" if op.rule == ALWAYS_BOOL else "iu"
+    least = 8 if op.rule == ALWAYS_BOOL else 1
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         try:
@@ -686,7 +698,10 @@ def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any
             if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
                 number = type(other)
                 if number is float or number is int:
-                    if (kind.kind == "f" or (number is int and kind.kind in "iu")) and numbers:
+                    if numbers and (
+                        kind.kind == "f"
+                        or (number is int and kind.kind in integers and kind.itemsize >= least)
+                    ):
                         return finish(cpu(a, other), input, other)
                 else:
                     b = other._a

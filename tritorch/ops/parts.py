@@ -31,13 +31,36 @@ PARTS = {
 }
 
 
+def _placed(part: Any, array: Any, key: tuple[Any, ...]) -> Any:
+    """A part without elements where PyTorch has it: NumPy forgets where an empty slice starts."""
+    skip, dim = 0, 0
+    strides = arrays.strides_of(array)
+    for item in key:
+        if item is Ellipsis:
+            break
+        if item is None:
+            continue
+        start = item.indices(array.shape[dim])[0] if isinstance(item, slice) else int(item)
+        skip += (start + array.shape[dim] if start < 0 else start) * strides[dim]
+        dim += 1
+    return arrays.strided(array, part.shape, arrays.strides_of(part), skip)
+
+
+def finish_part(op: Any, array: Any, key: tuple[Any, ...], input: Tensor) -> Tensor:
+    """The view array[key] of a tensor's array."""
+    part = array[key]
+    if 0 in part.shape and array.size:
+        part = _placed(part, array, key)
+    return op.finish_view(part, (key, array.shape), input)
+
+
 def basic_index(input: Tensor, key: tuple[Any, ...], name: str = "slice") -> Tensor:
     """A view by ints, slices, None; the key covers every dim or ends in an Ellipsis."""
     op = PARTS[name]
     try:
         array = input._a
         if type(array) is ndarray:
-            return op.finish_view(array[key], (key, array.shape), input)
+            return finish_part(op, array, key, input)
     except AttributeError:
         pass
     return op.call((input,), (key, tuple(input.shape)))
@@ -306,7 +329,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     if input.ndim == 1:
         return diag_embed(input, diagonal)
-    return PUBLIC["diagonal"](input, diagonal).clone()
+    return PUBLIC["diagonal"](input, diagonal).clone(memory_format=contiguous_format())
 
 
 @public()

@@ -65,7 +65,7 @@ log2 = unary("log2", np.log2, rule=INT_TO_FLOAT, domain=(0.1, 3),
              grad=lambda g, x: g / (x.conj() * LN2))  # fmt: skip
 log10 = unary("log10", np.log10, rule=INT_TO_FLOAT, domain=(0.1, 3),
               grad=lambda g, x: g / (x.conj() * LN10))  # fmt: skip
-log1p = unary("log1p", np.log1p, rule=INT_TO_FLOAT, domain=(-0.5, 3),
+log1p = unary("log1p", cpu.log1p, rule=INT_TO_FLOAT, domain=(-0.5, 3),
               grad=lambda g, x: g / (x + 1).conj())  # fmt: skip
 
 # ---- trigonometry --------------------------------------------------------------------------------
@@ -188,7 +188,16 @@ bitwise_not = unary("bitwise_not", np.invert, without="float complex")
 
 # ---- complex -------------------------------------------------------------------------------------
 
-conj_physical = unary("conj_physical", cpu.conj_physical, direct=False, grad=lambda g: g.conj())
+_conj_physical = unary("conj_physical", cpu.conj_physical, direct=False, method=False,
+                       grad=lambda g: g.conj())  # fmt: skip
+
+
+@public()
+def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
+    """The complex conjugate in new memory; the tensor itself when it is real."""
+    return input if out is None and not input.is_complex() else _conj_physical(input, out=out)
+
+
 _angle = unary("angle", cpu.angle, rule=COMPLEX_TO_REAL, direct=False, inplace=False,
                method=False, public=False,
                grad=lambda g, x: _angle_grad(g, x))  # fmt: skip

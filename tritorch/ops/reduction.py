@@ -54,8 +54,9 @@ def _reduce_dtype(x: Tensor, dtype: dtype | None, *, integers: bool = True) -> d
 def reduction(name: str, params: str, grad: Any, **options: Any) -> Operator:
     """Declares a reduction: backend `reduction.name(x, *params)`."""
     return Operator(
-        name, "x", params, cpu=f"reduction.{name}", grad=grad, kind="reduction", **options
-    )
+        name, "x", params, cpu=f"reduction.{name}", grad=grad, kind="reduction",
+        layout="row-major", **options,
+    )  # fmt: skip
 
 
 def _plainly(op: Operator, x: Tensor, dim: Any, keepdim: Any, *rest: Any) -> Tensor | None:
@@ -87,7 +88,7 @@ def _call(op: Operator, x: Tensor, dims: Any, keepdim: bool, *rest: Any) -> Tens
 # ---- sums ----------------------------------------------------------------------------------------
 
 _sum = Operator(
-    "sum", "x", "dims keepdim kind shape", kind="reduction",
+    "sum", "x", "dims keepdim kind shape", kind="reduction", layout="row-major",
     cpu=lambda x, dims, keepdim, kind, shape: _cpu_sum(x, dims, keepdim, kind),
     gpu=lambda x, dims, keepdim, kind, _: backend("gpu", "reduction").sum(x, dims, keepdim, kind),
     grad=lambda g, dims, keepdim, shape: spread(g, dims, keepdim, shape),
@@ -247,14 +248,15 @@ def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim
 
 @public(out="dtype")
 def prod(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None
+    input: Tensor, dim: Any = _UNSET, keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
     """The product over one dim (all by default); integers as int64."""
     require_tensor(input, "prod", "input", 1)
-    if isinstance(dim, (tuple, list)):
+    if dim is None or isinstance(dim, (tuple, list)):
         raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}")
-    op = _prod if dim is None else _prod_dim
-    return _call(op, input, dim, keepdim, _reduce_dtype(input, dtype))
+    if dim is _UNSET:
+        return _call(_prod, input, None, keepdim, _reduce_dtype(input, dtype))
+    return _call(_prod_dim, input, dim, keepdim, _reduce_dtype(input, dtype))
 
 
 # ---- logic ---------------------------------------------------------------------------------------

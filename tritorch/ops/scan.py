@@ -95,6 +95,8 @@ def _summing(name: str, op: Operator) -> Any:
     def function(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
         require_tensor(input, name, "input", 1)
         kind = dtype or (int64 if category(input.dtype) < 2 else input.dtype)
+        if kind is bool_:
+            raise not_implemented(f"{name}_out_cpu", bool_)
         return _run(op, input if input.dtype is kind else input.to(kind), dim, kind)
 
     function.__name__ = name
@@ -102,8 +104,6 @@ def _summing(name: str, op: Operator) -> Any:
     exposed = public(out="dtype")(function)
 
     def in_place(self: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-        if self.dtype is bool_:
-            raise not_implemented(f"{name}_out_cpu", bool_)
         return function(self, dim, dtype=dtype or self.dtype)
 
     in_place.__name__ = name

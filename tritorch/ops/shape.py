@@ -462,7 +462,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
 def new_dim(array: Any, dim: int) -> Any:
     if type(array) is ndarray:
         shape = array.shape
-        if array.flags.c_contiguous:
+        if array.flags.c_contiguous and 1 not in shape:
             return array.reshape((*shape[:dim], 1, *shape[dim:]))
         return array[(slice(None),) * dim + (None,)]
     return array.unsqueeze(dim)

@@ -17,8 +17,12 @@ def _scatter_back(g: Any, x_shape: Any, out1: Tensor, dim: int) -> Tensor:
     return g[0].new_zeros(x_shape).scatter(dim, out1, g[0])
 
 
-_sort = Operator("sort", "x", "dim descending", cpu="sorting.sort", grad=_scatter_back)
-_topk = Operator("topk", "x", "k dim largest", cpu="sorting.topk", grad=_scatter_back)
+_sort = Operator(
+    "sort", "x", "dim descending", cpu="sorting.sort", grad=_scatter_back, layout="copy"
+)
+_topk = Operator(
+    "topk", "x", "k dim largest", cpu="sorting.topk", grad=_scatter_back, layout="row-major"
+)
 _kthvalue = Operator(
     "kthvalue", "x", "k dim", cpu="sorting.kthvalue",
     grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False),

@@ -39,6 +39,7 @@ _polygamma = Operator(
     "polygamma",
     "x",
     "n",
+    layout="elementwise",
     cpu=lambda x, n: like(cpu.polygamma(n, widen(x)), x),
     gpu=lambda x, n: backend("gpu", "pointwise").call(
         "polygamma", (x, float(n), (-1) ** (n + 1) * factorial(n)), float64, x.dtype

@@ -1,0 +1,28 @@
+"""Programs, drawn at random or once different, do what they did with the real torch."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+import tritorch
+
+from . import programs
+
+RECORDED = json.loads(pathlib.Path(__file__).with_name("chains.json").read_text())
+PART = 40
+
+
+@pytest.mark.parametrize("first", range(0, len(RECORDED), PART))
+def test_as_recorded(first):
+    wrong = []
+    for statements, known in RECORDED[first : first + PART]:
+        with np.errstate(all="ignore"):
+            found = programs.run(tritorch, statements)
+        for i, (ours, theirs) in enumerate(zip(found, known)):
+            if not programs.same(ours, theirs):
+                program = "\n".join(statements[: i + 1])
+                wrong.append(f"{program}\n  ours:  {ours}\n  torch: {theirs}")
+                break
+    assert not wrong, "\n\n".join(wrong)
