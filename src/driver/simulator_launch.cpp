@@ -236,7 +236,9 @@ void cuModuleLoadData(CUmodule* handle, const void* image) {
   check_unsafe_in_capture();
   const std::string_view text(static_cast<const char*>(image));
   // Machine code does not run on the host.
-  require(!text.starts_with("\x7f" "ELF"), CUDA_ERROR_NOT_SUPPORTED);
+  require(!text.starts_with("\x7f"
+                            "ELF"),
+          CUDA_ERROR_NOT_SUPPORTED);
   auto found = state().images.find(text);
   require(found != state().images.end(), CUDA_ERROR_INVALID_IMAGE);
   *handle = state().modules.add(std::make_shared<Module>(Module{found->second}));

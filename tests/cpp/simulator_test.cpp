@@ -1128,7 +1128,10 @@ TEST(modules_are_loaded_and_unloaded) {
   CUmodule module;
   CUfunction f;
   FAILS(d.cuModuleLoadData(&module, "nonsense"), INVALID_IMAGE);
-  FAILS(d.cuModuleLoadData(&module, "\x7f" "ELF\2\1\1"), NOT_SUPPORTED);
+  FAILS(d.cuModuleLoadData(&module,
+                           "\x7f"
+                           "ELF\2\1\1"),
+        NOT_SUPPORTED);
   OK(d.cuModuleLoadData(&module, image.c_str()));
   FAILS(d.cuModuleGetFunction(&f, module, "subtract"), NOT_FOUND);
   OK(d.cuModuleGetFunction(&f, module, "add"));
