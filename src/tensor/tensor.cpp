@@ -187,9 +187,9 @@ int requires_grad(Tensor* t) {
     Py_DECREF(done);
   }
   if (t->leaf || is_set(t->node)) return 1;
-  // PyTorch's rule: a view made in no_grad mode seems to require grad when its base does.
-  return is_set(t->created) && is_set(t->base) ? requires_grad(reinterpret_cast<Tensor*>(t->base))
-                                               : 0;
+  // PyTorch's rule: a view without history (made in no_grad mode, or before its base required grad)
+  // seems to require grad when its base does.
+  return is_set(t->base) ? requires_grad(reinterpret_cast<Tensor*>(t->base)) : 0;
 }
 
 NDArray* as_ndarray(PyObject* array) {
@@ -510,13 +510,14 @@ PyObject* node_output(PyObject* self, PyObject*) {
   return outs;
 }
 
-// free(): what was saved; a node that keeps shapes alone can run again, as PyTorch's can.
+// free(): what was saved; a node that keeps shapes and numbers alone can run again.
 PyObject* node_free(PyObject* self, PyObject*) {
   auto* n = reinterpret_cast<Node*>(self);
   bool needed = is_set(n->out) || n->packed;
   for (Py_ssize_t i = 0; !needed && is_set(n->saved) && i < PyTuple_GET_SIZE(n->saved); ++i) {
     PyObject* saved = PyTuple_GET_ITEM(n->saved, i);
-    needed = saved != Py_None && !PyTuple_CheckExact(saved);
+    needed = saved != Py_None &&
+             (as_tensor(saved) || !(PyTuple_CheckExact(saved) || PyNumber_Check(saved)));
   }
   if (!needed) Py_RETURN_NONE;
   Py_CLEAR(n->saved);

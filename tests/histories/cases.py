@@ -242,6 +242,20 @@ def retained_layout(torch):
     return y.grad.stride(), y.grad
 
 
+def detached_view(torch):
+    x = torch.ones(2, 3)
+    return x[0].detach_()
+
+
+def late(torch):
+    """A view of what required grad only afterwards."""
+    x = torch.ones(4)
+    v = x[:2]
+    x.requires_grad_()
+    y = v * 2
+    return v.requires_grad, v.is_leaf, y.requires_grad
+
+
 def second_pass(torch):
     v, w = torch.ones(1, 4), leaf(torch)
     v[0].add_(w)
@@ -385,6 +399,7 @@ AGAIN = {
     "exp": lambda x: x.exp(),
     "cat": lambda x: x.flip(0),
     "max": lambda x: x.max(0)[0],
+    "lerp": lambda x: x.lerp(x.detach(), 0.5),
 }
 FILLS = {
     "fill_": lambda y: y.fill_(1),
@@ -506,11 +521,12 @@ def programs(torch):
         yield f"filled by {name}", lambda w=write: filled(torch, w)
     for name in ("add_", "sub_", "copy_"):
         yield f"{name} by itself", lambda n=name: by_itself(torch, n)
+    yield "a view, then requires_grad_", lambda: late(torch)
     yield "a retained gradient's layout", lambda: retained_layout(torch)
     for name, use in MADE.items():
         yield f"made of an inference tensor: {name}", lambda u=use: inference(torch, lambda m: u(m))
     yield "a second pass through a written view", lambda: second_pass(torch)
-    yield "detach_ of a view", lambda: torch.ones(2, 3)[0].detach_()
+    yield "detach_ of a view", lambda: detached_view(torch)
     yield "an input returned as it is", lambda: custom_view(torch, lambda x: x)
     yield "a view from a custom function", lambda: custom_view(torch, lambda x: x.view(2, 2))
     for twice in (False, True):

@@ -266,7 +266,7 @@ def register_hook(self: Tensor, hook: Any) -> graph.RemovableHandle:
     """`hook(grad)` when the gradient of this tensor is known; may return another."""
     if not self._requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if self._leaf:
+    if self._node is None:
         return graph.leaf_hooks(self).tensor.add(hook)
     hooks = self._node._hooks().tensor
     return hooks.setdefault(self.output_nr, graph.HookDict()).add(hook)

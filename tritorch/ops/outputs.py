@@ -150,7 +150,7 @@ def _have_apart(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return True
     if type(a) is np.ndarray:
-        return (a.base is None is b.base) or not np.may_share_memory(a, b)
+        return a is not b and (a.base is None is b.base or not np.may_share_memory(a, b))
     return type(a) is Array and not a.shares_storage(b)
 
 
