@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tritorch
-from tritorch import cuda
+from tritorch import _C, cuda
 from tritorch.cuda import simulator
 
 from . import tutorial_kernels as kernels
@@ -219,6 +219,47 @@ def test_a_failed_device_assertion_loses_the_device():
     with pytest.raises(cuda.CudaError):
         cuda.synchronize()
     simulator.clear_error()
+
+
+@pytest.mark.simulated
+@pytest.mark.parametrize("shape", [(1,), (64,), (8, 16), (4, 2, 8)])
+def test_blocks_are_combined_in_order(shape):
+    """Reductions and scans get blocks of neighbours; what asks for truth gets elements."""
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    from tritorch._triton import fast_interpreter, interpret
+
+    values = np.random.default_rng(0).integers(1, 9, shape).astype(np.int64)
+
+    class Pair:  # associative, not commutative: (a, b) after (c, d) is (a c, b c + d)
+        fn = staticmethod(lambda a, b, c, d: (a * c, b * c + d))
+
+    class Larger:
+        fn = staticmethod(lambda a, b: a if a > b else b)
+
+    made = lambda x: tl.tensor(
+        interpreter.TensorHandle(x, tl.int64), tl.block_type(tl.int64, list(x.shape))
+    )
+    interpreted, compiled = interpret._assignments()
+    _C.simulator.assign(interpreted)
+    try:
+        for axis in range(len(shape)):
+            for combine, count in ((Pair, 2), (Larger, 1)):
+                args = [made(values + i) for i in range(count)]
+                for keep in (False, True):
+                    op = interpreter.ReduceOps(axis, combine, keep)
+                    fast = op.generic_reduce(tuple(args))
+                    slow = fast_interpreter._one_by_one(op, tuple(args))
+                    for x, y in zip(fast, slow):
+                        assert (x.handle.data == y.handle.data).all() and x.type == y.type
+                op = interpreter.ScanOps(axis, combine, False)
+                fast = op.generic_scan(tuple(args))
+                slow = fast_interpreter._scan_one_by_one(op, tuple(args))
+                for x, y in zip(fast, slow):
+                    assert (x.handle.data == y.handle.data).all() and x.type == y.type
+    finally:
+        _C.simulator.assign(compiled)
 
 
 # ---- the end -------------------------------------------------------------------------------------

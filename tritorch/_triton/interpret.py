@@ -30,7 +30,7 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tritorch import _C
-from tritorch._triton import narrow_floats
+from tritorch._triton import fast_interpreter, narrow_floats
 from tritorch._triton.driver import make_launcher
 from tritorch._triton.trace import Work
 
@@ -197,6 +197,14 @@ def _assert(self: Any, condition: Any, message: str) -> None:
         raise _C.simulator.DeviceFault(_ASSERT, message)
 
 
+def _to_bool(self: Any) -> bool:
+    if self.handle.data.size == 1 and not fast_interpreter.combining:
+        return bool(self.handle.data.item())
+    if fast_interpreter.combining:
+        raise fast_interpreter.NeedsScalarsError
+    return True
+
+
 def _raw(owner: Any, name: str) -> Any:
     return inspect.getattr_static(owner, name, _MISSING)
 
@@ -217,13 +225,12 @@ def _patches() -> list[tuple[Any, str, Any, Any]]:
     ]
     # Triton 3.6 converts one-element arrays with int(), which NumPy 2.4 and later refuse.
     to_int = lambda self: int(self.handle.data.item())
-    to_bool = lambda self: bool(self.handle.data.item()) if self.handle.data.size == 1 else True
     builder = interpreter.interpreter_builder
     kind = type(builder)
     extra: list[tuple[Any, str, Any]] = [
         (tl.tensor, "__index__", to_int),
         (tl.tensor, "__int__", to_int),
-        (tl.tensor, "__bool__", to_bool),
+        (tl.tensor, "__bool__", _to_bool),
         (JITFunction, "__call__", _call_device_function),
         (JITFunction, "__get__", _bind_device_function),
         (kind, "create_assert", _assert),
@@ -232,6 +239,7 @@ def _patches() -> list[tuple[Any, str, Any, Any]]:
         (kind, "create_atomic_rmw", _checked(kind.create_atomic_rmw, 2, 4, "atomic")),
         (kind, "create_atomic_cas", _checked(kind.create_atomic_cas, 1, None, "atomic")),
     ]
+    extra += fast_interpreter.patches()
     extra += [(kind, name, method) for name, method in narrow_floats.methods(kind).items()]
     patched = {(id(owner), name) for owner, name, _ in extra}
     patches = [patch for patch in patches if (id(patch[0]), patch[1]) not in patched]
@@ -289,8 +297,9 @@ class SimulatedKernel:
         parameters = self.run.parameters
         self._decoders = [_DECODE[kind] for kind, _ in parameters]
         self._annotated = {p.name for p in function.params if p.is_constexpr}
-        self._options = dataclasses.replace(
-            interpreter.InterpreterOptions(), debug=getattr(options, "debug", False)
+        debug = getattr(options, "debug", False)
+        self._options = dataclasses.replace(  # without debug nothing asks whether numbers overflow
+            interpreter.InterpreterOptions(), debug=debug, sanitize_overflow=debug
         )
         hosted = _C.simulator.make_function(
             self.name, [size for _, size in parameters], self._execute
