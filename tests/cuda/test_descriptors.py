@@ -65,5 +65,8 @@ def test_launches_with_descriptors_are_found_again():
     known = sizes.cache_size
     mm(b, a)
     assert sizes.cache_size == known
-    mm(a, b.transpose(0, 1))
-    assert sizes.cache_size == known + 1
+    mm(a, b.transpose(0, 1))  # another launch, unless a test before this one has made it
+    assert sizes.cache_size in (known, known + 1)
+    known = sizes.cache_size
+    mm(b, a.transpose(0, 1))
+    assert sizes.cache_size == known
