@@ -6,6 +6,7 @@
 // seeds also draw, with a probability that the seed fixes, from all other streams: that exposes
 // writes that come before a reader on another stream is done.
 #include <algorithm>
+#include <utility>
 
 #include "driver/blocking.h"
 #include "driver/simulator_state.h"
@@ -86,8 +87,7 @@ CUresult run(Lock& lock, const Action& action, std::string& detail) {
   return result;
 }
 
-// Runs the front operation, which is ready.  No other thread is in one.  Throws kInterrupted when
-// that is how it ended.
+// Runs the front operation, which is ready.  No other thread is in one.
 void execute(Lock& lock, const std::shared_ptr<Stream>& stream) {
   State& s = state();
   Operation operation = std::move(stream->queue.front());
@@ -120,7 +120,7 @@ void execute(Lock& lock, const std::shared_ptr<Stream>& stream) {
   if (stream->destroyed && stream->queue.empty())
     std::erase(s.world->devices[static_cast<std::size_t>(stream->device)].streams, stream);
   s.changed.notify_all();
-  require(result != kInterrupted, kInterrupted);
+  s.interrupted |= result == kInterrupted;
 }
 
 }  // namespace
@@ -139,6 +139,8 @@ void wait_for_executor(Lock& lock) {
 }
 
 bool reached(const Point& point) { return !point.stream || point.stream->done >= point.sequence; }
+
+void run_until(Lock& lock, std::span<const Point> targets);
 
 Point last_point(const std::shared_ptr<Stream>& stream) { return {stream, stream->enqueued()}; }
 
@@ -165,12 +167,14 @@ Point enqueue(Lock& lock, const std::shared_ptr<Stream>& stream, Action action,
   stream->queue.push_back({std::move(action), std::move(needs), std::move(record)});
   if (stream->queue.size() > kLongestQueue && !in_body && !state().executing) {
     const Point half{stream, stream->done + kLongestQueue / 2};
-    drain(lock, {&half, 1});
+    run_until(lock, {&half, 1});
   }
   return point;
 }
 
-void drain(Lock& lock, std::span<const Point> targets) {
+void tell_of_interruption() { require(!std::exchange(state().interrupted, false), kInterrupted); }
+
+void run_until(Lock& lock, std::span<const Point> targets) {
   auto all_reached = [&] { return std::all_of(targets.begin(), targets.end(), reached); };
   if (all_reached()) return;
   require(!in_body, CUDA_ERROR_NOT_PERMITTED);
@@ -180,6 +184,11 @@ void drain(Lock& lock, std::span<const Point> targets) {
     if (all_reached()) return;
     if (std::shared_ptr<Stream> stream = choose(needed)) execute(lock, stream);
   }
+}
+
+void drain(Lock& lock, std::span<const Point> targets) {
+  run_until(lock, targets);
+  tell_of_interruption();
 }
 
 void drain_device(Lock& lock, int device) {
@@ -200,6 +209,7 @@ void progress(Lock& lock, const Point& target) {
   const Needed needed = closure({&target, 1});
   for (std::uint64_t n = draw(4); n > 0 && !reached(target) && !state().executing; --n)
     if (std::shared_ptr<Stream> stream = choose(needed)) execute(lock, stream);
+  tell_of_interruption();
 }
 
 }  // namespace tritorch::cu::simulator

@@ -186,6 +186,7 @@ struct State {
   ForkMutex mutex;
   std::condition_variable changed;  // an operation ended
   bool executing = false;           // some thread is in one: there is one at a time
+  bool interrupted = false;         // a kernel was, and no call has said so yet
   SimulatorOptions options;
   std::uint64_t random = 0;
   std::unique_ptr<World> world;
@@ -220,8 +221,8 @@ Point enqueue(Lock& lock, const std::shared_ptr<Stream>& stream, Action action,
               std::shared_ptr<Record> record = nullptr, std::vector<Point> needs = {});
 bool reached(const Point& point);
 // Runs what these points need, and by the seed's choice more, until they are reached.  The lock is
-// free while kernels run, so look up anew afterwards what may have changed.  Throws kInterrupted as
-// soon as a kernel was; what is queued behind it stays there.
+// free while kernels run, so look up anew afterwards what may have changed.  Throws kInterrupted at
+// the end if a kernel was: what this call has queued must not use its caller's memory later.
 void drain(Lock& lock, std::span<const Point> targets);
 void drain_device(Lock& lock, int device);
 void drain_all(Lock& lock);
