@@ -300,4 +300,19 @@ def _attach() -> None:
 
 _attach()
 
-Variable = Tensor
+
+class _VariableMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor)
+
+
+class Variable(metaclass=_VariableMeta):
+    """Kept for its name: `Variable(t, requires_grad=True)` is a tensor on t's memory."""
+
+    def __new__(cls, data: Any = None, requires_grad: Any = None, volatile: Any = None) -> Any:
+        if data is None:
+            data = Tensor()
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        out = _C.alias(data)
+        return out.requires_grad_() if requires_grad else out

@@ -19,7 +19,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.device import device as Device
-from tritorch.core.dtype import FROM_ML_DTYPES, float32, from_numpy_dtype
+from tritorch.core.dtype import FROM_ML_DTYPES, from_numpy_dtype
 from tritorch.core.promotion import scalar_name
 from tritorch.core.size import Size
 from tritorch.core.sparse import SHOWN, SparseArray
@@ -31,7 +31,7 @@ class Tensor(_C.TensorBase):
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         from tritorch.ops.factory import legacy_new
 
-        return legacy_new(cls, float32 if cls is Tensor else defaults.dtype(), args, kwargs)
+        return legacy_new(cls, defaults.dtype(), args, kwargs)
 
     # ---- what it is ---------------------------------------------------------------------------
 
@@ -474,6 +474,11 @@ def from_numpy(ndarray: Any) -> Tensor:
             "copy of your array  with array.copy().) "
         )
     from_numpy_dtype(ndarray.dtype)
+    if any(stride % ndarray.itemsize for stride in ndarray.strides):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy "
+            "array to reallocate the memory."
+        )
     return _C.wrap(ndarray if type(ndarray) is np.ndarray else ndarray.view(np.ndarray))
 
 

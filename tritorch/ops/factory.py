@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ from tritorch.ops.checks import (
 from tritorch.ops.declare import PUBLIC, Operator, public, write_out
 
 PUBLIC["from_numpy"] = from_numpy
+_TOO_MANY = 1 << 60  # elements: their bytes cannot be counted, or at least never be had
 
 # ---- where and what ------------------------------------------------------------------------------
 
@@ -58,6 +60,8 @@ def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {size}: {list(shape)}"
             )
+    if math.prod(shape) >= _TOO_MANY and 0 not in shape:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
     return tuple(shape)
 
 
@@ -592,11 +596,39 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     if hasattr(ext_tensor, "__dlpack_device__"):
         kind, _ = ext_tensor.__dlpack_device__()
         if int(kind) == 1:
-            array = np.from_dlpack(ext_tensor)
-            return _C.wrap(array)
+            return from_numpy(np.from_dlpack(ext_tensor))
     from tritorch.cuda._arrays import from_dlpack as import_array
 
-    return _C.wrap(import_array(ext_tensor))
+    try:
+        return _C.wrap(import_array(ext_tensor))
+    except RuntimeError as error:
+        if "not in CUDA memory (DLPack device type 1)" not in str(error):
+            raise
+    # An old capsule does not say whether it may be written: it may, as in PyTorch.
+    array = np.from_dlpack(_Capsule(ext_tensor))
+    return from_numpy(np.asarray(_Memory(array)))
+
+
+class _Capsule:
+    """A capsule of the CPU's memory, as the protocol wants to be asked for it."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+class _Memory:
+    """The memory of an array, which it keeps, to be written."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+        interface = array.__array_interface__
+        self.__array_interface__ = interface | {"data": (interface["data"][0], False)}
 
 
 @public(method=False)
@@ -690,7 +722,6 @@ PUBLIC["result_type"] = _public_result_type
 def legacy_new(cls: Any, kind: dtype, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`Tensor(2, 3)`, `FloatTensor([1, 2])`, `Tensor(other)`."""
     device = place(kwargs.get("device", "cpu"))
-    kind = defaults.dtype() if cls is Tensor and kind is float32 else kind
     if "data" in kwargs:
         args = (kwargs["data"],)
     if not args:

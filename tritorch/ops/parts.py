@@ -242,6 +242,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         sections = indices_or_sections
         if sections <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
+        if sections >= 1 << 32:  # more tensors than fit any memory
+            raise RuntimeError("std::bad_alloc")
         small, extra = divmod(size, sections)
         bounds = [i * small + min(i, extra) for i in range(sections + 1)]
         return tuple(slice_dim(input, dim, a, b) for a, b in zip(bounds, bounds[1:]))

@@ -78,9 +78,9 @@ def _pick(g: Tensor, indices: Tensor) -> Tensor:
 
 
 def _tuple(value: Any, n: int, name: str) -> tuple[int, ...]:
-    if isinstance(value, int):
-        return (value,) * n
-    values = tuple(int(v) for v in value)
+    values = (value,) * n if isinstance(value, int) else tuple(int(v) for v in value)
+    if any(abs(v) > 0x7FFFFFFF for v in values):
+        raise RuntimeError("value cannot be converted to type int without overflow")
     if len(values) == 1:
         return values * n
     if len(values) != n:

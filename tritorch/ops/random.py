@@ -26,7 +26,7 @@ from tritorch.ops.checks import (
 )
 from tritorch.ops.copying import write_array, zeros_of
 from tritorch.ops.declare import PUBLIC, Operator, in_place, public, write_out
-from tritorch.ops.factory import place
+from tritorch.ops.factory import _check_shape, place
 
 
 def source_for(generator: Generator | None, device: Any) -> Generator:
@@ -78,7 +78,7 @@ def _factory(name: str, backend: str, params: tuple[float, float]) -> None:
         dtype: dtype | None = None, layout: Any = None, device: Any = None,
         requires_grad: bool = False, pin_memory: bool = False, **named: Any,
     ) -> Tensor:  # fmt: skip
-        shape = sizes(one_of(name, size, named, "size"))
+        shape = _check_shape(sizes(one_of(name, size, named, "size")))
         require_options(name, dtype, layout, requires_grad, pin_memory)
         for n in shape:
             if n < 0:
@@ -151,7 +151,9 @@ def randint(
     kind = dtype or (out.dtype if out is not None else int64)
     where = place(out.device if out is not None and device is None else device)
     return _finish(
-        sample("randint", generator, where, sizes((size,)), kind, low, high), requires_grad, out
+        sample("randint", generator, where, _check_shape(sizes((size,))), kind, low, high),
+        requires_grad,
+        out,
     )
 
 
@@ -195,7 +197,13 @@ def normal(
         _check_std(std)
         return _finish(
             sample(
-                "normal", generator, place(device), sizes((size,)), kind, float(mean), float(std)
+                "normal",
+                generator,
+                place(device),
+                _check_shape(sizes((size,))),
+                kind,
+                float(mean),
+                float(std),
             ),
             requires_grad,
             out,

@@ -13,7 +13,7 @@ from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_known, require_options
 from tritorch.ops.declare import PUBLIC, public
-from tritorch.ops.factory import _finish, place
+from tritorch.ops.factory import _check_shape, _finish, place
 
 
 def _on(array: np.ndarray[Any, Any], device: Any, requires_grad: bool, out: Any) -> Tensor:
@@ -74,6 +74,7 @@ def arange(
         start, end, step = whole
     else:
         count = max(math.ceil((end - start) / step), 0)
+    _check_shape((count,))
     where = place(out.device if out is not None and device is None else device)
     if where.type == "cuda":
         from tritorch.gpu import shaping

@@ -277,6 +277,10 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r == 0:
         return input.new_empty((0,))
     n = input.shape[0]
+    pool = n + r - 1 if with_replacement and n else n
+    # Of twice 60 things there are more than 2^60 choices of 60.
+    if min(r, pool - r) >= 60 or math.comb(pool, r) * r >= 1 << 60:
+        raise RuntimeError("numel: integer multiplication overflow")
     if r == 2:  # by far the most frequent, and without a loop
         first, second = np.triu_indices(n, 0 if with_replacement else 1)
         chosen = np.stack([first, second], 1)

@@ -218,9 +218,9 @@ class FactorFromStart(Factor):
 # ---- for subclasses ------------------------------------------------------------------------------
 
 
-def cosine(start: Any, end: Any, fraction: float) -> Any:
-    """From start, at fraction 0, to end, at 1, along half a cosine."""
-    return end + (start - end) * (1 + math.cos(math.pi * fraction)) / 2
+def cosine(start: Any, end: Any, step: float, steps: float = 1) -> Any:
+    """From start, at step 0, to end, at the last of the steps, along half a cosine."""
+    return end + (start - end) * (1 + math.cos(math.pi * step / steps)) / 2  # PyTorch's bits
 
 
 def linear(start: Any, end: Any, fraction: float) -> Any:

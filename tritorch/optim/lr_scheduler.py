@@ -272,7 +272,7 @@ class CosineAnnealingLR(LRScheduler):
         return [low + (lr - low) * ratio for lr in rates]
 
     def _get_closed_form_lr(self) -> list[Rate]:
-        return [cosine(lr, self.eta_min, self.last_epoch / self.T_max) for lr in self.base_lrs]
+        return [cosine(lr, self.eta_min, self.last_epoch, self.T_max) for lr in self.base_lrs]
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -301,7 +301,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def get_lr(self) -> list[Rate]:
         self._warn_outside_step()
-        return [cosine(lr, self.eta_min, self.T_cur / self.T_i) for lr in self.base_lrs]
+        return [cosine(lr, self.eta_min, self.T_cur, self.T_i) for lr in self.base_lrs]
 
     def step(self, epoch: Any = None) -> None:
         """Goes on by one epoch, or to a given one, which may be a fraction."""

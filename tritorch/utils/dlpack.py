@@ -31,29 +31,9 @@ class DLDeviceType(enum.IntEnum):
     kDLMAIA = 17
 
 
-class _Capsule:
-    """A capsule of the CPU's memory, as the protocol wants to be asked for it."""
-
-    def __init__(self, capsule: Any) -> None:
-        self.capsule = capsule
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
-
-
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """A tensor in the memory of another library's, or of a capsule, which is used up."""
-    if hasattr(ext_tensor, "__dlpack__"):
-        return factory.from_dlpack(ext_tensor)
-    try:
-        return factory.from_dlpack(ext_tensor)
-    except RuntimeError as error:
-        if "not in CUDA memory (DLPack device type 1)" not in str(error):
-            raise
-        return factory.from_dlpack(_Capsule(ext_tensor))
+    return factory.from_dlpack(ext_tensor)
 
 
 def to_dlpack(tensor: Tensor) -> Any:
