@@ -26,7 +26,6 @@ from typing import Any
 import tritorch
 from tritorch import _C, _names
 from tritorch.ops.declare import with_out
-from tritorch.ops.reduction import numpy_names
 
 MODULES = """
     tritorch tritorch.nn.functional tritorch.nn.modules tritorch.linalg tritorch.fft
@@ -52,7 +51,6 @@ KNOWN = {
     "Ints": "_Sequence[_b.int]",
 }  # fmt: skip
 WITH_OUT = with_out(len).__code__  # type: ignore[attr-defined]
-WITH_NUMPY_NAMES = numpy_names(len).__code__
 OUT = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
 TYPED_DECORATORS = {"contextmanager", "contextlib.contextmanager", "final", "dataclass"}
 
@@ -107,15 +105,23 @@ def plain(function: Any) -> Any:
 def signature(function: Any) -> inspect.Signature:
     """What a function takes: of a wrapper, what it adds to the function within."""
     code = getattr(function, "__code__", None)
-    if code not in (WITH_OUT, WITH_NUMPY_NAMES):
-        return inspect.signature(function, follow_wrapped=False)
-    inner = signature(function.__wrapped__)
-    added = [OUT]
-    if code is WITH_NUMPY_NAMES:
-        added = [OUT.replace(name="axis"), OUT.replace(name="keepdims", default=False)]
+    if code is not WITH_OUT:
+        return with_numpy_names(inspect.signature(function, follow_wrapped=False))
+    return with_keywords(signature(function.__wrapped__), OUT)
+
+
+def with_keywords(inner: inspect.Signature, *added: inspect.Parameter) -> inspect.Signature:
+    """A signature that takes keywords besides."""
     given = [p for p in inner.parameters.values() if p.name not in {a.name for a in added}]
     rest = [p for p in given if p.kind is p.VAR_KEYWORD]
-    return inner.replace(parameters=[p for p in given if p not in rest] + added + rest)
+    return inner.replace(parameters=[p for p in given if p not in rest] + [*added] + rest)
+
+
+def with_numpy_names(inner: inspect.Signature) -> inspect.Signature:
+    """Reductions take NumPy's names too: the gates see to that."""
+    if not {"dim", "keepdim"} <= set(inner.parameters):
+        return inner
+    return with_keywords(inner, OUT.replace(name="axis"), OUT.replace(name="keepdims"))
 
 
 def annotation(text: Any) -> str:

@@ -547,7 +547,8 @@ def test_data_and_detach():
     y = torch.ones(2, requires_grad=True) * 2
     assert y.detach_() is y and not y.requires_grad and y.is_leaf and y.grad_fn is None
     with pytest.raises(RuntimeError, match="Can't detach views in-place"):
-        (torch.ones(2, requires_grad=True) * 2)[:1].detach_()
+        whole = torch.ones(2, requires_grad=True) * 2
+        whole[:1].detach_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z = torch.ones(2, requires_grad=True)
         out = z.exp()

@@ -74,7 +74,7 @@ SPILLS = {
         128, "two accumulators of 64 registers (Triton 3.6 spills most); operands too in float32",
     ),
     ("pointwise", "map1_flat"): (16, "digamma of float64 on sm_80, which aims at 96 registers"),
-    ("pointwise", "map2_flat"): (16, "Chebyshev's polynomials: ptxas aims at 96 registers"),
+    ("pointwise", "map2_flat"): (24, "Chebyshev's polynomials: ptxas aims at 96 registers"),
     ("grid", "grid_sample"): (2048, "float64 only: all taps of a point in three dims at once"),
     ("sampling", "draw_by"): (64, "float64 only: two keys' random numbers beside the loop's"),
     ("grid", "grid_backward"): (6144, "float64 only: all taps of a point in three dims at once"),

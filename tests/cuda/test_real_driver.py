@@ -29,7 +29,7 @@ def stub(repository):
     if compiler is None or not (INCLUDE / "cuda.h").exists() or not (repository / "src").exists():
         pytest.skip("needs a C++ compiler, cuda.h and the sources of tritorch's driver")
     sources = [source, *sorted((repository / "src/driver").glob("simulator*.cpp"))]
-    sources.append(repository / "src/driver/error.cpp")
+    sources += [repository / "src/driver/error.cpp", repository / "src/driver/fork.cpp"]
     headers = (repository / "src/driver").glob("*.h")
     folder = repository / "build/stub"
     library = folder / f"libcuda-{triton.__version__}.so.1"

@@ -56,6 +56,8 @@ def _reduce(obj: Any) -> Any:
         return Device, ((obj.type,) if obj.index is None else (obj.type, obj.index))
     if kind is layout:
         return rebuild._get_layout, (f"torch.{obj.name}",)
+    if getattr(kind, "is_quantized", False) is True:
+        return rebuild.reduce_plain(obj)  # refuses: its own pickle is not PyTorch's
     return NotImplemented
 
 
