@@ -446,7 +446,7 @@ cu::CUresult ended_by(nb::python_error& failure, std::string& error) {
 
 cu::CUresult interpret(SimulatedBody* body, const cu::simulator::Launch& launch,
                        std::string& error) {
-  nb::gil_scoped_acquire interpreter;
+  Acquired interpreter;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);  // the caller may be raising
   // The caller may hold the allocator's lock, which a finaliser of some array would want.
@@ -490,7 +490,7 @@ cu::CUresult run_simulated(void* user, const cu::simulator::Launch& launch, std:
 
 void destroy_simulated(void* user) {
   outlasting([&] {
-    nb::gil_scoped_acquire interpreter;
+    Acquired interpreter;
     delete static_cast<SimulatedBody*>(user);
   });
 }
@@ -1177,7 +1177,7 @@ void bind_arrays(nb::module_& m) {
         array.storage = StorageRef(
             Storage::adopt(device, address, bytes, owner.inc_ref().ptr(), [](void* object) {
               outlasting([&] {
-                nb::gil_scoped_acquire interpreter;
+                Acquired interpreter;
                 Py_DECREF(static_cast<PyObject*>(object));
               });
             }));
@@ -1198,7 +1198,7 @@ void enter_interpreter(void* state) {
 bool collect_garbage() {
   if (!garbage_collector) return false;
   outlasting([] {
-    nb::gil_scoped_acquire interpreter;
+    Acquired interpreter;
     PyObject* result = PyObject_CallNoArgs(garbage_collector);
     if (!result) PyErr_Clear();
     Py_XDECREF(result);

@@ -24,4 +24,17 @@ auto outlasting(Body&& body) {
 #endif
 }
 
+// Holds the interpreter lock.  nanobind's own constructor is noexcept, so a thread that ends in it
+// would abort the process.
+class Acquired {
+ public:
+  Acquired() : state_(PyGILState_Ensure()) {}
+  ~Acquired() { PyGILState_Release(state_); }
+  Acquired(const Acquired&) = delete;
+  Acquired& operator=(const Acquired&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
 }  // namespace tritorch

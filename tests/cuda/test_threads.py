@@ -23,7 +23,9 @@ gpu = cuda.from_numpy
 def python(code, *arguments, **environment):
     """What a program printed, which must have ended well and complained of nothing."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *arguments], check=False, timeout=120,
+        # From 3.12 on Python warns of forks beside threads, which is what some of these are about.
+        [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c",
+         textwrap.dedent(code), *arguments], check=False, timeout=120,
         capture_output=True, text=True, env=os.environ | environment,
     )  # fmt: skip
     assert done.returncode == 0 and not done.stderr, (done.returncode, done.stderr)
