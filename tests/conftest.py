@@ -52,6 +52,8 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if " at 0x" in item.nodeid:  # workers would collect different tests
+            raise pytest.UsageError(f"the name of a test has an address in it: {item.nodeid}")
         tiers = {"device", "simulated", "gpu", "compile"}
         if (_TESTS / "cuda") in item.path.parents and not tiers & {
             mark.name for mark in item.iter_markers()

@@ -85,7 +85,6 @@ def test_warm_restarts_have_pytorchs_bits():
         (lambda: torch.tensor_split(torch.ones(3), 2**40), "bad_alloc"),
         (lambda: F.avg_pool1d(torch.ones(1, 1, 4), 2**62, 1, 2**61), "without overflow"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_sizes_beyond_measure_are_refused_at_once(call, words):
     with pytest.raises(RuntimeError, match=words):
