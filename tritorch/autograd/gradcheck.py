@@ -112,8 +112,6 @@ def gradcheck(
 def _check(
     func: Any, inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, forward: bool
 ) -> None:
-    from tritorch.autograd import grad
-
     wanted = [x for x in inputs if isinstance(x, Tensor) and x._requires_grad]
     if not wanted:
         raise ValueError(
@@ -121,35 +119,43 @@ def _check(
             "them have requires_grad=True."
         )
     outs = _call(func, inputs)
-    for k, out in enumerate(outs):
-        if not out._requires_grad:
-            continue
-        numel = out.numel()
-        for position, x in enumerate(wanted):
-            expected = _numerical(func, inputs, x, eps)[k] if x.numel() else None
-            for j in range(numel):
-                for unit in (1.0, 1.0j) if out.is_complex() else (1.0,):
-                    seed = np.zeros(
-                        numel, np.dtype(out._array.dtype) if not out.is_cuda else out.dtype.numpy
-                    )
-                    seed[j] = unit
-                    g = out.new_tensor(seed).reshape(out.shape)
-                    (found,) = grad(out, x, g, retain_graph=True, allow_unused=True)
-                    have = (
-                        np.zeros(x.numel())
-                        if found is None
-                        else np.asarray(found.detach().cpu()._array).reshape(-1)
-                    )
-                    if expected is None:
-                        continue
-                    want = _pulled(expected, j, unit, x.is_complex())
-                    if not np.allclose(have, want, rtol=rtol, atol=atol, equal_nan=True):
-                        raise GradcheckError(
-                            f"Jacobian mismatch for output {k} with respect to input {position},\n"
-                            f"numerical:{want}\nanalytical:{have}\n"
-                        )
+    if any(out._requires_grad for out in outs):
+        jacobians = [_numerical(func, inputs, x, eps) if x.numel() else [] for x in wanted]
+        for k, out in enumerate(outs):
+            if out._requires_grad:
+                expected = [jacobian[k] if jacobian else None for jacobian in jacobians]
+                _check_backward(k, out, wanted, expected, atol, rtol)
     if forward:
         _check_forward(func, inputs, wanted, eps, atol, rtol)
+
+
+def _check_backward(
+    k: int, out: Tensor, wanted: list[Tensor], expected: list[Any], atol: float, rtol: float
+) -> None:
+    """Compares the gradients of each element of output k with the differences."""
+    from tritorch.autograd import grad
+
+    numel = out.numel()
+    kind = out.dtype.numpy if out.is_cuda else out._array.dtype
+    for j, unit in itertools.product(range(numel), (1.0, 1.0j) if out.is_complex() else (1.0,)):
+        seed = np.zeros(numel, kind)
+        seed[j] = unit
+        g = out.new_tensor(seed).reshape(out.shape)
+        gradients = grad(out, wanted, g, retain_graph=True, allow_unused=True)
+        for position, (x, jacobian, found) in enumerate(zip(wanted, expected, gradients)):
+            if jacobian is None:
+                continue
+            have = (
+                np.zeros(x.numel())
+                if found is None
+                else np.asarray(found.detach().cpu()._array).reshape(-1)
+            )
+            want = _pulled(jacobian, j, unit, x.is_complex())
+            if not np.allclose(have, want, rtol=rtol, atol=atol, equal_nan=True):
+                raise GradcheckError(
+                    f"Jacobian mismatch for output {k} with respect to input {position},\n"
+                    f"numerical:{want}\nanalytical:{have}\n"
+                )
 
 
 def _pulled(expected: Any, j: int, unit: Any, is_complex: bool) -> Any:
