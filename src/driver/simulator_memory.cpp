@@ -3,8 +3,9 @@
 // behind it.
 //
 // Poison: new memory holds 0xCB and freed memory 0xDB.  What is freed stays mapped for a while (the
-// quarantine), so that a stale read gives a recognisable wrong value instead of a crash.  Of large
-// allocations only both ends are filled, lest a 10 GiB buffer that nobody touches cost 10 GiB.
+// quarantine), so that a stale read gives a recognisable wrong value instead of a crash.  Poisoned
+// pages are private mappings of a small file of poison: one costs nothing until it is touched.  Of
+// very large allocations only both ends are poisoned.
 #include "driver/simulator_memory.h"
 
 #include <fcntl.h>
@@ -14,14 +15,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
+#include <vector>
 
 namespace tritorch::cu::simulator {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kFillWhole = std::size_t{64} << 20;
-constexpr std::size_t kFillEnds = std::size_t{1} << 20;
+constexpr std::size_t kPoison = std::size_t{8} << 20;  // a file's size
+constexpr std::size_t kPoisonWhole = std::size_t{512} << 20;
 constexpr std::size_t kQuarantineBytes = std::size_t{256} << 20;
 constexpr std::size_t kQuarantineRanges = 4096;
 constexpr unsigned char kNew = 0xCB, kFreed = 0xDB;
@@ -49,6 +50,37 @@ void* map_guarded(std::size_t size) {
   return p;
 }
 
+bool write_all(int file, std::size_t offset, std::size_t size, unsigned char pattern) {
+  std::vector<unsigned char> bytes(std::min(size, std::size_t{1} << 20), pattern);
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t n = pwrite(file, bytes.data(), std::min(bytes.size(), size - done),
+                             static_cast<off_t>(offset + done));
+    if (n <= 0) return false;
+    done += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+// Not memfd_create(), which older C libraries lack.
+int new_file() { return static_cast<int>(syscall(SYS_memfd_create, "tritorch simulator", 1U)); }
+
+int poison_file(unsigned char pattern) {
+  static const auto make = [](unsigned char byte) {
+    const int file = new_file();
+    return file >= 0 && write_all(file, 0, kPoison, byte) ? file : -1;
+  };
+  static const int fresh = make(kNew), freed = make(kFreed);
+  return pattern == kNew ? fresh : freed;
+}
+
+// Whole pages of poison in place of what was mapped there.
+void map_poison(char* begin, std::size_t size, unsigned char pattern) {
+  const int file = poison_file(pattern);
+  for (std::size_t done = 0; file >= 0 && done < size; done += kPoison)
+    mmap(begin + done, std::min(kPoison, size - done), PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, file, 0);
+}
+
 }  // namespace
 
 Memory::~Memory() {
@@ -61,13 +93,15 @@ Memory::~Memory() {
   if (file_ >= 0) close(file_);
 }
 
-void Memory::fill(void* address, std::size_t size, unsigned char pattern) const {
+void Memory::poison(void* address, std::size_t size, unsigned char pattern) const {
   if (!poison_) return;
-  if (size <= kFillWhole) {
-    std::memset(address, pattern, size);
+  size = round_up(size, kPage);
+  char* begin = static_cast<char*>(address);
+  if (size <= kPoisonWhole) {
+    map_poison(begin, size, pattern);
   } else {
-    std::memset(address, pattern, kFillEnds);
-    std::memset(static_cast<char*>(address) + size - kFillEnds, pattern, kFillEnds);
+    map_poison(begin, kPoison, pattern);
+    map_poison(begin + size - kPoison, kPoison, pattern);
   }
 }
 
@@ -76,7 +110,7 @@ void Memory::fill(void* address, std::size_t size, unsigned char pattern) const 
 CUresult Memory::allocate(CUdeviceptr& address, std::size_t size, int device) {
   void* p = sane(size) ? map_guarded(size) : nullptr;
   if (!p) return CUDA_ERROR_OUT_OF_MEMORY;
-  fill(p, round_up(size, kPage), kNew);
+  poison(p, size, kNew);
   address = address_of(p);
   ranges_[address] = {size, device, true, 0};
   return CUDA_SUCCESS;
@@ -97,12 +131,10 @@ void Memory::bury(CUdeviceptr address, std::size_t size) {
     munmap(pointer(address), footprint(size));
     return;
   }
-  std::size_t cost = round_up(size, kPage);
-  if (size > kFillWhole) {
-    madvise(pointer(address), cost, MADV_DONTNEED);
-    cost = 2 * kFillEnds;
-  }
-  fill(pointer(address), round_up(size, kPage), kFreed);
+  // The contents go at once; what a stale write touches again is counted as if all were.
+  if (size > kPoisonWhole) madvise(pointer(address), round_up(size, kPage), MADV_DONTNEED);
+  poison(pointer(address), size, kFreed);
+  const std::size_t cost = std::min(round_up(size, kPage), 2 * kPoison);
   quarantine_.push_back({address, size, cost});
   quarantine_cost_ += cost;
   while (quarantine_cost_ > kQuarantineBytes || quarantine_.size() > kQuarantineRanges) {
@@ -144,17 +176,15 @@ CUresult Memory::unreserve(CUdeviceptr address, std::size_t size) {
 
 CUresult Memory::create(CUmemGenericAllocationHandle& handle, std::size_t size, int device) {
   if (!sane(size) || size % kGranularity) return CUDA_ERROR_INVALID_VALUE;
-  // Not memfd_create(), which older C libraries lack.
-  if (file_ < 0) file_ = static_cast<int>(syscall(SYS_memfd_create, "tritorch simulator", 1U));
+  if (file_ < 0) file_ = new_file();
   if (file_ < 0 || ftruncate(file_, static_cast<off_t>(file_end_ + size)) != 0)
     return CUDA_ERROR_OUT_OF_MEMORY;
-  if (poison_) {
-    void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_,
-                   static_cast<off_t>(file_end_));
-    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-    fill(p, size, kNew);
-    munmap(p, size);
-  }
+  // Written, not mapped: a system call for a megabyte takes half of what its pages' faults do.
+  const std::size_t head = size <= kPoisonWhole ? size : kPoison, tail = size - head;
+  if (poison_ && !(write_all(file_, file_end_, head, kNew) &&
+                   write_all(file_, file_end_ + size - std::min(tail, kPoison),
+                             std::min(tail, kPoison), kNew)))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   handle = next_handle_++;
   physical_[handle] = {size, file_end_, device, 0, false};
   physical_bytes_[device] += size;
@@ -247,7 +277,7 @@ std::size_t Memory::physical(int device) const {
 CUresult Memory::pin_new(void*& address, std::size_t size) {
   address = sane(size) ? map_guarded(size) : nullptr;
   if (!address) return CUDA_ERROR_OUT_OF_MEMORY;
-  fill(address, round_up(size, kPage), kNew);
+  poison(address, size, kNew);
   pinned_[address_of(address)] = {size, true};
   return CUDA_SUCCESS;
 }

@@ -78,7 +78,7 @@ class Memory {
   Ranges::const_iterator containing(CUdeviceptr address) const;
   bool whole_mappings(CUdeviceptr address, std::size_t size) const;
   void drop_if_unused(CUmemGenericAllocationHandle handle);
-  void fill(void* address, std::size_t size, unsigned char pattern) const;
+  void poison(void* address, std::size_t size, unsigned char pattern) const;
   void bury(CUdeviceptr address, std::size_t size);
 
   bool poison_ = true;
