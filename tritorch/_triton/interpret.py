@@ -30,7 +30,7 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tritorch import _C
-from tritorch._triton import fast_interpreter, narrow_floats
+from tritorch._triton import fast_interpreter, fast_operators, narrow_floats
 from tritorch._triton.driver import make_launcher
 from tritorch._triton.trace import Work
 
@@ -239,7 +239,8 @@ def _patches() -> list[tuple[Any, str, Any, Any]]:
         (kind, "create_atomic_rmw", _checked(kind.create_atomic_rmw, 2, 4, "atomic")),
         (kind, "create_atomic_cas", _checked(kind.create_atomic_cas, 1, None, "atomic")),
     ]
-    extra += fast_interpreter.patches()
+    operators = {name: new for owner, name, _, new in patches if owner is tl.tensor}
+    extra += fast_interpreter.patches() + fast_operators.patches(operators)
     extra += [(kind, name, method) for name, method in narrow_floats.methods(kind).items()]
     patched = {(id(owner), name) for owner, name, _ in extra}
     patches = [patch for patch in patches if (id(patch[0]), patch[1]) not in patched]
