@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,10 @@ REAL_GPU = os.environ.get("TRITORCH_TEST_DEVICE", "") == "cuda"
 
 # Results are compared to more digits than TF32 has.
 os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")
+
+# Workers share the processors: threads of a BLAS that wait for each other spin (a test that starts
+# processes took 50 s instead of 15).  Those that count threads set them.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Before anything imports tritorch: the driver is chosen once a process.
 if REAL_GPU:
@@ -50,7 +55,13 @@ def pytest_report_header() -> str:
     return f"tritorch device: {'a real GPU' if REAL_GPU else 'simulated'}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="runs the tests in a random order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--shuffle") is not None:
+        random.Random(config.getoption("--shuffle")).shuffle(items)
     for item in items:
         if " at 0x" in item.nodeid:  # workers would collect different tests
             raise pytest.UsageError(f"the name of a test has an address in it: {item.nodeid}")
