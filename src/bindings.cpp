@@ -25,6 +25,7 @@
 #include "memory/host.h"
 #include "memory/registry.h"
 #include "tensor/gate.h"
+#include "tensor/quiet.h"
 #include "tensor/tensor.h"
 #include "traces.h"
 
@@ -1251,6 +1252,7 @@ NB_MODULE(_C, m) {
   bind_arrays(m);
   bind_simulator(m);
   keep_freed_host_memory();
-  if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()))
+  if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()) ||
+      !add_quiet_type(m.ptr()))
     throw nb::python_error();
 }

@@ -1,14 +1,10 @@
 """tritorch: PyTorch's Python API on Triton kernels and NumPy."""
 
 import sys as _sys
-import warnings as _warnings
 
 from tritorch._extension import require as _require
 
 _require()
-
-# Infinities and NaNs are results here, as in PyTorch, not events.
-_warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tritorch\.")
 
 from math import e, inf, nan, pi
 

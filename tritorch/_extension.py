@@ -18,7 +18,7 @@ def problem() -> tuple[str, str] | None:
         import numpy  # noqa: F401
     except ImportError as error:
         return f"tritorch needs NumPy, which does not import ({_first_line(error)})", (
-            "pip install 'numpy>=1.26'"
+            "pip install 'numpy>=2.0'"
         )
     try:
         import tritorch._C  # noqa: F401

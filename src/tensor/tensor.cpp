@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tensor/ndarray.h"
+#include "tensor/quiet.h"
 
 namespace tritorch {
 
@@ -932,6 +933,18 @@ PyObject* operator_finish(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   return finish_laid_out(self, args[0], args + 1, n - 1, nullptr);
 }
 
+// apply(function, *arguments, *inputs) -> Tensor: finish(function(*arguments), *inputs), as many
+// arguments as inputs, NumPy's floating point errors ignored
+PyObject* operator_apply(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  const Py_ssize_t count = n / 2;
+  if (n % 2 == 0) return PyErr_Format(PyExc_TypeError, "apply(function, *arguments, *inputs)");
+  PyObject* array = call_quietly(args[0], args + 1, static_cast<size_t>(count), nullptr);
+  if (!array) return nullptr;
+  PyObject* result = finish_laid_out(self, array, args + 1 + count, count, nullptr);
+  Py_DECREF(array);
+  return result;
+}
+
 // finish_with(array, params, *inputs) -> Tensor
 PyObject* operator_finish_with(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   if (n < 2) return PyErr_Format(PyExc_TypeError, "finish_with(array, params, *inputs)");
@@ -1069,6 +1082,7 @@ PyObject* operator_wants(PyObject* self, PyObject* const* args, Py_ssize_t n) {
 #define FAST(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL
 PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nullptr},
                                   {"finish", FAST(operator_finish), nullptr},
+                                  {"apply", FAST(operator_apply), nullptr},
                                   {"finish_with", FAST(operator_finish_with), nullptr},
                                   {"finish_view", FAST(operator_finish_view), nullptr},
                                   {"finish_many", FAST(operator_finish_many), nullptr},

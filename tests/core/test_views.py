@@ -117,11 +117,9 @@ def on_array(a, name, args):
     if name in ("expand", "expand_new"):
         return np.broadcast_to(a, args[0])
     if name == "view_flat":
-        out = a.view()
-        try:
-            out.shape = (-1,) if args[0] and a.size else (a.size,) if args[0] else (*a.shape, 1)
-        except AttributeError as error:
-            raise RuntimeError from error
+        out = a.reshape((-1 if a.size else a.size,) if args[0] else (*a.shape, 1))
+        if a.size and not np.shares_memory(out, a):
+            raise RuntimeError
         return out
     if name == "split":
         part, dim, which = args

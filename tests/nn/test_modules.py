@@ -13,6 +13,7 @@ RECORDED = np.load(pathlib.Path(__file__).parent / "recorded.npz")
 TEXTS = json.loads(str(RECORDED["texts"]))
 
 
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning")
 @pytest.mark.parametrize("index", range(len(cases.CASES)), ids=lambda i: cases.CASES[i][0])
 def test_as_recorded(index):
     recorded = TEXTS[index]

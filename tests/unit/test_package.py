@@ -82,7 +82,7 @@ def test_a_broken_extension_says_what_the_loader_said(copy, tmp_path):
 def test_missing_numpy_says_what_to_run(copy, tmp_path):
     blocker = "sys.modules['numpy'] = None\n"
     done = python(_ONLY_THE_COPY + blocker + "import tritorch", tmp_path)
-    assert "run `pip install 'numpy>=1.26'`." in done.stderr.strip().split("\n")[-1]
+    assert "run `pip install 'numpy>=2.0'`." in done.stderr.strip().split("\n")[-1]
 
 
 def test_version_is_the_same_everywhere():

@@ -28,6 +28,8 @@ from tritorch.core.thread_state import carried, run_in_thread
 
 _accumulating = locks.rlock()
 
+_add = _C.Quiet(np.add)
+
 
 class _Pass(threading.local):
     depth = 0  # of backward passes inside of each other
@@ -482,7 +484,7 @@ def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
         else:
             mine, new = have._array, g._array
             if type(mine) is np.ndarray and type(new) is np.ndarray and mine.dtype is new.dtype:
-                np.add(mine, new, mine)
+                _add(mine, new, mine)
                 _C.bump_version(have)
             elif type(mine) is SparseArray and type(new) is not SparseArray:
                 leaf._grad = g + have

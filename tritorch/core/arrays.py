@@ -140,6 +140,9 @@ def cast_number(value: Any, kind: dtype) -> Any:
     return value - (1 << bits) if kind.is_signed and value >> (bits - 1) else value
 
 
+_converted = _C.Quiet(ndarray.astype)
+
+
 def cast(array: Any, kind: dtype) -> Any:
     """The array itself if it has the dtype, else a converted copy that keeps the memory order."""
     if type(array) is not ndarray:
@@ -154,10 +157,10 @@ def cast(array: Any, kind: dtype) -> Any:
     elif array.dtype.kind == "f" and theirs.kind in "iu" and theirs.itemsize < 8:
         # As the processor's instruction: what no int32 holds is its least; narrower types wrap.
         wide = np.int64 if theirs == np.uint32 else np.int32
-        array = array.astype(wide)
+        array = _converted(array, wide)
     elif kind.name == "float8_e4m3fn":  # which has no infinity: PyTorch saturates
-        array = np.clip(array.astype(np.float32), -448, 448)
-    return array.astype(theirs)
+        array = np.clip(_converted(array, np.float32), -448, 448)
+    return _converted(array, theirs)
 
 
 def _cast_opaque(array: Any, kind: dtype) -> Any:

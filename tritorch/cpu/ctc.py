@@ -27,8 +27,7 @@ def _add(*logs: Array) -> Array:
     """log(sum(exp(logs)))"""
     top = np.maximum.reduce(logs)
     shift = np.where(np.isneginf(top), 0, top)
-    with np.errstate(divide="ignore"):
-        return np.log(sum(np.exp(log - shift) for log in logs)) + shift
+    return np.log(sum(np.exp(log - shift) for log in logs)) + shift
 
 
 def _moved(logs: Array, by: int) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.triangular import inverse as triangular_inverse, lu_factor, lu_solve, quiet
+from tritorch.cpu.triangular import inverse as triangular_inverse, lu_factor, lu_solve
 
 Array = np.ndarray[Any, Any]
 
@@ -62,7 +62,6 @@ def geqrf(x: Array) -> tuple[Array, Array]:
 # ---- systems -------------------------------------------------------------------------------------
 
 
-@quiet
 def solve_ex(a: Array, b: Array) -> tuple[Array, Array]:
     """x of a x = b, and for each matrix which pivot is zero (0: none)."""
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])
@@ -87,7 +86,6 @@ def _solve(a: Array, b: Array) -> Array:
     return np.linalg.solve(a, b)
 
 
-@quiet
 def inv_ex(x: Array) -> tuple[Array, Array]:
     """The inverse, and for each matrix which pivot is zero (0: none)."""
     if 0 in x.shape:
@@ -98,20 +96,17 @@ def inv_ex(x: Array) -> tuple[Array, Array]:
         return solve_ex(x, np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape))
 
 
-@quiet
 def det(x: Array) -> Array:
     """The determinant."""
     return np.asarray(np.linalg.det(x), x.dtype)
 
 
-@quiet
 def slogdet(x: Array) -> tuple[Array, Array]:
     """The sign of the determinant, and the logarithm of its magnitude."""
     sign, log = np.linalg.slogdet(x)
     return np.asarray(sign, x.dtype), np.asarray(log, x.real.dtype)
 
 
-@quiet
 def cofactor(x: Array) -> Array:
     """The matrix of cofactors, the determinant's gradient; conjugated."""
     n = x.shape[-1]
@@ -124,7 +119,6 @@ def cofactor(x: Array) -> Array:
     return ((u * (phase.conj()[..., None] * others.prod(-1))[..., None, :]) @ vh).astype(x.dtype)
 
 
-@quiet
 def cholesky_ex(x: Array, upper: bool) -> tuple[Array, Array]:
     """L of x = L L^H (or U of U^H U), and which leading minor is not positive (0: none)."""
     if 0 in x.shape:
@@ -170,7 +164,7 @@ def _converged(name: str, x: Array, repeated: str, run: Any) -> Any:
             f"contained non-finite values."
         )
     try:
-        return quiet(run)()
+        return run()
     except np.linalg.LinAlgError:
         raise LinAlgError(
             f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned "
@@ -235,7 +229,6 @@ def eigvals(x: Array) -> Array:
 # ---- least squares -------------------------------------------------------------------------------
 
 
-@quiet
 def lstsq(a: Array, b: Array, rcond: float, driver: str) -> tuple[Array, Array, Array, Array]:
     """The least x that makes |a x - b| least, what is left over, the rank, the singular values.
 

@@ -166,23 +166,21 @@ def _is_finite(arrays: Sequence[Array]) -> bool:
 
 def rescale(arrays: Sequence[Array], factor: Any, found: Any) -> None:
     """Multiplies arrays by a factor, in place; `found` becomes 1 if an element is not finite."""
-    with np.errstate(all="ignore"):
-        if factor is not None and factor.item() != 1:
-            for x in arrays:
-                np.multiply(x, factor.astype(x.dtype), x)
-        if found is not None and not _is_finite(arrays):
-            found[...] = 1
+    if factor is not None and factor.item() != 1:
+        for x in arrays:
+            np.multiply(x, factor.astype(x.dtype), x)
+    if found is not None and not _is_finite(arrays):
+        found[...] = 1
 
 
 def norm(arrays: Sequence[Array], order: float, out_dtype: Any) -> Array:
     """The norm of all elements of all arrays, of order 1, 2 or infinity."""
     total = 0.0
-    with np.errstate(all="ignore"):
-        for x in _blocks(arrays):
-            if order == 2:
-                total += float(np.dot(x, x))
-            elif order == 1:
-                total += float(np.absolute(x).sum())
-            else:
-                total = float(np.maximum(total, np.absolute(x).max(initial=0)))
-        return np.asarray(np.sqrt(total) if order == 2 else total, out_dtype.numpy)
+    for x in _blocks(arrays):
+        if order == 2:
+            total += float(np.dot(x, x))
+        elif order == 1:
+            total += float(np.absolute(x).sum())
+        else:
+            total = float(np.maximum(total, np.absolute(x).max(initial=0)))
+    return np.asarray(np.sqrt(total) if order == 2 else total, out_dtype.numpy)

@@ -107,8 +107,7 @@ def sgn(x: Array) -> Array:
     if x.dtype.kind != "c":
         return sign(x)
     size = np.abs(x)
-    with np.errstate(all="ignore"):
-        return np.where(size == 0, 0, x / np.where(size == 0, 1, size)).astype(x.dtype, copy=False)
+    return np.where(size == 0, 0, x / np.where(size == 0, 1, size)).astype(x.dtype, copy=False)
 
 
 def signbit(x: Array) -> Array:
@@ -129,13 +128,12 @@ def log1p(x: Any) -> Any:
     if getattr(x, "dtype", None) is None or x.dtype.kind != "c":
         return np.log1p(x)
     re, im = x.real, x.imag
-    with np.errstate(all="ignore"):
-        r = re * (2 + re) + im * im
-        small = np.where(r == 0, re, 0.5 * np.log1p(r))
-        near = np.hypot(re, im) < 0.5
-        out = np.empty_like(x)
-        out.real = np.where(near, small, np.log(np.hypot(re + 1, im)))
-        out.imag = np.arctan2(im, re + 1)
+    r = re * (2 + re) + im * im
+    small = np.where(r == 0, re, 0.5 * np.log1p(r))
+    near = np.hypot(re, im) < 0.5
+    out = np.empty_like(x)
+    out.real = np.where(near, small, np.log(np.hypot(re + 1, im)))
+    out.imag = np.arctan2(im, re + 1)
     return out
 
 
@@ -374,10 +372,9 @@ def _integers(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """A division, which refuses the integer 0."""
 
     def divide(a: Any, b: Any) -> Any:
-        with np.errstate(all="ignore"):
-            if _kind(a, b).kind in "biu" and np.any(np.equal(b, 0)):
-                raise RuntimeError("ZeroDivisionError")
-            return function(a, b)
+        if _kind(a, b).kind in "biu" and np.any(np.equal(b, 0)):
+            raise RuntimeError("ZeroDivisionError")
+        return function(a, b)
 
     divide.__name__ = divide.__qualname__ = function.__name__
     divide.__doc__ = function.__doc__
@@ -437,10 +434,9 @@ def pow(a: Any, b: Any) -> Any:
             return mapped(power, kind, a)
     if kind.kind == "f" and type(b) is not np.ndarray:
         b = kind.type(b)  # rounded, not by way of a wider type
-    with np.errstate(all="ignore"):
-        if max(getattr(a, "size", 1), getattr(b, "size", 1)) > 1 << 15:
-            return mapped(np.power, kind, a, b)
-        return np.power(a, b)
+    if max(getattr(a, "size", 1), getattr(b, "size", 1)) > 1 << 15:
+        return mapped(np.power, kind, a, b)
+    return np.power(a, b)
 
 
 _POWERS: dict[float, Callable[[Array], Array]] = {

@@ -54,24 +54,21 @@ def scan(
         half[2 * hidden : 3 * hidden] = 1
         gates, w = gates * half, w * half[:, None]
     across = np.ascontiguousarray(w.T)  # a product takes it faster than a transposed view
-    with np.errstate(all="ignore"):
-        for low, high in spans(sizes, reverse):
-            rows = high - low
-            if mode == "lstm":
-                assert acts is not None and rest is not None and c is not None
-                _lstm_step(
-                    gates[low:high], h[:rows], c[:rows], across, acts[low:high], rest[low:high]
-                )
-            elif mode == "gru":
-                assert acts is not None and rest is not None
-                _gru_step(gates[low:high], h[:rows], across, b, acts[low:high], rest[low:high])
-            else:
-                z = h[:rows].dot(across)
-                z += gates[low:high]
-                if b is not None:
-                    z += b
-                (np.tanh if mode == "rnn_tanh" else _relu)(z, h[:rows])
-            packed[low:high] = h[:rows]
+    for low, high in spans(sizes, reverse):
+        rows = high - low
+        if mode == "lstm":
+            assert acts is not None and rest is not None and c is not None
+            _lstm_step(gates[low:high], h[:rows], c[:rows], across, acts[low:high], rest[low:high])
+        elif mode == "gru":
+            assert acts is not None and rest is not None
+            _gru_step(gates[low:high], h[:rows], across, b, acts[low:high], rest[low:high])
+        else:
+            z = h[:rows].dot(across)
+            z += gates[low:high]
+            if b is not None:
+                z += b
+            (np.tanh if mode == "rnn_tanh" else _relu)(z, h[:rows])
+        packed[low:high] = h[:rows]
     narrow = lambda x: None if x is None else like(x, kind)
     return narrow(packed), narrow(acts), narrow(rest)
 
@@ -136,33 +133,32 @@ def backward(
     dc = None if c0 is None else g[n + batch :].copy()
     d_gates = np.empty((n, w.shape[0]), g.dtype)
     d_hidden = np.empty_like(d_gates) if mode == "gru" else d_gates
-    with np.errstate(all="ignore"):
+    if mode == "lstm":
+        slopes, through = _lstm_slopes(acts, rest, previous(rest, c0, steps))
+    for low, high in reversed(steps):
+        rows = high - low
+        d, dz = dh[:rows], d_gates[low:high]
+        d += g[low:high]
         if mode == "lstm":
-            slopes, through = _lstm_slopes(acts, rest, previous(rest, c0, steps))
-        for low, high in reversed(steps):
-            rows = high - low
-            d, dz = dh[:rows], d_gates[low:high]
-            d += g[low:high]
-            if mode == "lstm":
-                assert acts is not None and dc is not None
-                part, slope = dc[:rows], slopes[low:high]
-                part += d * through[low:high]
-                by_gate = dz.reshape(rows, 4, hidden)
-                np.multiply(part[:, None], slope[:, :3], out=by_gate[:, :3])
-                np.multiply(d, slope[:, 3], out=dz[:, 3 * hidden :])
-                part *= acts[low:high, hidden : 2 * hidden]
-                np.dot(dz, w, out=d)
-            elif mode == "gru":
-                assert acts is not None and rest is not None
-                a = acts[low:high]
-                dw = d_hidden[low:high]
-                _gru_back(d, a, rest[low:high], before[low:high], dz, dw)
-                d *= a[:, hidden : 2 * hidden]
-                d += dw.dot(w)
-            else:
-                y = packed[low:high]
-                np.multiply(d, 1 - y * y if mode == "rnn_tanh" else y > 0, out=dz)
-                np.dot(dz, w, out=d)
+            assert acts is not None and dc is not None
+            part, slope = dc[:rows], slopes[low:high]
+            part += d * through[low:high]
+            by_gate = dz.reshape(rows, 4, hidden)
+            np.multiply(part[:, None], slope[:, :3], out=by_gate[:, :3])
+            np.multiply(d, slope[:, 3], out=dz[:, 3 * hidden :])
+            part *= acts[low:high, hidden : 2 * hidden]
+            np.dot(dz, w, out=d)
+        elif mode == "gru":
+            assert acts is not None and rest is not None
+            a = acts[low:high]
+            dw = d_hidden[low:high]
+            _gru_back(d, a, rest[low:high], before[low:high], dz, dw)
+            d *= a[:, hidden : 2 * hidden]
+            d += dw.dot(w)
+        else:
+            y = packed[low:high]
+            np.multiply(d, 1 - y * y if mode == "rnn_tanh" else y > 0, out=dz)
+            np.dot(dz, w, out=d)
     d_w = d_hidden.T.dot(before)
     d_b = None if b is None else d_hidden.sum(0)
     return tuple(None if x is None else like(x, kind) for x in (d_gates, dh, dc, d_w, d_b))

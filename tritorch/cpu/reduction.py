@@ -252,12 +252,11 @@ def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Ar
     count = math.prod(x.shape[dim] for dim in dims)
     real = kind.type(0).real.dtype
     wide = convert(x, kind)
-    with np.errstate(all="ignore"):
-        average = np.true_divide(_fold(np.add, x, kind, dims, True), kind.type(count))
-        off = wide - average
-        square = (off * off.conj()).real if kind.kind == "c" else np.square(off, out=off)
-        total = _fold(np.add, np.ascontiguousarray(square), real, dims, keepdim)
-        variance = np.true_divide(total, real.type(max(count - correction, 0)))
+    average = np.true_divide(_fold(np.add, x, kind, dims, True), kind.type(count))
+    off = wide - average
+    square = (off * off.conj()).real if kind.kind == "c" else np.square(off, out=off)
+    total = _fold(np.add, np.ascontiguousarray(square), real, dims, keepdim)
+    variance = np.true_divide(total, real.type(max(count - correction, 0)))
     if not keepdim:
         average = average.squeeze(dims)
     return _out(variance, x.dtype if kind.kind != "c" else real), _out(average, x.dtype)
@@ -284,20 +283,19 @@ def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -
     size = np.absolute(convert(x, _type(dtype.numpy)) if x.dtype.kind != "c" else x)
     kind = size.dtype
     fold = lambda ufunc, v: _fold(ufunc, v, kind, dims, keepdim)
-    with np.errstate(all="ignore"):
-        if ord == math.inf:
-            out = fold(np.maximum, size)
-        elif ord == -math.inf:
-            out = fold(np.minimum, size)
-        elif ord == 0:
-            out = fold(np.add, size != 0)
-        elif ord == 1:
-            out = fold(np.add, size)
-        elif ord == 2:
-            out = np.sqrt(fold(np.add, np.square(size, out=size)))
-        else:
-            power = kind.type(ord)
-            out = np.power(fold(np.add, np.power(size, power, out=size)), 1 / power)
+    if ord == math.inf:
+        out = fold(np.maximum, size)
+    elif ord == -math.inf:
+        out = fold(np.minimum, size)
+    elif ord == 0:
+        out = fold(np.add, size != 0)
+    elif ord == 1:
+        out = fold(np.add, size)
+    elif ord == 2:
+        out = np.sqrt(fold(np.add, np.square(size, out=size)))
+    else:
+        power = kind.type(ord)
+        out = np.power(fold(np.add, np.power(size, power, out=size)), 1 / power)
     return _out(out, dtype.numpy)
 
 
@@ -316,12 +314,11 @@ def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
 
         threads.rows(len(matrix), matrix.nbytes // len(matrix), work)
         return like(total.reshape(_reduced(x.shape, dims, keepdim)), x)
-    with np.errstate(all="ignore"):
-        if math.prod(x.shape[dim] for dim in dims) == 0:
-            total = _fold(np.add, np.exp(wide), wide.dtype, dims, keepdim)
-            return row_major(like(np.log(total), x))
-        top = _fold(np.maximum, wide.real, wide.real.dtype, dims, True)
-        top = np.where(np.isfinite(top), top, 0).astype(wide.real.dtype)
-        off = wide - top
-        total = np.log(_fold(np.add, np.exp(off, out=off), wide.dtype, dims, True)) + top
+    if math.prod(x.shape[dim] for dim in dims) == 0:
+        total = _fold(np.add, np.exp(wide), wide.dtype, dims, keepdim)
+        return row_major(like(np.log(total), x))
+    top = _fold(np.maximum, wide.real, wide.real.dtype, dims, True)
+    top = np.where(np.isfinite(top), top, 0).astype(wide.real.dtype)
+    off = wide - top
+    total = np.log(_fold(np.add, np.exp(off, out=off), wide.dtype, dims, True)) + top
     return row_major(like(total if keepdim else total.squeeze(dims), x))

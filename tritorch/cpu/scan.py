@@ -85,8 +85,7 @@ def _complex_logcumsumexp(x: Array, dim: int) -> Array:
     for i, row in enumerate(rows):
         above = row.real > so_far.real
         top, low = np.where(above, row, so_far), np.where(above, so_far, row)
-        with np.errstate(all="ignore"):
-            both = np.log(1 + np.exp(low - top)) + top
+        both = np.log(1 + np.exp(low - top)) + top
         same_infinity = np.isinf(low.real) & (low.real == top.real)
         both = np.where(same_infinity & (low.real > 0), np.log(np.exp(low) + np.exp(top)), both)
         out[i] = so_far = np.where(np.isneginf(low.real), top, both)

@@ -117,8 +117,7 @@ def elementwise(ufunc: Any, out: Array, *inputs: Any) -> None:
         ]
         n = out.shape[0]
     else:
-        with np.errstate(all="ignore"):
-            ufunc(*inputs, out=out, casting="unsafe")
+        ufunc(*inputs, out=out, casting="unsafe")
         return
     per = max(1, BLOCK * n // max(out.size, 1))
 
@@ -126,7 +125,12 @@ def elementwise(ufunc: Any, out: Array, *inputs: Any) -> None:
         parts = [x[low:high] if w else x for w, x in zip(whole, sources)]
         ufunc(*parts, out=target[low:high], casting="unsafe")
 
-    blocks(n, per, work, out.size >= (PASS if ufunc in _ARITHMETIC else PARALLEL))
+    blocks(
+        n,
+        per,
+        work,
+        out.size >= (PASS if getattr(ufunc, "__wrapped__", ufunc) in _ARITHMETIC else PARALLEL),
+    )
 
 
 def mapped(
@@ -153,8 +157,7 @@ def mapped(
             np.broadcast_to(x, shape) if type(x) is np.ndarray and x.ndim else x for x in arrays
         )
     if shape == ():
-        with np.errstate(all="ignore"):
-            return np.asarray(function(*map(np.atleast_1d, arrays))[0], kind).reshape(())
+        return np.asarray(function(*map(np.atleast_1d, arrays))[0], kind).reshape(())
     out = np.empty(shape, kind)
     flat = [x.reshape(-1) if type(x) is np.ndarray and x.ndim else x for x in arrays]
     which = [type(x) is np.ndarray and x.ndim > 0 for x in flat]

@@ -6,9 +6,7 @@ zeros below the diagonal there is nothing to eliminate and no row to swap.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,17 +14,6 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 _BLOCK = 48  # rows that are solved at once
 _PANEL = 8  # columns that are eliminated one by one
-
-
-def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Without warnings: infinities and NaN are answers."""
-
-    @functools.wraps(function)
-    def run(*args: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return function(*args)
-
-    return run
 
 
 def magnitude(x: Array) -> Array:
@@ -37,7 +24,6 @@ def magnitude(x: Array) -> Array:
 # ---- triangular systems --------------------------------------------------------------------------
 
 
-@quiet
 def solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
     """x of a x = b; of a, the triangle (unit: without its diagonal) is read."""
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])
@@ -80,7 +66,6 @@ def inverse(a: Array, upper: bool, unit: bool) -> Array:
 # ---- LU ------------------------------------------------------------------------------------------
 
 
-@quiet
 def lu_factor(a: Array) -> tuple[Array, Array, Array]:
     """L below the diagonal and U in one matrix; the swaps of rows, from 1; which pivot is zero."""
     m, n = a.shape[-2:]
@@ -194,7 +179,6 @@ def lu_solve(lu: Array, pivots: Array, b: Array) -> Array:
 _ALPHA = (1 + 17**0.5) / 8  # which bounds the growth of the elements
 
 
-@quiet
 def ldl_factor(a: Array, hermitian: bool) -> tuple[Array, Array, Array]:
     """Bunch and Kaufman's L and D (blocks of 1 and 2) in one matrix, the swaps, which pivot is 0.
 
@@ -279,7 +263,6 @@ def _eliminate(
     x[every, :, at] = np.where(rest, l0, x[every, :, at])
 
 
-@quiet
 def ldl_solve(ld: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
     """x of a x = b, by the factors of a."""
     n = ld.shape[-1]

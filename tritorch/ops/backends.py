@@ -53,7 +53,7 @@ def _find(which: str, family: str, name: str) -> Callable[..., Any]:
         with locks.importing:
             function = getattr(importlib.import_module(module), name, None)
         if function is not None:
-            return function
+            return _C.Quiet(function) if which == "cpu" else function
         if which == "cpu":
             raise NotImplementedError(f"tritorch.cpu.{family} has no {name}")
     return through_host(f"{family}.{name}", _find("cpu", family, name))

@@ -257,7 +257,9 @@ def _shape(saved: Any) -> tuple[int, ...]:
 def _resolve(which: str, function: Any, name: str) -> Callable[..., Any]:
     if function is None:
         raise NotImplementedError(f"{name} has no implementation on the {which.upper()}")
-    return function if callable(function) else resolve(which, function)
+    if not callable(function):
+        return resolve(which, function)
+    return _C.Quiet(function) if which == "cpu" else function
 
 
 def _compile_backward(op: Operator) -> Callable[[Any, Any], Any]:

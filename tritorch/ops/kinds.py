@@ -90,7 +90,8 @@ class Pointwise(Operator):
             kind="pointwise", lends=lends, layout=layout,
         )  # fmt: skip
         self.beside = beside
-        self.cpu = cpu  # type: ignore[method-assign]
+        self.function = cpu
+        self.cpu = _C.Quiet(cpu)  # type: ignore[method-assign]
         self.gpu_name = gpu or name
         self.rule = rule
         self.masks = masks  # the first inputs are bools, whatever is computed in
@@ -478,14 +479,14 @@ def unary(
         domain=domain, direct=direct, lends=lends, refuses=refuses,
     )  # fmt: skip
     may_write = out
-    finish, fits, plans = op.finish, op.direct, op.plans
+    run, finish, fits, plans = op.apply, op.finish, op.direct, op.plans
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         try:
             a = input._a
             kind = a.dtype
             if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
-                return finish(cpu(a), input)
+                return run(cpu, a, input)
             elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
                 return finish(_gpu().flat1(op.gpu_name, a, *plans[kind]), input)
         except AttributeError:
@@ -685,7 +686,7 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
 
 def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any]:
     """f(a, b) on plain ndarrays of one dtype (or with a number); `general` for all else."""
-    cpu, finish, fits, plans = op.cpu, op.finish, op.direct, op.plans
+    cpu, run, finish, fits, plans = op.function, op.apply, op.finish, op.direct, op.plans
     numbers = op.numbers != "none"
     # NumPy compares narrow integers with numbers that they do not hold; PyTorch casts those.
     integers = "i" if op.rule == ALWAYS_BOOL else "iu"
@@ -702,11 +703,11 @@ def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any
                         kind.kind == "f"
                         or (number is int and kind.kind in integers and kind.itemsize >= least)
                     ):
-                        return finish(cpu(a, other), input, other)
+                        return run(cpu, a, other, input, other)
                 else:
                     b = other._a
                     if type(b) is ndarray and b.dtype is kind and b.size < BIG:
-                        return finish(cpu(a, b), input, other)
+                        return run(cpu, a, b, input, other)
             elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
                 number = type(other)
                 if number is float or number is int:

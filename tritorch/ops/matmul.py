@@ -107,13 +107,13 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
             if type(a) is ndarray is type(b):
                 if a.ndim == 2 == b.ndim:
                     if a.shape[1] == b.shape[0]:
-                        return _mm.finish(a.dot(b), input, other)
+                        return _mm.apply(ndarray.dot, a, b, input, other)
                 elif a.ndim == 3 == b.ndim:
                     if a.shape[0] == b.shape[0] and a.shape[2] == b.shape[1]:
-                        return _bmm.finish(np.matmul(a, b), input, other)
+                        return _bmm.apply(np.matmul, a, b, input, other)
                 elif a.ndim == 2 and b.ndim == 1:
                     if a.shape[1] == b.shape[0] and not _mm.wants(input, other):
-                        return _mm.finish(a.dot(b), input, other)
+                        return _mm.apply(ndarray.dot, a, b, input, other)
     except AttributeError:
         pass
     require_tensor(input, "matmul", "input", 1)

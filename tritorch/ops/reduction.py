@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.core import arrays, defaults
 from tritorch.core.dtype import bool_, dtype, int64, uint8
 from tritorch.core.promotion import category
@@ -105,7 +106,7 @@ def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
 
 
 _ALL_DIMS = [tuple(range(n)) for n in range(65)]
-_add_reduce, _finish_sum = np.add.reduce, _sum.finish_with
+_add_reduce, _finish_sum = _C.Quiet(np.add.reduce), _sum.finish_with
 _sum_dim = _sum.like("sum_dim", "Sum1")
 
 
@@ -162,6 +163,11 @@ def _mean_grad(g: Tensor, x_shape: Any, dims: tuple[int, ...], keepdim: bool) ->
     return spread(g, dims, keepdim, x_shape) / _count(x_shape, dims)
 
 
+@_C.Quiet
+def _average(array: Any) -> Any:
+    return np.asarray(np.add.reduce(array, None) / array.dtype.type(array.size))
+
+
 @public(out=True)
 def mean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None
@@ -173,8 +179,7 @@ def mean(
             if type(array) is ndarray and array.dtype in FLOATS and 0 < array.size < 4096:
                 if array.ndim:
                     params = (_ALL_DIMS[array.ndim], False, input.dtype)
-                    average = _add_reduce(array, None) / array.dtype.type(array.size)
-                    return _mean.finish_with(np.asarray(average), params, input)
+                    return _mean.finish_with(_average(array), params, input)
         except AttributeError:
             pass
     require_tensor(input, "mean", "input", 1)

@@ -1,0 +1,19 @@
+// A Quiet is a function of the CPU's backend, called with NumPy's floating point errors ignored:
+// 0/0 is NaN in PyTorch without a word, whatever the program has told NumPy (np.seterr) or Python
+// (warnings.simplefilter("error")).
+//
+// NumPy keeps what it does about errors in a context variable.  Setting it takes 200 ns; entering a
+// context in which it is set takes 40.
+#pragma once
+
+#include <Python.h>
+
+namespace tritorch {
+
+// function(*arguments), quietly.
+PyObject* call_quietly(PyObject* function, PyObject* const* args, size_t n, PyObject* names);
+
+// Adds the type to the module.  False with a Python error set on failure.
+bool add_quiet_type(PyObject* module);
+
+}  // namespace tritorch
