@@ -25,12 +25,20 @@ struct NDArray {
     static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
     return {reinterpret_cast<const std::int64_t*>(dimensions), static_cast<std::size_t>(nd)};
   }
+  std::size_t size() const {
+    std::size_t n = 1;
+    for (int i = 0; i < nd; ++i) n *= static_cast<std::size_t>(dimensions[i]);
+    return n;
+  }
   bool is_empty() const {
     for (int i = 0; i < nd; ++i)
       if (dimensions[i] == 0) return true;
     return false;
   }
 };
+
+// The fields of an array, or null if it is of another type, a subclass for one.
+NDArray* as_ndarray(PyObject* array) noexcept;
 
 // Strides in bytes as PyTorch would have them: NumPy gives new dims of size one 0.
 inline std::vector<std::int64_t> byte_strides(const NDArray& a, std::int64_t itemsize) {

@@ -193,10 +193,14 @@ int requires_grad(Tensor* t) {
   return is_set(t->base) ? requires_grad(reinterpret_cast<Tensor*>(t->base)) : 0;
 }
 
-NDArray* as_ndarray(PyObject* array) {
+}  // namespace
+
+NDArray* as_ndarray(PyObject* array) noexcept {
   if (Py_TYPE(array) != reinterpret_cast<PyTypeObject*>(ndarray_type)) return nullptr;
   return reinterpret_cast<NDArray*>(array);
 }
+
+namespace {
 
 long long itemsize_of(PyObject* array) {
   PyObject* size = PyObject_GetAttr(array, str_itemsize);

@@ -29,7 +29,7 @@ def test_every_name_is_declared_and_every_declared_name_is_there():
     assert declared(STUB.body).keys() == public(_C)
 
 
-CLASSES = ["Array", "Event", "Graph", "Launcher", "Kernel", "simulator"]
+CLASSES = ["Array", "CpuGenerator", "Event", "Graph", "Launcher", "Kernel", "simulator"]
 PLAIN = ["Shared", "TensorBase", "NodeBase", "OperatorBase"]  # their fields are not all public
 
 

@@ -16,64 +16,65 @@ from tritorch.core.device import device as Device
 DEFAULT_SEED = 67280421310721  # PyTorch's
 
 
-def _numpy_generator(bits: np.random.Philox) -> np.random.Generator:
-    locks.renewed(bits.lock)  # held while numbers are drawn, without the interpreter's
-    return np.random.Generator(bits)
-
-
 class Generator:
     """A source of random numbers on one device.
 
-    On the CPU a NumPy generator (Philox); on a GPU a seed and a count of what was drawn, from which
-    each kernel computes its numbers, whatever its launch configuration.
+    On the CPU PyTorch's Mersenne Twister, with its numbers and its state; on a GPU a seed and a
+    count of what was drawn, from which each kernel computes its numbers, whatever its launch
+    configuration.
     """
 
     def __init__(self, device: Any = "cpu") -> None:
         self.device = Device(device)
         if self.device.type == "cuda" and self.device.index is None:
             self.device = Device("cuda", _C.current_device())
-        self._lock = locks.lock()
         self._seed = DEFAULT_SEED
         self._offset = 0
-        self._numpy: np.random.Generator | None = None
+        if self.device.type == "cpu":
+            self.native = _C.CpuGenerator(DEFAULT_SEED)
+        else:
+            self._lock = locks.lock()
 
     def manual_seed(self, seed: int) -> Generator:
         """Starts again from a seed."""
+        if not hasattr(seed, "__index__"):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         seed = int(seed)
         if not -(2**63) <= seed < 2**64:
-            raise RuntimeError(
-                "Overflow when unpacking long long" if seed > 0 else "seed is out of range"
-            )
-        self._seed = seed % 2**64
-        self._offset = 0
-        self._numpy = None
+            raise ValueError("Overflow when unpacking long long")
+        seed %= 2**64
+        if self.device.type == "cpu":
+            self.native.manual_seed(seed)
+        else:
+            self._seed, self._offset = seed, 0
         return self
 
     def seed(self) -> int:
         """Starts again from a random seed, which is returned."""
-        seed = int.from_bytes(os.urandom(8), "little") >> 1
+        seed = int.from_bytes(os.urandom(8), "little")
+        if self.device.type == "cuda":
+            seed >>= 11
         self.manual_seed(seed)
         return seed
 
     def initial_seed(self) -> int:
         """The seed that this generator started from."""
-        return self._seed
+        return self.native.seed if self.device.type == "cpu" else self._seed
 
     def get_offset(self) -> int:
         """How many numbers a GPU's generator has given."""
+        self._require_offset()
         return self._offset
 
     def set_offset(self, offset: int) -> Generator:
         """Moves a GPU's generator to a place in its sequence."""
+        self._require_offset()
         self._offset = int(offset)
         return self
 
-    @property
-    def numpy(self) -> np.random.Generator:
-        """The CPU's generator."""
-        if self._numpy is None:
-            self._numpy = _numpy_generator(np.random.Philox(key=self._seed))
-        return self._numpy
+    def _require_offset(self) -> None:
+        if self.device.type == "cpu":
+            raise RuntimeError("CPU Generator does not use offset")
 
     def draw(self, count: int) -> tuple[int, int]:
         """Reserves `count` numbers of a GPU's sequence: (seed, offset)."""
@@ -87,45 +88,23 @@ class Generator:
         if self.device.type == "cuda":
             words = np.array([self._seed, self._offset], np.uint64)
             return _C.wrap(words.view(np.uint8).copy())
-        state: Any = self.numpy.bit_generator.state
-        words = np.concatenate(
-            [
-                np.array(
-                    [self._seed, state["buffer_pos"], state["has_uint32"], state["uinteger"]],
-                    np.uint64,
-                ),
-                state["state"]["counter"],
-                state["state"]["key"],
-                state["buffer"],
-            ]
-        )
-        return _C.wrap(words.astype(np.uint64).view(np.uint8).copy())
+        return _C.wrap(np.frombuffer(bytearray(self.native.get_state()), np.uint8))
 
     def set_state(self, new_state: Any) -> Generator:
         """Restores what get_state gave."""
-        if not isinstance(new_state, _C.TensorBase) or new_state.dtype.name != "uint8":
+        if not isinstance(new_state, _C.TensorBase):
             raise TypeError("expected a torch.ByteTensor, but got " + type(new_state).__name__)
+        if new_state.dtype.name != "uint8":
+            raise TypeError("RNG state must be a torch.ByteTensor")
         array = new_state._array
         host = array if type(array) is np.ndarray else array.numpy()
-        words = np.ascontiguousarray(host).view(np.uint64)
-        if self.device.type == "cuda":
-            if words.size != 2:
-                raise RuntimeError("RNG state is wrong size")
-            self._seed, self._offset = int(words[0]), int(words[1])
+        if self.device.type == "cpu":
+            self.native.set_state(host.tobytes())
             return self
-        if words.size != 14:
+        if host.size != 16:
             raise RuntimeError("RNG state is wrong size")
-        self._seed = int(words[0])
-        bits = np.random.Philox(key=self._seed)
-        bits.state = {
-            "bit_generator": "Philox",
-            "state": {"counter": words[4:8].copy(), "key": words[8:10].copy()},
-            "buffer": words[10:14].copy(),
-            "buffer_pos": int(words[1]),
-            "has_uint32": int(words[2]),
-            "uinteger": int(words[3]),
-        }
-        self._numpy = _numpy_generator(bits)
+        words = np.ascontiguousarray(host).view(np.uint64)
+        self._seed, self._offset = int(words[0]), int(words[1])
         return self
 
     def clone_state(self) -> Generator:
@@ -136,14 +115,15 @@ class Generator:
         return f"<tritorch._C.Generator object at {id(self):#x}>"
 
     def __reduce__(self) -> Any:
-        return _restore, (str(self.device), self.get_state())
+        offset = None if self.device.type == "cpu" else self._offset
+        return Generator, (self.device,), (self.initial_seed(), offset, self.get_state())
 
-
-def _restore(device: str, state: Any) -> Generator:
-    return Generator(device).set_state(state)
+    def __setstate__(self, state: tuple[int, int | None, Any]) -> None:
+        self.set_state(state[2])
 
 
 default_generator = Generator("cpu")
+default_generator.seed()  # a program that gives no seed draws other numbers every time
 _cuda: dict[int, Generator] = {}
 _cuda_seed: int | None = None
 

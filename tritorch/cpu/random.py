@@ -1,158 +1,207 @@
-"""Random numbers from a numpy.random.Generator."""
+"""Random numbers from the native generator: PyTorch's, bit for bit.
+
+Which words of the generator's stream become which number is the native samplers' (Note [The
+samplers] in src/random/samplers.cpp); here is in which order a tensor's elements get them.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.core import arrays
-from tritorch.core.dtype import dtype
-from tritorch.cpu.narrow import computing
+from tritorch.core.dtype import bool_, dtype
+from tritorch.cpu import threads
+from tritorch.cpu.narrow import computing, widen
 
 Array = np.ndarray[Any, Any]
-Generator = np.random.Generator
+Generator = _C.CpuGenerator
 Ints = tuple[int, ...]
 
+WIDE = 1 << 28  # ranges of integers from which each takes two words
 
-def _unit(rng: Generator, shape: Ints, kind: dtype) -> Array:
-    """Uniform in [0, 1)."""
-    return rng.random(shape, np.float64 if kind.itemsize == 8 else np.float32)
-
-
-def _tiny(kind: dtype) -> Any:
-    """The smallest normal number."""
-    import ml_dtypes
-
-    return ml_dtypes.finfo(kind.numpy).tiny
+# ---- samplers ------------------------------------------------------------------------------------
 
 
-def uniform(rng: Generator, shape: Ints, dtype: dtype, low: float, high: float) -> Array:
-    """Uniform in [low, high)."""
-    if dtype.is_complex:
-        real = dtype.to_real()
-        parts = uniform(rng, shape, real, low, high), uniform(rng, shape, real, low, high)
-        return np.asarray(parts[0] + 1j * parts[1]).astype(dtype.numpy)
-    if dtype.itemsize == 2:  # as many values as the type has between 0 and 1
-        bits = 11 if dtype.name == "float16" else 8
-        unit = rng.integers(0, 1 << bits, shape) / (1 << bits)
-        return np.asarray(unit * (high - low) + low).astype(dtype.numpy)
-    unit = _unit(rng, shape, dtype)
-    if (low, high) != (0.0, 1.0):
-        unit = unit * unit.dtype.type(high - low) + unit.dtype.type(low)
-    return np.asarray(unit).astype(dtype.numpy, copy=False)
+def _native(name: str) -> Callable[..., None]:
+    """The native sampler of that name: into a dense array, of complex numbers into both parts."""
+
+    def into(rng: Generator, out: Array, dtype: dtype, p: float, q: float = 0.0) -> None:
+        if dtype.is_complex:
+            dtype = dtype.to_real()
+            out = out.reshape(-1).view(dtype.numpy)
+        rng.draw(name, out, dtype, p, q, threads.get_num_threads())
+
+    return into
 
 
-def normal(rng: Generator, shape: Ints, dtype: dtype, mean: float, std: float) -> Array:
-    """Normally distributed."""
-    if dtype.is_complex:
-        real, share = dtype.to_real(), std / math.sqrt(2)
-        parts = normal(rng, shape, real, 0.0, share) + 1j * normal(rng, shape, real, 0.0, share)
-        return (parts + mean).astype(dtype.numpy)
-    if dtype.itemsize < 8 and math.prod(shape) >= MANY:
-        out: Any = _normal32(rng, math.prod(shape)).reshape(shape)
-    else:
-        kind = np.float64 if dtype.itemsize == 8 else np.float32
-        out = np.asarray(rng.standard_normal(shape, kind))
-    if (mean, std) != (0.0, 1.0):
-        out *= std
-        out += mean
-    return np.asarray(out).astype(dtype.numpy, copy=False)
+def _normal(name: str) -> Callable[..., None]:
+    native = _native(name)
+
+    def into(rng: Generator, out: Array, dtype: dtype, mean: float, std: float) -> None:
+        # Each part of a complex number has half of the variance, and the whole mean.
+        native(rng, out, dtype, mean, std / math.sqrt(2) if dtype.is_complex else std)
+
+    return into
 
 
-MANY = 1 << 10  # normal numbers from which Box and Muller's way is faster than NumPy's
-PAIRS = 1 << 15  # of a block
+def _integers(rng: Generator, out: Array, dtype: dtype, low: int, high: int) -> None:
+    span = high - low
+    rng.draw_integers(out, dtype, span % 2**64, low % 2**64, span >= WIDE)
 
 
-def _normal32(rng: Generator, n: int) -> Array:
-    """Normal numbers in float32: r cos(t) and r sin(t), radius and angle of 32 bits each."""
-    out = np.empty(n + n % 2, np.float32)
-    unit = np.float32(2**-32)
-    for low in range(0, n, 2 * PAIRS):
-        half = min(PAIRS, (len(out) - low) // 2)
-        bits = rng.bit_generator.random_raw(half).view(np.uint32)
-        radius, angle = bits[::2].astype(np.float32), bits[1::2].astype(np.float32)
-        radius += np.float32(0.5)  # the logarithm of 0 is none
-        radius *= unit
-        np.log(radius, out=radius)
-        radius *= np.float32(-2)
-        np.sqrt(radius, out=radius)
-        angle *= unit * np.float32(2 * math.pi)
-        first, second = out[low : low + half], out[low + half : low + 2 * half]
-        np.cos(angle, out=first)
-        first *= radius
-        np.sin(angle, out=second)
-        second *= radius
-    return out[:n]
+def _all_integers(rng: Generator, out: Array, dtype: dtype, top: int) -> None:
+    rng.draw_integers(out, dtype, top + 1, 0, dtype.itemsize == 8)
 
 
-def randint(rng: Generator, shape: Ints, dtype: dtype, low: int, high: int) -> Array:
-    """Integers in [low, high)."""
-    if high > 2**63:
-        return rng.integers(low, high, shape, np.uint64).astype(dtype.numpy)
-    return arrays.cast(np.asarray(rng.integers(low, high, shape, np.int64)), dtype)
+# What fills a dense array with numbers of a dtype: the one table of them.
+SAMPLERS: dict[str, Callable[..., None]] = {
+    "uniform": _native("uniform"),
+    "normal": _normal("normal"),
+    "normal_by_pairs": _normal("normal_by_pairs"),
+    "log_normal": _native("log_normal"),
+    "exponential": _native("exponential"),
+    "cauchy": _native("cauchy"),
+    "geometric": _native("geometric"),
+    "coins": _native("bernoulli"),
+    "randint": _integers,
+    "random": _all_integers,
+}
 
 
-def exponential(rng: Generator, shape: Ints, dtype: dtype, rate: float) -> Array:
-    """Exponentially distributed."""
-    out = np.asarray(rng.standard_exponential(shape) / rate).astype(dtype.numpy)
-    return np.maximum(out, _tiny(dtype))  # never 0: people take its logarithm
+def _drawn(name: str) -> Callable[..., Array]:
+    sampler = SAMPLERS[name]
+
+    def function(rng: Generator, shape: Ints, dtype: dtype, *params: Any) -> Array:
+        out = np.empty(shape, dtype.numpy)
+        sampler(rng, out, dtype, *params)
+        return out
+
+    return function
 
 
-def cauchy(rng: Generator, shape: Ints, dtype: dtype, median: float, sigma: float) -> Array:
-    """Cauchy distributed."""
-    return np.asarray(rng.standard_cauchy(shape) * sigma + median).astype(dtype.numpy)
-
-
-def geometric(rng: Generator, shape: Ints, dtype: dtype, p: float) -> Array:
-    """How many trials until the first success."""
-    return np.asarray(rng.geometric(p, shape)).astype(dtype.numpy)
-
-
-def log_normal(rng: Generator, shape: Ints, dtype: dtype, mean: float, std: float) -> Array:
-    """exp of normally distributed."""
-    return np.asarray(rng.lognormal(mean, std, shape)).astype(dtype.numpy)
-
-
-def bernoulli(rng: Generator, probabilities: Array, dtype: dtype) -> Array:
-    """1 with the given probabilities."""
-    draws = rng.random(probabilities.shape)
-    return np.asarray(draws < probabilities.astype(np.float64)).astype(dtype.numpy)
+uniform = _drawn("uniform")  # (low, high)
+normal = _drawn("normal")  # (mean, std)
+log_normal = _drawn("log_normal")  # (mean, std) of the logarithm
+exponential = _drawn("exponential")  # (rate)
+cauchy = _drawn("cauchy")  # (median, sigma)
+geometric = _drawn("geometric")  # (p): how many trials until the first success
+coins = _drawn("coins")  # (p): 1 with that probability, else 0
+randint = _drawn("randint")  # (low, high): integers in [low, high)
+random = _drawn("random")  # (top): integers from 0 to top, the last below which the dtype has all
 
 
 def randperm(rng: Generator, n: int, dtype: dtype) -> Array:
     """0 .. n - 1 in random order."""
-    return rng.permutation(n).astype(dtype.numpy)
+    out = np.empty(n, dtype.numpy)
+    rng.draw_permutation(out, dtype)
+    return out
+
+
+# ---- in place ------------------------------------------------------------------------------------
+
+
+def _outermost_first(array: Array) -> list[int]:
+    strides = _C.copy_strides(array.shape, array.strides)
+    return sorted(range(array.ndim), key=lambda dim: -strides[dim])
+
+
+def _in_memory_order(array: Array) -> Array:
+    """A view with the dims as they lie in memory: how PyTorch goes through a tensor."""
+    return array if array.flags.c_contiguous else array.transpose(_outermost_first(array))
+
+
+def empty_like(array: Array, kind: Any = None) -> Array:
+    """New memory, dense, whose dims lie in another array's order."""
+    if array.flags.c_contiguous:
+        return np.empty(array.shape, kind or array.dtype)
+    order = _outermost_first(array)
+    memory = np.empty(array.transpose(order).shape, kind or array.dtype)
+    return memory.transpose(sorted(range(array.ndim), key=order.__getitem__))
+
+
+def fill(rng: Generator, name: str, array: Array, dtype: dtype, *params: Any) -> None:
+    """The numbers of SAMPLERS[name] into memory of any strides."""
+    target = _in_memory_order(array)
+    if name == "normal" and target is not array:
+        name = "normal_by_pairs"  # PyTorch makes 16 at a time in contiguous tensors alone
+    out = target if target.flags.c_contiguous else np.empty(target.shape, target.dtype)
+    SAMPLERS[name](rng, out, dtype, *params)
+    if out is not target:
+        target[...] = out
+
+
+def fill_bernoulli(rng: Generator, array: Array, dtype: dtype, probabilities: Array) -> None:
+    """1 with the given probabilities, of the array's shape, into memory of any strides."""
+    target = _in_memory_order(array)
+    if target is not array:
+        probabilities = probabilities.transpose(_outermost_first(array))
+    target[...] = bernoulli(rng, probabilities, dtype)
+
+
+# ---- with parameters of each element -------------------------------------------------------------
+
+
+def floats(x: Array) -> tuple[Array, bool]:
+    """The array dense, in float64 (and True) or else in float32."""
+    wide = x.dtype == np.float64
+    return x.astype(np.float64 if wide else np.float32, order="C", copy=False), wide
+
+
+def bernoulli(rng: Generator, probabilities: Array, dtype: dtype) -> Array:
+    """1 with the given probabilities."""
+    out = np.empty(probabilities.shape, dtype.numpy)
+    rng.draw_bernoulli(out, dtype, *floats(probabilities))
+    return out
+
+
+def slopes(rng: Generator, x: Array, low: float, high: float) -> Array:
+    """Uniform in [low, high) where x is not above 0, else 1: in float64 or else in float32."""
+    given, wide = floats(x)
+    out = np.empty(given.shape, given.dtype)
+    bound = out.dtype.type
+    rng.draw_slopes(out, given, wide, float(bound(low)), float(bound(high)))
+    return out
 
 
 def multinomial(rng: Generator, probabilities: Array, n: int, replacement: bool) -> Array:
     """n draws from each row of weights."""
-    rows = probabilities.reshape(-1, probabilities.shape[-1]).astype(np.float64)
-    if replacement:
-        edges = np.cumsum(rows, axis=1)
-        draws = rng.random((rows.shape[0], n)) * edges[:, -1:]
-        out = np.zeros(draws.shape, np.int64)
-        count, width = rows.shape
-        if width * (1 + draws.size / 1000) < 3 * count:  # in microseconds, about
-            for edge in edges.T:
-                out += draws >= edge[:, None]
-        else:
-            for target, edge, draw in zip(out, edges, draws):
-                target[...] = np.searchsorted(edge, draw, "right")
-        last = width - 1 - np.argmax(rows[:, ::-1] > 0, axis=1)  # a draw may round up to the total
-        np.minimum(out, last[:, None], out=out)
-    else:  # the largest of weight / exponential noise
-        keys = rows / rng.standard_exponential(rows.shape)
-        out = np.argsort(-keys, axis=1, kind="stable")[:, :n]
-    return out.reshape(*probabilities.shape[:-1], n).astype(np.int64)
+    out = np.empty((*probabilities.shape[:-1], n), np.int64)
+    rows = math.prod(out.shape[:-1])
+    if not out.size:
+        return out
+    if replacement and n > 1:
+        rng.draw_by_weight(out, *floats(probabilities), rows)
+        return out
+    # The largest of weight / exponential noise.
+    noise = empty_like(probabilities)
+    fill(rng, "exponential", noise, arrays.dtype_of(noise), 1.0)
+    with np.errstate(all="ignore"):
+        shares = (widen(probabilities) / widen(noise)).astype(probabilities.dtype, copy=False)
+    if n == 1:
+        np.argmax(widen(shares), axis=-1, keepdims=True, out=out)
+    else:
+        _C.largest(out, *floats(shares), rows)
+    return out
+
+
+# ---- dropout -------------------------------------------------------------------------------------
+
+
+def dropout_scale(kind: np.dtype[Any], p: float) -> Any:
+    """By what dropout multiplies what it keeps: 1 / (1 - p), divided and rounded in a dtype."""
+    wide = computing(kind)
+    return (wide.type(1) / wide.type(1 - p) if p < 1 else wide.type(0)).astype(kind)
 
 
 def dropout(rng: Generator, x: Array, p: float) -> tuple[Array, Array]:
     """x with elements dropped, the rest scaled; and which were kept."""
-    kept = np.asarray(rng.random(x.shape, np.float32) >= np.float32(p))
-    kind = computing(x.dtype)
-    factor = kind.type(1 / (1 - p) if p < 1 else 0)
-    wide = x.astype(kind, copy=False)
-    out = np.where(kept, wide * factor, wide * kind.type(0))  # NaN * 0 is NaN, as in PyTorch
+    kept = empty_like(x, np.bool_)
+    SAMPLERS["coins"](rng, _in_memory_order(kept), bool_, 1 - p)
+    scale = widen(dropout_scale(x.dtype, p))
+    out = widen(x) * np.multiply(kept, scale, dtype=scale.dtype)  # NaN times 0 is NaN
     return out.astype(x.dtype, copy=False), kept

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
+from tritorch.cpu.random import floats
 from tritorch.cpu.special import digamma64, double_of_two
 from tritorch.cpu.threads import mapped
 
 Array = np.ndarray[Any, Any]
-Generator = np.random.Generator
+Generator = _C.CpuGenerator
 # From which parameters the expansion serves, and when a series is done: for float64, and for
 # results that are float32 or narrower.
 WIDE = (500.0, 2.0**-53)
@@ -31,9 +33,10 @@ _NEAR = 1e-3  # closer to the mean than this, the expansion's correction is take
 
 def standard_gamma(rng: Generator, a: Array) -> Array:
     """Gamma distributed, of rate 1; at least the least normal number, for its logarithm."""
-    good = a > 0
-    drawn = rng.standard_gamma(np.where(good, a, 1.0).astype(np.float64))
-    return np.maximum(np.where(good, drawn, 0.0), np.finfo(a.dtype).tiny).astype(a.dtype)
+    given, wide = floats(a)
+    out = np.empty(given.shape, given.dtype)
+    rng.draw_gamma(out, given, wide)
+    return out
 
 
 def dirichlet(rng: Generator, a: Array) -> Array:
@@ -46,27 +49,18 @@ def dirichlet(rng: Generator, a: Array) -> Array:
 
 def poisson(rng: Generator, rate: Array) -> Array:
     """Poisson distributed."""
-    if not np.all(rate >= 0):
-        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    wide = rate.astype(np.float64)
-    few = wide < 1e15  # beyond, it is normally distributed as far as its numbers tell
-    out = rng.poisson(np.where(few, wide, 0.0)).astype(np.float64)
-    if not np.all(few):
-        out = np.where(few, out, np.rint(wide + np.sqrt(wide) * rng.standard_normal(wide.shape)))
-    return np.asarray(out).astype(rate.dtype)
+    given = rate.astype(np.float64, order="C", copy=False)
+    out = np.empty(given.shape)
+    rng.draw_poisson(out, given)
+    return out.astype(rate.dtype, copy=False)
 
 
 def binomial(rng: Generator, count: Array, p: Array) -> Array:
     """Binomially distributed; no trials for a count below 1, NaN for a NaN."""
-    n, q = np.broadcast_arrays(count.astype(np.float64), p.astype(np.float64))
-    n = np.floor(np.where(n > 0, n, 0.0))
-    few = n < 2.0**62
-    inside = np.clip(np.where(np.isnan(q), 0.0, q), 0.0, 1.0)
-    out = rng.binomial(np.where(few, n, 0).astype(np.int64), inside).astype(np.float64)
-    if not np.all(few):
-        spread = np.sqrt(n * inside * (1 - inside))
-        out = np.where(few, out, np.rint(n * inside + spread * rng.standard_normal(n.shape)))
-    return np.where(np.isnan(q) | np.isnan(count), np.nan, out).astype(count.dtype)
+    given, wide = floats(count)
+    out = np.empty(given.shape, given.dtype)
+    rng.draw_binomial(out, given, floats(p)[0], wide)
+    return out.astype(count.dtype, copy=False)
 
 
 # ---- implicit gradients --------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class VonMises(Distribution):
                 f = ((1 + r * z) / (r + z)).clamp(-1, 1)
                 c = concentration * (r - f)
                 accepted = (c * (2 - c) - v > 0) | ((c / v).log() + 1 - c >= 0)
-                angle = torch.where(accepted & ~done, (w - 0.5).sign() * f.acos(), angle)
+                angle = torch.where(accepted, (w - 0.5).sign() * f.acos(), angle)  # the last one
                 done |= accepted
             turned = angle + math.pi + self.loc.double()
             return (turned % (2 * math.pi) - math.pi).to(self.loc.dtype)

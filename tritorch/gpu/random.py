@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -90,6 +91,17 @@ def randint(rng: Rng, shape: Ints, dtype: dtype, low: int, high: int) -> Array:
     return out
 
 
+def random(rng: Rng, shape: Ints, dtype: dtype, top: int) -> Array:
+    """Integers from 0 to the largest that the dtype holds, with all below it."""
+    return randint(rng, shape, dtype, 0, min(top + 1, 2**63 - 1))
+
+
+def coins(rng: Rng, shape: Ints, dtype: dtype, p: float) -> Array:
+    """1 with probability p, else 0."""
+    drawn = _draw("uniform", rng, shape, float32, 0.0, 1.0)
+    return pointwise.call("lt", (drawn, float(np.float32(p))), float32, bool_).astype(dtype)
+
+
 def bernoulli(rng: Rng, probabilities: Array, dtype: dtype) -> Array:
     """1 with the given probabilities."""
     drawn = _draw("uniform", rng, tuple(probabilities.shape), float32, 0.0, 1.0)
@@ -138,6 +150,18 @@ def randperm(rng: Rng, n: int, dtype: dtype) -> Array:
 
 def multinomial(rng: Rng, probabilities: Array, n: int, replacement: bool) -> Array:
     """n draws from each row of weights; made on the host."""
-    from tritorch.cpu.random import multinomial as on_host
-
-    return from_numpy(on_host(_host(rng), probabilities.numpy(), n, replacement), rng[2])
+    weights: Any = probabilities.numpy()
+    rows = weights.reshape(-1, weights.shape[-1]).astype(np.float64)
+    random = _host(rng)
+    if replacement:
+        edges = np.cumsum(rows, axis=1)
+        draws = random.random((rows.shape[0], n)) * edges[:, -1:]
+        out = np.zeros(draws.shape, np.int64)
+        for target, edge, draw in zip(out, edges, draws):
+            target[...] = np.searchsorted(edge, draw, "right")
+        last = rows.shape[1] - 1 - np.argmax(rows[:, ::-1] > 0, axis=1)
+        np.minimum(out, last[:, None], out=out)  # a draw may round up to the total
+    else:  # the largest of weight / exponential noise
+        keys = rows / random.standard_exponential(rows.shape)
+        out = np.argsort(-keys, axis=1, kind="stable")[:, :n]
+    return from_numpy(out.reshape(*weights.shape[:-1], n).astype(np.int64), rng[2])

@@ -64,13 +64,32 @@ def trunc_normal_(
             stacklevel=2,
         )
     cdf = lambda x: (1 + math.erf(x / math.sqrt(2))) / 2
-    low, high = cdf((a - mean) / std), cdf((b - mean) / std)
+    within = cdf((b - mean) / std) - cdf((a - mean) / std)
+    fill = _redraw if within > 0.3 else _reject
+    return _fill(tensor, lambda t: fill(t, mean, std, a, b, generator))
 
-    def fill(t: Tensor) -> None:
-        t.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-        t.erfinv_().mul_(std * math.sqrt(2)).add_(mean).clamp_(a, b)
 
-    return _fill(tensor, fill)
+def _redraw(t: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> None:
+    """Normal numbers, those out of bounds drawn again."""
+    low, high = t.new_tensor(a).item(), t.new_tensor(b).item()
+    t.normal_(mean, std, generator=generator)
+    while bool((outside := (t < low) | (t > high)).any()):
+        again = PUBLIC["empty_like"](t).normal_(mean, std, generator=generator)
+        t.copy_(PUBLIC["where"](outside, again, t))
+
+
+def _reject(t: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> None:
+    """Uniform numbers, accepted as often as their density is to the highest one."""
+    mode = max(a, min(mean, b))
+    log_peak = -0.5 * ((mode - mean) / std) ** 2
+    candidates, levels = PUBLIC["empty_like"](t), PUBLIC["empty_like"](t)
+    pending: Any = None
+    while pending is None or bool(pending.any()):
+        candidates.uniform_(a, b, generator=generator)
+        t.copy_(candidates if pending is None else PUBLIC["where"](pending, candidates, t))
+        density = candidates.sub_(mean).div_(std).pow_(2).mul_(-0.5).sub_(log_peak)
+        rejected = levels.uniform_(generator=generator).log_().gt(density)
+        pending = rejected if pending is None else pending & rejected
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:

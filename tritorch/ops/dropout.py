@@ -28,10 +28,17 @@ def _drop_with_mask(x: Any, p: float) -> Any:
     return backend("gpu", "random").dropout_with_mask(x, p, *numbers)
 
 
+def _scale(g: Tensor, p: float) -> float:
+    """By what was kept is multiplied, as the CPU rounds it."""
+    if g.device.type == "cpu":
+        return float(backend("cpu", "random").dropout_scale(g.dtype.numpy, p).real)
+    return 1 / (1 - p) if p < 1 else 0.0
+
+
 # The CPU keeps what it kept; the GPU draws the numbers again, unless the mask is asked for.
 _dropout = Operator(
     "dropout", "x", "p", cpu=_drop, gpu=_drop_with_mask, outputs=0b01, node="NativeDropout",
-    grad=lambda g, out1, p: g[0] * out1 * (1 / (1 - p) if p < 1 else 0.0),
+    grad=lambda g, out1, p: g[0] * out1 * _scale(g[0], p),
 )  # fmt: skip
 _dropout_again: Operator = Operator(
     "dropout_again", "x", "p seed offset", gpu="random.dropout", kind="internal",
@@ -54,8 +61,7 @@ def _check_floats(x: Tensor) -> None:
 
 def _kept(x: Tensor, p: float, shape: Any) -> Tensor:
     """1 with probability 1 - p, else 0."""
-    probability = PUBLIC["full"](shape, 1 - p, device=x.device)._array
-    return _C.wrap(sample("bernoulli", None, x.device, probability, x.dtype))
+    return _C.wrap(sample("coins", None, x.device, tuple(shape), x.dtype, 1 - p))
 
 
 def _channels(x: Tensor) -> list[int]:
@@ -77,7 +83,7 @@ def _dropped(x: Tensor, p: float, by_channel: bool, alpha: bool) -> Tensor:
     if not alpha:
         return x * (kept / (1 - p))
     a = 1 / math.sqrt((_LOW * _LOW * p + 1) * (1 - p))
-    return x * (kept * a) + ((1 - kept) * _LOW - _LOW * p) * a
+    return x * (kept * a) + ((kept - 1) * (-_LOW * a) + -_LOW * a * p)
 
 
 def _run(
@@ -108,8 +114,14 @@ def _channel_dropout(name: str, n: int) -> None:
         input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
     ) -> Tensor:
         _check_p(p, ValueError)
-        batched = input.ndim != n + 1 or (name == "dropout1d" and input.ndim != 2)
-        if batched:
+        if n == 1 and input.ndim not in (2, 3):
+            raise RuntimeError(
+                f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note "
+                "that dropout1d exists to provide channel-wise dropout on inputs with 1 spatial "
+                "dimension, a channel dimension, and an optional batch dimension (i.e. 2D or 3D "
+                "inputs)."
+            )
+        if n == 2 or input.ndim == n + 2:  # three dims are (N, C, L) to dropout2d
             return _run(input, p, training, inplace, by_channel=True)
         out = _run(input.unsqueeze(0), p, training, inplace, by_channel=True)
         return input if inplace else out.squeeze(0)

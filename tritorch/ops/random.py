@@ -27,6 +27,7 @@ from tritorch.ops.checks import (
 from tritorch.ops.copying import write_array, zeros_of
 from tritorch.ops.declare import PUBLIC, Operator, in_place, public, write_out
 from tritorch.ops.factory import _check_shape, place
+from tritorch.ops.integer_bounds import between, most
 
 
 def source_for(generator: Generator | None, device: Any) -> Generator:
@@ -52,8 +53,7 @@ def sample(name: str, generator: Generator | None, device: Any, shape: Any, *res
 def _sample(name: str, generator: Generator | None, device: Any, shape: Any, *rest: Any) -> Any:
     source = source_for(generator, device)
     if device.type == "cpu":
-        with source._lock:
-            return getattr(backend("cpu", "random"), name)(source.numpy, shape, *rest)
+        return getattr(backend("cpu", "random"), name)(source.native, shape, *rest)
     count = (
         math.prod(shape)
         if isinstance(shape, tuple)
@@ -63,8 +63,23 @@ def _sample(name: str, generator: Generator | None, device: Any, shape: Any, *re
     return getattr(backend("gpu", "random"), name)((seed, offset, device.index), shape, *rest)
 
 
-def _finish(array: Any, requires_grad: bool, out: Any, pin: bool = False) -> Tensor:
-    tensor = _C.wrap(array)
+def _drawn(
+    name: str, generator: Generator | None, device: Any, shape: Any, like: Tensor | None,
+    kind: dtype, *params: Any,
+) -> Tensor:  # fmt: skip
+    """A new tensor of random numbers; on the CPU drawn in the order of another one's memory."""
+    if (
+        like is not None
+        and device.type == "cpu"
+        and like.layout is layouts.strided
+        and tuple(like.shape) == shape
+        and not like.is_contiguous()
+    ):
+        return _in_place(PUBLIC["empty_like"](like, dtype=kind), name, generator, *params)
+    return _C.wrap(sample(name, generator, device, shape, kind, *params))
+
+
+def _finish(tensor: Tensor, requires_grad: bool, out: Any, pin: bool = False) -> Tensor:
     if pin:
         tensor = tensor.pin_memory()
     if out is not None:
@@ -72,7 +87,29 @@ def _finish(array: Any, requires_grad: bool, out: Any, pin: bool = False) -> Ten
     return tensor.requires_grad_(True) if requires_grad else tensor
 
 
-def _factory(name: str, backend: str, params: tuple[float, float]) -> None:
+def _drawn_like(
+    input: Tensor, name: str, generator: Generator | None, kind: dtype, device: Any, format: Any,
+    params: tuple[Any, ...], requires_grad: bool, pin: bool,
+) -> Tensor:  # fmt: skip
+    where = place(device or input.device)
+    shape = tuple(input.shape)
+    format = format or layouts.preserve_format
+    if format is layouts.preserve_format and input.is_contiguous():
+        out = _drawn(name, generator, where, shape, None, kind, *params)
+    else:
+        model = PUBLIC["empty_like"](input, dtype=kind, device=where, memory_format=format)
+        out = _drawn(name, generator, where, shape, model, kind, *params)
+        if where.type != "cpu" and input.layout is layouts.strided:
+            out = model.copy_(out)
+    return _finish(out, requires_grad, None, pin)
+
+
+def _require_floats(name: str, kind: dtype) -> None:
+    if category(kind) < 2 or kind.itemsize == 1:
+        raise not_implemented(name, kind)
+
+
+def _factory(name: str, backend: str, params: tuple[float, float], kernel: str) -> None:
     def function(
         *size: Any, generator: Generator | None = None, out: Tensor | None = None,
         dtype: dtype | None = None, layout: Any = None, device: Any = None,
@@ -80,20 +117,11 @@ def _factory(name: str, backend: str, params: tuple[float, float]) -> None:
     ) -> Tensor:  # fmt: skip
         shape = _check_shape(sizes(one_of(name, size, named, "size")))
         require_options(name, dtype, layout, requires_grad, pin_memory)
-        for n in shape:
-            if n < 0:
-                raise RuntimeError(
-                    f"Trying to create tensor with negative dimension {n}: {list(shape)}"
-                )
         kind = dtype or (out.dtype if out is not None else defaults.dtype())
-        if category(kind) < 2:
-            raise not_implemented(
-                "check_uniform_bounds" if name == "rand" else "normal_kernel_cpu", kind
-            )
+        _require_floats(kernel, kind)
         where = place(out.device if out is not None and device is None else device)
-        return _finish(
-            sample(backend, generator, where, shape, kind, *params), requires_grad, out, pin_memory
-        )
+        drawn = _drawn(backend, generator, where, shape, out, kind, *params)
+        return _finish(drawn, requires_grad, out, pin_memory)
 
     def like(
         input: Tensor, *, dtype: dtype | None = None, layout: Any = None, device: Any = None,
@@ -101,18 +129,19 @@ def _factory(name: str, backend: str, params: tuple[float, float]) -> None:
         generator: Generator | None = None,
     ) -> Tensor:  # fmt: skip
         require_options(f"{name}_like", dtype, layout, requires_grad, pin_memory, memory_format)
-        out = function(
-            size=tuple(input.shape),
-            dtype=dtype or input.dtype,
-            device=device or input.device,
-            generator=generator,
+        kind = dtype or input.dtype
+        _require_floats(kernel, kind)
+        return _drawn_like(
+            input,
+            backend,
+            generator,
+            kind,
+            device,
+            memory_format,
+            params,
+            requires_grad,
+            pin_memory,
         )
-        format = memory_format or layouts.preserve_format
-        if input.layout is layouts.strided and not (
-            format is layouts.preserve_format and input.is_contiguous()
-        ):
-            out = PUBLIC["empty_like"](input, dtype=out.dtype, memory_format=format).copy_(out)
-        return out.requires_grad_(True) if requires_grad else out
 
     function.__name__, like.__name__ = name, f"{name}_like"
     function.__doc__ = f"A tensor of random numbers ({backend})."
@@ -120,8 +149,17 @@ def _factory(name: str, backend: str, params: tuple[float, float]) -> None:
     PUBLIC[name], PUBLIC[f"{name}_like"] = function, like
 
 
-_factory("rand", "uniform", (0.0, 1.0))
-_factory("randn", "normal", (0.0, 1.0))
+_factory("rand", "uniform", (0.0, 1.0), "check_uniform_bounds")
+_factory("randn", "normal", (0.0, 1.0), "normal_kernel_cpu")
+
+
+def _bounds(values: list[Any], named: dict[str, Any]) -> tuple[Any, Any]:
+    """randint's low and high, of which low may be left out."""
+    if "low" in named:
+        return named["low"], named.get("high", values[0] if values else None)
+    if "high" in named:
+        return (values[0] if values else 0), named["high"]
+    return (0, values[0]) if len(values) == 1 else (values[0], values[1])
 
 
 @public(method=False)
@@ -135,25 +173,13 @@ def randint(
     require_known("randint", named, "size", "low", "high")
     require_options("randint", dtype, layout, requires_grad, pin_memory)
     size = named.get("size") if "size" in named else values.pop()
-    if "low" in named:
-        low, high = named["low"], named.get("high", values[0] if values else None)
-    elif "high" in named:
-        low, high = (values[0] if values else 0), named["high"]
-    else:
-        low, high = (0, values[0]) if len(values) == 1 else (values[0], values[1])
-    low, high = int(low), int(high)  # type: ignore[arg-type]
-    if not -(2**63) <= low < 2**63 or not -(2**63) <= high < 2**63:
-        raise ValueError("Overflow when unpacking long long")
-    if low >= high:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
-        )
+    low, high = _bounds(values, named)
     kind = dtype or (out.dtype if out is not None else int64)
+    low, high = between(int(low), int(high), kind)
     where = place(out.device if out is not None and device is None else device)
+    shape = _check_shape(sizes((size,)))
     return _finish(
-        sample("randint", generator, where, _check_shape(sizes((size,))), kind, low, high),
-        requires_grad,
-        out,
+        _drawn("randint", generator, where, shape, out, kind, low, high), requires_grad, out
     )
 
 
@@ -165,8 +191,12 @@ def randint_like(
     """randint, of another tensor's shape, dtype and device."""
     require_known("randint_like", named, "low", "high", "generator")
     require_options("randint_like", dtype, layout, requires_grad, pin_memory, memory_format)
-    return randint(*args, size=tuple(input.shape), dtype=dtype or input.dtype,
-                   device=device or input.device, requires_grad=requires_grad, **named)  # fmt: skip
+    kind, generator = dtype or input.dtype, named.pop("generator", None)
+    low, high = _bounds(list(args), named)
+    params = between(int(low), int(high), kind)
+    return _drawn_like(
+        input, "randint", generator, kind, device, memory_format, params, requires_grad, pin_memory
+    )
 
 
 @public(method=False)
@@ -182,7 +212,8 @@ def randperm(
     if (n > 2**24 and kind.name == "float32") or (n > 2**11 and kind.name == "float16"):
         raise RuntimeError(f"n cannot be greater than what {kind} can hold exactly")
     where = place(out.device if out is not None and device is None else device)
-    return _finish(sample("randperm", generator, where, int(n), kind), requires_grad, out)
+    drawn = _C.wrap(sample("randperm", generator, where, int(n), kind))
+    return _finish(drawn, requires_grad, out)
 
 
 @public(method=False)
@@ -195,19 +226,9 @@ def normal(
     if size is not None:
         kind = dtype or defaults.dtype()
         _check_std(std)
-        return _finish(
-            sample(
-                "normal",
-                generator,
-                place(device),
-                _check_shape(sizes((size,))),
-                kind,
-                float(mean),
-                float(std),
-            ),
-            requires_grad,
-            out,
-        )
+        where, shape = place(device), _check_shape(sizes((size,)))
+        drawn = _drawn("normal", generator, where, shape, out, kind, float(mean), float(std))
+        return _finish(drawn, requires_grad, out)
     tensors = [v for v in (mean, std) if isinstance(v, Tensor)]
     if isinstance(std, Tensor):
         if std.is_complex():
@@ -221,12 +242,15 @@ def normal(
     from tritorch.ops.checks import broadcast_shapes
 
     shape = broadcast_shapes(*(t.shape for t in tensors))
-    kind = PUBLIC["result_type"](tensors[0], tensors[-1])
-    noise = _C.wrap(sample("normal", generator, tensors[0].device, shape, kind, 0.0, 1.0))
-    with_noise = noise * (std.detach() if isinstance(std, Tensor) else std) + (
-        mean.detach() if isinstance(mean, Tensor) else mean
-    )
-    return with_noise if out is None else write_out(with_noise, out)
+    kind, where = tensors[0].dtype, tensors[0].device
+    if isinstance(std, Tensor):
+        drawn = _drawn("normal", generator, where, shape, out, kind, 0.0, 1.0) * std.detach()
+    else:
+        drawn = _drawn("normal", generator, where, shape, out, kind, 0.0, float(std))
+    if not isinstance(mean, Tensor):  # rounded, as all that is added
+        mean = PUBLIC["full"]((), float(mean), dtype=kind, device=drawn.device)
+    drawn = (drawn + mean.detach()).to(kind)
+    return drawn if out is None else write_out(drawn, out)
 
 
 def _check_std(std: float) -> None:
@@ -242,18 +266,16 @@ _overwrite = Operator("random_overwrite", "self", kind="in_place", grad=zeros_of
 def _in_place(self: Tensor, name: str, generator: Generator | None, *params: Any) -> Tensor:
     check_inplace(self)
     require_distinct_elements(self)
-    draw = lambda shape: _sample(name, generator, self.device, shape, self.dtype, *params)
     if active.levels:
+        draw = lambda shape: _sample(name, generator, self.device, shape, self.dtype, *params)
         write = lambda: randomness.overwrite(self._array, draw, tuple(self.shape))
+    elif self.device.type == "cpu" and self.layout is layouts.strided:
+        native, fill = source_for(generator, self.device).native, backend("cpu", "random").fill
+        write = lambda: fill(native, name, self._array, self.dtype, *params)
     else:
-        array = draw(tuple(self.shape))
+        array = _sample(name, generator, self.device, tuple(self.shape), self.dtype, *params)
         write = lambda: write_array(self._array, array)
     return in_place(_overwrite, self, (), (self,), write)
-
-
-def _floats(name: str, x: Tensor) -> None:
-    if category(x.dtype) < 2:
-        raise not_implemented(name, x.dtype)
 
 
 def uniform_(self: Tensor, *args: Any, generator: Generator | None = None, **named: Any) -> Tensor:
@@ -261,7 +283,7 @@ def uniform_(self: Tensor, *args: Any, generator: Generator | None = None, **nam
     require_known("uniform_", named, "from", "to")
     low = args[0] if args else named.get("from", 0.0)
     high = args[1] if len(args) > 1 else named.get("to", 1.0)
-    _floats("check_uniform_bounds", self)
+    _require_floats("check_uniform_bounds", self.dtype)
     if low > high:
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}"
@@ -274,7 +296,7 @@ def normal_(
 ) -> Tensor:
     """Normally distributed."""
     _check_std(std)
-    _floats("normal_kernel_cpu", self)
+    _require_floats("normal_kernel_cpu", self.dtype)
     return _in_place(self, "normal", generator, float(mean), float(std))
 
 
@@ -282,7 +304,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     """Exponentially distributed."""
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    _floats("exponential_kernel_cpu", self)
+    _require_floats("exponential_kernel_cpu", self.dtype)
     return _in_place(self, "exponential", generator, float(lambd))
 
 
@@ -315,28 +337,21 @@ def log_normal_(
     """exp of normally distributed."""
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    _floats("log_normal_kernel_cpu", self)
+    _require_floats("log_normal_kernel_cpu", self.dtype)
     return _in_place(self, "log_normal", generator, float(mean), float(std))
 
 
 def random_(self: Tensor, *args: Any, generator: Generator | None = None, **named: Any) -> Tensor:
     """Integers in [from, to); all that the dtype holds exactly by default."""
     require_known("random_", named, "from", "to")
+    if not args and not named:
+        if self.is_complex():
+            raise not_implemented("random_kernel_cpu", self.dtype)
+        return _in_place(self, "random", generator, most(self.dtype))
     low = named.get("from", args[0] if len(args) > 1 else 0)
     high = named.get("to", args[-1] if args else None)
-    if high is None:
-        limits = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "float64": 2**53, "bool": 1}
-        from tritorch.core.info import iinfo
-
-        top = limits.get(self.dtype.name)
-        high = (top if top is not None else iinfo(self.dtype).max) + 1
-        if self.dtype is int64:
-            high = 2**63 - 1
-    if low >= high:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
-        )
-    return _in_place(self, "randint", generator, int(low), int(high))
+    low, high = between(int(low), None if high is None else int(high), self.dtype)
+    return _in_place(self, "randint", generator, low, high)
 
 
 for _method in (uniform_, normal_, exponential_, cauchy_, geometric_, log_normal_, random_):
@@ -357,7 +372,8 @@ def bernoulli(
 ) -> Tensor:
     """1 with probability input (or p), else 0."""
     if p is not None:
-        return PUBLIC["empty_like"](input).bernoulli_(p, generator=generator)
+        like = PUBLIC["empty_like"](input, memory_format=layouts.contiguous_format)
+        return like.bernoulli_(p, generator=generator)
     if not input.is_floating_point():
         raise not_implemented("bernoulli_tensor_cpu_p_", input.dtype)
     _check_probabilities(input)
@@ -366,16 +382,25 @@ def bernoulli(
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """1 with probability p, else 0."""
-    if isinstance(p, Tensor):
-        _check_probabilities(p)
-        probabilities = p.to(self.device).expand(self.shape)
-    else:
+    if not isinstance(p, Tensor):
         if not 0 <= p <= 1:
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-        probabilities = PUBLIC["full"](tuple(self.shape), float(p), device=self.device)
-    array = sample("bernoulli", generator, self.device, probabilities._array, self.dtype)
-    put = randomness.overwrite_with if active.levels else write_array
-    return in_place(_overwrite, self, (), (self,), lambda: put(self._array, array))
+        return _in_place(self, "coins", generator, float(p))
+    _check_probabilities(p)
+    chances = p.to(self.device).expand(self.shape)._array
+    if self.device.type == "cpu" and not active.levels:
+        check_inplace(self)
+        require_distinct_elements(self)
+        native, fill = (
+            source_for(generator, self.device).native,
+            backend("cpu", "random").fill_bernoulli,
+        )
+        write = lambda: fill(native, self._array, self.dtype, chances)
+    else:
+        array = sample("bernoulli", generator, self.device, chances, self.dtype)
+        put = randomness.overwrite_with if active.levels else write_array
+        write = lambda: put(self._array, array)
+    return in_place(_overwrite, self, (), (self,), write)
 
 
 Tensor.bernoulli_ = bernoulli_  # type: ignore[attr-defined]
@@ -423,6 +448,14 @@ def multinomial(
 # ---- rrelu ---------------------------------------------------------------------------------------
 
 
+def _slopes(input: Tensor, lower: float, upper: float) -> Any:
+    """What rrelu multiplies by: 1 where its input is above 0.  The CPU draws for the rest alone."""
+    if input.device.type == "cpu" and not active.levels:
+        return sample("slopes", None, input.device, input.detach()._array, lower, upper)
+    drawn = sample("uniform", None, input.device, tuple(input.shape), input.dtype, lower, upper)
+    return PUBLIC["where"](input.detach() >= 0, 1, _C.wrap(drawn))._array
+
+
 @functional
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False,
           inplace: bool = False) -> Tensor:  # fmt: skip
@@ -430,12 +463,13 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if training:
-        slope: Any = _C.wrap(
-            sample("uniform", None, input.device, tuple(input.shape), input.dtype, lower, upper)
-        )
+        slope = _C.wrap(_slopes(input, lower, upper))
+        if slope.dtype is not input.dtype:  # narrow: multiplied before it is rounded
+            out = (input.to(slope.dtype) * slope).to(input.dtype)
+        else:
+            out = input * slope
     else:
-        slope = (lower + upper) / 2
-    out = PUBLIC["where"](input >= 0, input, input * slope)
+        out = PUBLIC["where"](input >= 0, input, input * ((lower + upper) / 2))
     return input.copy_(out) if inplace else out
 
 

@@ -27,8 +27,7 @@ def _draws(name: str) -> Callable[..., Any]:
         device = arrays.device_of(parameters[0])
         source = source_for(generator, device)
         if device.type == "cpu":
-            with source._lock:
-                return getattr(backend("cpu", "sampling"), name)(source.numpy, *parameters)
+            return getattr(backend("cpu", "sampling"), name)(source.native, *parameters)
         # One counter of the sequence, which is four numbers, for each element.
         seed, offset = source.draw(4 * math.prod(parameters[0].shape))
         return getattr(backend("gpu", "sampling"), name)((seed, offset, device.index), *parameters)

@@ -211,7 +211,7 @@ class RandomUnstructured(_Elements):
     """Elements at random."""
 
     def _scores(self, t: Tensor) -> Tensor:
-        return PUBLIC["rand_like"](t)
+        return -PUBLIC["rand_like"](t)  # the largest of these numbers go
 
 
 class L1Unstructured(_Elements):

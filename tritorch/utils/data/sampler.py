@@ -79,18 +79,15 @@ class RandomSampler(Sampler[int]):
         if generator is None:
             # One of its own, so that what else draws numbers does not change the order.
             generator = Generator().manual_seed(draw_seed())
-        wanted = self.num_samples
-        while wanted > 0:
+        per = _DRAWN_AT_ONCE if self.replacement else n
+        whole, rest = divmod(self.num_samples, per)
+        # A last draw is made where nothing is left too: what comes after it depends on that.
+        for count in (*itertools.repeat(per, whole), rest):
             if self.replacement:
-                count = min(wanted, _DRAWN_AT_ONCE)
-                drawn = PUBLIC["randint"](
-                    high=n, size=(_DRAWN_AT_ONCE,), dtype=int64, generator=generator
-                )
+                drawn = PUBLIC["randint"](high=n, size=(count,), dtype=int64, generator=generator)
             else:
-                count = min(wanted, n)
                 drawn = PUBLIC["randperm"](n, generator=generator)
             yield from drawn.tolist()[:count]
-            wanted -= count
 
     def __len__(self) -> int:
         return self.num_samples
