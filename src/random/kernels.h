@@ -37,6 +37,15 @@ struct Kernels {
   // the first eight, an angle from each of the others.
   void (*box_muller)(float* values, std::size_t groups, float mean, float std);
 
+  // The sine and the cosine of angles from 0 to 2 pi, to 0.51 of a unit in the last place.  They
+  // are the C library's (glibc's, whose are good to 0.55) where their doubt is 0.
+  void (*turn)(const double* angles, double* sines, double* cosines, double* sine_doubt,
+               double* cosine_doubt, std::size_t n);
+  // log(1 - u) of u in [0, 1), to a few units in the last place.
+  void (*log_rest)(const double* u, double* out, std::size_t n);
+  // values * scale + offset, rounded once.
+  void (*affine)(double* values, std::size_t n, double scale, double offset);
+
   // Rounded to the nearest, ties to even.
   void (*to_float16)(const float* in, std::uint16_t* out, std::size_t n);
   void (*to_bfloat16)(const float* in, std::uint16_t* out, std::size_t n);

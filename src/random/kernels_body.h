@@ -242,12 +242,154 @@ void box_muller(float* values, std::size_t groups, float mean, float std) {
   }
 }
 
+// ---- functions of float64 -----------------------------------------------------------------------
+
+double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+double as_double(std::uint64_t bits) { return __builtin_bit_cast(double, bits); }
+std::uint64_t as_bits(double value) { return __builtin_bit_cast(std::uint64_t, value); }
+
+// A number and what it lacks of another.
+struct Twofold {
+  double high, low;
+};
+
+inline Twofold sum(double a, double b) {
+  const double high = a + b, of_b = high - a;
+  return {high, (a - (high - of_b)) + (b - of_b)};
+}
+
+// sin(pi i / 32), from which those of all of a turn follow.
+constexpr Twofold kQuarter[17] = {
+    {0x0.0p+0, 0x0.0p+0},
+    {0x1.917a6bc29b42cp-4, -0x1.e2718d26ed688p-60},
+    {0x1.8f8b83c69a60bp-3, -0x1.26d19b9ff8d82p-57},
+    {0x1.294062ed59f06p-2, -0x1.5d28da2c4612dp-56},
+    {0x1.87de2a6aea963p-2, -0x1.72cedd3d5a610p-57},
+    {0x1.e2b5d3806f63bp-2, 0x1.e0d891d3c6841p-58},
+    {0x1.1c73b39ae68c8p-1, 0x1.b25dd267f6600p-55},
+    {0x1.44cf325091dd6p-1, 0x1.8076a2cfdc6b3p-57},
+    {0x1.6a09e667f3bcdp-1, -0x1.bdd3413b26456p-55},
+    {0x1.8bc806b151741p-1, -0x1.2c5e12ed1336dp-55},
+    {0x1.a9b66290ea1a3p-1, 0x1.9f630e8b6dac8p-60},
+    {0x1.c38b2f180bdb1p-1, -0x1.6e0b1757c8d07p-56},
+    {0x1.d906bcf328d46p-1, 0x1.457e610231ac2p-56},
+    {0x1.e9f4156c62ddap-1, 0x1.760b1e2e3f81ep-55},
+    {0x1.f6297cff75cb0p-1, 0x1.562172a361fd3p-56},
+    {0x1.fd88da3d12526p-1, -0x1.87df6378811c7p-55},
+    {0x1.0000000000000p+0, 0x0.0p+0},
+};
+
+struct Turn {
+  Twofold sines[81];  // of pi i / 32, i from 0 to 64 and a quarter more for cosines
+  constexpr Twofold operator[](std::int32_t i) const { return sines[i]; }
+};
+
+constexpr Turn whole_turn() {
+  Turn turn{};
+  for (int i = 0; i < 81; ++i) {
+    const Twofold of = kQuarter[i % 32 <= 16 ? i % 32 : 32 - i % 32];
+    const double sign = i % 64 < 32 ? 1.0 : -1.0;
+    turn.sines[i] = {sign * of.high, sign * of.low};
+  }
+  return turn;
+}
+
+constexpr Turn kWholeTurn = whole_turn();
+
+// a + b x, plus what a and b lack, plus b times what `more` has beyond x, plus a times `less`: the
+// sine or cosine at a near angle.  Rounded; in doubt where another's last bit might differ.
+struct Near {
+  double value, doubt;
+};
+
+inline Near near(Twofold a, Twofold b, Twofold x, double more, double less) {
+  const double product = b.high * x.high, lost = fma(b.high, x.high, -product);
+  const Twofold total = sum(a.high, product);
+  const double rest =
+      total.low + (lost + (fma(a.high, less, b.high * (more + x.low)) + fma(b.low, x.high, a.low)));
+  const double out = total.high + rest, over = rest - (out - total.high);
+  const double unit = as_double(as_bits(out) & 0x7ff0000000000000u) * 0x1p-52;
+  const double above = out + (over + 0.057 * unit), under = out + (over - 0.057 * unit);
+  return {out, above - under};
+}
+
+// In three loops, because one with a table in its midst does not become vectors.
+void turn(const double* __restrict angles, double* __restrict sines, double* __restrict cosines,
+          double* __restrict sine_doubt, double* __restrict cosine_doubt, std::size_t n) {
+  constexpr std::size_t kChunk = 128;
+  std::int32_t places[kChunk];
+  Twofold sine[kChunk], cosine[kChunk];
+  double near_high[kChunk], near_low[kChunk];
+  for (; n > 0; angles += kChunk, sines += kChunk, cosines += kChunk, sine_doubt += kChunk,
+                cosine_doubt += kChunk) {
+    const std::size_t count = n < kChunk ? n : kChunk;
+    n -= count;
+    for (std::size_t i = 0; i < count; ++i) {
+      places[i] = static_cast<std::int32_t>(angles[i] * 0x1.45f306dc9c883p+3 + 0.5);
+      const double k = places[i];
+      // The angle less k pi / 32, which is taken in three parts: k times two of them is exact.
+      const Twofold x = sum(fma(k, -0x1.921fb54442c00p-4, angles[i]), k * -0x1.18469898cc400p-48);
+      near_high[i] = x.high;
+      near_low[i] = fma(k, -0x1.1701b839a2520p-92, x.low);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      sine[i] = kWholeTurn[places[i]];
+      cosine[i] = kWholeTurn[places[i] + 16];
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const Twofold x = {near_high[i], near_low[i]}, s = sine[i], c = cosine[i];
+      const double z = x.high * x.high;
+      double p = 1.0 / 362880, q = 1.0 / 40320;
+      p = fma(p, z, -1.0 / 5040);
+      p = fma(p, z, 1.0 / 120);
+      p = fma(p, z, -1.0 / 6);
+      q = fma(q, z, -1.0 / 720);
+      q = fma(q, z, 1.0 / 24);
+      q = fma(q, z, -0.5);
+      const Near first = near(s, c, x, p * z * x.high, q * z);
+      const Near second = near(c, {-s.high, -s.low}, x, p * z * x.high, q * z);
+      sines[i] = first.value;
+      cosines[i] = second.value;
+      sine_doubt[i] = first.doubt;
+      cosine_doubt[i] = second.doubt;
+    }
+  }
+}
+
+void log_rest(const double* __restrict u, double* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint64_t bits = as_bits(1.0 - u[i]);
+    const double m = as_double((bits & 0x000fffffffffffffu) | 0x3ff0000000000000u);
+    const double e = as_double(bits >> 52 | 0x4330000000000000u) - (0x1p52 + 1023);
+    const bool large = m > 1.4142135623730951;
+    const double exponent = large ? e + 1.0 : e, f = (large ? 0.5 * m : m) - 1.0;
+    const double s = f / (2.0 + f), z = s * s;
+    double p = 2.0 / 23;
+    p = fma(p, z, 2.0 / 21);
+    p = fma(p, z, 2.0 / 19);
+    p = fma(p, z, 2.0 / 17);
+    p = fma(p, z, 2.0 / 15);
+    p = fma(p, z, 2.0 / 13);
+    p = fma(p, z, 2.0 / 11);
+    p = fma(p, z, 2.0 / 9);
+    p = fma(p, z, 2.0 / 7);
+    p = fma(p, z, 2.0 / 5);
+    p = fma(p, z, 2.0 / 3);
+    const double log = fma(p * z, s, fma(exponent, 0x1.ef35793c76730p-45, 2.0 * s));
+    out[i] = fma(exponent, 0x1.62e42fefa3800p-1, log);
+  }
+}
+
+void affine(double* values, std::size_t n, double scale, double offset) {
+  for (std::size_t i = 0; i < n; ++i) values[i] = fma(values[i], scale, offset);
+}
+
 }  // namespace
 
 namespace TRITORCH_KERNELS {
 extern const Kernels kernels;
-const Kernels kernels = {twist,    temper,   uniform32,  uniform64,  below,
-                         modulo32, modulo64, box_muller, to_float16, to_bfloat16};
+const Kernels kernels = {twist,      temper, uniform32, uniform64, below,      modulo32,   modulo64,
+                         box_muller, turn,   log_rest,  affine,    to_float16, to_bfloat16};
 }  // namespace TRITORCH_KERNELS
 
 }  // namespace tritorch::random

@@ -6,7 +6,10 @@
 //
 // Because the number of words is fixed, the stream can be split: where a number takes long, threads
 // begin at the words that their part starts with, and what is drawn does not depend on them.
-// Functions of float64 are the C library's, which are PyTorch's too.
+//
+// Functions of float64 are the C library's, which are PyTorch's too.  They are slow, so a quicker
+// one serves where its error cannot show: where the result is rounded to float32 and not close to
+// where that turns, and where its own last bit is certain.  All else asks the C library.
 #include "random/samplers.h"
 
 #include <algorithm>
@@ -86,16 +89,6 @@ void fill(Mt19937& engine, const Target& target, std::size_t words_each, Cost co
   for (std::thread& thread : threads) thread.join();
 }
 
-// function(u) of each uniform number u in [0, 1) of 53 bits.
-template <class Function>
-void fill_by(Mt19937& engine, const Target& target, const Function& function) {
-  fill<double>(engine, target, 2, dear,
-               [&](const std::uint32_t* words, double* out, std::size_t n) {
-                 kernels().uniform64(words, out, n, 0, 1);
-                 for (std::size_t i = 0; i < n; ++i) out[i] = function(out[i]);
-               });
-}
-
 // ---- uniform numbers ----------------------------------------------------------------------------
 
 void fill_uniform(Mt19937& engine, const Target& target, double low, double high) {
@@ -123,31 +116,75 @@ void fill_bernoulli(Mt19937& engine, const Target& target, double p) {
 
 // ---- normal numbers -----------------------------------------------------------------------------
 
+// Box and Muller's numbers of radii and angles, each pair's in place of what it was made of.  Sines
+// and cosines are the C library's, which is asked where it might differ from our own.
+void to_normal(double* radii, double* angles, std::size_t n) {
+  double sines[kBlock], cosines[kBlock], sine_doubt[kBlock], cosine_doubt[kBlock];
+  kernels().turn(angles, sines, cosines, sine_doubt, cosine_doubt, n);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (cosine_doubt[i] != 0) cosines[i] = std::cos(angles[i]);
+    if (sine_doubt[i] != 0) sines[i] = std::sin(angles[i]);
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    angles[i] = radii[i] * sines[i];
+    radii[i] *= cosines[i];
+  }
+}
+
 struct Pair {
   double first, second;
 };
 
-// Box and Muller's two numbers of one pair of uniform ones, where they are drawn one by one.
+// The two of one pair of uniform numbers where normal ones are drawn one by one.
 Pair normal_pair(double angle, double radius) {
   const double r = std::sqrt(-2.0 * std::log1p(-radius)), theta = kTurn * angle;
   return {r * std::cos(theta), r * std::sin(theta)};
 }
 
-// ...and where 16 are made of 16.
-void box_muller(double* values, double mean, double std) {
-  for (int i = 0; i < 8; ++i) {
-    const double r = std::sqrt(-2.0 * std::log(1.0 - values[i]));
-    const double theta = kTurn * values[i + 8];
-    values[i] = std::fma(r * std::cos(theta), std, mean);
-    values[i + 8] = std::fma(r * std::sin(theta), std, mean);
+// normal_pair of many pairs, in place.
+void by_pairs(double* values, std::size_t n) {
+  double radii[kBlock / 2], angles[kBlock / 2];
+  for (std::size_t i = 0; i < n / 2; ++i) angles[i] = kTurn * values[2 * i];
+  for (std::size_t i = 0; i < n / 2; ++i) radii[i] = std::log1p(-values[2 * i + 1]);
+  for (std::size_t i = 0; i < n / 2; ++i) radii[i] = std::sqrt(-2.0 * radii[i]);
+  to_normal(radii, angles, n / 2);
+  for (std::size_t i = 0; i < n / 2; ++i) {
+    values[2 * i] = radii[i];
+    values[2 * i + 1] = angles[i];
   }
 }
 
-// finish(normal number) for all of the target, in pairs; the generator keeps what is left over.
-template <class Finish>
-void fill_pairs(Generator& generator, Target target, const Finish& finish) {
+// The same, times std plus mean, for results that are rounded to float32: where a few units of
+// float64 could decide how, it is done exactly.
+void by_pairs_for_floats(double* values, std::size_t n, double mean, double std) {
+  double uniform[kBlock], angles[kBlock / 2], chances[kBlock / 2], radii[kBlock / 2];
+  double sines[kBlock / 2], cosines[kBlock / 2], unread[2][kBlock / 2];
+  std::copy(values, values + n, uniform);
+  for (std::size_t i = 0; i < n / 2; ++i) {
+    angles[i] = kTurn * uniform[2 * i];
+    chances[i] = uniform[2 * i + 1];
+  }
+  kernels().log_rest(chances, radii, n / 2);
+  kernels().turn(angles, sines, cosines, unread[0], unread[1], n / 2);
+  for (std::size_t i = 0; i < n / 2; ++i) {
+    const double r = std::sqrt(-2.0 * radii[i]);
+    values[2 * i] = r * cosines[i];
+    values[2 * i + 1] = r * sines[i];
+  }
+  kernels().affine(values, n, std, mean);
+  for (std::size_t i = 0; i < n; ++i) {
+    const double unsure = 0x1p-48 * (std::fabs(values[i]) + std::fabs(mean));
+    if (static_cast<float>(values[i] - unsure) == static_cast<float>(values[i] + unsure)) continue;
+    const Pair pair = normal_pair(uniform[i & ~std::size_t{1}], uniform[i | 1]);
+    values[i] = std::fma(i & 1 ? pair.second : pair.first, std, mean);
+  }
+}
+
+// finish(normal numbers, n) for all of the target, in pairs; the generator keeps what is left over.
+template <class Numbers, class Finish>
+void fill_pairs(Generator& generator, Target target, const Numbers& numbers, const Finish& finish) {
   const auto put = [&](std::size_t index, double value) {
-    value = finish(value);
+    finish(&value, 1);
     convert(&value, target.dtype, at(target, index), 1);
   };
   if (target.size > 0 && generator.normal) {
@@ -161,13 +198,55 @@ void fill_pairs(Generator& generator, Target target, const Finish& finish) {
   fill<double>(generator.engine, even, 2, dear,
                [&](const std::uint32_t* words, double* out, std::size_t n) {
                  kernels().uniform64(words, out, n, 0, 1);
-                 for (std::size_t i = 0; i < n; i += 2) {
-                   const Pair pair = normal_pair(out[i], out[i + 1]);
-                   out[i] = finish(pair.first);
-                   out[i + 1] = finish(pair.second);
-                 }
+                 numbers(out, n);
                });
   if (odd) put(target.size - 1, normal(generator));
+}
+
+void fill_normal_by_pairs(Generator& generator, const Target& target, double mean, double std) {
+  const auto finish = [=](double* x, std::size_t n) { kernels().affine(x, n, std, mean); };
+  if (target.dtype == DType::float64)
+    fill_pairs(
+        generator, target,
+        [&](double* x, std::size_t n) {
+          by_pairs(x, n);
+          finish(x, n);
+        },
+        finish);
+  else
+    fill_pairs(
+        generator, target, [=](double* x, std::size_t n) { by_pairs_for_floats(x, n, mean, std); },
+        finish);
+}
+
+void fill_log_normal(Generator& generator, const Target& target, double mean, double std) {
+  const auto finish = [=](double* x, std::size_t n) {
+    kernels().affine(x, n, std, mean);
+    for (std::size_t i = 0; i < n; ++i) x[i] = std::exp(x[i]);
+  };
+  fill_pairs(
+      generator, target,
+      [&](double* x, std::size_t n) {
+        by_pairs(x, n);
+        finish(x, n);
+      },
+      finish);
+}
+
+// Groups of 16 uniform numbers, of which the first eight give radii.
+void box_muller(double* values, std::size_t n, double mean, double std) {
+  double radii[kBlock / 2], angles[kBlock / 2];
+  const auto place = [](std::size_t i) { return i / 8 * 16 + i % 8; };
+  for (std::size_t i = 0; i < n / 2; ++i) {
+    radii[i] = std::sqrt(-2.0 * std::log(1.0 - values[place(i)]));
+    angles[i] = kTurn * values[place(i) + 8];
+  }
+  to_normal(radii, angles, n / 2);
+  for (std::size_t i = 0; i < n / 2; ++i) {
+    values[place(i)] = radii[i];
+    values[place(i) + 8] = angles[i];
+  }
+  kernels().affine(values, n, std, mean);
 }
 
 // Sixteen at a time; what is left over is made, with the ones before it, of 16 further words.
@@ -184,7 +263,7 @@ void fill_normal(Generator& generator, const Target& target, double mean, double
       fill<double>(engine, part, 2, dear,
                    [=](const std::uint32_t* words, double* out, std::size_t n) {
                      kernels().uniform64(words, out, n, 0, 1);
-                     for (std::size_t i = 0; i < n; i += 16) box_muller(out + i, mean, std);
+                     box_muller(out, n, mean, std);
                    });
     else
       fill<float>(
@@ -198,6 +277,49 @@ void fill_normal(Generator& generator, const Target& target, double mean, double
   // PyTorch first draws the whole of a float32 or float64 tensor.
   if (wide || target.dtype == DType::float32) engine.discard(rest * (wide ? 2 : 1));
   fill_groups(last);
+}
+
+// ---- other distributions ------------------------------------------------------------------------
+
+// function(values, n) of uniform numbers in [0, 1) of 53 bits, in place.
+template <class Function>
+void fill_by(Mt19937& engine, const Target& target, const Function& function) {
+  fill<double>(engine, target, 2, dear,
+               [&](const std::uint32_t* words, double* out, std::size_t n) {
+                 kernels().uniform64(words, out, n, 0, 1);
+                 function(out, n);
+               });
+}
+
+void fill_cauchy(Mt19937& engine, const Target& target, double median, double sigma) {
+  fill_by(engine, target, [=](double* x, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) x[i] = std::tan(kPi * (x[i] - 0.5));
+    kernels().affine(x, n, sigma, median);
+  });
+}
+
+void fill_exponential(Mt19937& engine, const Target& target, double rate) {
+  const double scale = -1.0 / rate;
+  if (target.dtype == DType::float64)
+    return fill_by(engine, target, [=](double* x, std::size_t n) {
+      for (std::size_t i = 0; i < n; ++i) x[i] = scale * std::log1p(-x[i]);
+    });
+  fill_by(engine, target, [=](double* x, std::size_t n) {
+    double logs[kBlock];
+    kernels().log_rest(x, logs, n);
+    for (std::size_t i = 0; i < n; ++i) {
+      const double value = scale * logs[i], unsure = 0x1p-48 * value;
+      const bool sure = static_cast<float>(value - unsure) == static_cast<float>(value + unsure);
+      x[i] = sure ? value : scale * std::log1p(-x[i]);
+    }
+  });
+}
+
+void fill_geometric(Mt19937& engine, const Target& target, double p) {
+  const double rate = std::log1p(-p);
+  fill_by(engine, target, [=](double* x, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) x[i] = std::ceil(std::log(x[i]) / rate);
+  });
 }
 
 }  // namespace
@@ -221,17 +343,11 @@ void draw(Generator& generator, std::string_view name, const Target& target, dou
   if (name == "bernoulli") return fill_bernoulli(engine, target, p);
   if (name == "normal" && target.size >= 16) return fill_normal(generator, target, p, q);
   if (name == "normal" || name == "normal_by_pairs")
-    return fill_pairs(generator, target, [=](double x) { return std::fma(x, q, p); });
-  if (name == "log_normal")
-    return fill_pairs(generator, target, [=](double x) { return std::exp(std::fma(x, q, p)); });
-  if (name == "cauchy")
-    return fill_by(engine, target,
-                   [=](double u) { return std::fma(q, std::tan(kPi * (u - 0.5)), p); });
-  if (name == "exponential")
-    return fill_by(engine, target, [scale = -1.0 / p](double u) { return scale * std::log1p(-u); });
-  if (name == "geometric")
-    return fill_by(engine, target,
-                   [rate = std::log1p(-p)](double u) { return std::ceil(std::log(u) / rate); });
+    return fill_normal_by_pairs(generator, target, p, q);
+  if (name == "log_normal") return fill_log_normal(generator, target, p, q);
+  if (name == "cauchy") return fill_cauchy(engine, target, p, q);
+  if (name == "exponential") return fill_exponential(engine, target, p);
+  if (name == "geometric") return fill_geometric(engine, target, p);
   throw std::invalid_argument("there is no sampler " + std::string(name));
 }
 

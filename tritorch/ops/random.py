@@ -247,9 +247,11 @@ def normal(
         drawn = _drawn("normal", generator, where, shape, out, kind, 0.0, 1.0) * std.detach()
     else:
         drawn = _drawn("normal", generator, where, shape, out, kind, 0.0, float(std))
-    if not isinstance(mean, Tensor):  # rounded, as all that is added
-        mean = PUBLIC["full"]((), float(mean), dtype=kind, device=drawn.device)
-    drawn = (drawn + mean.detach()).to(kind)
+    if not isinstance(mean, Tensor):
+        mean = float(kind.numpy.type(mean))  # rounded, as all that is added
+    drawn = drawn + (mean.detach() if isinstance(mean, Tensor) else mean)
+    if drawn.dtype is not kind:
+        drawn = drawn.to(kind)
     return drawn if out is None else write_out(drawn, out)
 
 
