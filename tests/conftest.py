@@ -82,6 +82,14 @@ def repository() -> Path:
     return _TESTS.parent
 
 
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """What no test seeds is the same in every run; without a seed it never is, as in PyTorch."""
+    from tritorch.core.generator import default_generator
+
+    default_generator.manual_seed(0)
+
+
 def _lost(device: int) -> str:
     """Why a real device cannot be used any more; "" if it can."""
     from tritorch import _C

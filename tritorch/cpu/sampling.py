@@ -39,11 +39,31 @@ def standard_gamma(rng: Generator, a: Array) -> Array:
     return out
 
 
+def _row_sums(x: Array) -> Array:
+    """Sums over the last dim in PyTorch's order: that of four lanes, which for short rows have four
+    running sums each."""
+    n = x.shape[-1]
+    if n >= 256:  # from there on PyTorch adds sums of sums
+        return x.sum(-1, keepdims=True)
+    sums = np.zeros((*x.shape[:-1], 16))
+    for i in range(0, n - 15, 16):
+        sums += x[..., i : i + 16]
+    lanes = sums[..., :4]
+    for i in range(n // 16 * 16, n - 3, 4):
+        lanes += x[..., i : i + 4]
+    for i in (4, 8, 12):
+        lanes += sums[..., i : i + 4]
+    total = np.zeros(x.shape[:-1])
+    for part in (*np.moveaxis(x[..., n // 4 * 4 :], -1, 0), *np.moveaxis(lanes, -1, 0)):
+        total += part
+    return total[..., None]
+
+
 def dirichlet(rng: Generator, a: Array) -> Array:
     """Gamma distributed numbers, divided by their sums over the last dim."""
     parts = standard_gamma(rng, a.astype(np.float64))
     limits = np.finfo(a.dtype)
-    shares = (parts / parts.sum(-1, keepdims=True)).astype(a.dtype)
+    shares = (parts / _row_sums(parts)).astype(a.dtype)
     return np.clip(shares, limits.tiny, np.nextafter(a.dtype.type(1), a.dtype.type(0)))
 
 

@@ -433,7 +433,7 @@ def multinomial(
     if weights.numel() and not weights.is_cuda:
         if not bool((weights.isfinite() & (weights >= 0)).all()):
             raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-        if bool((weights.sum(-1) == 0).any()):
+        if bool((weights.amax(-1) == 0).any()):
             raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     return _C.wrap(
         sample(
