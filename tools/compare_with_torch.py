@@ -3,6 +3,7 @@
     python tools/compare_with_torch.py --chains 20000 --programs 5000
     python tools/compare_with_torch.py --chains 3000 --seed 7 --only strides
     python tools/compare_with_torch.py --chains 400 --record tests/expressions/chains.json
+    python tools/compare_with_torch.py --record tests/expressions/histories.json
 
 Runs under an interpreter that has torch 2.13 beside tritorch.  Chains are expressions of tensors of
 all dtypes; programs are expressions with gradients.  Both are drawn from templates
@@ -144,7 +145,8 @@ def search(family: Any, n: int, args: Any, *, grad: bool) -> dict[Any, list[Any]
 
 def record(path: str, n: int, first: int) -> None:
     """Writes torch's results of programs that once differed, and of n random chains."""
-    cases = [(statements, programs.run(torch, statements)) for statements in mended.programs()]
+    once = mended.programs(pathlib.Path(path).stem)
+    cases = [(statements, programs.run(torch, statements)) for statements in once]
     seed = first * 1_000_000
     while n:
         seed += 1

@@ -150,11 +150,15 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
   const State& now = state;
   if (now.modes || (now.overrides && overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))))
     return call_handler(override_handler, self, args, n, names);
-  if (now.autocast && gate->policy && gate->policy != Py_None)
-    return call_handler(autocast_handler, self, args, n, names);
-  PyObject* result = PyObject_Vectorcall(gate->function, args, flagged, names);
-  if (!result && names && PyErr_ExceptionMatches(PyExc_TypeError))
-    return call_respelled(gate, args, flagged, names);
+  PyObject* result;
+  if (now.autocast && gate->policy && gate->policy != Py_None) {
+    result = call_handler(autocast_handler, self, args, n, names);
+  } else {
+    result = PyObject_Vectorcall(gate->function, args, flagged, names);
+    if (!result && names && PyErr_ExceptionMatches(PyExc_TypeError))
+      result = call_respelled(gate, args, flagged, names);
+  }
+  if (result) own_results(result, args, n + (names ? PyTuple_GET_SIZE(names) : 0));
   return result;
 }
 

@@ -986,6 +986,29 @@ PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t
   return result;
 }
 
+// Whether a tensor is among arguments or items of theirs, or the base of one.
+bool reaches(PyObject* const* args, Py_ssize_t n, const PyObject* base) {
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (args[i] == base) return true;
+    if (Tensor* t = as_tensor(args[i])) {
+      if (t->base == base) return true;
+    } else if (PyTuple_Check(args[i]) || PyList_Check(args[i])) {
+      if (reaches(PySequence_Fast_ITEMS(args[i]), PySequence_Fast_GET_SIZE(args[i]), base))
+        return true;
+    }
+  }
+  return false;
+}
+
+void own_result(PyObject* result, PyObject* const* args, Py_ssize_t n) {
+  if (Py_TYPE(result) != tensor_type) return;
+  auto* t = reinterpret_cast<Tensor*>(result);
+  if (!is_set(t->base) || reaches(args, n, t->base)) return;
+  Py_CLEAR(t->base);
+  Py_CLEAR(t->view);
+  Py_CLEAR(t->created);
+}
+
 // finish_many(arrays, differentiable, params, *inputs) -> tuple of Tensors.
 // differentiable: bit i says whether gradients flow through output i.
 PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t n) {
@@ -1276,6 +1299,12 @@ PyMethodDef functions[] = {
 #undef FAST
 
 }  // namespace
+
+void own_results(PyObject* result, PyObject* const* args, Py_ssize_t n) {
+  if (!PyTuple_Check(result)) return own_result(result, args, n);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i)
+    own_result(PyTuple_GET_ITEM(result, i), args, n);
+}
 
 bool add_tensor_types(PyObject* module) {
   struct {

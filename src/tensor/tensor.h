@@ -19,6 +19,10 @@ namespace tritorch {
 
 extern PyTypeObject* tensor_type;  // tritorch.Tensor: the class of new tensors
 
+// Makes results of a call tensors of their own where they are views of what the call itself made:
+// who called has nothing that they could be views of.
+void own_results(PyObject* result, PyObject* const* args, Py_ssize_t n);
+
 // Adds the types and the functions of grad mode to the module.  Returns false with a Python error
 // set on failure.
 bool add_tensor_types(PyObject* module);

@@ -10,7 +10,12 @@ import tritorch
 
 from . import programs
 
-RECORDED = json.loads(pathlib.Path(__file__).with_name("chains.json").read_text())
+HERE = pathlib.Path(__file__)
+RECORDED = [
+    program
+    for name in ("chains.json", "histories.json")
+    for program in json.loads(HERE.with_name(name).read_text())
+]
 PART = 40
 
 

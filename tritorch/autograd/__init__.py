@@ -84,7 +84,7 @@ def _initial_grads(
 
 def _check_roots(outputs: Sequence[Any]) -> None:
     for i, out in enumerate(outputs):
-        if isinstance(out, Tensor) and not out._requires_grad:
+        if isinstance(out, Tensor) and not (out._requires_grad and (out._leaf or out._raw_node)):
             raise RuntimeError(
                 f"element {i} of tensors does not require grad and does not have a grad_fn"
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,7 +113,7 @@ def detach(input: Tensor) -> Tensor:
 
 def detach_(self: Tensor) -> Tensor:
     """Forgets the history."""
-    if self._base is not None and sys.getrefcount(self._base) > 2:  # somebody else has the base
+    if self._base is not None:
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using "
             "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
