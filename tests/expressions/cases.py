@@ -341,6 +341,51 @@ FAMILIES["foreach"] = """
     """
 
 
+FAMILIES["gradients at edges"] = """
+    at_edges(lambda x: F.hardtanh(x)), at_edges(lambda x: F.relu6(x)), at_edges(F.leaky_relu)
+    at_edges(lambda x: F.leaky_relu(x, 0.1, inplace=True)), at_edges(F.elu)
+    at_edges(lambda x: F.elu(x, inplace=True)), at_edges(F.selu), at_edges(F.celu)
+    at_edges(lambda x: F.celu(x, 2.0, inplace=True)), at_edges(F.hardswish)
+    at_edges(F.hardsigmoid), at_edges(F.mish), at_edges(F.softplus), at_edges(F.softshrink)
+    at_edges(F.hardshrink), at_edges(lambda x: F.threshold(x, 0.5, 0.1)), at_edges(F.rrelu)
+    at_edges(lambda x: F.rrelu(x, 0.2, 0.2, training=True)), at_edges(F.relu)
+    at_edges(lambda x: F.mse_loss(x, x.detach() + 1)), at_edges(lambda x: F.huber_loss(x, x * 0))
+    at_edges(lambda x: F.smooth_l1_loss(x, x.detach() * 0, beta=0.5, reduction="sum"))
+    at_edges(lambda x: F.soft_margin_loss(x, x.sign().detach()))
+    at_edges(lambda x: F.binary_cross_entropy_with_logits(x, x.sigmoid()))
+    at_edges(lambda x: F.binary_cross_entropy_with_logits(x, x.detach(), pos_weight=x.detach()))
+    at_edges(torch.max), at_edges(torch.min), at_edges(torch.median), at_edges(torch.nanmedian)
+    at_edges(torch.nansum), at_edges(torch.nanmean), at_edges(torch.amax)
+    at_edges(lambda x: torch.maximum(x, x.flip(0))), at_edges(lambda x: torch.minimum(x, x * 0))
+    at_edges(lambda x: torch.fmax(x, x.flip(0))), at_edges(lambda x: torch.nextafter(x, x * 0))
+    at_edges(lambda x: torch.atan2(x, x.detach() * 0)), at_edges(torch.acosh), at_edges(torch.logit)
+    at_edges(lambda x: torch.logit(x, 0.1)), at_edges(torch.special.i1)
+    at_edges(torch.special.i1e), at_edges(lambda x: x // 0.3), at_edges(lambda x: x.floor_divide(2))
+    at_edges(lambda x: torch.heaviside(x, x)), at_edges(lambda x: x.div(0.3, rounding_mode="floor"))
+    """
+
+
+def _at_edges(torch):
+    """A function's gradient where functions have edges, poles and limits."""
+
+    def gradient(function):
+        found = []
+        for values in (
+            [1.0, np.nan, 2.0, np.nan], [np.nan] * 4, [0.0, -0.5, 0.0, 2.0],
+            [np.inf, -np.inf, 0.5, -1.0], [1.0, 1.0, 3.0, 6.0], [-1.0, 1.0, -3.0, -1.0],
+            [0.5, -0.5, 0.3, -0.3],
+        ):  # fmt: skip
+            x = torch.tensor(values, requires_grad=True)
+            try:
+                function(x * 1).sum().backward()
+                found.append([f"{g + 0:.3g}" for g in x.grad.tolist()])
+            except Exception as error:
+                found.append(str(error))
+        return found
+
+    return gradient
+
+
 def _grad_of(x, function):
     function(x).backward()
     return x.grad
@@ -357,7 +402,7 @@ def world(torch):
     space = {
         "torch": torch, "fft": module("fft"), "masked": masked, "close": testing.assert_close,
         "allclose": testing.assert_allclose, "make": testing.make_tensor, "grad_of": _grad_of,
-        "copy": copy, "pickle": pickle,
+        "at_edges": _at_edges(torch), "F": torch.nn.functional, "copy": copy, "pickle": pickle,
         "Sobol": module("quasirandom").SobolEngine, "each_add": torch._foreach_add,
         "scalar": tensor(1.0), "z": t * (1 + 0.5j), "w": tensor(np.hanning(18)[1:-1]),
         "x": tensor(np.sin(np.arange(200) ** 1.3)).reshape(2, 100).float(),

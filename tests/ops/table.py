@@ -17,7 +17,7 @@ import tritorch.nn.functional as F
 from tritorch.nn.attention.varlen import varlen_attn
 from tritorch.ops import activation
 from tritorch.ops.conv_norm import convolution_batch_norm
-from tritorch.ops.declare import OPERATORS, PUBLIC
+from tritorch.ops.declare import NOT_IMPLEMENTED, OPERATORS, PUBLIC
 from tritorch.ops.kinds import Pointwise
 
 
@@ -81,6 +81,8 @@ def pointwise_cases() -> list[Case]:
         public = PUBLIC.get(op.name) or getattr(F, op.name, None)
         if public is None or not any(op.gradients) or len(op.inputs) > 2 or op.name in HALF:
             continue
+        if op.backward_name == NOT_IMPLEMENTED:
+            continue
         low, high = op.domain
         kinked = {
             "round",
@@ -89,7 +91,6 @@ def pointwise_cases() -> list[Case]:
             "trunc",
             "frac",
             "sign",
-            "floor_divide",
             "remainder",
             "fmod",
         }
@@ -110,6 +111,22 @@ CASES = [
     C("gelu", F.gelu, [(2, 3)]),
     C("gelu without its result", activation._gelu_none, [(2, 3)]),  # GPUs, half types
     C("silu", F.silu, [(2, 3)]),
+    *(
+        C(name, getattr(F, name), [(2, 3)])
+        for name in (
+            "hardtanh", "relu6", "leaky_relu", "elu", "selu", "celu", "hardswish", "hardsigmoid",
+            "mish", "softplus", "hardshrink", "softshrink")
+    ),
+    C("logit", torch.logit, [(2, 3)], 0.1, 0.9),
+    C("logsigmoid", F.logsigmoid, [(2, 3)]),
+    C("div floor", lambda a, b: torch.div(a, b, rounding_mode="floor"), [(2, 3)] * 2, 0.55, 0.95),
+    C("threshold", lambda x: F.threshold(x, 0.1, 0.2), [(2, 3)]),
+    *(
+        C(f"{name} in place", lambda x, name=name: getattr(F, name)(x * 1, inplace=True), [(2, 3)])
+        for name in ("leaky_relu", "elu", "celu")
+    ),
+    C("rrelu", lambda x: F.rrelu(x, 0.2, 0.2, training=True), [(2, 3)]),
+    C("rrelu in place", lambda x: F.rrelu_(x * 1, 0.2, 0.2, training=True), [(2, 3)]),
     C("polygamma", lambda x: torch.polygamma(1, x), [(3,)], 0.5, 2.0),
     *(
         C(f"special {name}", getattr(torch.special, name), [(2, 3)], low, high)
@@ -233,6 +250,9 @@ CASES = [
     C("kthvalue", lambda x: x.kthvalue(2, 1)[0], [(2, 5)],
       reference=lambda x: np.sort(x, 1)[:, 1]),
     C("median", lambda x: x.median(1)[0], [(2, 5)], reference=lambda x: np.median(x, 1)),
+    C("median of all", lambda x: x.median(), [(3, 5)], reference=np.median),
+    C("nanmedian of all", lambda x: x.nanmedian(), [(3, 5)], reference=np.nanmedian),
+    C("nansum", lambda x: x.nansum(1), [(2, 5)], reference=lambda x: np.nansum(x, 1)),
     C("nanmedian", lambda x: x.nanmedian(1)[0], [(2, 5)], reference=lambda x: np.nanmedian(x, 1)),
     C("mode", lambda x: x.mode(1)[0], [(2, 3)], reference=lambda x: x.min(1)),
     # views
@@ -394,6 +414,7 @@ CASES = [
     C("mse", F.mse_loss, [(5,), (5,)], reference=lambda a, b: ((a - b) ** 2).mean()),
     C("huber", F.huber_loss, [(5,), (5,)]),
     C("smooth l1", F.smooth_l1_loss, [(5,), (5,)]),
+    C("soft margin", lambda x: F.soft_margin_loss(x, x.new_tensor([1, -1, 1, 1, -1])), [(5,)]),
     C("ctc_loss",
       lambda x, t: F.ctc_loss(x.log_softmax(2), t, (5, 4, 5), (3, 2, 0), zero_infinity=True),
       [(5, 3, 4)], constants=(index(1, 2, 2, 3, 1, 0, 0, 0, 0).reshape(3, 3),)),

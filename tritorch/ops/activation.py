@@ -11,7 +11,8 @@ from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.ops.arithmetic import where
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
-from tritorch.ops.declare import PUBLIC, in_place_of
+from tritorch.ops.copying import written
+from tritorch.ops.declare import PUBLIC, Operator, differentiated, in_place_of
 from tritorch.ops.kinds import INT_TO_FLOAT, apply, ternary, unary
 from tritorch.ops.pointwise import sigmoid, tanh
 from tritorch.ops.softmax import differentiating, log_softmax, softmax
@@ -33,8 +34,10 @@ def functional_with_out(function: Any) -> Any:
     return function
 
 
-def with_inplace(function: Any) -> Any:
-    """An activation with an `inplace` flag, published with its `_` form."""
+def with_inplace(function: Any, in_place: Any = None) -> Any:
+    """An activation with an `inplace` flag, published with its `_` form.
+
+    in_place: that form, where it keeps something else than the function."""
     name = function.__name__
 
     def wrapper(input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Tensor:
@@ -43,7 +46,7 @@ def with_inplace(function: Any) -> Any:
         require_tensor(input, name, "input", 1)
         return (in_place if inplace else function)(input, *args, **kwargs)
 
-    in_place = in_place_of(function, f"{name}_")
+    in_place = in_place or in_place_of(function, f"{name}_")
 
     wrapper.__name__ = wrapper.__qualname__ = name
     wrapper.__doc__ = function.__doc__
@@ -164,10 +167,28 @@ def _floats_only(name: str, x: Tensor) -> None:
         raise not_implemented(name, x.dtype)
 
 
+def _record(name: str, params: str, of: Any, grad: Any, node: str) -> Operator:
+    """An activation of several operators, recorded as one call."""
+    return Operator(name, "x", params, of=of, grad=grad, node=node, layout="elementwise")
+
+
+def _limited(x: Tensor, low: float, high: float) -> Tensor:
+    return x.clamp(low, high)
+
+
+def _limited_grad(g: Tensor, x: Tensor, low: float, high: float) -> Tensor:
+    return g.masked_fill((x <= low) | (x >= high), 0)
+
+
+_hardtanh = _record("hardtanh", "low high", _limited, _limited_grad, "Hardtanh")
+
+
 @with_inplace
 def relu6(input: Tensor) -> Tensor:
     """min(max(x, 0), 6)."""
-    return input.clamp(0, 6)
+    if input.dtype.name == "bool":
+        raise RuntimeError("Boolean inputs not supported for relu6")
+    return _hardtanh.call((input,), (0, 6))
 
 
 @with_inplace
@@ -179,74 +200,175 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
         raise ValueError("min_val cannot be greater than max_val")
     if category(input.dtype) < 2:
         min_val, max_val = int(min_val), int(max_val)
-    inside = (input > min_val) & (input < max_val)  # no gradient for NaN, as in PyTorch
-    return where(inside, input, input.detach().clamp(min_val, max_val))
+    return _hardtanh.call((input,), (min_val, max_val))
+
+
+_threshold = _record(
+    "threshold", "limit value",
+    lambda x, limit, value: where(x <= limit, PUBLIC["full_like"](x, value), x),
+    lambda g, x, limit: g.masked_fill(x <= limit, 0), "Threshold",
+)  # fmt: skip
 
 
 @with_inplace
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """x where it is above the threshold, else value."""
-    return where(input <= threshold, PUBLIC["full_like"](input, value), input)
+    return _threshold.call((input,), (threshold, value))
 
 
-@with_inplace
+def _leaky(x: Tensor, slope: float) -> Tensor:
+    return where(x > 0, x, x * slope)
+
+
+_leaky_relu = _record("leaky_relu", "slope", _leaky,
+                      lambda g, x, slope: where(x > 0, g, g * slope), "LeakyRelu")  # fmt: skip
+# In place, the sign of the result is that of the input.
+_leaky_relu_ = _record(
+    "leaky_relu_", "slope", _leaky, lambda g, out, slope: where(out > 0, g, g * slope), "LeakyRelu1"
+)
+
+
+def _leaky_relu_in_place(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    _floats_only("leaky_relu_cpu", input)
+    if negative_slope < 0 and differentiated(input):
+        raise RuntimeError(
+            "In-place leakyReLu backward calculation is triggered with a negative slope which is "
+            "not supported. This is caused by calling in-place forward function with a negative "
+            "slope, please call out-of-place version instead. File an issue at "
+            "https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu "
+            "backward calculation with negative slope"
+        )
+    return written(_leaky_relu_, input, (negative_slope,))
+
+
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """x, times the slope where it is negative."""
     _floats_only("leaky_relu_cpu", input)
-    return where(input > 0, input, input * negative_slope)
+    return _leaky_relu.call((input,), (negative_slope,))
 
 
-@with_inplace
+with_inplace(leaky_relu, _leaky_relu_in_place)
+
+
+def _exponential(x: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
+    negative = (x.clamp(max=0) * input_scale).expm1() * (alpha * scale)
+    return where(x > 0, x * scale if scale != 1 else x, negative)
+
+
+def _elu_grad(g: Tensor, x: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
+    negative = g * (input_scale * alpha * scale) * (x.clamp(max=0) * input_scale).exp()
+    return where(x <= 0, negative, g * scale)
+
+
+def _elu_grad_of(g: Tensor, out: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
+    return where(out <= 0, g * input_scale * (out + alpha * scale), g * scale)
+
+
+_elu, _celu = (
+    _record(name, "alpha scale input_scale", _exponential, _elu_grad, name.title())
+    for name in ("elu", "celu")
+)
+_elu_ = _record("elu_", "alpha scale input_scale", _exponential, _elu_grad_of, "Elu1")
+_celu_ = _record("celu_", "alpha scale input_scale", _exponential, _elu_grad_of, "Celu1")
+
+
+def _elu_with(op: Operator, input: Tensor, *params: float) -> Tensor:
+    _floats_only("elu_cpu", input)
+    return written(op, input, params) if op.name[-1] == "_" else op.call((input,), params)
+
+
 def elu(input: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
     """x where positive, else alpha * (exp(x) - 1)."""
-    _floats_only("elu_cpu", input)
-    negative = (input.clamp(max=0) * input_scale).expm1() * (alpha * scale)
-    return where(input > 0, input * scale if scale != 1 else input, negative)
+    return _elu_with(_elu, input, alpha, scale, input_scale)
 
 
-@with_inplace
+def _elu_in_place(
+    input: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0
+) -> Tensor:
+    return _elu_with(_elu_, input, alpha, scale, input_scale)
+
+
+_SELU = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1.0
+
+
 def selu(input: Tensor) -> Tensor:
     """The self-normalising elu."""
-    return FUNCTIONAL["elu"](
-        input, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-    )
+    return _elu_with(_elu, input, *_SELU)
 
 
-@with_inplace
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """x where positive, else alpha * (exp(x / alpha) - 1)."""
+    return _elu_with(_celu, input, *_celu_params(alpha))
+
+
+def _celu_params(alpha: float) -> tuple[float, float, float]:
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return FUNCTIONAL["elu"](input, alpha, 1.0, 1.0 / alpha)
+    return alpha, 1.0, 1.0 / alpha
+
+
+with_inplace(elu, _elu_in_place)
+with_inplace(selu, lambda input: _elu_with(_elu_, input, *_SELU))
+with_inplace(celu, lambda input, alpha=1.0: _elu_with(_celu_, input, *_celu_params(alpha)))
+
+_hardswish = _record(
+    "hardswish", "", lambda x: x * (x + 3).clamp(0, 6) / 6,
+    lambda g, x: where(x < 3, g * (x / 3 + 0.5), g).masked_fill(x <= -3, 0), "Hardswish",
+)  # fmt: skip
 
 
 @with_inplace
 def hardswish(input: Tensor) -> Tensor:
     """x * relu6(x + 3) / 6."""
     _floats_only("hardswish_cpu", input)
-    return input * (input + 3).clamp(0, 6) / 6
+    return _hardswish.call((input,), ())
+
+
+_hardsigmoid = _record(
+    "hardsigmoid", "", lambda x: (x + 3).clamp(0.0, 6.0) / 6,
+    lambda g, x: (g / 6).masked_fill(~((x > -3) & (x < 3)), 0), "Hardsigmoid",
+)  # fmt: skip
 
 
 @with_inplace
 def hardsigmoid(input: Tensor) -> Tensor:
     """relu6(x + 3) / 6."""
     _floats_only("hardsigmoid_cpu", input)
-    return FUNCTIONAL["hardtanh"](input + 3, 0.0, 6.0) / 6
+    return _hardsigmoid.call((input,), ())
+
+
+def _mish_grad(g: Tensor, x: Tensor) -> Tensor:
+    soft = x.exp().log1p().tanh()
+    return g * (soft + x * x.sigmoid() * (1 - soft * soft))
+
+
+_mish = _record("mish", "", lambda x: x * softplus(x).tanh(), _mish_grad, "Mish")
 
 
 @with_inplace
 def mish(input: Tensor) -> Tensor:
     """x * tanh(softplus(x))."""
-    return input * softplus(input).tanh()
+    return _mish.call((input,), ())
+
+
+def _smooth_relu(x: Tensor, beta: float, threshold: float) -> Tensor:
+    scaled = x * beta
+    linear = scaled > threshold
+    return where(linear, x, scaled.masked_fill(linear, 0).exp().log1p() / beta)
+
+
+_softplus = _record(
+    "softplus", "beta threshold", _smooth_relu,
+    lambda g, x, beta, threshold: where(x * beta > threshold, g, g * (x * beta).sigmoid()),
+    "Softplus",
+)  # fmt: skip
 
 
 @functional_with_out
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta * x)) / beta, x itself above the threshold."""
     _floats_only("softplus_cpu", input)
-    scaled = input * beta
-    linear = scaled > threshold
-    return where(linear, input, scaled.masked_fill(linear, 0).exp().log1p() / beta)
+    return _softplus.call((input,), (beta, threshold))
 
 
 _log_sigmoid = unary(
@@ -274,11 +396,30 @@ def tanhshrink(input: Tensor) -> Tensor:
     return input - input.tanh()
 
 
+def _within(x: Tensor, limit: float) -> Tensor:
+    return (x >= -limit) & (x <= limit)
+
+
+def _moved(x: Tensor, limit: float) -> Tensor:
+    return where(x > limit, x - limit, where(x < -limit, x + limit, x * 0))
+
+
+def _shrink_grad(g: Tensor, x: Tensor, limit: float) -> Tensor:
+    return g.masked_fill(_within(x, limit), 0)
+
+
+_hardshrink = _record(
+    "hardshrink", "limit", lambda x, limit: x.masked_fill(_within(x, limit), 0), _shrink_grad,
+    "Hardshrink",
+)  # fmt: skip
+_softshrink = _record("softshrink", "limit", _moved, _shrink_grad, "Softshrink")
+
+
 @functional_with_out
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x outside [-lambd, lambd], else 0."""
     _floats_only("hardshrink_cpu", input)
-    return input.masked_fill((input >= -lambd) & (input <= lambd), 0)
+    return _hardshrink.call((input,), (lambd,))
 
 
 @functional_with_out
@@ -287,7 +428,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     _floats_only("softshrink_cpu", input)
-    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0))
+    return _softshrink.call((input,), (lambd,))
 
 
 @functional

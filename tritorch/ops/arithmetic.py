@@ -14,7 +14,7 @@ from tritorch.core.promotion import category, number_dtype, result_type, scalar_
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.ops.checks import convert_number, former_order, not_implemented, require_tensor
-from tritorch.ops.declare import FLOATS, PUBLIC, ndarray, public
+from tritorch.ops.declare import FLOATS, NOT_IMPLEMENTED, PUBLIC, ndarray, public
 from tritorch.ops.kinds import (
     INT_TO_FLOAT,
     SAME,
@@ -151,7 +151,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     if rounding_mode is None:
         return true_divide(input, other, out=out)
     if rounding_mode == "floor":
-        return floor_divide(input, other, out=out)
+        return _floor_divide(input, other, out=out)
     if rounding_mode == "trunc":
         return _trunc_divide(input, other, out=out)
     raise RuntimeError(
@@ -165,19 +165,31 @@ def div_(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
     if rounding_mode is None:
         return apply_in_place(true_divide.op, (self, other))  # type: ignore[attr-defined]
     if rounding_mode == "floor":
-        return apply_in_place(floor_divide.op, (self, other))  # type: ignore[attr-defined]
+        return apply_in_place(_floor_divide.op, (self, other))  # type: ignore[attr-defined]
     if rounding_mode == "trunc":
         return apply_in_place(_trunc_divide.op, (self, other))  # type: ignore[attr-defined]
     return div(self, other, rounding_mode=rounding_mode)
 
 
+def without_derivative(name: str) -> Any:
+    """The gradient of an operator of which PyTorch says that it has none."""
+
+    def refuse(g: Tensor) -> Tensor:
+        raise RuntimeError(f"derivative for aten::{name} is not implemented")
+
+    return refuse
+
+
 _zeros = (lambda g: g.new_zeros(g.shape), lambda g: g.new_zeros(g.shape))
 floor_divide = binary("floor_divide", cpu.floor_divide, without="bool complex", operator="floordiv",
-                      direct=False, grad=_zeros)  # fmt: skip
+                      direct=False, node=NOT_IMPLEMENTED,
+                      grad=(without_derivative("floor_divide"),) * 2)  # fmt: skip
+_floor_divide = binary("floor_quotient", cpu.floor_divide, without="bool complex", direct=False,
+                       gpu="floor_divide", grad=_zeros, node="Div", export=False)  # fmt: skip
 _trunc_divide = binary("trunc_divide", cpu.trunc_divide, without="bool complex", direct=False,
                        grad=_zeros, export=False)  # fmt: skip
 remainder = binary("remainder", cpu.remainder, without="bool complex", operator="mod", direct=False,
-                   grad=(lambda g: g, lambda g, a, b: -g * floor_divide(a, b)))  # fmt: skip
+                   grad=(lambda g: g, lambda g, a, b: -g * _floor_divide(a, b)))  # fmt: skip
 fmod = binary("fmod", cpu.fmod, without="bool complex", direct=False, numbers="other",
               grad=(lambda g: g, lambda g, a, b: -g * _trunc_divide(a, b)))  # fmt: skip
 
@@ -345,34 +357,32 @@ Tensor.float_power_ = float_power_  # type: ignore[attr-defined]
 
 # ---- the rest of two -----------------------------------------------------------------------------
 
+
+def _reciprocal_or_zero(x: Tensor) -> Tensor:
+    return x.reciprocal().masked_fill(x == 0, 0)
+
+
 atan2 = binary("atan2", np.arctan2, rule=INT_TO_FLOAT, without="complex", aliases=("arctan2",),
                numbers="none",
-               grad=(lambda g, a, b: g * b / (a * a + b * b),
-                     lambda g, a, b: -g * a / (a * a + b * b)))  # fmt: skip
+               grad=(lambda g, a, b: g * b * _reciprocal_or_zero(a * a + b * b),
+                     lambda g, a, b: -g * a * _reciprocal_or_zero(a * a + b * b)))  # fmt: skip
 hypot = binary("hypot", np.hypot, without="bool int complex", numbers="none",
                grad=(lambda g, a, out: g * (a / out), lambda g, b, out: g * (b / out)))  # fmt: skip
 
 
-def _larger_grad(mine: str) -> Any:
-    # Ties share the gradient.
-    def share(g: Tensor, a: Any, b: Any) -> Tensor:
-        wins = (a > b) if mine == "max" else (a < b)
-        ties = a == b
-        return (g * 0.5).masked_fill(~ties, 0) + g.masked_fill(~(wins), 0)
-
-    return share
+def _unless(loses: Any) -> Any:
+    """The gradient of the larger or smaller of two, for the one that does not lose: ties share it,
+    both get it whole where either is NaN."""
+    return lambda g, a, b: where(a == b, g / 2, g).masked_fill(loses(a, b), 0)
 
 
-def _swap(function: Any) -> Any:
-    return lambda g, a, b: function(g, b, a)
-
-
+_smaller, _larger = _unless(lambda a, b: a < b), _unless(lambda a, b: a > b)
 maximum = binary("maximum", np.maximum, without="complex", inplace=False, numbers="none",
                  refuses="maximum not implemented for complex tensors.",
-                 grad=(_larger_grad("max"), _swap(_larger_grad("max"))))  # fmt: skip
+                 grad=(_smaller, _larger))  # fmt: skip
 minimum = binary("minimum", np.minimum, without="complex", inplace=False, numbers="none",
                  refuses="minimum not implemented for complex tensors.",
-                 grad=(_larger_grad("min"), _swap(_larger_grad("min"))))  # fmt: skip
+                 grad=(_larger, _smaller))  # fmt: skip
 fmax = binary("fmax", np.fmax, without="complex", inplace=False, numbers="none",
               refuses="fmax not implemented for complex tensors.",
               grad=(lambda g, a, b: g.masked_fill(~((a >= b) | b.isnan()), 0),
@@ -385,7 +395,8 @@ copysign = binary("copysign", np.copysign, rule=INT_TO_FLOAT, without="complex",
                   grad=(lambda g, a, out: g * PUBLIC["where"](a == 0, 0.0, out / a),
                         lambda g: g.new_zeros(g.shape)))  # fmt: skip
 nextafter = binary("nextafter", np.nextafter, without="bool int complex", numbers="none",
-                   grad=(lambda g: g, lambda g: g.new_zeros(g.shape)))  # fmt: skip
+                   grad=(lambda g, a, b: g.masked_fill(a == b, 0),
+                         lambda g: g.new_zeros(g.shape)))  # fmt: skip
 logaddexp = binary(
     "logaddexp",
     cpu.logaddexp,
@@ -402,6 +413,7 @@ logaddexp2 = binary("logaddexp2", cpu.logaddexp2, without="bool int complex", in
                           lambda g, a, b: g / (1 + (a - b).exp2())))  # fmt: skip
 _heaviside = binary("heaviside", cpu.heaviside, without="complex", direct=False, numbers="none",
                     refuses="heaviside is not yet implemented for complex tensors.",
+                    grad=(without_derivative("heaviside"),) * 2, node=NOT_IMPLEMENTED,
                     export=False)  # fmt: skip
 gcd = binary("gcd", np.gcd, without="bool float complex", numbers="none")
 lcm = binary("lcm", np.lcm, without="bool float complex", numbers="none")

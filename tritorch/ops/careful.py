@@ -23,7 +23,7 @@ Run = Callable[..., Any]
 def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """Operator.call, with care."""
     run = lambda *inputs: op.call(inputs, params)
-    if _has_tangent(tensors):
+    if has_tangent(tensors):
         return with_tangents(run, tensors, op)
     if _has_sparse(tensors):
         from tritorch.ops.sparse import record
@@ -36,13 +36,13 @@ def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
     """kinds.apply, with care."""
     from tritorch.ops import kinds
 
-    if _has_sparse(inputs) and not _has_tangent(inputs):
+    if _has_sparse(inputs) and not has_tangent(inputs):
         from tritorch.ops.sparse import pointwise as sparse
 
         return sparse.call(op, inputs, out)
     if out is not None:
         raise RuntimeError(f"{op.name}(): out= is not supported inside vmap or forward mode")
-    if _has_tangent(inputs):
+    if has_tangent(inputs):
         return with_tangents(lambda *xs: kinds.apply(op, xs), inputs, op)
     return _batched_pointwise(op, inputs)
 
@@ -51,7 +51,7 @@ def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
     """kinds.apply_in_place, with care: the result replaces the first input's array."""
     from tritorch.ops import kinds
 
-    if _has_sparse(inputs) and not _has_tangent(inputs):
+    if _has_sparse(inputs) and not has_tangent(inputs):
         from tritorch.ops.sparse import pointwise as sparse
 
         return sparse.call_in_place(op, inputs)
@@ -82,7 +82,8 @@ def _has_sparse(tensors: Sequence[Any]) -> bool:
     return any(isinstance(t, Tensor) and type(t._array) is SparseArray for t in tensors)
 
 
-def _has_tangent(tensors: Sequence[Any]) -> bool:
+def has_tangent(tensors: Sequence[Any]) -> bool:
+    """Whether any of these carries a tangent."""
     return any(isinstance(t, Tensor) and t._tangent is not None for t in tensors)
 
 
@@ -317,6 +318,8 @@ def batched(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     before = _C.set_grad_enabled(False)
     try:
         found = rule(op, inputs, params, level) if rule is not None else None
+        if found is None and op.of is not None:
+            found = op.of(*inputs, *params)._array.array
         if found is None:
             found = _one_by_one(op, inputs, params, level)
     finally:

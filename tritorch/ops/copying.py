@@ -274,6 +274,21 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 Tensor.copy_ = copy_  # type: ignore[attr-defined]
 
+
+def written(op: Operator, self: Tensor, params: tuple[Any, ...], *others: Any) -> Tensor:
+    """A record in place, whose gradient needs the result instead of its first input."""
+    from tritorch.ops import careful
+
+    inputs = (self, *others)
+    check_inplace(*inputs)
+    require_distinct_elements(self)
+    if careful.has_tangent(inputs):
+        return careful.replace(self, op.call(inputs, params))
+    result = op.call((self.detach(), *others), params)
+    write = lambda: write_array(self._array, result._array)
+    return in_place(op, self, params, inputs, write)
+
+
 _fill = Operator("fill", "self value", kind="in_place", grad=(zeros_of, lambda g: g.sum()))
 
 

@@ -19,6 +19,7 @@ only, so it differentiates again.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
@@ -29,9 +30,11 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import Node, check_inplace, packed_output, rewrite_history
 from tritorch.core import arrays
+from tritorch.core.dtype import all_dtypes
+from tritorch.core.promotion import category, promote_types
 from tritorch.core.tensor import Tensor
-from tritorch.ops.backends import resolve
-from tritorch.ops.checks import require_castable
+from tritorch.ops.backends import composed_backend, resolve
+from tritorch.ops.checks import not_implemented, require_castable
 from tritorch.ops.outputs import (
     cpp_name,
     overload,
@@ -44,7 +47,10 @@ from tritorch.ops.outputs import (
 ndarray = np.ndarray
 FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 Array = _C.Array
+CATEGORIES = ("bool", "int", "float", "complex")
+HALF = ("float16", "bfloat16")
 MOST = 16  # inputs that the native half tells apart
+NOT_IMPLEMENTED = "torch::autograd::NotImplemented"  # PyTorch's node of what has no derivative
 ALL = 0xFFFFFFFF  # a mask of all inputs, or outputs
 OPERATORS: dict[str, Operator] = {}  # every record, by name
 PUBLIC: dict[str, Callable[..., Any]] = {}  # tritorch.<name>
@@ -64,6 +70,7 @@ class Operator(_C.OperatorBase):
         grad: Any = None,
         joint: Callable[..., Any] | None = None,
         composed: Callable[..., Tensor] | None = None,
+        of: Callable[..., Tensor] | None = None,
         view: bool = False,
         outputs: int = 1,
         node: str | None = None,
@@ -72,12 +79,15 @@ class Operator(_C.OperatorBase):
         unread: str = "",
         lends: str = "",
         layout: str = "",
+        without: str = "",
+        kernel: str = "",
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
         "family.function" of tritorch.cpu / tritorch.gpu (one string is enough for both).
         composed: a fused operator by smaller ones, `composed(*inputs, *params)`, giving its first
         output: gradients go through it when they are differentiated again, when there is no other,
         and when `joint` returns NotImplemented.
+        of: instead of cpu and gpu, the operator by smaller ones, recorded as one call.
         outputs: for several outputs, a mask of those that gradients flow through.
         variadic: the last name of `inputs` stands for all tensors from there on.
         unread: of a fused operator, the inputs whose values no gradient depends on.
@@ -85,7 +95,9 @@ class Operator(_C.OperatorBase):
         Note [Lent tensors].
         layout: where results of the CPU's function lie: "elementwise", as PyTorch's TensorIterator
         derives it from the operands; "row-major"; "copy", as one of the first input would; "exact",
-        a view's strides of 0 are meant; else where the function has put them."""
+        a view's strides of 0 are meant; else where the function has put them.
+        without: the categories of dtypes ("bool", "int", "half", "complex") of which PyTorch has no
+        kernel; kernel: what its error calls that."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
@@ -95,6 +107,9 @@ class Operator(_C.OperatorBase):
         self.lends = frozenset(lends.split())
         self.outputs = outputs
         self.is_view = view
+        self.of = of
+        if of is not None:
+            cpu = gpu = composed_backend(of)
         self._cpu = cpu
         self._gpu = gpu if gpu is not None or callable(cpu) else cpu
         self.gradients = _normalise(grad, len(self.inputs))
@@ -106,6 +121,8 @@ class Operator(_C.OperatorBase):
         number = (node or "")[len(stem) :] or "0"
         title = "".join(part.title() for part in name.strip("_").split("_"))
         self.backward_name = f"{stem or title}Backward{number}"
+        if node == NOT_IMPLEMENTED:
+            self.backward_name = node
         node_type = type(self.backward_name, (Node,), {"__slots__": ()})
         lent = sum(1 << i for i, each in enumerate(self.inputs) if each in self.lends)
         lent |= ("out" in self.lends) << 31
@@ -115,6 +132,13 @@ class Operator(_C.OperatorBase):
         self.copies = layout == "copy"
         self.exact = layout == "exact"
         self.layout = layout
+        self._without, self.kernel = without, kernel or name
+        self.lacks = frozenset(
+            kind
+            for kind in all_dtypes
+            if CATEGORIES[category(kind)] in without.split()
+            or (kind.name in HALF and "half" in without.split())
+        )
         if name in OPERATORS:
             raise ValueError(f"there is a record named {name} already")
         OPERATORS[name] = self
@@ -126,7 +150,7 @@ class Operator(_C.OperatorBase):
             grad=self.gradients, joint=self.joint, composed=self.composed, view=self.is_view,
             outputs=self.outputs, node=node, kind=self.kind, variadic=self.variadic,
             unread=" ".join(self.unread), lends=" ".join(self.lends),
-            layout=self.layout,
+            layout=self.layout, without=self._without, kernel=self.kernel,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -178,6 +202,8 @@ class Operator(_C.OperatorBase):
 
     def call(self, tensors: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
         """Runs on checked and promoted inputs, and records the call."""
+        if self.lacks:
+            self.require_kernel(tensors)
         try:
             values = [None if tensor is None else tensor._a for tensor in tensors]
         except AttributeError:
@@ -196,6 +222,13 @@ class Operator(_C.OperatorBase):
         if self.is_view:
             return self.finish_view(result, params, tensors[0])
         return self.finish_with(result, params, *tensors)
+
+    def require_kernel(self, tensors: Sequence[Any]) -> None:
+        """Refuses dtypes of which PyTorch has no kernel."""
+        kinds = [tensor.dtype for tensor in tensors if isinstance(tensor, Tensor)]
+        common = functools.reduce(promote_types, kinds)
+        if common in self.lacks:
+            raise not_implemented(self.kernel, common)
 
     def view(self, source: Tensor, params: tuple[Any, ...]) -> Tensor:
         """Replays a view on another base."""
@@ -516,6 +549,11 @@ def in_place_of(function: Callable[..., Any], name: str, alone: bool = False) ->
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"In-place version of {function.__name__}."
     return method
+
+
+def differentiated(*tensors: Any) -> bool:
+    """Whether a call on these is recorded."""
+    return _C.is_grad_enabled() and _C.any_requires_grad(*tensors)
 
 
 def in_place(

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core import defaults
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import int64
-from tritorch.core.promotion import category, scalar_name
+from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional, logsigmoid
-from tritorch.ops.backends import backend, composed_backend
+from tritorch.ops.backends import backend
+from tritorch.ops.checks import require_castable
 from tritorch.ops.declare import FLOATS, PUBLIC, Operator, ndarray
 from tritorch.ops.shape import broadcast_tensors, reshape
 from tritorch.ops.softmax import differentiating, log_softmax
@@ -51,13 +53,39 @@ def _pair(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return broadcast_tensors(input, target)  # type: ignore[return-value]
 
 
+def _loss(name: str, kernel: str, params: str, of: Any, joint: Any) -> Operator:
+    """A loss recorded as one call; `of` gives it element by element."""
+
+    def reduced(*args: Any) -> Tensor:
+        return reduce_loss(of(*args[:-1]), args[-1])
+
+    return Operator(name, "input target", f"{params} mode".strip(), of=reduced, joint=joint,
+                    without="bool int complex", kernel=kernel)  # fmt: skip
+
+
+def _opposite(g: Tensor, needs: Any, slope: Tensor, mode: str) -> Any:
+    """The gradients of a loss of the difference of two, from its slope element by element."""
+    if mode == "mean":
+        slope = slope / slope.numel() if slope.numel() else slope
+    slope = slope * g
+    return slope if needs[0] else None, -slope if needs[1] else None
+
+
+_mse_loss = _loss(
+    "mse_loss", "mse_cpu", "", lambda x, y: (x - y).square(),
+    lambda g, needs, input, target, mode: _opposite(g, needs, 2 * (input - target), mode),
+)  # fmt: skip
+
+
 @functional
 def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
              reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """(input - target)^2."""
-    a, b = _pair("mse_loss", input, target)
-    loss = (a - b).square()
-    return _weighted(loss, weight, reduction_mode(size_average, reduce, reduction), input)
+    pair = _pair("mse_loss", input, target)
+    mode = reduction_mode(size_average, reduce, reduction)
+    if weight is None:
+        return _mse_loss.call(pair, (mode,))
+    return _weighted(_mse_loss.call(pair, ("none",)), weight, mode, input)
 
 
 def _weighted(loss: Tensor, weight: Tensor | None, mode: str, input: Tensor) -> Tensor:
@@ -85,11 +113,21 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Any = None, redu
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     a, b = _pair("smooth_l1_loss", input, target)
     mode = reduction_mode(size_average, reduce, reduction)
-    error = (a - b).abs()
     if beta == 0:
-        return reduce_loss(error, mode)
-    loss = PUBLIC["where"](error < beta, 0.5 * error * error / beta, error - 0.5 * beta)
-    return reduce_loss(loss, mode)
+        return reduce_loss((a - b).abs(), mode)
+    return _smooth_l1_loss.call((a, b), (beta, mode))
+
+
+def _smooth(x: Tensor, y: Tensor, beta: float) -> Tensor:
+    error = (x - y).abs()
+    return PUBLIC["where"](error < beta, 0.5 * error * error / beta, error - 0.5 * beta)
+
+
+_smooth_l1_loss = _loss(
+    "smooth_l1_loss", "smooth_l1_cpu", "beta", _smooth,
+    lambda g, needs, input, target, beta, mode: _opposite(
+        g, needs, (input - target).clamp(-beta, beta) / beta, mode),
+)  # fmt: skip
 
 
 @functional
@@ -99,9 +137,22 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     a, b = _pair("huber_loss", input, target)
-    error = (a - b).abs()
-    loss = PUBLIC["where"](error <= delta, 0.5 * error * error, delta * (error - 0.5 * delta))
-    return _weighted(loss, weight, reduction_mode(None, None, reduction), input)
+    mode = reduction_mode(None, None, reduction)
+    if weight is None:
+        return _huber_loss.call((a, b), (delta, mode))
+    return _weighted(_huber_loss.call((a, b), (delta, "none")), weight, mode, input)
+
+
+def _huber(x: Tensor, y: Tensor, delta: float) -> Tensor:
+    error = (x - y).abs()
+    return PUBLIC["where"](error <= delta, 0.5 * error * error, delta * (error - 0.5 * delta))
+
+
+_huber_loss = _loss(
+    "huber_loss", "huber_cpu", "delta", _huber,
+    lambda g, needs, input, target, delta, mode: _opposite(
+        g, needs, (input - target).clamp(-delta, delta), mode),
+)  # fmt: skip
 
 
 @functional
@@ -120,6 +171,7 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
+    _bce.require_kernel((input, target))
     if input.numel() and not input.is_cuda and bool(((input < 0) | (input > 1)).any()):
         raise RuntimeError("all elements of input should be between 0 and 1")
     loss = _bce.call((input, target), ())
@@ -133,8 +185,7 @@ def _bce_forward(p: Tensor, t: Tensor) -> Tensor:
 
 
 _bce = Operator(
-    "binary_cross_entropy", "p t", cpu=composed_backend(_bce_forward),
-    gpu=composed_backend(_bce_forward),
+    "binary_cross_entropy", "p t", of=_bce_forward, without="bool int complex",
     grad=(lambda g, p, t: g * (p - t) / ((1 - p) * p).clamp(min=1e-12),
           lambda g, p: g * ((-p).log1p().clamp(min=-100) - p.log().clamp(min=-100))),
 )  # fmt: skip
@@ -151,6 +202,10 @@ def binary_cross_entropy_with_logits(
         raise ValueError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
         )
+    return _bce_with_logits.call((input, target, weight, pos_weight), (mode,))
+
+
+def _bce_of_logits(input: Tensor, target: Tensor, weight: Any, pos_weight: Any, mode: str) -> Any:
     log_sigmoid = logsigmoid(input)
     if pos_weight is None:
         loss = (1 - target) * input - log_sigmoid
@@ -160,6 +215,33 @@ def binary_cross_entropy_with_logits(
         loss = loss * weight
     return reduce_loss(loss, mode)
 
+
+def _bce_of_logits_grad(
+    g: Tensor, needs: Any, input: Tensor, target: Tensor, weight: Any, pos_weight: Any, mode: str
+) -> Any:
+    if mode == "mean" and input.numel():
+        g = g / input.numel()
+    if weight is not None:
+        g = g * weight
+    for_input = for_target = None
+    if needs[0]:
+        if pos_weight is None:
+            for_input = (input.sigmoid() - target) * g
+        else:
+            positive = pos_weight * target
+            for_input = ((positive + 1 - target) * input.sigmoid() - positive) * g
+    if needs[1]:
+        if pos_weight is None:
+            for_target = -input * g
+        else:
+            for_target = (logsigmoid(-input) - pos_weight * logsigmoid(input)) * g
+    return for_input, for_target, None, None
+
+
+_bce_with_logits = Operator(
+    "binary_cross_entropy_with_logits", "input target weight pos_weight", "mode",
+    of=_bce_of_logits, joint=_bce_of_logits_grad,
+)  # fmt: skip
 
 PUBLIC["binary_cross_entropy_with_logits"] = binary_cross_entropy_with_logits
 
@@ -263,7 +345,7 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """x where the target is 1, max(0, margin - x) where it is -1."""
     mode = reduction_mode(size_average, reduce, reduction)
-    hinge = (margin - input).clamp_min(0)
+    hinge = (input.new_full((), margin) - input).clamp_min(0)  # in the input's dtype, as PyTorch
     zero = PUBLIC["zeros_like"](input)
     loss = PUBLIC["where"](target != 1, hinge, zero) + PUBLIC["where"](target != -1, input, zero)
     return reduce_loss(loss, mode)
@@ -273,9 +355,23 @@ def hinge_embedding_loss(
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """log(1 + exp(-target * input))."""
-    return reduce_loss(
-        (-target * input).exp().log1p(), reduction_mode(size_average, reduce, reduction)
+    common = result_type(input, target)
+    if category(common) < 2:
+        require_castable(defaults.dtype(), common)
+    return _soft_margin_loss.call(
+        (input, target), (reduction_mode(size_average, reduce, reduction),)
     )
+
+
+def _soft_margin_grad(g: Tensor, input: Tensor, target: Tensor, mode: str) -> Tensor:
+    slope = -target * (-target * input).sigmoid()
+    return (slope / input.numel() if mode == "mean" and input.numel() else slope) * g
+
+
+_soft_margin_loss = Operator(
+    "soft_margin_loss", "input target", "mode", grad=_soft_margin_grad,
+    of=lambda x, y, mode: reduce_loss((-y * x).exp().log1p(), mode),
+)  # fmt: skip
 
 
 @functional

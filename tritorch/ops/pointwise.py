@@ -14,7 +14,7 @@ from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.ops.checks import not_implemented
-from tritorch.ops.declare import PUBLIC, public
+from tritorch.ops.declare import PUBLIC, Operator, public
 from tritorch.ops.kinds import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME, unary
 
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
@@ -86,7 +86,7 @@ tanh = unary("tanh", np.tanh, rule=INT_TO_FLOAT, grad=lambda g, out: g * (1 - ou
 asinh = unary("asinh", np.arcsinh, rule=INT_TO_FLOAT, aliases=("arcsinh",),
               grad=lambda g, x: g * (x * x + 1).rsqrt().conj())  # fmt: skip
 acosh = unary("acosh", np.arccosh, rule=INT_TO_FLOAT, domain=(1.1, 3), aliases=("arccosh",),
-              grad=lambda g, x: g * ((x - 1).rsqrt() * (x + 1).rsqrt()).conj())  # fmt: skip
+              grad=lambda g, x: g * (x * x - 1).rsqrt().conj())  # fmt: skip
 atanh = unary("atanh", np.arctanh, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arctanh",),
               grad=lambda g, x: g / (1 - x * x).conj())  # fmt: skip
 sinc = unary(
@@ -296,9 +296,21 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
         input = input.to(defaults.dtype())
     if input.is_complex():
         raise not_implemented("logit", input.dtype)
+    return _logit.call((input,), (eps,))
+
+
+def _log_odds(x: Tensor, eps: float | None) -> Tensor:
     if eps is not None:
-        input = input.clamp(eps, 1 - eps)
-    return (input / (1 - input)).log()
+        x = x.clamp(eps, 1 - eps)
+    return (x / (1 - x)).log()
+
+
+def _logit_grad(g: Tensor, x: Tensor, eps: float | None) -> Tensor:
+    low, outside = (0.0, math.nan) if eps is None else (eps, 0.0)
+    return (g / (x * (1 - x))).masked_fill((x < low) | (x > 1 - low), outside)
+
+
+_logit = Operator("logit", "x", "eps", of=_log_odds, grad=_logit_grad, layout="elementwise")
 
 
 def _operators() -> None:

@@ -13,7 +13,7 @@ from tritorch.core.generator import Generator, default_for
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops import randomness
-from tritorch.ops.activation import functional
+from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.backends import backend
 from tritorch.ops.careful import active
 from tritorch.ops.checks import (
@@ -24,7 +24,7 @@ from tritorch.ops.checks import (
     require_options,
     sizes,
 )
-from tritorch.ops.copying import write_array, zeros_of
+from tritorch.ops.copying import write_array, written, zeros_of
 from tritorch.ops.declare import PUBLIC, Operator, in_place, public, write_out
 from tritorch.ops.factory import _check_shape, place
 from tritorch.ops.integer_bounds import between, most
@@ -451,11 +451,28 @@ def multinomial(
 
 
 def _slopes(input: Tensor, lower: float, upper: float) -> Any:
-    """What rrelu multiplies by: 1 where its input is above 0.  The CPU draws for the rest alone."""
+    """What rrelu multiplies negative elements by.  The CPU draws for those alone."""
     if input.device.type == "cpu" and not active.levels:
         return sample("slopes", None, input.device, input.detach()._array, lower, upper)
     drawn = sample("uniform", None, input.device, tuple(input.shape), input.dtype, lower, upper)
-    return PUBLIC["where"](input.detach() >= 0, 1, _C.wrap(drawn))._array
+    return drawn
+
+
+def _sloped(x: Tensor, slope: Tensor) -> Tensor:
+    """Slopes of narrow types are wider: a product is rounded once."""
+    return PUBLIC["where"](x <= 0, (x * slope).to(x.dtype), x)  # type: ignore[no-any-return]
+
+
+_rrelu, _rrelu_ = (
+    Operator(
+        name, "x slope", of=_sloped, grad=grad,
+        node="RreluWithNoise" + "1" * (name[-1] == "_"), layout="elementwise",
+    )
+    for name, grad in (
+        ("rrelu", lambda g, x, slope: PUBLIC["where"](x <= 0, (g * slope).to(g.dtype), g)),
+        ("rrelu_", lambda g, out, slope: PUBLIC["where"](out <= 0, (g * slope).to(g.dtype), g)),
+    )
+)  # fmt: skip
 
 
 @functional
@@ -464,15 +481,10 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     """leaky_relu with a random slope in training, the mean slope otherwise."""
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
-    if training:
-        slope = _C.wrap(_slopes(input, lower, upper))
-        if slope.dtype is not input.dtype:  # narrow: multiplied before it is rounded
-            out = (input.to(slope.dtype) * slope).to(input.dtype)
-        else:
-            out = input * slope
-    else:
-        out = PUBLIC["where"](input >= 0, input, input * ((lower + upper) / 2))
-    return input.copy_(out) if inplace else out
+    if not training:
+        return FUNCTIONAL["leaky_relu"](input, (lower + upper) / 2, inplace=inplace)
+    slope: Any = _C.wrap(_slopes(input, lower, upper))
+    return written(_rrelu_, input, (), slope) if inplace else _rrelu.call((input, slope), ())
 
 
 @functional

@@ -52,10 +52,10 @@ def _reduce_dtype(x: Tensor, dtype: dtype | None, *, integers: bool = True) -> d
     return int64 if integers and category(x.dtype) < 2 else x.dtype
 
 
-def reduction(name: str, params: str, grad: Any, **options: Any) -> Operator:
+def reduction(name: str, params: str, grad: Any, cpu: str = "", **options: Any) -> Operator:
     """Declares a reduction: backend `reduction.name(x, *params)`."""
     return Operator(
-        name, "x", params, cpu=f"reduction.{name}", grad=grad, kind="reduction",
+        name, "x", params, cpu=cpu or f"reduction.{name}", grad=grad, kind="reduction",
         layout="row-major", **options,
     )  # fmt: skip
 
@@ -208,7 +208,17 @@ def nansum(
         raise RuntimeError("nansum does not support complex inputs")
     if category(input.dtype) < 2:
         return sum(input, dim, keepdim, dtype=dtype)
-    return sum(input.masked_fill(input.isnan(), 0), dim, keepdim, dtype=dtype)
+    return _call(_nansum, input, dim, keepdim, dtype)
+
+
+def _sum_of_numbers(x: Tensor, dims: Any, keepdim: bool, kind: dtype | None) -> Tensor:
+    return sum(x.masked_fill(x.isnan(), 0), dims, keepdim, dtype=kind)
+
+
+_nansum = Operator(
+    "nansum", "x", "dims keepdim kind", of=_sum_of_numbers, kind="reduction",
+    grad=lambda g, x, dims, keepdim: spread(g, dims, keepdim, x.shape) * ~x.isnan(),
+)  # fmt: skip
 
 
 @public(out=True)
@@ -302,6 +312,12 @@ def _share_equal(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepd
     return spread(g, dims, keepdim, x.shape) / count * mask
 
 
+def share_evenly(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """The gradient of one element of all, shared by those that equal it; NaN equals NaN."""
+    mask = (x == out) | (x.isnan() & out.isnan())
+    return (g / mask.sum()).expand(x.shape).masked_fill(~mask, 0)
+
+
 _amax = reduction("amax", "dims keepdim", _share_equal)
 _amin = reduction("amin", "dims keepdim", _share_equal)
 
@@ -389,7 +405,8 @@ def along(op: Operator, result: Any, name: str, input: Tensor, dim: Any, keepdim
 
 
 def _max_or_min(name: str, all_: Operator, op: Operator, pair: Any) -> Any:
-    all_ = all_.like(f"{name}_all", f"{name.title()}1")
+    all_ = reduction(f"{name}_all", "dims keepdim", share_evenly, cpu=f"reduction.{all_.name}",
+                     node=f"{name.title()}1")  # fmt: skip
     result = named_results(name, "values", "indices")
 
     def function(

@@ -9,7 +9,7 @@ from tritorch.core.promotion import category, promote_types, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
 from tritorch.ops.declare import PUBLIC, Operator, public
-from tritorch.ops.reduction import _at_index, along, named_results
+from tritorch.ops.reduction import _at_index, along, named_results, share_evenly
 from tritorch.ops.shape import reshape
 
 
@@ -37,6 +37,13 @@ _median, _nanmedian, _mode = (
     )
     for name in ("median", "nanmedian", "mode")
 )
+_of_all = {
+    name: Operator(
+        f"{name}_all", "x", of=lambda x, op=op: op.call((reshape(x, -1),), (0,))[0],
+        grad=share_evenly, node=name.title(),
+    )
+    for name, op in (("median", _median), ("nanmedian", _nanmedian))
+}  # fmt: skip
 _sorted = named_results("sort", "values", "indices")
 
 
@@ -120,7 +127,7 @@ def _middle(name: str, op: Operator) -> Any:
                     if category(input.dtype) == 2
                     else input.new_zeros(())
                 )
-            return op.call((reshape(input, -1),), (0,))[0]
+            return _of_all[name].call((input,), ())
         wrapped = wrap_dim(-1 if dim is None else dim, input.ndim)
         if input.ndim == 0:
             values, indices = op.call((reshape(input, 1),), (0,))

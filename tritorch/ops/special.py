@@ -11,6 +11,7 @@ from typing import Any
 
 from tritorch.core import defaults
 from tritorch.core.dtype import bool_, float64, int32
+from tritorch.core.info import finfo
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
@@ -158,18 +159,18 @@ _special("modified_bessel_i0", of="i0")
 _special("modified_bessel_i1", of="i1")
 
 
-def _quotient(out: Tensor, x: Tensor) -> Tensor:
-    """out / x, which is 1/2 at 0."""
-    zero = x == 0
-    return (out / x.masked_fill(zero, 1)).masked_fill(zero, 0.5)
+def _away_from_zero(slope: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """A slope, which is 1/2 at 0 and (as in PyTorch) at NaN."""
+    tiny = ~(x.abs() > finfo(x.dtype).eps)
+    return slope(x.masked_fill(tiny, 1)).masked_fill(tiny, 0.5)
 
 
 def _i1_slope(x: Tensor, out: Tensor) -> Tensor:
-    return x.i0() - _quotient(out, x)
+    return _away_from_zero(lambda safe: safe.i0() - out / safe, x)
 
 
 def _i1e_slope(x: Tensor, out: Tensor) -> Tensor:
-    return i0e(x) - _quotient(out, x) - x.sgn() * out
+    return _away_from_zero(lambda safe: i0e(safe) - out * (safe.sgn() + 1 / safe), x)
 
 
 @with_out
