@@ -42,7 +42,7 @@ def bessel_i(x, NEAR: tl.constexpr, FAR: tl.constexpr, ORDER: tl.constexpr, SCAL
     y = tl.where(a <= 8, near, quotient(polynomial(quotient(16, outside) - 1, FAR), sqrt(outside)))
     if not SCALED:
         half = exp(0.5 * a)  # twice, so that it overflows no earlier than the result
-        y = tl.where(a == float("inf"), a, y * half * half)
+        y = tl.where(a == float("inf"), float("nan"), y * half * half)  # as in PyTorch
     y = tl.where(x == x, y, x).to(x.dtype)
     return odd(x, y) if ORDER == 1 else y
 
@@ -107,7 +107,7 @@ def waves(x, P: tl.constexpr, Q: tl.constexpr, ORDER: tl.constexpr, FIRST: tl.co
         s = negated(sin) - cos
     wave = (p * c - q * s) if FIRST else (p * s + q * c)
     wave = wave * 0.70710678118654752440 * sqrt(quotient(0.63661977236758134308, x))
-    return tl.where(x == float("inf"), 0.0, wave)
+    return tl.where(x == float("inf"), float("nan"), wave)  # as in PyTorch
 
 
 @triton.jit
@@ -227,9 +227,9 @@ def airy_ai(x):
     sin = tl.sin(z)
     cos = tl.cos(z)
     wave = polynomial(t, AIRY_P) * (cos + sin) + quotient(polynomial(t, AIRY_Q), z) * (sin - cos)
-    below = tl.where(a == float("inf"), 0.0, quotient(wave * 0.70710678118654752440, root))
+    below = quotient(wave * 0.70710678118654752440, root)
     y = tl.where(x < -6, below, tl.where(x > 2, above, near))
-    return tl.where(x == x, y, x).to(x.dtype)
+    return tl.where(a < float("inf"), y, float("nan")).to(x.dtype)  # infinities as in PyTorch
 
 
 @triton.jit

@@ -43,8 +43,7 @@ def _waves(x: Array, order: int, first: bool) -> Array:
     c, s = (cos + sin, sin - cos) if order == 0 else (sin - cos, -sin - cos)
     wave = p * c - q * s if first else p * s + q * c
     wave *= _ROOT_HALF * np.sqrt(_TWO_OVER_PI / x)
-    wave[np.isinf(x)] = 0
-    return wave
+    return wave  # NaN at infinity, as in PyTorch
 
 
 def _j_near(x: Array, order: int) -> Array:
@@ -139,11 +138,11 @@ def _airy_below(x: Array) -> Array:
     sin, cos = np.sin(z), np.cos(z)
     out = (p * (cos + sin) + q / z * (sin - cos)) * _ROOT_HALF
     out /= math.sqrt(math.pi) * np.sqrt(root)
-    out[np.isinf(x)] = 0
     return out
 
 
 def _airy(x: Array) -> Array:
+    x = np.where(np.isinf(x), np.nan, x)  # as in PyTorch
     return _pieces(
         x,
         (x < -6, _airy_below),

@@ -14,7 +14,6 @@ from tritorch.cpu.special import (
     in_double,
     lgamma64,
     polynomial,
-    sin_pi,
     stirling,
 )
 from tritorch.kernels import fits
@@ -217,6 +216,7 @@ def polygamma(n: int, x: Array) -> Array:
     if n == 0:
         return digamma(x)
     factor = (-1) ** (n + 1) * factorial(n)
+    kind = x.dtype.type
 
     def compute(x: Array) -> Array:
         if n != 1:
@@ -224,7 +224,9 @@ def polygamma(n: int, x: Array) -> Array:
         # Reflection: the sum would need as many terms as x is negative.
         low = x < 0
         out = zeta64(np.float64(2), np.where(low, 1 - x, x))  # type: ignore[arg-type]
-        out = np.where(low, (math.pi / sin_pi(x)) ** 2 - out, out)
+        # PyTorch's sine, of a product rounded in the input's type: poles are finite.
+        sine = np.sin(kind(math.pi) * x.astype(kind)).astype(np.float64)
+        out = np.where(low, (math.pi / sine) ** 2 - out, out)
         return np.where(np.isposinf(x), 0.0, out)
 
     return in_double(compute, x)

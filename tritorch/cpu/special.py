@@ -368,7 +368,7 @@ def bessel_i(order: int, scaled: bool) -> Any:
             half = np.exp(size / 2)
             out *= half
             out *= half
-            out[np.isinf(size)] = np.inf
+            out[np.isinf(size)] = np.nan  # as in PyTorch
         out[np.isnan(x)] = np.nan
         return np.copysign(out, x, out=out) if order else out
 
