@@ -55,15 +55,17 @@ def drawn(family: Any, seed: int, *, grad: bool) -> tuple[list[str], Any]:
         else:
             lines = [f"{draw.new_name()} = {text}"]
         for statement in [*draw.pending, *lines]:
+            if lockstep.writes_over_itself(statement, pair.theirs):
+                return draw.statements, None
             draw.statements.append(statement)
             error, found = pair.step(statement)
+            # What a refused statement has left behind is unspecified.
+            if found is None and lockstep.leaves_unspecified(statement, error):
+                return draw.statements, None
             if found is None and not programs.target(statement):
                 found = pair.compare_all(statement)
             if found:
                 return draw.statements, found
-            # What a refused statement has left behind is unspecified.
-            if error and any(part in statement for part in ("out=", "_(", "backward(", "grad(")):
-                return draw.statements, None
         draw.tensors = _tensors(pair.theirs)
         if sum(t.numel() for t in draw.tensors.values()) > 4000:
             break
