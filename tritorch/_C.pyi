@@ -406,6 +406,7 @@ class NodeBase:
     out: Any
     params: Any
     versions: Any
+    kept: Any
     shape: Any
     dtype: Any
     hooks: Any
@@ -438,6 +439,7 @@ class OperatorBase:
         shapes: Any,
         saves_out: Any,
         lends: int,
+        keeps: int,
         differentiable: bool,
         /,
     ) -> None: ...

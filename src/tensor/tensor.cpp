@@ -117,7 +117,7 @@ struct Tensor {
   PyObject* created;  // of a view whose writes autograd cannot follow: why
   PyObject* tangent;
   PyObject* hooks;
-  long long epoch;  // of a base: rewrites of its history; of a view: the one its node belongs to
+  long long epoch;  // of a view: the version of its memory that its node belongs to
   int output;       // which of node's outputs
   char leaf;        // a leaf that requires grad
   char inference;   // 2: made of an inference tensor outside of the mode, counts its own versions
@@ -179,10 +179,17 @@ bool is_set(const PyObject* field) { return field && field != Py_None; }
 
 PyObject* array_of(const Tensor* t) { return t->array ? t->array : t->shadow; }
 
-// Whether gradients flow to t.  A view whose base got another history first learns its own.
+bool has_history(PyObject* base) {
+  auto* t = reinterpret_cast<Tensor*>(base);
+  return t->leaf || is_set(t->node);
+}
+
+// Whether gradients flow to t.  A view whose memory was written since it was made, or since it was
+// last asked, first learns its history anew.
 // -1: a Python error is set.
 int requires_grad(Tensor* t) {
-  if (is_set(t->base) && t->epoch != reinterpret_cast<Tensor*>(t->base)->epoch) {
+  if (is_set(t->base) && t->shared && t->epoch != t->shared->version &&
+      (is_set(t->node) || has_history(t->base))) {
     PyObject* done = PyObject_CallOneArg(refresh_view, reinterpret_cast<PyObject*>(t));
     if (!done) return -1;
     Py_DECREF(done);
@@ -387,6 +394,26 @@ PyType_Spec tensor_spec = {"tritorch._C.TensorBase", sizeof(Tensor), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                            tensor_slots};
 
+// ---- what nodes and operators are ---------------------------------------------------------------
+
+constexpr int kInputs = 16;  // beyond, an operator saves everything
+
+struct Operator {
+  PyObject_HEAD PyObject* node_type;
+  // What the gradient of input i needs; bit j of entry i:
+  unsigned saves[kInputs];      // input j
+  unsigned shapes[kInputs];     // the shape of input j
+  unsigned saves_out[kInputs];  // output j
+  unsigned lends;               // bit j: input j, and bit 31: the output, is saved until written
+  unsigned keeps;               // bit j: input j must not be written, though it is not saved
+  char differentiable;
+  char elementwise;    // results lie in memory as the operands ask for
+  char row_major;      // results are dense in row-major order
+  char copies;         // results lie as a copy of the first input would
+  char keeps_numbers;  // a number among operands is saved, so a second pass is one too many
+  char exact;          // a view whose strides of 0 are meant
+};
+
 // ---- NodeBase -----------------------------------------------------------------------------------
 
 struct Node {
@@ -398,6 +425,7 @@ struct Node {
   PyObject* out_shared;  // the same outputs' Shared
   PyObject* params;      // the operator's other arguments
   PyObject* versions;    // of what is saved, when any is not 0
+  PyObject* kept;        // (input, its Shared, version, shape, dtype) of what must not be written
   PyObject* shape;       // of the output; a tuple of shapes for several
   PyObject* dtype;
   PyObject* hooks;  // Python's business: hooks, metadata
@@ -409,6 +437,7 @@ struct Node {
   int n_outputs;            // 0: one, not in a tuple
   char freed;
   char packed;
+  char keeps_numbers;  // the operator's
 };
 
 int node_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -422,6 +451,7 @@ int node_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(n->out_shared);
   Py_VISIT(n->params);
   Py_VISIT(n->versions);
+  Py_VISIT(n->kept);
   Py_VISIT(n->shape);
   Py_VISIT(n->dtype);
   Py_VISIT(n->hooks);
@@ -439,6 +469,7 @@ int node_clear(PyObject* self) {
   Py_CLEAR(n->out_shared);
   Py_CLEAR(n->params);
   Py_CLEAR(n->versions);
+  Py_CLEAR(n->kept);
   Py_CLEAR(n->shape);
   Py_CLEAR(n->dtype);
   Py_CLEAR(n->hooks);
@@ -468,9 +499,24 @@ long long version_of(PyObject* object) {
   return t && t->shared ? t->shared->version : 0;
 }
 
+// Whether what the node keeps an eye on is as it was.  False: a Python error is set.
+bool check_kept(Node* n) {
+  for (Py_ssize_t i = 0; is_set(n->kept) && i < PyTuple_GET_SIZE(n->kept); ++i) {
+    PyObject* each = PyTuple_GET_ITEM(n->kept, i);
+    auto* shared = reinterpret_cast<Shared*>(PyTuple_GET_ITEM(each, 1));
+    if (shared->version == PyLong_AsLongLong(PyTuple_GET_ITEM(each, 2))) continue;
+    PyObject* done =
+        PyObject_CallFunction(raise_modified, "OO", reinterpret_cast<PyObject*>(n), each);
+    Py_XDECREF(done);
+    return false;
+  }
+  return true;
+}
+
 // unpack() -> what was saved, after checking that none of it was modified since.
 PyObject* node_unpack(PyObject* self, PyObject*) {
   auto* n = reinterpret_cast<Node*>(self);
+  if (!check_kept(n)) return nullptr;
   if (n->packed) return PyObject_CallOneArg(unpack_saved, self);
   if (!is_set(n->saved)) return Py_NewRef(Py_None);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(n->saved); ++i) {
@@ -518,22 +564,32 @@ PyObject* node_output(PyObject* self, PyObject*) {
 // free(): what was saved; a node that keeps shapes and numbers alone can run again.
 PyObject* node_free(PyObject* self, PyObject*) {
   auto* n = reinterpret_cast<Node*>(self);
-  bool needed = is_set(n->out) || n->packed;
+  bool needed = is_set(n->out) || is_set(n->kept) || n->packed;
   for (Py_ssize_t i = 0; !needed && is_set(n->saved) && i < PyTuple_GET_SIZE(n->saved); ++i) {
     PyObject* saved = PyTuple_GET_ITEM(n->saved, i);
     needed = saved != Py_None &&
-             (as_tensor(saved) || !(PyTuple_CheckExact(saved) || PyNumber_Check(saved)));
+             (as_tensor(saved) ||
+              !(PyTuple_CheckExact(saved) || (PyNumber_Check(saved) && !n->keeps_numbers)));
   }
   if (!needed) Py_RETURN_NONE;
   Py_CLEAR(n->saved);
   Py_CLEAR(n->out);
   Py_CLEAR(n->out_shared);
   Py_CLEAR(n->versions);
+  Py_CLEAR(n->kept);
   n->freed = 1;
   n->packed = 0;
   Py_RETURN_NONE;
 }
 
+// Whether a pass that does not retain the graph has something to free.
+PyObject* get_holds(PyObject* self, void*) {
+  auto* n = reinterpret_cast<Node*>(self);
+  return PyBool_FromLong(is_set(n->saved) || is_set(n->out) || is_set(n->kept) || n->packed);
+}
+
+PyGetSetDef node_properties[] = {{"holds", get_holds, nullptr, nullptr, nullptr},
+                                 {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMemberDef node_members[] = {
     {"op", T_OBJECT, offsetof(Node, op), 0, nullptr},
     {"edges", T_OBJECT, offsetof(Node, edges), 0, nullptr},
@@ -543,6 +599,7 @@ PyMemberDef node_members[] = {
     {"out_shared", T_OBJECT, offsetof(Node, out_shared), 0, nullptr},
     {"params", T_OBJECT, offsetof(Node, params), 0, nullptr},
     {"versions", T_OBJECT, offsetof(Node, versions), 0, nullptr},
+    {"kept", T_OBJECT, offsetof(Node, kept), 0, nullptr},
     {"shape", T_OBJECT, offsetof(Node, shape), 0, nullptr},
     {"dtype", T_OBJECT, offsetof(Node, dtype), 0, nullptr},
     {"hooks", T_OBJECT, offsetof(Node, hooks), 0, nullptr},
@@ -562,6 +619,7 @@ PyType_Slot node_slots[] = {{Py_tp_new, reinterpret_cast<void*>(node_new)},
                             {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
                             {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
                             {Py_tp_members, node_members},
+                            {Py_tp_getset, node_properties},
                             {Py_tp_methods, node_methods},
                             {Py_tp_doc, const_cast<char*>("One recorded call of an operator.")},
                             {0, nullptr}};
@@ -570,22 +628,6 @@ PyType_Spec node_spec = {"tritorch._C.NodeBase", sizeof(Node), 0,
 PyTypeObject* node_base_type = nullptr;
 
 // ---- OperatorBase -------------------------------------------------------------------------------
-
-constexpr int kInputs = 16;  // beyond, an operator saves everything
-
-struct Operator {
-  PyObject_HEAD PyObject* node_type;
-  // What the gradient of input i needs; bit j of entry i:
-  unsigned saves[kInputs];      // input j
-  unsigned shapes[kInputs];     // the shape of input j
-  unsigned saves_out[kInputs];  // output j
-  unsigned lends;               // bit j: input j, and bit 31: the output, is saved until written
-  char differentiable;
-  char elementwise;  // results lie in memory as the operands ask for
-  char row_major;    // results are dense in row-major order
-  char copies;       // results lie as a copy of the first input would
-  char exact;        // a view whose strides of 0 are meant
-};
 
 int operator_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
@@ -612,13 +654,14 @@ bool read_masks(PyObject* given, unsigned* masks) {
   return !PyErr_Occurred();
 }
 
-// _define(node_type, saves, shapes, saves_out: tuples of masks, lends: a mask, differentiable)
+// _define(node_type, saves, shapes, saves_out: tuples of masks, lends, keeps: masks,
+// differentiable)
 PyObject* operator_define(PyObject* self, PyObject* args) {
   auto* op = reinterpret_cast<Operator*>(self);
   PyObject *type, *saves, *shapes, *saves_out;
   int differentiable;
-  if (!PyArg_ParseTuple(args, "OO!O!O!Ip", &type, &PyTuple_Type, &saves, &PyTuple_Type, &shapes,
-                        &PyTuple_Type, &saves_out, &op->lends, &differentiable))
+  if (!PyArg_ParseTuple(args, "OO!O!O!IIp", &type, &PyTuple_Type, &saves, &PyTuple_Type, &shapes,
+                        &PyTuple_Type, &saves_out, &op->lends, &op->keeps, &differentiable))
     return nullptr;
   Py_XSETREF(op->node_type, Py_NewRef(type));
   op->differentiable = static_cast<char>(differentiable);
@@ -660,6 +703,29 @@ constexpr const char* kSavedInference =
     "normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
     "`torch.inference_mode()`.";
 
+// Notes inputs that PyTorch saves and this gradient does not need: see `keeps` in declare.py.
+bool keep_inputs(const Operator* op, Node* node, PyObject* const* inputs, Py_ssize_t n,
+                 unsigned saves) {
+  node->kept = PyTuple_New(0);
+  for (Py_ssize_t i = 0; node->kept && i < n; ++i) {
+    const int bit = i < 31 ? static_cast<int>(i) : 31;
+    Tensor* t = as_tensor(inputs[i]);
+    if (!t || t->inference || !((op->keeps >> bit) & 1) || ((saves >> bit) & 1)) continue;
+    if (!t->shared && !(t->shared = new_shared(array_of(t)))) return false;
+    PyObject* shape = PyObject_GetAttr(array_of(t), str_shape);
+    PyObject* dtype = PyObject_GetAttr(array_of(t), str_dtype);
+    PyObject* each = shape && dtype
+                         ? Py_BuildValue("(nOLNN)", i, reinterpret_cast<PyObject*>(t->shared),
+                                         t->shared->version, shape, dtype)
+                         : nullptr;
+    if (!each) return false;
+    const Py_ssize_t size = PyTuple_GET_SIZE(node->kept);
+    if (_PyTuple_Resize(&node->kept, size + 1) < 0) return false;
+    PyTuple_SET_ITEM(node->kept, size, each);
+  }
+  return node->kept != nullptr;
+}
+
 // The node of a call: edges and saved inputs.  Not yet its outputs.
 Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
                const Wanted& wanted) {
@@ -669,10 +735,15 @@ Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* pa
   node->sequence = next_sequence++;
   node->op = Py_NewRef(reinterpret_cast<PyObject*>(op));
   node->params = Py_XNewRef(params);
+  node->keeps_numbers = op->keeps_numbers;
   node->edges = PyTuple_New(n);
   const bool saves = wanted.saves | wanted.shapes;
   node->saved = saves ? PyTuple_New(n) : nullptr;
   if (!node->edges || (saves && !node->saved)) {
+    Py_DECREF(node);
+    return nullptr;
+  }
+  if (op->keeps && !keep_inputs(op, node, inputs, n, wanted.saves)) {
     Py_DECREF(node);
     return nullptr;
   }
@@ -971,7 +1042,7 @@ PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t
   auto* shared = reinterpret_cast<PyObject*>(input->shared);
   Py_XSETREF(out->shared, reinterpret_cast<Shared*>(Py_NewRef(shared)));
   out->base = Py_NewRef(is_set(input->base) ? input->base : args[2]);
-  out->epoch = reinterpret_cast<Tensor*>(out->base)->epoch;
+  out->epoch = out->shared->version;
   out->inference = input->inference != 0;
   PyObject* created = is_set(input->created) ? input->created
                       : inference_mode       ? inference_view
@@ -1121,6 +1192,7 @@ PyMemberDef operator_members[] = {
     {"differentiable", T_BOOL, offsetof(Operator, differentiable), 0, nullptr},
     {"elementwise", T_BOOL, offsetof(Operator, elementwise), 0, nullptr},
     {"row_major", T_BOOL, offsetof(Operator, row_major), 0, nullptr},
+    {"keeps_numbers", T_BOOL, offsetof(Operator, keeps_numbers), 0, nullptr},
     {"copies", T_BOOL, offsetof(Operator, copies), 0, nullptr},
     {"exact", T_BOOL, offsetof(Operator, exact), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};

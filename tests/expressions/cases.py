@@ -366,7 +366,8 @@ FAMILIES["gradients at edges"] = """
 
 
 def _at_edges(torch):
-    """A function's gradient where functions have edges, poles and limits."""
+    """A function's gradient where functions have edges, poles and limits; PyTorch's vectors are
+    longer than four elements."""
 
     def gradient(function):
         found = []
@@ -375,10 +376,10 @@ def _at_edges(torch):
             [np.inf, -np.inf, 0.5, -1.0], [1.0, 1.0, 3.0, 6.0], [-1.0, 1.0, -3.0, -1.0],
             [0.5, -0.5, 0.3, -0.3],
         ):  # fmt: skip
-            x = torch.tensor(values, requires_grad=True)
+            x = torch.tensor(values * 8, requires_grad=True)
             try:
                 function(x * 1).sum().backward()
-                found.append([f"{g + 0:.3g}" for g in x.grad.tolist()])
+                found.append([f"{g + 0:.3g}" for g in x.grad[:4].tolist()])
             except Exception as error:
                 found.append(str(error))
         return found

@@ -17,7 +17,7 @@ import tritorch.nn.functional as F
 from tritorch.nn.attention.varlen import varlen_attn
 from tritorch.ops import activation
 from tritorch.ops.conv_norm import convolution_batch_norm
-from tritorch.ops.declare import NOT_IMPLEMENTED, OPERATORS, PUBLIC
+from tritorch.ops.declare import OPERATORS, PUBLIC
 from tritorch.ops.kinds import Pointwise
 
 
@@ -72,6 +72,11 @@ def regular(a: Any) -> Any:
     return a + 4 * torch.eye(a.shape[-1], device=a.device).to(a)
 
 
+def refuses(op: Any) -> bool:
+    """Whether PyTorch cannot differentiate an operator, which then says so."""
+    return any(function is not None and function.__name__ == "refuse" for function in op.gradients)
+
+
 def pointwise_cases() -> list[Case]:
     """One case for each pointwise record that has a public function."""
     cases = []
@@ -81,7 +86,7 @@ def pointwise_cases() -> list[Case]:
         public = PUBLIC.get(op.name) or getattr(F, op.name, None)
         if public is None or not any(op.gradients) or len(op.inputs) > 2 or op.name in HALF:
             continue
-        if op.backward_name == NOT_IMPLEMENTED:
+        if refuses(op):
             continue
         low, high = op.domain
         kinked = {
@@ -117,6 +122,9 @@ CASES = [
             "hardtanh", "relu6", "leaky_relu", "elu", "selu", "celu", "hardswish", "hardsigmoid",
             "mish", "softplus", "hardshrink", "softshrink")
     ),
+    C("nan_to_num", torch.nan_to_num, [(2, 3)]),
+    C("round decimals", lambda x: x.round(decimals=1), [(2, 3)], 0.51, 0.54),
+    C("roll all", lambda x: x.roll(2), [(2, 3)], reference=lambda x: np.roll(x, 2)),
     C("logit", torch.logit, [(2, 3)], 0.1, 0.9),
     C("logsigmoid", F.logsigmoid, [(2, 3)]),
     C("div floor", lambda a, b: torch.div(a, b, rounding_mode="floor"), [(2, 3)] * 2, 0.55, 0.95),
@@ -430,6 +438,7 @@ CASES = [
     C("max_pool2d", lambda x: F.max_pool2d(x, 2, 1), [(1, 2, 4, 3)]),
     C("avg_pool2d", lambda x: F.avg_pool2d(x, 3, 2, 1), [(1, 2, 5, 4)]),
     C("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (2, 3)), [(1, 2, 5, 4)]),
+    C("adaptive_avg_pool2d to one", lambda x: F.adaptive_avg_pool2d(x, 1), [(1, 2, 5, 4)]),
     C("adaptive_max_pool1d", lambda x: F.adaptive_max_pool1d(x, 3), [(1, 2, 7)]),
     *(
         C(f"pad {mode}", lambda x, mode=mode: F.pad(x, (2, 1), mode=mode), [(1, 2, 4)])

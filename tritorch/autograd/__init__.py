@@ -179,7 +179,7 @@ def _backward(
 ) -> None:
     """Accumulates gradients into the leaves that this tensor depends on."""
     if gradient is None and inputs is None and self._requires_grad and self.numel() == 1:
-        if self.is_floating_point():
+        if self.is_floating_point() and (self._leaf or self._raw_node is not None):
             keep = create_graph if retain_graph is None else retain_graph
             engine.backward((self,), (None,), keep, create_graph, None, True)
             return

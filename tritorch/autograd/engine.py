@@ -227,7 +227,7 @@ def _run(
         g = None
         edges = node.edges
         outputs = node.outputs
-        if not retain and (node.saved is not None or node.out is not None):
+        if not retain and node.holds:
             node.free()
         i = 0
         for edge in edges:

@@ -3,9 +3,10 @@
 # Note [Histories of views]
 A view made of `base` keeps the base and how it was made (operator, params, the view before it).
 Writing into a view rewrites the history of the *base*: its node becomes a CopySlices, which routes
-the gradient of what was overwritten through the in-place operator.  `base._epoch` counts such
-rewrites; a view whose epoch is behind gets a node of its own by making the view anew, the next time
-somebody asks whether it requires grad (`requires_grad()` in src/tensor/tensor.cpp).
+the gradient of what was overwritten through the in-place operator.  A view knows the version of its
+memory that its node belongs to (`_epoch`); when that was written since, it gets a node by making
+the view anew, the next time somebody asks whether it requires grad (`requires_grad()` in
+src/tensor/tensor.cpp).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from tritorch import _C
 from tritorch.core import arrays
@@ -372,8 +375,16 @@ class disable_saved_tensors_hooks:
         _saved_hooks.disabled = self.before
 
 
-def _raise_modified(node: Any, position: int) -> None:
-    if position < 0:
+def _raise_modified(node: Any, position: Any) -> None:
+    if type(position) is tuple:  # what is only kept an eye on
+        where, shared, expected, shape, kind = position
+        version = shared.version
+        tensor = _C.wrap(np.broadcast_to(np.empty((), getattr(kind, "numpy", kind)), shape))
+        edge = node.edges[where]
+        if isinstance(edge, Node):
+            tensor._raw_node = edge
+            tensor.output_nr = node.outputs[where] if node.outputs else 0
+    elif position < 0:
         output = -1 - position
         several = isinstance(node.out, tuple)
         tensor = _C.wrap(node.out[output] if several else node.out)
@@ -384,10 +395,15 @@ def _raise_modified(node: Any, position: int) -> None:
         tensor = node.saved[position]
         version = tensor._version
         expected = node.versions[position] if node.versions else 0
+    raise modified(tensor, version, expected)
+
+
+def modified(tensor: Tensor, version: int, expected: int) -> RuntimeError:
+    """The error of a tensor that a gradient needs and a program has written."""
     maker = tensor._raw_node
-    whose = f", which is output {tensor.output_nr} of {_short(maker)}," if maker else ","
+    whose = f", which is output {tensor.output_nr} of {_short(maker)}," if maker else ""
     kind = tensor.type().replace("tritorch.", "torch.")
-    raise RuntimeError(
+    return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace "
         f"operation: [{kind} {list(tensor.shape)}]{whose} is at version {version}; expected "
         f"version {expected} instead. Hint: enable anomaly detection to find the operation that "
@@ -599,7 +615,6 @@ def rewrite_history(tensor: Tensor, node: Any) -> None:
     base = tensor._base
     if base is None or tensor._view is None:
         place(tensor, node, 0)
-        tensor._epoch += 1
         return
     copy = CopySlices()
     copy.op = _CopySlicesOp
@@ -611,16 +626,18 @@ def rewrite_history(tensor: Tensor, node: Any) -> None:
     copy.shape, copy.dtype = base._array.shape, base._array.dtype
     copy.saved = ()  # there is something to free
     place(base, copy, 0)
-    base._epoch += 1
     _refresh_view(tensor)
 
 
 def _refresh_view(view: Tensor) -> None:
     base = view._base
-    if base._raw_node is not None and view._created is not None:
+    if view._created is not None:
         _refuse_view(view, "its base or another view of its base has been")
-    view._epoch = base._epoch
-    if base._raw_node is None or view._view is None:
+    view._epoch = view._shared.version
+    if view._view is None:
+        return
+    if not (base._leaf or base._raw_node is not None):  # the view's source alone had a history
+        place(view, _ends_here(view), 0)
         return
     before = _C.set_grad_enabled(True)
     try:
@@ -628,6 +645,31 @@ def _refresh_view(view: Tensor) -> None:
     finally:
         _C.set_grad_enabled(before)
     place(view, anew._raw_node, anew.output_nr)
+
+
+class AsStridedBackward0(Node):
+    """The history of a view whose base has none, after it was written: gradients end there."""
+
+    __slots__ = ()
+
+
+class _EndOp:
+    """No gradient."""
+
+    name = "as_strided"
+    inputs = ("self",)
+    params = ()
+
+    @staticmethod
+    def backward(node: Any, g: Tensor) -> Any:
+        return (None,)
+
+
+def _ends_here(view: Tensor) -> Any:
+    node = AsStridedBackward0()
+    node.op = _EndOp
+    node.edges, node.shape, node.dtype = (None,), view._array.shape, view._array.dtype
+    return node
 
 
 _C.register_part("refresh_view", _refresh_view)

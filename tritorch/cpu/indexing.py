@@ -299,9 +299,17 @@ def _check(shape: tuple[int, ...], indices: tuple[Array | None, ...]) -> None:
             raise IndexError(f"index {bad} is out of bounds for dimension {dim} with size {n}")
 
 
+def _checked(shape: tuple[int, ...], indices: tuple[Array | None, ...]) -> tuple[Array | None, ...]:
+    """Indices, all of them within their dims; PyTorch lets any pass where nothing is looked up."""
+    if 0 in shape and all(n for n, each in zip(shape, indices) if each is not None):
+        return tuple(None if each is None else np.zeros_like(each) for each in indices)
+    _check(shape, indices)
+    return indices
+
+
 def index(x: Array, indices: tuple[Array | None, ...]) -> Array:
     """x[indices]."""
-    _check(x.shape, indices)
+    indices = _checked(x.shape, indices)
     return row_major(np.asarray(x[_key(indices)]))
 
 
@@ -309,7 +317,7 @@ def index_put_(
     x: Array, indices: tuple[Array | None, ...], values: Array, accumulate: bool
 ) -> Array:
     """x[indices] = values, or += values."""
-    _check(x.shape, indices)
+    indices = _checked(x.shape, indices)
     key = _key(indices)
     if not accumulate:
         x[key] = values

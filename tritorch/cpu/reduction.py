@@ -247,6 +247,7 @@ def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Ar
             kind, count = x.dtype, x.shape[-1]
             matrix, shape = x.reshape(-1, count), x.shape[:-1] + (1,) * keepdim
             variance, average = _var_of_rows(matrix, kind.type(max(count - correction, 0)))
+            average = _as_running(average, matrix, (1,))
             return variance.reshape(shape), average.reshape(shape)
     kind = _wide(x)
     count = math.prod(x.shape[dim] for dim in dims)
@@ -257,9 +258,21 @@ def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Ar
     square = (off * off.conj()).real if kind.kind == "c" else np.square(off, out=off)
     total = _fold(np.add, np.ascontiguousarray(square), real, dims, keepdim)
     variance = np.true_divide(total, real.type(max(count - correction, 0)))
+    average = _as_running(average, x, dims)
     if not keepdim:
         average = average.squeeze(dims)
     return _out(variance, x.dtype if kind.kind != "c" else real), _out(average, x.dtype)
+
+
+def _as_running(average: Array, x: Array, dims: Dims) -> Array:
+    """Means as PyTorch's running ones: NaN once an infinity is followed by anything."""
+    infinite = np.isinf(average)
+    if not infinite.any():
+        return average
+    moved = np.moveaxis(x, dims, range(-len(dims), 0))
+    flat = moved.reshape(*moved.shape[: x.ndim - len(dims)], -1)
+    followed = np.isinf(flat[..., :-1]).any(-1).reshape(average.shape)
+    return np.where(infinite & followed, np.array(np.nan, average.dtype), average)
 
 
 def _var_of_rows(x: Array, divisor: Any) -> tuple[Array, Array]:

@@ -177,7 +177,7 @@ def _limited(x: Tensor, low: float, high: float) -> Tensor:
 
 
 def _limited_grad(g: Tensor, x: Tensor, low: float, high: float) -> Tensor:
-    return g.masked_fill((x <= low) | (x >= high), 0)
+    return g.masked_fill(~((x > low) & (x < high)), 0)
 
 
 _hardtanh = _record("hardtanh", "low high", _limited, _limited_grad, "Hardtanh")
@@ -257,11 +257,11 @@ def _exponential(x: Tensor, alpha: float, scale: float, input_scale: float) -> T
 
 def _elu_grad(g: Tensor, x: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
     negative = g * (input_scale * alpha * scale) * (x.clamp(max=0) * input_scale).exp()
-    return where(x <= 0, negative, g * scale)
+    return where(x > 0, g * scale, negative)
 
 
 def _elu_grad_of(g: Tensor, out: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
-    return where(out <= 0, g * input_scale * (out + alpha * scale), g * scale)
+    return where(out > 0, g * scale, g * input_scale * (out + alpha * scale))
 
 
 _elu, _celu = (
@@ -313,7 +313,7 @@ with_inplace(celu, lambda input, alpha=1.0: _elu_with(_celu_, input, *_celu_para
 
 _hardswish = _record(
     "hardswish", "", lambda x: x * (x + 3).clamp(0, 6) / 6,
-    lambda g, x: where(x < 3, g * (x / 3 + 0.5), g).masked_fill(x <= -3, 0), "Hardswish",
+    lambda g, x: where(x >= 3, g, g * (x / 3 + 0.5)).masked_fill(x <= -3, 0), "Hardswish",
 )  # fmt: skip
 
 
@@ -405,7 +405,7 @@ def _moved(x: Tensor, limit: float) -> Tensor:
 
 
 def _shrink_grad(g: Tensor, x: Tensor, limit: float) -> Tensor:
-    return g.masked_fill(_within(x, limit), 0)
+    return g.masked_fill(~((x < -limit) | (x > limit)), 0)
 
 
 _hardshrink = _record(

@@ -46,6 +46,13 @@ true_divide = binary(
 )  # fmt: skip
 
 
+# Python numbers are tensors to these in PyTorch, and kept: a second backward pass is refused.
+mul.op.keeps_numbers = true_divide.op.keeps_numbers = True  # type: ignore[attr-defined]
+# A product as a step of another operator, whose number nobody keeps.
+times: Any = binary("times", np.multiply, gpu="mul", node="Mul", export=False,
+               grad=(lambda g, b: times(g, conj(b)), lambda g, a: g * conj(a)))  # fmt: skip
+
+
 def _check_alpha(alpha: Any, *operands: Any) -> None:
     common = result_type(*operands)
     rank = category(number_dtype(alpha))
@@ -74,7 +81,7 @@ def add(input: Any, other: Any, *rest: Any, alpha: Any = 1, out: Any = None) -> 
         other, alpha = _former(other, rest, "add")
     if alpha != 1 or type(alpha) is not int:
         _check_alpha(alpha, input, other)
-        other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
+        other = times(other, alpha) if isinstance(other, Tensor) else other * alpha
     return _add(input, other, out=out)
 
 
@@ -99,7 +106,7 @@ def sub(input: Any, other: Any, *rest: Any, alpha: Any = 1, out: Any = None) -> 
     _check_subtraction(input, other)
     if alpha != 1 or type(alpha) is not int:
         _check_alpha(alpha, input, other)
-        other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
+        other = times(other, alpha) if isinstance(other, Tensor) else other * alpha
     return _sub(input, other, out=out)
 
 
@@ -114,7 +121,7 @@ def add_(self: Tensor, other: Any, *rest: Any, alpha: Any = 1) -> Tensor:
         if type(alpha) is float and _add_scaled(self, other, alpha):
             return self
         _check_alpha(alpha, self, other)
-        other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
+        other = times(other, alpha) if isinstance(other, Tensor) else other * alpha
     return _add_in_place(self, other)
 
 
@@ -142,7 +149,7 @@ def sub_(self: Tensor, other: Any, *rest: Any, alpha: Any = 1) -> Tensor:
     _check_subtraction(self, other)
     if alpha != 1 or type(alpha) is not int:
         _check_alpha(alpha, self, other)
-        other = mul(other, alpha) if isinstance(other, Tensor) else other * alpha
+        other = times(other, alpha) if isinstance(other, Tensor) else other * alpha
     return _sub_in_place(self, other)
 
 
@@ -185,9 +192,10 @@ floor_divide = binary("floor_divide", cpu.floor_divide, without="bool complex", 
                       direct=False, node=NOT_IMPLEMENTED,
                       grad=(without_derivative("floor_divide"),) * 2)  # fmt: skip
 _floor_divide = binary("floor_quotient", cpu.floor_divide, without="bool complex", direct=False,
-                       gpu="floor_divide", grad=_zeros, node="Div", export=False)  # fmt: skip
+                       gpu="floor_divide", grad=_zeros, keeps="a b", node="Div",
+                       export=False)  # fmt: skip
 _trunc_divide = binary("trunc_divide", cpu.trunc_divide, without="bool complex", direct=False,
-                       grad=_zeros, export=False)  # fmt: skip
+                       grad=_zeros, keeps="a b", node="Div", export=False)  # fmt: skip
 remainder = binary("remainder", cpu.remainder, without="bool complex", operator="mod", direct=False,
                    grad=(lambda g: g, lambda g, a, b: -g * _floor_divide(a, b)))  # fmt: skip
 fmod = binary("fmod", cpu.fmod, without="bool complex", direct=False, numbers="other",
@@ -236,7 +244,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
         return sub(other, input, alpha=alpha)
     _check_alpha(alpha, input, other)
     _check_subtraction(other, input)
-    return _sub(other, input if alpha == 1 else mul(input, alpha))
+    return _sub(other, input if alpha == 1 else times(input, alpha))
 
 
 # ---- powers --------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.autograd.graph import Node, check_inplace, packed_output, rewrite_history
+from tritorch.autograd.graph import Node, check_inplace, packed_output, place, rewrite_history
 from tritorch.core import arrays
 from tritorch.core.dtype import all_dtypes
 from tritorch.core.promotion import category, promote_types
@@ -78,6 +78,7 @@ class Operator(_C.OperatorBase):
         variadic: bool = False,
         unread: str = "",
         lends: str = "",
+        keeps: str = "",
         layout: str = "",
         without: str = "",
         kernel: str = "",
@@ -93,6 +94,8 @@ class Operator(_C.OperatorBase):
         unread: of a fused operator, the inputs whose values no gradient depends on.
         lends: inputs, or `out`, that are kept for the gradient but may be written:
         Note [Lent tensors].
+        keeps: inputs that PyTorch keeps for the gradient, which this one does not need: whoever
+        writes them before the backward pass gets the error that he would get there.
         layout: where results of the CPU's function lie: "elementwise", as PyTorch's TensorIterator
         derives it from the operands; "row-major"; "copy", as one of the first input would; "exact",
         a view's strides of 0 are meant; else where the function has put them.
@@ -105,6 +108,7 @@ class Operator(_C.OperatorBase):
         self.variadic = variadic
         self.unread = frozenset(unread.split())
         self.lends = frozenset(lends.split())
+        self.keeps = frozenset(keeps.split())
         self.outputs = outputs
         self.is_view = view
         self.of = of
@@ -126,7 +130,10 @@ class Operator(_C.OperatorBase):
         node_type = type(self.backward_name, (Node,), {"__slots__": ()})
         lent = sum(1 << i for i, each in enumerate(self.inputs) if each in self.lends)
         lent |= ("out" in self.lends) << 31
-        self._define(node_type, *self._what_is_saved(), lent, differentiable)
+        kept = sum(1 << i for i, each in enumerate(self.inputs) if each in self.keeps)
+        if self.variadic and self.inputs[-1] in self.keeps:
+            kept |= ALL & -(1 << len(self.inputs) - 1)
+        self._define(node_type, *self._what_is_saved(), lent, kept, differentiable)
         self.elementwise = layout == "elementwise"
         self.row_major = layout == "row-major"
         self.copies = layout == "copy"
@@ -143,15 +150,18 @@ class Operator(_C.OperatorBase):
             raise ValueError(f"there is a record named {name} already")
         OPERATORS[name] = self
 
-    def like(self, name: str, node: str) -> Operator:
+    def like(self, name: str, node: str, **changes: Any) -> Operator:
         """The same operator under another name, for another of PyTorch's overloads."""
-        return Operator(
-            name, " ".join(self.inputs), " ".join(self.params), cpu=self._cpu, gpu=self._gpu,
-            grad=self.gradients, joint=self.joint, composed=self.composed, view=self.is_view,
-            outputs=self.outputs, node=node, kind=self.kind, variadic=self.variadic,
-            unread=" ".join(self.unread), lends=" ".join(self.lends),
-            layout=self.layout, without=self._without, kernel=self.kernel,
-        )  # fmt: skip
+        same = {
+            "cpu": self._cpu, "gpu": self._gpu, "grad": self.gradients, "joint": self.joint,
+            "composed": self.composed, "of": self.of, "view": self.is_view,
+            "outputs": self.outputs, "kind": self.kind, "variadic": self.variadic,
+            "unread": " ".join(self.unread), "lends": " ".join(self.lends),
+            "keeps": " ".join(self.keeps), "layout": self.layout, "without": self._without,
+            "kernel": self.kernel,
+        }  # fmt: skip
+        inputs, params = " ".join(self.inputs), " ".join(self.params)
+        return Operator(name, inputs, params, node=node, **(same | changes))
 
     def __repr__(self) -> str:
         return f"<operator {self.name}({', '.join(self.inputs + self.params)})>"
@@ -302,7 +312,7 @@ def _compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
     functions = [op.joint] if op.joint else [f for f in op.gradients if f]
     names = {name for function in functions for name in _argument_names(function)}
     lines = ["def backward(node, g):"]
-    if set(op.inputs) & (names | {op._shape_of(name) for name in names}):
+    if op.keeps or set(op.inputs) & (names | {op._shape_of(name) for name in names}):
         lines.append("    saved = node.unpack()")
     if set(op.params) & names:
         lines.append("    params = node.params")
@@ -544,7 +554,16 @@ def in_place_of(function: Callable[..., Any], name: str, alone: bool = False) ->
         result = function(source, *args, **kwargs)
         require_castable(result.dtype, self.dtype)
         require_own_shape(function.__name__, result, self)
-        return self.copy_(result)
+        node = result._raw_node
+        if node is None or self._base is not None or result.dtype is not self.dtype:
+            return self.copy_(result)
+        before = _C.set_grad_enabled(False)
+        try:
+            self.copy_(result)
+        finally:
+            _C.set_grad_enabled(before)
+        place(self, node, result.output_nr)
+        return self
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"In-place version of {function.__name__}."
@@ -566,17 +585,35 @@ def in_place(
     if any(isinstance(x, Tensor) and x._tangent is not None for x in inputs):
         return _write_dual(op, self, params, inputs, write)
     check_inplace(self, *inputs[1:])
-    first = inputs[0]
-    again = any(x is self for x in inputs[1:])
-    if op.wants(*inputs) and (again or _saves_self(op, inputs)):
-        # The gradient needs self as it was.
-        first = _C.wrap(arrays.copy(self._array))
-        first._raw_node, first.output_nr, first._leaf = self._node, self.output_nr, self._leaf
+    first, others = inputs[0], inputs[1:]
+    before, shared = 0, list[Tensor]()
+    if op.wants(*inputs):
+        again = any(x is self for x in others)
+        if again:
+            twin = _as_it_was(self, _C.alias(self))
+            others = [twin if x is self else x for x in others]
+        shared = [x for x in others if isinstance(x, Tensor) and x._shared is self._shared]
+        before = self._shared.version
+        if again or _saves_self(op, inputs):
+            first = _as_it_was(self, _C.wrap(arrays.copy(self._array)))
     write()
     _C.bump_version(self)
-    others = [first if x is self else x for x in inputs[1:]] if again else inputs[1:]
-    rewrite_history(self, op.record(self, params, first, *others))
+    node = op.record(self, params, first, *others)
+    if shared and node is not None and node.saved is not None:
+        # The gradient will say that what it needs was written.
+        versions = node.versions or (0,) * len(node.saved)
+        node.versions = tuple(
+            before if any(x is each for each in shared) else version
+            for x, version in zip(node.saved, versions)
+        )
+    rewrite_history(self, node)
     return self
+
+
+def _as_it_was(tensor: Tensor, other: Tensor) -> Tensor:
+    """Another tensor at the place in the graph that a tensor has before it is written."""
+    other._raw_node, other.output_nr, other._leaf = tensor._node, tensor.output_nr, tensor._leaf
+    return other
 
 
 def _write_dual(

@@ -7,6 +7,7 @@ from typing import Any
 
 from tritorch.core.dtype import bool_, uint8
 from tritorch.core.tensor import Tensor
+from tritorch.ops.arithmetic import times
 from tritorch.ops.checks import require_tensor, wrap_dim
 from tritorch.ops.declare import PUBLIC, public
 
@@ -73,9 +74,9 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
     if y.shape[dim] == 0:
         return y.new_zeros([n for i, n in enumerate(y.shape) if i != dim])
     if isinstance(steps, Tensor):
-        return (steps * _pairs(y, dim)).sum(dim) / 2.0
+        return times((steps * _pairs(y, dim)).sum(dim), 0.5)
     ends = y.select(dim, 0) + y.select(dim, -1)
-    return (y.sum(dim) - ends * 0.5) * steps
+    return times(y.sum(dim) - times(ends, 0.5), steps)
 
 
 @public(method=False)
@@ -91,8 +92,8 @@ def cumulative_trapezoid(
     """The running integrals along a dim by the trapezoid rule."""
     dim, steps = _prepare("cumulative_trapezoid", y, x, dx, dim)
     if isinstance(steps, Tensor):
-        return (steps * _pairs(y, dim)).cumsum(dim) / 2.0
-    return _pairs(y, dim).cumsum(dim) * (steps / 2.0)
+        return times((steps * _pairs(y, dim)).cumsum(dim), 0.5)
+    return times(_pairs(y, dim).cumsum(dim), steps / 2.0)
 
 
 # ---- gradient ------------------------------------------------------------------------------------

@@ -660,7 +660,7 @@ def _complex_array(real: Any, imag: Any) -> Any:
 
 
 _complex = Operator("complex", "real imag", cpu=_complex_array, gpu=_complex_array,
-                    layout="elementwise",
+                    layout="elementwise", keeps="real imag",
                     grad=(lambda g: g.real, lambda g: g.imag))  # fmt: skip
 
 

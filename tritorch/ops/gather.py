@@ -73,6 +73,7 @@ _gather = Operator(
     cpu=lambda x, i, dim, shape: backend("cpu", "indexing").gather(x, dim, i),
     gpu=lambda x, i, dim, shape: backend("gpu", "indexing").gather(x, dim, i),
     grad=(lambda g, index, dim, shape: g.new_zeros(shape).scatter_add(dim, index, g), None),
+    keeps="x",
 )
 
 
@@ -363,6 +364,7 @@ _index_add = Operator(
     cpu=lambda x, i, s, dim, a: backend("cpu", "indexing").index_add(x, dim, i, s, a),
     gpu=lambda x, i, s, dim, a: backend("gpu", "indexing").index_add(x, dim, i, s, a),
     grad=(lambda g: g, None, lambda g, index, dim, alpha: g.index_select(dim, index) * alpha),
+    keeps="source",
 )
 
 
@@ -410,6 +412,7 @@ _index_copy = Operator(
         None,
         lambda g, index, dim: g.index_select(dim, index),
     ),
+    keeps="source",
 )
 
 
@@ -467,6 +470,7 @@ _take = Operator(
     cpu=lambda x, i, shape: backend("cpu", "indexing").take(x, i),
     gpu=lambda x, i, shape: backend("gpu", "indexing").take(x, i),
     grad=(lambda g, index, shape: g.new_zeros(shape).put(index, g, True), None),
+    keeps="x",
 )
 
 
@@ -524,6 +528,7 @@ _put = Operator(
         None,
         g.take(index),
     ),
+    keeps="source",
 )
 
 
@@ -556,6 +561,7 @@ _masked_select = Operator(
     "x mask",
     cpu="indexing.masked_select",
     grad=(lambda g, x_shape, mask: g.new_zeros(x_shape).masked_scatter(mask, g), None),
+    keeps="x",
 )
 
 

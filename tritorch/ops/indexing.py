@@ -15,7 +15,7 @@ from tritorch.core.dtype import bool_, int64, uint8
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
-from tritorch.ops.checks import broadcast_shapes, convert_number
+from tritorch.ops.checks import broadcast_shapes, convert_number, require_distinct_elements
 from tritorch.ops.declare import PUBLIC, Operator, in_place, ndarray, public
 from tritorch.ops.memory import alias
 from tritorch.ops.outputs import require_separate
@@ -48,6 +48,8 @@ def getitem(self: Tensor, key: Any) -> Tensor:
                 return finish_part(_slice, array, full, self)
         except (AttributeError, TypeError):
             pass
+    elif key is Ellipsis:
+        return alias(self)
     elif kind is tuple:
         try:
             array, plain = self._a, _plain_key(key)
@@ -394,6 +396,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         if isinstance(value, (np.ndarray, list, tuple)):
             value = PUBLIC["tensor"](value)
         elif not advanced:
+            require_distinct_elements(target)
             target.fill_(value)
             return
         else:

@@ -227,6 +227,13 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, 0)
 
 
+_roll_flat = Operator(
+    "roll_flat", "x", "shifts", node="Roll",
+    of=lambda x, shifts: reshape(roll(reshape(x, -1), shifts, 0), x.shape),
+    grad=lambda g, shifts: roll(g, -shifts[0]),
+)  # fmt: skip
+
+
 @public()
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements shifted along dims, around the end."""
@@ -241,7 +248,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
             )
         if input.ndim == 0:
             return input.clone()
-        return reshape(roll(reshape(input, -1), shifts, 0), input.shape)
+        return _roll_flat.call((input,), (shifts,))
     if len(shifts) != len(dims):
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"

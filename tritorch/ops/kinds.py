@@ -72,6 +72,7 @@ class Pointwise(Operator):
         direct: bool | str = True,
         masks: int = 0,
         lends: str = "",
+        keeps: str = "",
         numbers: str = "any",
         refuses: str = "",
         layout: str = "elementwise",
@@ -87,7 +88,7 @@ class Pointwise(Operator):
         beside: how many of the last inputs are numbers that do not promote."""
         super().__init__(
             name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
-            kind="pointwise", lends=lends, layout=layout,
+            kind="pointwise", lends=lends, keeps=keeps, layout=layout,
         )  # fmt: skip
         self.beside = beside
         self.function = cpu
@@ -462,7 +463,7 @@ def unary(
     without: str = "",
     gpu: str | None = None,
     aliases: Sequence[str] = (),
-    inplace: bool = True,
+    inplace: bool | str = True,
     method: bool = True,
     public: bool = True,
     node: str | None = None,
@@ -473,7 +474,9 @@ def unary(
     out: bool = True,
     doc: str = "",
 ) -> Callable[..., Tensor]:
-    """Declares y = f(x): the function, the method, in place and `out=`."""
+    """Declares y = f(x): the function, the method, in place and `out=`.
+
+    inplace: "constant" where PyTorch cannot differentiate the form in place."""
     op = Pointwise(
         name, "x", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
         domain=domain, direct=direct, lends=lends, refuses=refuses,
@@ -502,14 +505,29 @@ def unary(
     function.__doc__ = doc or f"{name} of each element."
     _publish(op, function, aliases, method, public)
     if inplace:
+        written = op
+        if inplace == "constant":
+            written = Pointwise(f"{name}_", "x", cpu, rule=rule, without=without, gpu=gpu or name,
+                                node=f"{name.title()}1", grad=without_derivative(name))  # fmt: skip
 
         def method_in_place(self: Tensor) -> Tensor:
-            return apply_in_place(op, (self,))
+            return apply_in_place(written, (self,))
 
         method_in_place.__doc__ = f"In-place version of {name}."
         for alias in (name, *aliases):
             _export(f"{alias}_", method_in_place, public=alias in _TORCH_IN_PLACE)
     return function
+
+
+def without_derivative(name: str) -> Callable[..., Any]:
+    """The gradient of a form in place of which PyTorch has none."""
+
+    def refuse(g: Tensor) -> Tensor:
+        raise NotImplementedError(
+            f"the derivative for 'inplace version of {name}' is not implemented."
+        )
+
+    return refuse
 
 
 # torch publishes some in-place forms as functions too.
@@ -593,6 +611,7 @@ def binary(
     domain: tuple[float, float] = (-3.0, 3.0),
     direct: bool | str = True,
     numbers: str = "any",
+    keeps: str = "",
     refuses: str = "",
     export: bool = True,
     doc: str = "",
@@ -600,7 +619,7 @@ def binary(
     """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator."""
     op = Pointwise(
         name, "a b", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
-        domain=domain, direct=direct, numbers=numbers, refuses=refuses,
+        domain=domain, direct=direct, numbers=numbers, keeps=keeps, refuses=refuses,
     )  # fmt: skip
     function = fast_binary(op, _general_binary(op))
     function.__doc__ = doc or f"{name} of each pair of elements, broadcasting."

@@ -11,7 +11,7 @@ from tritorch.autograd.graph import forbid_writes
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of, sizes, wrap_dim
-from tritorch.ops.declare import PUBLIC, Array, ndarray, public
+from tritorch.ops.declare import PUBLIC, Array, Operator, ndarray, public
 from tritorch.ops.shape import contiguous_format, expand, reshape, view
 from tritorch.ops.views import embed, view_operator
 
@@ -400,13 +400,26 @@ def repeat(self: Tensor, *repeats: Any) -> Tensor:
         raise RuntimeError(
             f"Trying to create tensor with negative dimension {min(times)}: {list(times)}"
         )
-    shape = (1,) * (len(times) - self.ndim) + tuple(self.shape)
+    return _repeat.call((self,), (times,))
+
+
+def _repeated(x: Tensor, times: tuple[int, ...]) -> Tensor:
+    shape = (1,) * (len(times) - x.ndim) + tuple(x.shape)
     paired = [n for pair in zip((1,) * len(shape), shape) for n in pair]
     wide = [n for pair in zip(times, shape) for n in pair]
-    spread = expand(reshape(self, paired), wide)
-    out = spread.clone(memory_format=contiguous_format())
+    out = expand(reshape(x, paired), wide).clone(memory_format=contiguous_format())
     return view(out, tuple(a * b for a, b in zip(times, shape)))
 
+
+def _repeat_grad(g: Tensor, x_shape: Any, times: tuple[int, ...]) -> Tensor:
+    if 0 in times:
+        return g.new_zeros(x_shape)
+    shape = (1,) * (len(times) - len(x_shape)) + tuple(x_shape)
+    wide = [n for pair in zip(times, shape) for n in pair]
+    return reshape(reshape(g, wide).sum(tuple(builtins.range(0, len(wide), 2))), x_shape)
+
+
+_repeat = Operator("repeat", "x", "times", of=_repeated, grad=_repeat_grad)
 
 Tensor.repeat = repeat  # type: ignore[attr-defined]
 

@@ -83,11 +83,13 @@ atan = unary("atan", np.arctan, rule=INT_TO_FLOAT, aliases=("arctan",),
 sinh = unary("sinh", np.sinh, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.cosh().conj())
 cosh = unary("cosh", np.cosh, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.sinh().conj())
 tanh = unary("tanh", np.tanh, rule=INT_TO_FLOAT, grad=lambda g, out: g * (1 - out * out).conj())
-asinh = unary("asinh", np.arcsinh, rule=INT_TO_FLOAT, aliases=("arcsinh",),
+asinh = unary("asinh", np.arcsinh, rule=INT_TO_FLOAT, aliases=("arcsinh",), inplace="constant",
               grad=lambda g, x: g * (x * x + 1).rsqrt().conj())  # fmt: skip
 acosh = unary("acosh", np.arccosh, rule=INT_TO_FLOAT, domain=(1.1, 3), aliases=("arccosh",),
+              inplace="constant",
               grad=lambda g, x: g * (x * x - 1).rsqrt().conj())  # fmt: skip
 atanh = unary("atanh", np.arctanh, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arctanh",),
+              inplace="constant",
               grad=lambda g, x: g / (1 - x * x).conj())  # fmt: skip
 sinc = unary(
     "sinc", cpu.sinc, rule=INT_TO_FLOAT, direct=False, grad=lambda g, x: g * _sinc_grad(x).conj()
@@ -152,10 +154,16 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """Rounds to the nearest integer (or multiple of 10^-decimals), half to even."""
     if decimals == 0:
         return _round(input)
+    return _round_decimals.call((input,), (decimals,))
+
+
+def _rounded(x: Tensor, decimals: int) -> Tensor:
     scale = 10.0 ** builtin_abs(decimals)
-    if decimals > 0:
-        return _round(input * scale) / scale
-    return _round(input / scale) * scale
+    return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
+
+
+_round_decimals = Operator("round_decimals", "x", "decimals", of=_rounded, grad=_flat,
+                           node="Round1", layout="elementwise")  # fmt: skip
 
 
 builtin_abs = __builtins__["abs"] if isinstance(__builtins__, dict) else __builtins__.abs
@@ -281,12 +289,20 @@ def nan_to_num(
         return PUBLIC["complex"](
             nan_to_num(input.real, nan, posinf, neginf), nan_to_num(input.imag, nan, posinf, neginf)
         )
+    return _nan_to_num.call((input,), (nan, posinf, neginf))
+
+
+def _finite(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
     from tritorch.core.info import finfo
 
     limits = finfo(input.dtype)
     out = input.masked_fill(input.isnan(), 0.0 if nan is None else nan)
     out = out.masked_fill(input == math.inf, limits.max if posinf is None else posinf)
     return out.masked_fill(input == -math.inf, limits.min if neginf is None else neginf)
+
+
+_nan_to_num = Operator("nan_to_num", "x", "nan posinf neginf", of=_finite, layout="elementwise",
+                       grad=lambda g, x: g * x.isfinite())  # fmt: skip
 
 
 @public(out=True, inplace=True)
@@ -307,7 +323,7 @@ def _log_odds(x: Tensor, eps: float | None) -> Tensor:
 
 def _logit_grad(g: Tensor, x: Tensor, eps: float | None) -> Tensor:
     low, outside = (0.0, math.nan) if eps is None else (eps, 0.0)
-    return (g / (x * (1 - x))).masked_fill((x < low) | (x > 1 - low), outside)
+    return (g / (x * (1 - x))).masked_fill(~((x >= low) & (x <= 1 - low)), outside)
 
 
 _logit = Operator("logit", "x", "eps", of=_log_odds, grad=_logit_grad, layout="elementwise")

@@ -19,6 +19,7 @@ _max_pool = Operator(
     "kernel stride padding dilation ceil_mode",
     cpu="pooling.max_pool",
     grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
+    keeps="x",
 )
 _unpool_op = Operator(
     "max_pool_backward",
@@ -28,8 +29,10 @@ _unpool_op = Operator(
     kind="internal",
     grad=(lambda g, indices: _pick(g, indices), None),
 )
-_adaptive_max = Operator("adaptive_max_pool", "x", "size", cpu="pooling.adaptive_max_pool",
-                         grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape))  # fmt: skip
+_adaptive_max = Operator(
+    "adaptive_max_pool", "x", "size", cpu="pooling.adaptive_max_pool", keeps="x",
+    grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
+)  # fmt: skip
 _avg_pool = Operator(
     "avg_pool",
     "x",
@@ -39,6 +42,7 @@ _avg_pool = Operator(
     grad=lambda g, kernel, stride, padding, ceil_mode, include, divisor, shape: _avg_back.call(
         (g,), (shape, kernel, stride, padding, ceil_mode, include, divisor)
     ),
+    keeps="x",
 )
 _avg_back: Operator = Operator(
     "avg_pool_backward",
@@ -57,7 +61,9 @@ _adaptive_avg = Operator(
     cpu=lambda x, size, shape: backend("cpu", "pooling").adaptive_avg_pool(x, size),
     gpu=lambda x, size, shape: backend("gpu", "pooling").adaptive_avg_pool(x, size),
     grad=lambda g, shape: _adaptive_back.call((g,), (shape,)),
+    keeps="x",
 )
+_mean_of_all = _adaptive_avg.like("adaptive_mean", "Mean1", keeps="")  # as PyTorch to size 1
 _adaptive_back: Operator = Operator(
     "adaptive_avg_pool_backward",
     "y",
@@ -295,7 +301,8 @@ def _make_adaptive(n: int) -> None:
         if not x.is_floating_point():
             raise not_implemented(avg_name, x.dtype)
         size = _sizes(avg_name, output_size, x, n)
-        out = _adaptive_avg.call((x,), (size, tuple(x.shape)))
+        op = _mean_of_all if n > 1 and set(size) == {1} else _adaptive_avg
+        out = op.call((x,), (size, tuple(x.shape)))
         return out if x is input else out.squeeze(0)
 
     def largest(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:

@@ -26,7 +26,12 @@ def _reverse_cumsum(g: Tensor, dim: int) -> Tensor:
 _cumsum = scan("cumsum", "dim kind", lambda g, dim: _reverse_cumsum(g, dim))
 _cumprod = scan("cumprod", "dim kind", lambda g, x, out, dim: _cumprod_grad(g, x, out, dim))
 _cummax, _cummin = (
-    scan(name, "dim", lambda g, out1, x_shape, dim: _cumextreme_grad(g, out1, x_shape, dim))
+    scan(
+        name,
+        "dim",
+        lambda g, out1, x_shape, dim: _cumextreme_grad(g, out1, x_shape, dim),
+        keeps="x",
+    )
     for name in ("cummax", "cummin")
 )
 _logcumsumexp = scan(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.autograd.graph import check_inplace, place
+from tritorch.autograd.graph import check_inplace
 from tritorch.core import arrays
 from tritorch.core.dtype import dtype
 from tritorch.core.sparse import SparseArray
@@ -355,7 +355,8 @@ def rebinding(view: Any) -> Any:
         _C.bump_version(self)
         if self._base is not None:
             self._view = other._view
-        place(self, other._raw_node, other.output_nr)
+        # A gradient that it retains stays the one of before.
+        self._raw_node, self.output_nr = other._raw_node, other.output_nr
         return self
 
     return method

@@ -11,6 +11,7 @@ from tritorch import _C, autograd
 from tritorch.amp.autocast_mode import autocast
 from tritorch.amp.state import state as _autocast
 from tritorch.autograd.function import Function
+from tritorch.autograd.graph import modified
 from tritorch.core.defaults import warn_once
 from tritorch.core.generator import cuda_generator, default_generator
 from tritorch.core.tensor import Tensor
@@ -345,8 +346,12 @@ def checkpoint(
         explain = str
     surroundings = _Surroundings((args, kwargs), preserve_rng_state)
     forward_context, again_context = context_fn()
+    versions = [(x, x._version) for x in args if isinstance(x, Tensor) and not x.is_inference()]
 
     def again() -> None:
+        for x, version in versions:
+            if x._version != version:
+                raise modified(x, x._version, version)
         with surroundings.restored(), again_context:
             function(*args, **kwargs)
 

@@ -64,7 +64,7 @@ def call(op: Any, inputs: Sequence[Any], out: Any = None) -> Tensor:
 def _call(op: Any, inputs: Sequence[Any]) -> Tensor:
     from tritorch.ops import kinds
 
-    name = op.name
+    name = op.gpu_name  # what it computes
     if len(inputs) == 1 and name in KEEP_ZERO:
         if name not in LINEAR:
             return on_values(lambda x: kinds.apply(op, (x,)), inputs[0], _title(op))

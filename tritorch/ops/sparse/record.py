@@ -89,7 +89,7 @@ class SparseOperator(Operator):
         made = self.like(f"{self.name}_{title}", title)
         return made  # type: ignore[return-value]
 
-    def like(self, name: str, node: str) -> Operator:
+    def like(self, name: str, node: str, **changes: Any) -> Operator:
         """The same operator under another name."""
         return SparseOperator(
             name, " ".join(self.inputs), " ".join(self.params), cpu=self._function,
