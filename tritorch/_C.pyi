@@ -390,10 +390,7 @@ class OperatorBase:
     """Makes tensors of a backend's results and records the call if a gradient is wanted."""
 
     differentiable: bool
-    elementwise: bool
-    row_major: bool
-    copies: bool
-    exact: bool
+    placing: int
     @property
     def node_type(self) -> Any: ...
     def _define(

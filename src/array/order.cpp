@@ -12,12 +12,13 @@ using Span = std::span<const std::int64_t>;
 // Dims from the innermost to the outermost.
 using Order = std::vector<std::size_t>;
 
-Ints strides_in(const Order& order, Span shape) {
+// least: what a dim counts at least; outside of a dim of no elements strides are 0 or not.
+Ints strides_in(const Order& order, Span shape, std::int64_t least = 1) {
   Ints strides(shape.size());
   std::int64_t step = 1;
   for (std::size_t dim : order) {
     strides[dim] = step;
-    step *= std::max<std::int64_t>(shape[dim], 1);
+    step *= std::max(shape[dim], least);
   }
   return strides;
 }
@@ -42,6 +43,7 @@ bool lies_in(const Lie& x, const Order& order) {
 }
 
 bool dense_without_overlap(const Lie& x) {
+  if (std::ranges::count(x.shape, 0) > 0) return true;
   Order order = row_major(x.shape.size());
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     if (x.shape[a] < 2) return false;
@@ -108,7 +110,8 @@ std::vector<std::int64_t> result_strides(Span shape, std::span<const Lie> operan
     for (std::size_t dim = 0; dim < x.shape.size(); ++dim)
       if (x.shape[dim] == shape[lead + dim]) each[lead + dim] = x.strides[dim];
   }
-  return strides_in(sorted(shape, strides), shape);
+  const Order order = sorted(shape, strides);
+  return strides_in(order, shape, order == row_major(ndim) ? 1 : 0);
 }
 
 std::vector<std::int64_t> copy_strides(const Lie& x) {

@@ -5,9 +5,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
-
-#include "array/order.h"
 
 namespace tritorch {
 
@@ -25,22 +22,14 @@ struct NDArray {
     static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
     return {reinterpret_cast<const std::int64_t*>(dimensions), static_cast<std::size_t>(nd)};
   }
+  std::span<const std::int64_t> steps() const {
+    return {reinterpret_cast<const std::int64_t*>(strides), static_cast<std::size_t>(nd)};
+  }
   bool is_empty() const {
     for (int i = 0; i < nd; ++i)
       if (dimensions[i] == 0) return true;
     return false;
   }
 };
-
-// Strides in bytes as PyTorch would have them: NumPy gives new dims of size one 0.
-inline std::vector<std::int64_t> byte_strides(const NDArray& a, std::int64_t itemsize) {
-  std::vector<std::int64_t> strides(a.strides, a.strides + a.nd);
-  std::int64_t inner = itemsize;
-  for (int dim = a.nd; dim-- > 0;) {
-    if (a.dimensions[dim] == 1 && strides[dim] == 0) strides[dim] = inner;
-    inner = a.dimensions[dim] * strides[dim];
-  }
-  return strides;
-}
 
 }  // namespace tritorch

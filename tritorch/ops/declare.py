@@ -46,6 +46,8 @@ FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 Array = _C.Array
 MOST = 16  # inputs that the native half tells apart
 ALL = 0xFFFFFFFF  # a mask of all inputs, or outputs
+# By the numbers that the native half (src/tensor/placing.h) knows them by.
+PLACINGS = ("", "elementwise", "row-major", "copy", "part", "reshaped", "unsqueezed")
 OPERATORS: dict[str, Operator] = {}  # every record, by name
 PUBLIC: dict[str, Callable[..., Any]] = {}  # tritorch.<name>
 
@@ -84,8 +86,8 @@ class Operator(_C.OperatorBase):
         lends: inputs, or `out`, that are kept for the gradient but may be written:
         Note [Lent tensors].
         layout: where results of the CPU's function lie: "elementwise", as PyTorch's TensorIterator
-        derives it from the operands; "row-major"; "copy", as one of the first input would; "exact",
-        a view's strides of 0 are meant; else where the function has put them."""
+        derives it from the operands; "row-major"; "copy", as one of the first input would; "part",
+        "reshaped" and "unsqueezed", as such a view; else where the function has put them."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
@@ -110,10 +112,7 @@ class Operator(_C.OperatorBase):
         lent = sum(1 << i for i, each in enumerate(self.inputs) if each in self.lends)
         lent |= ("out" in self.lends) << 31
         self._define(node_type, *self._what_is_saved(), lent, differentiable)
-        self.elementwise = layout == "elementwise"
-        self.row_major = layout == "row-major"
-        self.copies = layout == "copy"
-        self.exact = layout == "exact"
+        self.placing = PLACINGS.index(layout)
         self.layout = layout
         if name in OPERATORS:
             raise ValueError(f"there is a record named {name} already")
