@@ -92,44 +92,103 @@ bool place_unsqueezed(NDArray* view, PyObject* array, std::int64_t at) {
 
 // ---- results ------------------------------------------------------------------------------------
 
+const NDArray* array_at(const Inputs& inputs, std::size_t i) {
+  return inputs.arrays[i] ? as_ndarray(inputs.arrays[i]) : nullptr;
+}
+
 // Whether all arrays are dense in row-major order, so that a result is where NumPy has put it.
-bool all_row_major(const NDArray* result, PyObject* const* inputs, std::size_t n) {
+bool all_row_major(const NDArray* result, const Inputs& inputs) {
   if (!result->is_contiguous()) return false;
-  for (std::size_t i = 0; i < n; ++i) {
-    const NDArray* input = inputs[i] ? as_ndarray(inputs[i]) : nullptr;
+  for (std::size_t i = 0; i < inputs.n; ++i) {
+    const NDArray* input = array_at(inputs, i);
     if (input && !strictly_row_major(input)) return false;
   }
   return true;
 }
 
 // The strides that the operands of an elementwise operator ask for; none if that is not known.
-Ints wanted_strides(const NDArray* result, PyObject* const* inputs, std::size_t n) {
+Ints elementwise_strides(const NDArray* result, const Inputs& inputs) {
   std::vector<Lie> operands;
-  operands.reserve(n);
-  bool numbers = false;
-  for (std::size_t i = 0; i < n; ++i) {
-    const NDArray* input = inputs[i] ? as_ndarray(inputs[i]) : nullptr;
+  std::vector<Ints> casts;
+  operands.reserve(inputs.n);
+  casts.reserve(inputs.n);
+  bool numbers = inputs.numbers;
+  for (std::size_t i = 0; i < inputs.n; ++i) {
+    const NDArray* input = array_at(inputs, i);
     if (!input || input->nd == 0 || input->nd > result->nd) {
       numbers = true;
       continue;
     }
-    const std::int64_t itemsize = itemsize_of(inputs[i]);
+    const std::int64_t itemsize = itemsize_of(inputs.arrays[i]);
     if (itemsize <= 0) return {};
     operands.push_back({input->shape(), input->steps(), itemsize});
+    if (inputs.computed && input->descr != inputs.computed && i >= inputs.masks) {
+      casts.push_back(copy_strides(operands.back()));
+      operands.back() = {input->shape(), casts.back(), 1};
+    }
   }
   return result_strides(result->shape(), operands, numbers);
 }
 
-// Gives an array other strides where nothing is read through them.  False: it takes a copy.
-bool restride(NDArray* array, const Ints& strides, std::int64_t itemsize) {
-  if (!array->is_empty())
-    for (int dim = 0; dim < array->nd; ++dim)
-      if (array->dimensions[dim] > 1 &&
-          array->strides[dim] != strides[static_cast<std::size_t>(dim)] * itemsize)
-        return false;
-  for (int dim = 0; dim < array->nd; ++dim)
-    array->strides[dim] = strides[static_cast<std::size_t>(dim)] * itemsize;
+// Whether x[indices] is row-major as a matter of course: strides of what it is made of decrease.
+bool index_keeps_order(const NDArray* result, const Inputs& inputs) {
+  if (!result->is_contiguous()) return false;
+  for (int dim = 0; dim < result->nd; ++dim)
+    if (result->dimensions[dim] < 2) return false;
+  for (std::size_t i = 0; i < inputs.n; ++i) {
+    const NDArray* input = array_at(inputs, i);
+    if (input && !input->is_contiguous()) return false;
+  }
   return true;
+}
+
+// PyTorch runs over x, in whose strides 0 stands for the indices' dims, and over the indices.
+Ints indexed_strides(const NDArray* result, const Inputs& inputs) {
+  const NDArray* x = array_at(inputs, 0);
+  const std::int64_t itemsize = x ? itemsize_of(inputs.arrays[0]) : 0;
+  if (itemsize <= 0) return {};
+  std::size_t first = 0, last = 0, count = 0;
+  for (std::size_t i = 1; i < inputs.n; ++i) {
+    if (!inputs.arrays[i]) continue;
+    if (!array_at(inputs, i)) return {};
+    if (count++ == 0) first = i - 1;
+    last = i - 1;
+  }
+  const auto nd = static_cast<std::size_t>(x->nd), wide = static_cast<std::size_t>(result->nd);
+  if (count == 0 || wide + count < nd) return {};
+  const std::size_t common = wide + count - nd;  // dims of the indices' shape
+  const std::size_t at = last - first + 1 == count ? first : 0;
+  const auto shape = result->shape();
+  std::vector<Ints> lists;  // a shape and strides of each
+  lists.reserve(2 * (count + 1));
+  lists.emplace_back(shape.begin(), shape.end());
+  Ints& source = lists.emplace_back(wide, 0);
+  for (std::size_t dim = 0, to = 0; dim < nd; ++dim) {
+    if (dim + 1 < inputs.n && inputs.arrays[dim + 1]) continue;
+    if (to == at) to += common;
+    source[to++] = x->strides[dim] / itemsize;
+  }
+  for (std::size_t i = 1; i < inputs.n; ++i) {
+    const NDArray* index = array_at(inputs, i);
+    if (!index) continue;
+    const auto own = static_cast<std::size_t>(index->nd), lead = common - own;
+    const Sizes sizes = shape.subspan(at, common);
+    const auto bytes = static_cast<std::int64_t>(sizeof(std::int64_t));
+    Ints steps(common);
+    for (std::size_t dim = common; dim-- > 0;) {
+      const std::int64_t inner = dim + 1 < common && own > 0 ? sizes[dim + 1] * steps[dim + 1] : 0;
+      const std::int64_t have = dim >= lead ? index->dimensions[dim - lead] : 1;
+      if (have == sizes[dim]) steps[dim] = dim >= lead ? index->strides[dim - lead] / bytes : inner;
+    }
+    Ints& whole = lists.emplace_back(wide, 1);
+    std::ranges::copy(sizes, whole.begin() + static_cast<std::ptrdiff_t>(at));
+    const auto seen = view_strides(Layout(sizes, steps), whole);
+    if (!seen) return {};
+    lists.push_back(*seen);
+  }
+  std::vector<Lie> operands;
+  for (std::size_t i = 0; i < lists.size(); i += 2) operands.push_back({lists[i], lists[i + 1]});
+  return result_strides(shape, operands, false);
 }
 
 }  // namespace
@@ -187,27 +246,49 @@ bool strictly_row_major(const NDArray* a) {
   return true;
 }
 
-PyObject* place_result(Placing placing, PyObject* array, PyObject* const* inputs, std::size_t n) {
-  NDArray* result = as_ndarray(array);
+bool restride(PyObject* object, std::span<const std::int64_t> strides) {
+  NDArray* array = as_ndarray(object);
+  const std::int64_t itemsize = array ? itemsize_of(object) : 0;
+  if (itemsize <= 0 || strides.size() != static_cast<std::size_t>(array->nd)) return false;
+  if (!array->is_empty())
+    for (std::size_t dim = 0; dim < strides.size(); ++dim)
+      if (array->dimensions[dim] > 1 && array->strides[dim] != strides[dim] * itemsize)
+        return false;
+  for (std::size_t dim = 0; dim < strides.size(); ++dim)
+    array->strides[dim] = strides[dim] * itemsize;
+  return true;
+}
+
+PyObject* place_result(Placing placing, PyObject* array, const Inputs& inputs) {
+  const NDArray* result = as_ndarray(array);
   if (!result || result->nd == 0) return Py_NewRef(array);
   Ints wanted;
   if (placing == Placing::elementwise) {
-    if (all_row_major(result, inputs, n)) return Py_NewRef(array);
-    wanted = wanted_strides(result, inputs, n);
+    if (all_row_major(result, inputs)) return Py_NewRef(array);
+    wanted = elementwise_strides(result, inputs);
+  } else if (placing == Placing::indexed) {
+    if (index_keeps_order(result, inputs)) return Py_NewRef(array);
+    wanted = indexed_strides(result, inputs);
   } else if (placing == Placing::copy) {
-    const NDArray* input = n && inputs[0] ? as_ndarray(inputs[0]) : nullptr;
+    const NDArray* input = inputs.n ? array_at(inputs, 0) : nullptr;
     if (!input || !std::ranges::equal(input->shape(), result->shape())) return Py_NewRef(array);
     if (strictly_row_major(input) && strictly_row_major(result)) return Py_NewRef(array);
-    const std::int64_t itemsize = itemsize_of(inputs[0]);
+    const std::int64_t itemsize = itemsize_of(inputs.arrays[0]);
     if (itemsize > 0) wanted = copy_strides({input->shape(), input->steps(), itemsize});
   } else {
     if (strictly_row_major(result)) return Py_NewRef(array);
     wanted = result_strides(result->shape(), {}, false);
   }
-  const std::int64_t itemsize = wanted.empty() ? 0 : itemsize_of(array);
-  if (itemsize <= 0) return PyErr_Occurred() ? nullptr : Py_NewRef(array);
-  const bool own = std::find(inputs, inputs + n, array) == inputs + n;
-  if (own && restride(result, wanted, itemsize)) return Py_NewRef(array);
+  if (wanted.empty()) return PyErr_Occurred() ? nullptr : Py_NewRef(array);
+  const std::int64_t itemsize = itemsize_of(array);
+  if (itemsize <= 0) return nullptr;
+  bool good = true;
+  for (std::size_t dim = 0; dim < wanted.size(); ++dim)
+    good &= result->strides[dim] == wanted[dim] * itemsize;
+  if (good) return Py_NewRef(array);
+  const bool own =
+      std::find(inputs.arrays, inputs.arrays + inputs.n, array) == inputs.arrays + inputs.n;
+  if (own && restride(array, wanted)) return Py_NewRef(array);
   PyObject* strides = PyTuple_New(result->nd);
   for (int dim = 0; strides && dim < result->nd; ++dim)
     PyTuple_SET_ITEM(strides, dim, PyLong_FromLongLong(wanted[static_cast<std::size_t>(dim)]));

@@ -27,6 +27,7 @@ enum class Placing : char {
   elementwise,  // as the operands ask for
   row_major,    // dense in row-major order
   copy,         // as a copy of the first input would
+  indexed,      // as x[indices] does: the inputs are x and an index, or nothing, for each dim
   part,         // a view: params[0] is a key of ints, slices and None
   reshaped,     // a view of all elements in another shape
   unsqueezed,   // a view with a dim of size one at params[0]
@@ -42,8 +43,21 @@ bool place_view(Placing placing, PyObject* view, PyObject* source, PyObject* par
 // Whether an array is dense in row-major order to the stride, dims of size one included.
 bool strictly_row_major(const NDArray* a);
 
-// A result's array where it belongs, the inputs' arrays being given (null for what is no tensor,
-// or lies elsewhere): the array itself, or a copy with other strides (a new reference).
-PyObject* place_result(Placing placing, PyObject* array, PyObject* const* inputs, std::size_t n);
+// What a result is placed by.
+struct Inputs {
+  PyObject* const* arrays;  // null for what is no tensor, or lies elsewhere
+  std::size_t n;
+  bool numbers = false;          // there are Python numbers among the operands
+  PyObject* computed = nullptr;  // the dtype that operands are first cast to, but
+  std::size_t masks = 0;         // so many at the start
+};
+
+// A result's array where it belongs: the array itself, or a copy with other strides (a new
+// reference).
+PyObject* place_result(Placing placing, PyObject* array, const Inputs& inputs);
+
+// Gives a new array other strides, in elements, where nothing is read through them.  False: it
+// takes a copy, or a Python error is set.
+bool restride(PyObject* array, std::span<const std::int64_t> strides);
 
 }  // namespace tritorch

@@ -535,6 +535,8 @@ struct Operator {
   unsigned lends;               // bit j: input j, and bit 31: the output, is saved until written
   char differentiable;
   Placing placing;
+  char masks;      // so many inputs at the start are not cast
+  unsigned apart;  // bit j: input j, where it is a number, is no operand
 };
 
 int operator_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -762,16 +764,22 @@ PyObject* finish_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_
 }
 
 // A result where its operator says that it lies: the array itself, or a copy with other strides.
-PyObject* laid_out(const Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n) {
+// computed: the dtype that operands are cast to, or null.
+PyObject* laid_out(const Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
+                   PyObject* computed = nullptr) {
   constexpr Py_ssize_t most = 8;
   PyObject* few[most];
   std::vector<PyObject*> many(static_cast<std::size_t>(n > most ? n : 0));
   PyObject** arrays = n > most ? many.data() : few;
+  Inputs given{arrays, 0, false, computed, static_cast<std::size_t>(op->masks)};
   for (Py_ssize_t i = 0; i < n; ++i) {
     Tensor* t = as_tensor(inputs[i]);
-    arrays[i] = t ? t->array : nullptr;
+    if (!t && op->placing == Placing::elementwise)
+      given.numbers |= !((op->apart >> (i < 31 ? i : 31)) & 1);
+    else
+      arrays[given.n++] = t ? t->array : nullptr;
   }
-  return place_result(op->placing, array, arrays, static_cast<std::size_t>(n));
+  return place_result(op->placing, array, given);
 }
 
 // Whether a Python number among operands is an integer that no integer type holds.
@@ -791,11 +799,11 @@ bool any_too_large(PyObject* const* inputs, Py_ssize_t n) {
 }
 
 PyObject* finish_laid_out(PyObject* self, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
-                          PyObject* params) {
+                          PyObject* params, PyObject* computed = nullptr) {
   auto* op = reinterpret_cast<Operator*>(self);
   if (op->placing == Placing::own) return finish_one(op, array, inputs, n, params);
   if (op->placing == Placing::elementwise && any_too_large(inputs, n)) return nullptr;
-  PyObject* moved = laid_out(op, array, inputs, n);
+  PyObject* moved = laid_out(op, array, inputs, n, computed);
   if (!moved) return nullptr;
   PyObject* result = finish_one(op, moved, inputs, n, params);
   Py_DECREF(moved);
@@ -806,6 +814,12 @@ PyObject* finish_laid_out(PyObject* self, PyObject* array, PyObject* const* inpu
 PyObject* operator_finish(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   if (n < 1) return PyErr_Format(PyExc_TypeError, "finish(array, *inputs)");
   return finish_laid_out(self, args[0], args + 1, n - 1, nullptr);
+}
+
+// finish_cast(array, dtype, *inputs) -> Tensor: finish for inputs that PyTorch casts to the dtype
+PyObject* operator_finish_cast(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n < 2) return PyErr_Format(PyExc_TypeError, "finish_cast(array, dtype, *inputs)");
+  return finish_laid_out(self, args[0], args + 2, n - 2, nullptr, args[1]);
 }
 
 // finish_with(array, params, *inputs) -> Tensor
@@ -945,6 +959,7 @@ PyObject* operator_wants(PyObject* self, PyObject* const* args, Py_ssize_t n) {
 #define FAST(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL
 PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nullptr},
                                   {"finish", FAST(operator_finish), nullptr},
+                                  {"finish_cast", FAST(operator_finish_cast), nullptr},
                                   {"finish_with", FAST(operator_finish_with), nullptr},
                                   {"finish_view", FAST(operator_finish_view), nullptr},
                                   {"finish_many", FAST(operator_finish_many), nullptr},
@@ -955,6 +970,8 @@ PyMemberDef operator_members[] = {
     {"node_type", T_OBJECT, offsetof(Operator, node_type), READONLY, nullptr},
     {"differentiable", T_BOOL, offsetof(Operator, differentiable), 0, nullptr},
     {"placing", T_BYTE, offsetof(Operator, placing), 0, nullptr},
+    {"masks", T_BYTE, offsetof(Operator, masks), 0, nullptr},
+    {"apart", T_UINT, offsetof(Operator, apart), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyType_Slot operator_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
@@ -985,6 +1002,18 @@ PyObject* alias(PyObject*, PyObject* const* args, Py_ssize_t n) {
   out->shared = reinterpret_cast<Shared*>(Py_NewRef(reinterpret_cast<PyObject*>(input->shared)));
   out->inference = input->inference && !inference_mode ? 2 : input->inference;
   return reinterpret_cast<PyObject*>(out);
+}
+
+// restride(array, strides) -> whether an array could be given these strides, in elements
+PyObject* restride_array(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 2 || !PyTuple_Check(args[1]))
+    return PyErr_Format(PyExc_TypeError, "restride(array, strides)");
+  std::vector<std::int64_t> strides;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args[1]); ++i)
+    strides.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(args[1], i)));
+  if (PyErr_Occurred()) return nullptr;
+  const bool done = restride(args[0], strides);
+  return PyErr_Occurred() ? nullptr : PyBool_FromLong(done);
 }
 
 PyObject* bump_version(PyObject*, PyObject* object) {
@@ -1116,6 +1145,7 @@ PyObject* register_part(PyObject*, PyObject* args) {
 PyMethodDef functions[] = {
     {"wrap", wrap, METH_O, "A tensor of an array, without history."},
     {"alias", FAST(alias), "A tensor on the same storage, without history."},
+    {"restride", FAST(restride_array), "Other strides where nothing is read through them."},
     {"bump_version", bump_version, METH_O, "The tensor's memory was written."},
     {"any_requires_grad", FAST(any_requires_grad), nullptr},
     {"shared_leaves", shared_leaves, METH_O, "Leaves that several edges lead to."},

@@ -4,6 +4,8 @@ A family is a grid: each template with each operand.  tools/record_expressions.p
 they give with the real torch.
 """
 
+import warnings
+
 OPERANDS = """
     torch.zeros(2, 1, 3)
     torch.zeros(1, 1)
@@ -71,6 +73,29 @@ TEMPLATES = {
         torch.atleast_3d(x)
         torch.zeros(3, 0)[2].set_(x)
     """,
+    "indexing": """
+        x[True]
+        x[[0]]
+        x[[0, 0]]
+        x[:, [0, 0]]
+        x[..., [0, 0, 0]]
+        x[[[0], [0]]]
+        x[:, [[0, 0]]]
+        x[[0], :, [0, 1]]
+        x[:, [0], [[1], [0]]]
+        x[None, ..., [0]]
+        x[torch.zeros(3, 2, dtype=torch.int64).T]
+        x[:, torch.zeros(3, 2, dtype=torch.int64).T]
+        x[:, torch.zeros(1, dtype=torch.int64).expand(2, 1)]
+        x[[]]
+        x[x == 0]
+        x[(x == 0)[..., 0]]
+        x[:, (x == 0)[0, :, 0]]
+        x.nonzero()
+        (x == 0).nonzero()
+        (x == 0).argwhere()
+        (x == 0).nonzero(as_tuple=True)
+    """,
     "results": """
         x.clone()
         x.double()
@@ -85,6 +110,17 @@ TEMPLATES = {
         x.int() / 2
         torch.where(x > 0, x, x.mT)
         x.abs_()
+        x.int().exp()
+        x + x.int()
+        x.int().mT * x
+        x**2
+        x ** torch.tensor(2)
+        2**x
+        x.clamp(0, 1)
+        x.clamp(min=x)
+        x.lerp(x.mT, 0.5)
+        x.addcmul(x, x, value=2)
+        x.addcmul(x.int(), x)
         torch.add(x, 1, out=torch.empty(0))
         x.contiguous()
         x.to(memory_format=torch.channels_last)
@@ -110,11 +146,13 @@ def layout(value):
 
 def run(torch, family):
     """Each expression with what it gave."""
-    for operand, template in FAMILIES[family]:
-        names = {"torch": torch}
-        exec(f"x = {operand}", names)
-        try:
-            text = layout(eval(template, names))
-        except Exception as error:
-            text = type(error).__name__
-        yield f"{template} of {operand}", text
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for operand, template in FAMILIES[family]:
+            names = {"torch": torch}
+            exec(f"x = {operand}", names)
+            try:
+                text = layout(eval(template, names))
+            except Exception as error:
+                text = type(error).__name__
+            yield f"{template} of {operand}", text

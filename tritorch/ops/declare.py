@@ -47,7 +47,7 @@ Array = _C.Array
 MOST = 16  # inputs that the native half tells apart
 ALL = 0xFFFFFFFF  # a mask of all inputs, or outputs
 # By the numbers that the native half (src/tensor/placing.h) knows them by.
-PLACINGS = ("", "elementwise", "row-major", "copy", "part", "reshaped", "unsqueezed")
+PLACINGS = ("", "elementwise", "row-major", "copy", "indexed", "part", "reshaped", "unsqueezed")
 OPERATORS: dict[str, Operator] = {}  # every record, by name
 PUBLIC: dict[str, Callable[..., Any]] = {}  # tritorch.<name>
 
@@ -86,8 +86,9 @@ class Operator(_C.OperatorBase):
         lends: inputs, or `out`, that are kept for the gradient but may be written:
         Note [Lent tensors].
         layout: where results of the CPU's function lie: "elementwise", as PyTorch's TensorIterator
-        derives it from the operands; "row-major"; "copy", as one of the first input would; "part",
-        "reshaped" and "unsqueezed", as such a view; else where the function has put them."""
+        derives it from the operands; "row-major"; "copy", as one of the first input would;
+        "indexed", as x[indices]; "part", "reshaped" and "unsqueezed", as such a view; else where
+        the function has put them."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
