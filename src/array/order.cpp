@@ -29,7 +29,22 @@ Order row_major(std::size_t ndim) {
   return order;
 }
 
-Order channels_last() { return {1, 3, 2, 0}; }
+Order channels_last(std::size_t ndim = 4) {
+  return ndim == 4 ? Order{1, 3, 2, 0} : Order{1, 4, 3, 2, 0};
+}
+
+// Whether strides are taken for channels_last, which dims of size one leave open.
+bool looks_channels_last(const Lie& x) {
+  const std::size_t ndim = x.shape.size();
+  if ((ndim != 4 && ndim != 5) || x.strides[1] == 0) return false;
+  std::int64_t least = 0;
+  for (std::size_t dim : channels_last(ndim)) {
+    if (x.shape[dim] == 0 || x.strides[dim] < least) return false;
+    if (dim == 0 && least == x.strides[1]) return false;
+    least = x.strides[dim] * std::max<std::int64_t>(x.shape[dim], 1);
+  }
+  return true;
+}
 
 // Whether strides are those of a dense array in an order; dims of size one may have any.
 bool lies_in(const Lie& x, const Order& order) {
@@ -112,6 +127,23 @@ std::vector<std::int64_t> result_strides(Span shape, std::span<const Lie> operan
   }
   const Order order = sorted(shape, strides);
   return strides_in(order, shape, order == row_major(ndim) ? 1 : 0);
+}
+
+std::vector<std::int64_t> format_strides(Span shape, std::span<const Lie> operands) {
+  const std::size_t ndim = shape.size();
+  const auto fits = [&](const Lie& x) { return x.shape.size() == ndim; };
+  const auto usual = [&](const Lie& x) { return fits(x) && !looks_channels_last(x); };
+  const bool last = std::ranges::any_of(operands, fits) && std::ranges::none_of(operands, usual);
+  return last ? strides_in(channels_last(ndim), shape, 0) : strides_in(row_major(ndim), shape);
+}
+
+std::vector<std::int64_t> column_major_strides(Span shape) {
+  const std::size_t ndim = shape.size();
+  Ints strides = strides_in(row_major(ndim), shape);
+  if (ndim < 2) return strides;
+  strides[ndim - 1] = std::max<std::int64_t>(shape[ndim - 2], 1);
+  strides[ndim - 2] = 1;
+  return strides;
 }
 
 std::vector<std::int64_t> copy_strides(const Lie& x) {

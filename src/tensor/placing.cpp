@@ -275,6 +275,19 @@ PyObject* place_result(Placing placing, PyObject* array, const Inputs& inputs) {
     if (strictly_row_major(input) && strictly_row_major(result)) return Py_NewRef(array);
     const std::int64_t itemsize = itemsize_of(inputs.arrays[0]);
     if (itemsize > 0) wanted = copy_strides({input->shape(), input->steps(), itemsize});
+  } else if (placing == Placing::format) {
+    const NDArray* input = inputs.n ? array_at(inputs, 0) : nullptr;
+    const bool usual = (result->nd != 4 && result->nd != 5) || !input || strictly_row_major(input);
+    if (usual && strictly_row_major(result)) return Py_NewRef(array);
+    std::vector<Lie> operands;
+    for (std::size_t i = 0; i < inputs.n; ++i)
+      if (const NDArray* each = array_at(inputs, i))
+        operands.push_back({each->shape(), each->steps()});
+    wanted = format_strides(result->shape(), operands);
+  } else if (placing == Placing::column_major) {
+    const NDArray* input = inputs.n ? array_at(inputs, 0) : nullptr;
+    wanted = input && input->nd == result->nd ? column_major_strides(result->shape())
+                                              : result_strides(result->shape(), {}, false);
   } else {
     if (strictly_row_major(result)) return Py_NewRef(array);
     wanted = result_strides(result->shape(), {}, false);

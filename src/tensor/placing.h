@@ -23,14 +23,16 @@ std::int64_t itemsize_of(PyObject* array);
 
 // What an operator's record says of where its results lie; by these numbers in declare.py.
 enum class Placing : char {
-  own,          // where its function has put them
-  elementwise,  // as the operands ask for
-  row_major,    // dense in row-major order
-  copy,         // as a copy of the first input would
-  indexed,      // as x[indices] does: the inputs are x and an index, or nothing, for each dim
-  part,         // a view: params[0] is a key of ints, slices and None
-  reshaped,     // a view of all elements in another shape
-  unsqueezed,   // a view with a dim of size one at params[0]
+  own,           // where its function has put them
+  elementwise,   // as the operands ask for
+  row_major,     // dense in row-major order
+  copy,          // as a copy of the first input would
+  format,        // dense in the memory format that all inputs suggest
+  column_major,  // what has the first input's dims, matrices, column by column
+  indexed,       // as x[indices] does: the inputs are x and an index, or nothing, for each dim
+  part,          // a view: params[0] is a key of ints, slices and None
+  reshaped,      // a view of all elements in another shape
+  unsqueezed,    // a view with a dim of size one at params[0]
 };
 
 // Gives an array without elements the strides that PyTorch would: NumPy makes them all 0.  Returns

@@ -1016,6 +1016,36 @@ PyObject* restride_array(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return PyErr_Occurred() ? nullptr : PyBool_FromLong(done);
 }
 
+// place(placing, out, *inputs) -> out, a new tensor, its elements moved to where `placing` says
+PyObject* place_tensor(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n < 2) return PyErr_Format(PyExc_TypeError, "place(placing, out, *inputs)");
+  Tensor* out = as_tensor(args[1]);
+  if (!out) return Py_NewRef(args[1]);
+  const long placing = PyLong_AsLong(args[0]);
+  if (PyErr_Occurred()) return nullptr;
+  std::vector<PyObject*> arrays;
+  for (Py_ssize_t i = 2; i < n; ++i) {
+    Tensor* t = as_tensor(args[i]);
+    arrays.push_back(t ? t->array : nullptr);
+    if (t == out || (t && t->array == out->array)) return Py_NewRef(args[1]);
+  }
+  if (!out->array || is_set(out->base)) return Py_NewRef(args[1]);
+  PyObject* moved =
+      place_result(static_cast<Placing>(placing), out->array, {arrays.data(), arrays.size()});
+  if (!moved) return nullptr;
+  if (moved != out->array && out->shared) {
+    Shared* apart = new_shared(moved);
+    if (!apart) {
+      Py_DECREF(moved);
+      return nullptr;
+    }
+    apart->version = out->shared->version;
+    Py_SETREF(out->shared, apart);
+  }
+  Py_SETREF(out->array, moved);
+  return Py_NewRef(args[1]);
+}
+
 PyObject* bump_version(PyObject*, PyObject* object) {
   Tensor* t = as_tensor(object);
   if (!t) return PyErr_Format(PyExc_TypeError, "expected a tensor");
@@ -1146,6 +1176,7 @@ PyMethodDef functions[] = {
     {"wrap", wrap, METH_O, "A tensor of an array, without history."},
     {"alias", FAST(alias), "A tensor on the same storage, without history."},
     {"restride", FAST(restride_array), "Other strides where nothing is read through them."},
+    {"place", FAST(place_tensor), "Moves a new tensor's elements to where they belong."},
     {"bump_version", bump_version, METH_O, "The tensor's memory was written."},
     {"any_requires_grad", FAST(any_requires_grad), nullptr},
     {"shared_leaves", shared_leaves, METH_O, "Leaves that several edges lead to."},

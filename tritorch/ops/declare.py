@@ -19,6 +19,7 @@ only, so it differentiates again.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
@@ -47,7 +48,10 @@ Array = _C.Array
 MOST = 16  # inputs that the native half tells apart
 ALL = 0xFFFFFFFF  # a mask of all inputs, or outputs
 # By the numbers that the native half (src/tensor/placing.h) knows them by.
-PLACINGS = ("", "elementwise", "row-major", "copy", "indexed", "part", "reshaped", "unsqueezed")
+PLACINGS = (
+    "", "elementwise", "row-major", "copy", "format", "column-major", "indexed",
+    "part", "reshaped", "unsqueezed",
+)  # fmt: skip
 OPERATORS: dict[str, Operator] = {}  # every record, by name
 PUBLIC: dict[str, Callable[..., Any]] = {}  # tritorch.<name>
 
@@ -87,8 +91,9 @@ class Operator(_C.OperatorBase):
         Note [Lent tensors].
         layout: where results of the CPU's function lie: "elementwise", as PyTorch's TensorIterator
         derives it from the operands; "row-major"; "copy", as one of the first input would;
-        "indexed", as x[indices]; "part", "reshaped" and "unsqueezed", as such a view; else where
-        the function has put them."""
+        "format", in the memory format that the inputs suggest; "column-major" matrices; "indexed",
+        as x[indices]; "part", "reshaped" and "unsqueezed", as such a view; else where the function
+        has put them."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
@@ -368,6 +373,25 @@ def _through_composed(
     return tuple(
         next(found) if isinstance(x, Tensor) and x._requires_grad else None for x in inputs
     )
+
+
+def laid_out(layout: str, out: Tensor, *inputs: Any) -> Tensor:
+    """A composed function's new result, moved to where one of a record with this layout lies."""
+    return _C.place(PLACINGS.index(layout), out, *inputs)
+
+
+def lies(layout: str) -> Callable[..., Any]:
+    """Says where the results of a composed function of one tensor lie."""
+    placing = PLACINGS.index(layout)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def placed(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+            return _C.place(placing, function(input, *args, **kwargs), input)
+
+        return placed
+
+    return decorate
 
 
 # ---- public names --------------------------------------------------------------------------------

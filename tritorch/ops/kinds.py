@@ -474,13 +474,14 @@ def unary(
     direct: bool | str = True,
     lends: str = "",
     refuses: str = "",
+    layout: str = "elementwise",
     out: bool = True,
     doc: str = "",
 ) -> Callable[..., Tensor]:
     """Declares y = f(x): the function, the method, in place and `out=`."""
     op = Pointwise(
         name, "x", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
-        domain=domain, direct=direct, lends=lends, refuses=refuses,
+        domain=domain, direct=direct, lends=lends, refuses=refuses, layout=layout,
     )  # fmt: skip
     may_write = out
     finish, fits, plans = op.finish, op.direct, op.plans

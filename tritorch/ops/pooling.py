@@ -19,6 +19,7 @@ _max_pool = Operator(
     "kernel stride padding dilation ceil_mode",
     cpu="pooling.max_pool",
     grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
+    layout="format",
 )
 _unpool_op = Operator(
     "max_pool_backward",
@@ -29,6 +30,7 @@ _unpool_op = Operator(
     grad=(lambda g, indices: _pick(g, indices), None),
 )
 _adaptive_max = Operator("adaptive_max_pool", "x", "size", cpu="pooling.adaptive_max_pool",
+                         layout="format",
                          grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape))  # fmt: skip
 _avg_pool = Operator(
     "avg_pool",
@@ -39,6 +41,7 @@ _avg_pool = Operator(
     grad=lambda g, kernel, stride, padding, ceil_mode, include, divisor, shape: _avg_back.call(
         (g,), (shape, kernel, stride, padding, ceil_mode, include, divisor)
     ),
+    layout="format",
 )
 _avg_back: Operator = Operator(
     "avg_pool_backward",
@@ -57,6 +60,7 @@ _adaptive_avg = Operator(
     cpu=lambda x, size, shape: backend("cpu", "pooling").adaptive_avg_pool(x, size),
     gpu=lambda x, size, shape: backend("gpu", "pooling").adaptive_avg_pool(x, size),
     grad=lambda g, shape: _adaptive_back.call((g,), (shape,)),
+    layout="format",
 )
 _adaptive_back: Operator = Operator(
     "adaptive_avg_pool_backward",
