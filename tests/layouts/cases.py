@@ -1,12 +1,12 @@
 """Where views and results lie: their shape, strides and offset, or the error.
 
-A family is a grid: each template with each operand.  tools/record_expressions.py writes down what
-they give with the real torch.
+A family is a grid: each template with each of its operands.  tools/record_expressions.py writes
+down what they give with the real torch.
 """
 
 import warnings
 
-OPERANDS = """
+ANY = """
     torch.zeros(2, 1, 3)
     torch.zeros(1, 1)
     torch.zeros(())
@@ -17,6 +17,22 @@ OPERANDS = """
     torch.zeros(3, 1).expand(3, 2)
     torch.zeros(1, 2, 3, 1).to(memory_format=torch.channels_last)
     torch.zeros(4, 2, 0).permute(2, 0, 1)
+"""
+
+DENSE = """
+    torch.zeros(2, 1, 3)
+    torch.zeros(1, 4).mT
+    torch.zeros(2, 3, 4)[:, :1]
+    torch.zeros(2, 3, 4)[1:, ::2].mT
+    torch.zeros(2, 3, 4).permute(2, 0, 1)
+    torch.zeros(1, 2, 3, 1).to(memory_format=torch.channels_last)
+"""
+
+IMAGES = """
+    torch.zeros(2, 3, 4, 4)
+    torch.zeros(2, 3, 4, 4).to(memory_format=torch.channels_last)
+    torch.zeros(1, 2, 3, 1).to(memory_format=torch.channels_last)
+    torch.zeros(2, 3, 4, 4).permute(1, 0, 3, 2)
 """
 
 TEMPLATES = {
@@ -125,6 +141,60 @@ TEMPLATES = {
         x.contiguous()
         x.to(memory_format=torch.channels_last)
     """,
+    "formats": """
+        torch.cat([x, x])
+        torch.cat([x, x.contiguous()], -1)
+        torch.vstack([x, x])
+        x.roll(1, -1)
+        F.pad(x, (1, 1))
+        F.pad(x, (1, 1, 1, 1), mode="replicate")
+        F.interpolate(x, scale_factor=2)
+        F.interpolate(x, scale_factor=2, mode="bilinear")
+        F.max_pool2d(x, 1)
+        F.avg_pool2d(x, 1)
+        F.batch_norm(x, None, None, training=True)
+        F.group_norm(x, 1)
+        F.instance_norm(x)
+        F.rms_norm(x, x.shape[-1:])
+        x.is_contiguous(memory_format=torch.channels_last)
+    """,
+    "functions": """
+        torch.fft.fft(x)
+        torch.fft.rfft(x, dim=0)
+        torch.fft.fftn(x * 1j)
+        torch.fft.irfftn(x * 1j)
+        torch.fft.ihfft(x, dim=0)
+        (x * 1j).conj()
+        (x * 1j).mH
+        (x * 1j).angle()
+        torch.round(x, decimals=2)
+        torch.nan_to_num(x)
+        torch.isreal(x)
+        x.int().deg2rad()
+        torch.float_power(2, x)
+        F.hardtanh(x)
+        F.softplus(x)
+        F.hardshrink(x)
+        F.logsigmoid(x)
+        F.binary_cross_entropy_with_logits(x, x, reduction="none")
+        F.huber_loss(x, x, reduction="none")
+        x.renorm(2, 0, 1.0)
+        x.nanmedian(-1)
+        x.quantile(torch.tensor([0.5, 1]), 0)
+        x.quantile(0.5, -1, keepdim=True)
+        x.rot90()
+        x.rot90(0)
+        torch.frexp(x)
+        x.take(torch.zeros(2, 3, dtype=torch.int64).T)
+        x.scatter(0, x.long(), x)
+        torch.select_copy(x, 0, 0)
+        torch.view_copy(x, (-1,))
+        x.narrow(0, 0, 1).slice_scatter(x[:1], 0, 0, 1)
+        torch.linalg.qr(x)
+        torch.linalg.svd(x)
+        torch.linalg.inv(x.contiguous() + torch.eye(x.shape[-1]))
+        torch.linalg.cholesky(x.contiguous() + torch.eye(x.shape[-1]))
+    """,
 }
 
 
@@ -132,13 +202,18 @@ def lines(text):
     return [line.strip() for line in text.strip().splitlines()]
 
 
+OPERANDS = {"formats": IMAGES, "functions": DENSE}
 FAMILIES = {
-    f"layouts of {name}": [(x, line) for line in lines(templates) for x in lines(OPERANDS)]
+    f"layouts of {name}": [
+        (x, line) for line in lines(templates) for x in lines(OPERANDS.get(name, ANY))
+    ]
     for name, templates in TEMPLATES.items()
 }
 
 
 def layout(value):
+    if isinstance(value, bool):
+        return str(value)
     if isinstance(value, (tuple, list)):
         return "; ".join(map(layout, value))
     return f"{list(value.shape)} {list(value.stride())} +{value.storage_offset()}"
@@ -149,7 +224,7 @@ def run(torch, family):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for operand, template in FAMILIES[family]:
-            names = {"torch": torch}
+            names = {"torch": torch, "F": torch.nn.functional}
             exec(f"x = {operand}", names)
             try:
                 text = layout(eval(template, names))

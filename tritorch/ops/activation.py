@@ -11,7 +11,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.ops.arithmetic import where
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
-from tritorch.ops.declare import PUBLIC, in_place_of
+from tritorch.ops.declare import PUBLIC, in_place_of, laid_out, lies
 from tritorch.ops.kinds import INT_TO_FLOAT, apply, ternary, unary
 from tritorch.ops.pointwise import sigmoid, tanh
 from tritorch.ops.softmax import differentiating, log_softmax, softmax
@@ -165,12 +165,14 @@ def _floats_only(name: str, x: Tensor) -> None:
 
 
 @with_inplace
+@lies("copy")
 def relu6(input: Tensor) -> Tensor:
     """min(max(x, 0), 6)."""
     return input.clamp(0, 6)
 
 
 @with_inplace
+@lies("copy")
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x limited to [min_val, max_val]."""
     if input.dtype.name == "bool":
@@ -184,12 +186,14 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
 
 
 @with_inplace
+@lies("elementwise")
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """x where it is above the threshold, else value."""
     return where(input <= threshold, PUBLIC["full_like"](input, value), input)
 
 
 @with_inplace
+@lies("elementwise")
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """x, times the slope where it is negative."""
     _floats_only("leaky_relu_cpu", input)
@@ -197,6 +201,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 
 @with_inplace
+@lies("elementwise")
 def elu(input: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
     """x where positive, else alpha * (exp(x) - 1)."""
     _floats_only("elu_cpu", input)
@@ -221,6 +226,7 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 @with_inplace
+@lies("elementwise")
 def hardswish(input: Tensor) -> Tensor:
     """x * relu6(x + 3) / 6."""
     _floats_only("hardswish_cpu", input)
@@ -228,6 +234,7 @@ def hardswish(input: Tensor) -> Tensor:
 
 
 @with_inplace
+@lies("elementwise")
 def hardsigmoid(input: Tensor) -> Tensor:
     """relu6(x + 3) / 6."""
     _floats_only("hardsigmoid_cpu", input)
@@ -235,12 +242,14 @@ def hardsigmoid(input: Tensor) -> Tensor:
 
 
 @with_inplace
+@lies("elementwise")
 def mish(input: Tensor) -> Tensor:
     """x * tanh(softplus(x))."""
     return input * softplus(input).tanh()
 
 
 @functional_with_out
+@lies("elementwise")
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta * x)) / beta, x itself above the threshold."""
     _floats_only("softplus_cpu", input)
@@ -250,7 +259,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 
 _log_sigmoid = unary(
-    "log_sigmoid", cpu.log_sigmoid, without="bool int complex",
+    "log_sigmoid", cpu.log_sigmoid, without="bool int complex", layout="row-major",
     grad=lambda g, x: g * (-x).sigmoid(), method=False, public=False, inplace=False,
 )  # fmt: skip
 
@@ -275,6 +284,7 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 
 @functional_with_out
+@lies("elementwise")
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x outside [-lambd, lambd], else 0."""
     _floats_only("hardshrink_cpu", input)
@@ -282,6 +292,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 @functional_with_out
+@lies("elementwise")
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved towards 0 by lambd."""
     if lambd < 0:
@@ -314,7 +325,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = weight.reshape([-1 if i == 1 else 1 for i in range(input.ndim)])
     elif weight.ndim == 1:
         weight = weight.reshape([1] * input.ndim)
-    return where(input > 0, input, weight * input)
+    return laid_out("copy", where(input > 0, input, weight * input), input)
 
 
 PUBLIC["prelu"] = prelu

@@ -323,7 +323,7 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     base = input.to(wide) if isinstance(input, Tensor) else input
     power = exponent.to(wide) if isinstance(exponent, Tensor) else exponent
     if not isinstance(base, Tensor):
-        base = PUBLIC["scalar_tensor"](base, dtype=wide)
+        base = complex(base) if wide.is_complex else float(base)
     return pow(base, power, out=out)
 
 

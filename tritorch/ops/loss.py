@@ -14,7 +14,7 @@ from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional, logsigmoid
 from tritorch.ops.backends import backend, composed_backend
-from tritorch.ops.declare import FLOATS, PUBLIC, Operator, ndarray
+from tritorch.ops.declare import FLOATS, PUBLIC, Operator, laid_out, ndarray
 from tritorch.ops.shape import broadcast_tensors, reshape
 from tritorch.ops.softmax import differentiating, log_softmax
 
@@ -101,6 +101,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     a, b = _pair("huber_loss", input, target)
     error = (a - b).abs()
     loss = PUBLIC["where"](error <= delta, 0.5 * error * error, delta * (error - 0.5 * delta))
+    loss = laid_out("copy", loss, input)
     return _weighted(loss, weight, reduction_mode(None, None, reduction), input)
 
 
@@ -133,7 +134,7 @@ def _bce_forward(p: Tensor, t: Tensor) -> Tensor:
 
 
 _bce = Operator(
-    "binary_cross_entropy", "p t", cpu=composed_backend(_bce_forward),
+    "binary_cross_entropy", "p t", layout="copy", cpu=composed_backend(_bce_forward),
     gpu=composed_backend(_bce_forward),
     grad=(lambda g, p, t: g * (p - t) / ((1 - p) * p).clamp(min=1e-12),
           lambda g, p: g * ((-p).log1p().clamp(min=-100) - p.log().clamp(min=-100))),
@@ -152,10 +153,9 @@ def binary_cross_entropy_with_logits(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
         )
     log_sigmoid = logsigmoid(input)
-    if pos_weight is None:
-        loss = (1 - target) * input - log_sigmoid
-    else:
-        loss = (1 - target) * input - ((pos_weight - 1) * target + 1) * log_sigmoid
+    if pos_weight is not None:
+        log_sigmoid = ((pos_weight - 1) * target + 1) * log_sigmoid
+    loss = laid_out("copy", (1 - target) * input - log_sigmoid, target)
     if weight is not None:
         loss = loss * weight
     return reduce_loss(loss, mode)
