@@ -25,7 +25,7 @@ from typing import Any
 
 import tritorch
 from tritorch import _C, _names
-from tritorch.ops.declare import with_out
+from tritorch.ops.declare import lies, with_out
 
 MODULES = """
     tritorch tritorch.nn.functional tritorch.nn.modules tritorch.linalg tritorch.fft
@@ -51,6 +51,7 @@ KNOWN = {
     "Ints": "_Sequence[_b.int]",
 }  # fmt: skip
 WITH_OUT = with_out(len).__code__  # type: ignore[attr-defined]
+LIES = lies("copy")(len).__code__
 OUT = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
 TYPED_DECORATORS = {"contextmanager", "contextlib.contextmanager", "final", "dataclass"}
 
@@ -105,6 +106,8 @@ def plain(function: Any) -> Any:
 def signature(function: Any) -> inspect.Signature:
     """What a function takes: of a wrapper, what it adds to the function within."""
     code = getattr(function, "__code__", None)
+    if code is LIES:
+        return signature(function.__wrapped__)
     if code is not WITH_OUT:
         return with_numpy_names(inspect.signature(function, follow_wrapped=False))
     return with_keywords(signature(function.__wrapped__), OUT)

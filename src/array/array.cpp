@@ -219,7 +219,8 @@ Array Array::slice(int dim, std::int64_t start, std::int64_t stop, std::int64_t 
   std::vector<std::int64_t> strides(layout.strides().begin(), layout.strides().end());
   shape[dim] = (stop - start) / step + ((stop - start) % step != 0);  // no overflow for huge steps
   std::int64_t new_offset = offset + start * strides[dim];
-  if (shape[dim] > 1) strides[dim] *= step;
+  strides[dim] = static_cast<std::int64_t>(static_cast<std::uint64_t>(strides[dim]) *
+                                           static_cast<std::uint64_t>(step));  // of any size
   return view_of(Layout(shape, strides), new_offset);
 }
 
@@ -272,7 +273,8 @@ Array Array::expand(Sizes shape) const {
                                   ".  Target sizes: " + text(shape) +
                                   ".  Tensor sizes: " + text(layout.shape()));
     sizes[i] = target;
-    strides[i] = size == target && own >= 0 ? layout.strides()[own] : 0;
+    std::int64_t inner = i + 1 < wanted && ndim > 0 ? sizes[i + 1] * strides[i + 1] : 0;
+    strides[i] = size != target ? 0 : (own >= 0 ? layout.strides()[own] : inner);
   }
   return view_of(Layout(sizes, strides), offset);
 }
@@ -368,7 +370,10 @@ std::vector<std::int64_t> infer_shape(Sizes shape, std::int64_t numel) {
 }
 
 std::optional<std::vector<std::int64_t>> view_strides(const Layout& from, Sizes shape) {
-  if (from.numel() == 0) return contiguous_strides(shape);
+  if (from.numel() == 0) {
+    if (!std::ranges::equal(from.shape(), shape)) return contiguous_strides(shape);
+    return std::vector<std::int64_t>(from.strides().begin(), from.strides().end());
+  }
   std::vector<std::int64_t> strides(shape.size());
   int next = static_cast<int>(shape.size()) - 1;  // the new dim to place, from the innermost
   Sizes sizes = from.shape(), steps = from.strides();

@@ -12,12 +12,13 @@ using Span = std::span<const std::int64_t>;
 // Dims from the innermost to the outermost.
 using Order = std::vector<std::size_t>;
 
-Ints strides_in(const Order& order, Span shape) {
+// least: what a dim counts at least; outside of a dim of no elements strides are 0 or not.
+Ints strides_in(const Order& order, Span shape, std::int64_t least = 1) {
   Ints strides(shape.size());
   std::int64_t step = 1;
   for (std::size_t dim : order) {
     strides[dim] = step;
-    step *= std::max<std::int64_t>(shape[dim], 1);
+    step *= std::max(shape[dim], least);
   }
   return strides;
 }
@@ -28,7 +29,22 @@ Order row_major(std::size_t ndim) {
   return order;
 }
 
-Order channels_last() { return {1, 3, 2, 0}; }
+Order channels_last(std::size_t ndim = 4) {
+  return ndim == 4 ? Order{1, 3, 2, 0} : Order{1, 4, 3, 2, 0};
+}
+
+// Whether strides are taken for channels_last, which dims of size one leave open.
+bool looks_channels_last(const Lie& x) {
+  const std::size_t ndim = x.shape.size();
+  if ((ndim != 4 && ndim != 5) || x.strides[1] == 0) return false;
+  std::int64_t least = 0;
+  for (std::size_t dim : channels_last(ndim)) {
+    if (x.shape[dim] == 0 || x.strides[dim] < least) return false;
+    if (dim == 0 && least == x.strides[1]) return false;
+    least = x.strides[dim] * std::max<std::int64_t>(x.shape[dim], 1);
+  }
+  return true;
+}
 
 // Whether strides are those of a dense array in an order; dims of size one may have any.
 bool lies_in(const Lie& x, const Order& order) {
@@ -42,6 +58,7 @@ bool lies_in(const Lie& x, const Order& order) {
 }
 
 bool dense_without_overlap(const Lie& x) {
+  if (std::ranges::count(x.shape, 0) > 0) return true;
   Order order = row_major(x.shape.size());
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     if (x.shape[a] < 2) return false;
@@ -108,7 +125,25 @@ std::vector<std::int64_t> result_strides(Span shape, std::span<const Lie> operan
     for (std::size_t dim = 0; dim < x.shape.size(); ++dim)
       if (x.shape[dim] == shape[lead + dim]) each[lead + dim] = x.strides[dim];
   }
-  return strides_in(sorted(shape, strides), shape);
+  const Order order = sorted(shape, strides);
+  return strides_in(order, shape, order == row_major(ndim) ? 1 : 0);
+}
+
+std::vector<std::int64_t> format_strides(Span shape, std::span<const Lie> operands) {
+  const std::size_t ndim = shape.size();
+  const auto fits = [&](const Lie& x) { return x.shape.size() == ndim; };
+  const auto usual = [&](const Lie& x) { return fits(x) && !looks_channels_last(x); };
+  const bool last = std::ranges::any_of(operands, fits) && std::ranges::none_of(operands, usual);
+  return last ? strides_in(channels_last(ndim), shape, 0) : strides_in(row_major(ndim), shape);
+}
+
+std::vector<std::int64_t> column_major_strides(Span shape) {
+  const std::size_t ndim = shape.size();
+  Ints strides = strides_in(row_major(ndim), shape);
+  if (ndim < 2) return strides;
+  strides[ndim - 1] = std::max<std::int64_t>(shape[ndim - 2], 1);
+  strides[ndim - 2] = 1;
+  return strides;
 }
 
 std::vector<std::int64_t> copy_strides(const Lie& x) {

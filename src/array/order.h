@@ -25,6 +25,14 @@ struct Lie {
 std::vector<std::int64_t> result_strides(std::span<const std::int64_t> shape,
                                          std::span<const Lie> operands, bool numbers);
 
+// Dense strides in the memory format that all operands suggest: PyTorch's channels_last where their
+// strides, in any unit, look like it, else row-major.
+std::vector<std::int64_t> format_strides(std::span<const std::int64_t> shape,
+                                         std::span<const Lie> operands);
+
+// Strides of row-major batches of column-major matrices.
+std::vector<std::int64_t> column_major_strides(std::span<const std::int64_t> shape);
+
 // Strides of a copy: the original's where it is dense without overlap, else dense in its order.
 std::vector<std::int64_t> copy_strides(const Lie& original);
 

@@ -5,9 +5,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
-
-#include "array/order.h"
 
 namespace tritorch {
 
@@ -30,6 +27,9 @@ struct NDArray {
     for (int i = 0; i < nd; ++i) n *= static_cast<std::size_t>(dimensions[i]);
     return n;
   }
+  std::span<const std::int64_t> steps() const {
+    return {reinterpret_cast<const std::int64_t*>(strides), static_cast<std::size_t>(nd)};
+  }
   bool is_empty() const {
     for (int i = 0; i < nd; ++i)
       if (dimensions[i] == 0) return true;
@@ -37,18 +37,12 @@ struct NDArray {
   }
 };
 
-// The fields of an array, or null if it is of another type, a subclass for one.
-NDArray* as_ndarray(PyObject* array) noexcept;
+extern PyObject* ndarray_type;
 
-// Strides in bytes as PyTorch would have them: NumPy gives new dims of size one 0.
-inline std::vector<std::int64_t> byte_strides(const NDArray& a, std::int64_t itemsize) {
-  std::vector<std::int64_t> strides(a.strides, a.strides + a.nd);
-  std::int64_t inner = itemsize;
-  for (int dim = a.nd; dim-- > 0;) {
-    if (a.dimensions[dim] == 1 && strides[dim] == 0) strides[dim] = inner;
-    inner = a.dimensions[dim] * strides[dim];
-  }
-  return strides;
+// The fields of an array, or null if it is of another type, a subclass for one.
+inline NDArray* as_ndarray(PyObject* array) {
+  if (Py_TYPE(array) != reinterpret_cast<PyTypeObject*>(ndarray_type)) return nullptr;
+  return reinterpret_cast<NDArray*>(array);
 }
 
 }  // namespace tritorch

@@ -9,12 +9,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tensor/ndarray.h"
+#include "tensor/placing.h"
 #include "tensor/quiet.h"
 
 namespace tritorch {
 
 PyTypeObject* tensor_type = nullptr;
+PyObject* ndarray_type = nullptr;
 
 namespace {
 
@@ -28,7 +29,6 @@ std::uint64_t next_sequence = 0;          // under the GIL
 
 // Registered from Python, once.
 PyObject* size_type = nullptr;
-PyObject* ndarray_type = nullptr;
 PyObject* generic_type = nullptr;  // of NumPy's scalars
 PyObject* asarray = nullptr;
 PyObject* refresh_view = nullptr;    // (view): gives a view its node anew
@@ -39,12 +39,10 @@ PyObject* annotate_node = nullptr;   // (node): the stack of its call
 PyObject* no_grad_view = nullptr;    // what a view made in no_grad mode notes of itself
 PyObject* inference_view = nullptr;  // and one made in inference mode
 PyObject* lend = nullptr;            // (node, position, tensor): the node saved it until written
-PyObject* lay_out = nullptr;         // (array, strides) -> the array with other strides
 PyObject* stream_probe = nullptr;    // (array) -> its stream; unset while all use the default one
 PyObject* str_shape = nullptr;
 PyObject* str_dtype = nullptr;
 PyObject* str_ndim = nullptr;
-PyObject* str_itemsize = nullptr;
 PyObject* dtype_map = nullptr;  // a backend's dtype -> tritorch.dtype
 
 // ---- Shared -------------------------------------------------------------------------------------
@@ -200,52 +198,8 @@ int requires_grad(Tensor* t) {
   return is_set(t->base) ? requires_grad(reinterpret_cast<Tensor*>(t->base)) : 0;
 }
 
-}  // namespace
-
-NDArray* as_ndarray(PyObject* array) noexcept {
-  if (Py_TYPE(array) != reinterpret_cast<PyTypeObject*>(ndarray_type)) return nullptr;
-  return reinterpret_cast<NDArray*>(array);
-}
-
-namespace {
-
-long long itemsize_of(PyObject* array) {
-  PyObject* size = PyObject_GetAttr(array, str_itemsize);
-  const long long found = size ? PyLong_AsLongLong(size) : -1;
-  Py_XDECREF(size);
-  return found;
-}
-
-// Gives an array without elements the strides that PyTorch would: NumPy makes them all 0.
-bool give_strides(PyObject* array) {
-  NDArray* a = as_ndarray(array);
-  if (!a || a->nd == 0 || !a->is_empty()) return true;
-  for (int dim = 0; dim < a->nd; ++dim)
-    if (a->strides[dim] != 0) return true;
-  long long step = itemsize_of(array);
-  if (step <= 0) return !PyErr_Occurred();
-  for (int dim = a->nd; dim-- > 0;) {
-    a->strides[dim] = step;
-    step *= a->dimensions[dim] > 1 ? a->dimensions[dim] : 1;
-  }
-  return true;
-}
-
-// The same for a view's new dims of size one, which nothing is ever read by.
-bool give_strides_to_ones(PyObject* array) {
-  NDArray* a = as_ndarray(array);
-  if (!a) return true;
-  bool any = false;
-  for (int dim = 0; dim < a->nd; ++dim) any |= a->dimensions[dim] == 1 && a->strides[dim] == 0;
-  if (!any) return true;
-  const long long itemsize = itemsize_of(array);
-  if (itemsize <= 0) return !PyErr_Occurred();
-  const std::vector<std::int64_t> strides = byte_strides(*a, itemsize);
-  for (int dim = 0; dim < a->nd; ++dim) a->strides[dim] = strides[static_cast<std::size_t>(dim)];
-  return true;
-}
-
-Tensor* new_tensor(PyObject* array) {
+// exact: a view, whose strides are meant.
+Tensor* new_tensor(PyObject* array, bool exact = false) {
   PyObject* owned = nullptr;
   if (Py_TYPE(array) != reinterpret_cast<PyTypeObject*>(ndarray_type) &&
       PyType_IsSubtype(Py_TYPE(array), reinterpret_cast<PyTypeObject*>(generic_type))) {
@@ -254,7 +208,7 @@ Tensor* new_tensor(PyObject* array) {
     if (!owned) return nullptr;
     array = owned;
   }
-  if (!give_strides(array)) {
+  if (!exact && !give_strides(array)) {
     Py_XDECREF(owned);
     return nullptr;
   }
@@ -407,11 +361,10 @@ struct Operator {
   unsigned lends;               // bit j: input j, and bit 31: the output, is saved until written
   unsigned keeps;               // bit j: input j must not be written, though it is not saved
   char differentiable;
-  char elementwise;    // results lie in memory as the operands ask for
-  char row_major;      // results are dense in row-major order
-  char copies;         // results lie as a copy of the first input would
   char keeps_numbers;  // a number among operands is saved, so a second pass is one too many
-  char exact;          // a view whose strides of 0 are meant
+  Placing placing;
+  char masks;      // so many inputs at the start are not cast
+  unsigned apart;  // bit j: input j, where it is a number, is no operand
 };
 
 // ---- NodeBase -----------------------------------------------------------------------------------
@@ -868,10 +821,10 @@ bool save_outputs(PyObject* outs, unsigned wanted, Node* node) {
 }
 
 PyObject* finish_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
-                     PyObject* params) {
+                     PyObject* params, bool is_view = false) {
   Wanted wanted;
   if (!find_wanted(op, inputs, n, &wanted)) return nullptr;
-  Tensor* out = new_tensor(array);
+  Tensor* out = new_tensor(array, is_view);
   if (!out || !wanted.any) return reinterpret_cast<PyObject*>(out);
   Node* node = new_node(op, inputs, n, params, wanted);
   bool good = node && attach(out, node) && (!wanted.saves_out || save_output(out, node)) &&
@@ -882,95 +835,23 @@ PyObject* finish_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_
   return nullptr;
 }
 
-// Whether an array is dense in row-major order to the stride, dims of size one included.
-bool strictly_row_major(const NDArray* a) {
-  if (!a->is_contiguous()) return false;
-  std::int64_t step = 0;  // the bytes of what lies further in; unknown before a dim of several
-  for (int dim = a->nd; dim-- > 0;) {
-    if (a->dimensions[dim] == 1) continue;
-    step = a->strides[dim];
-    break;
-  }
-  bool ones = false, nothing = false;
-  for (int dim = 0; dim < a->nd; ++dim) {
-    ones |= a->dimensions[dim] == 1;
-    nothing |= a->dimensions[dim] == 0;
-  }
-  if (!ones && !nothing) return true;
-  if (nothing || step == 0) return false;  // or nothing but ones: whoever asks looks closer
-  for (int dim = a->nd; dim-- > 0; step *= a->dimensions[dim])
-    if (a->strides[dim] != step) return false;
-  return true;
-}
-
-// Whether all arrays are dense in row-major order, so that a result is where NumPy has put it.
-bool all_row_major(const NDArray* result, PyObject* const* inputs, Py_ssize_t n) {
-  if (!result->is_contiguous()) return false;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    Tensor* t = as_tensor(inputs[i]);
-    const NDArray* input = t && t->array ? as_ndarray(t->array) : nullptr;
-    if (input && !strictly_row_major(input)) return false;
-  }
-  return true;
-}
-
-// The strides that the operands of an elementwise operator ask for.  False: a Python error is set.
-bool wanted_strides(const NDArray* result, PyObject* const* inputs, Py_ssize_t n,
-                    std::vector<std::int64_t>* wanted) {
-  std::vector<std::vector<std::int64_t>> strides;
-  std::vector<Lie> operands;
-  strides.reserve(static_cast<std::size_t>(n));
-  bool numbers = false;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    Tensor* t = as_tensor(inputs[i]);
-    const NDArray* input = t && t->array ? as_ndarray(t->array) : nullptr;
-    if (!input || input->nd == 0 || input->nd > result->nd) {
-      numbers = true;
-      continue;
-    }
-    const long long itemsize = itemsize_of(t->array);
-    if (itemsize <= 0) return !PyErr_Occurred();
-    strides.push_back(byte_strides(*input, itemsize));
-    operands.push_back({input->shape(), strides.back(), itemsize});
-  }
-  *wanted = result_strides(result->shape(), operands, numbers);
-  return true;
-}
-
 // A result where its operator says that it lies: the array itself, or a copy with other strides.
-PyObject* laid_out(const Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n) {
-  const NDArray* result = as_ndarray(array);
-  if (!result || result->nd == 0) return Py_NewRef(array);
-  std::vector<std::int64_t> wanted;
-  if (op->elementwise) {
-    if (all_row_major(result, inputs, n)) return Py_NewRef(array);
-    if (!wanted_strides(result, inputs, n, &wanted)) return nullptr;
-  } else if (op->copies) {
-    Tensor* t = as_tensor(inputs[0]);
-    const NDArray* input = t && t->array ? as_ndarray(t->array) : nullptr;
-    if (!input || !std::ranges::equal(input->shape(), result->shape())) return Py_NewRef(array);
-    if (strictly_row_major(input) && strictly_row_major(result)) return Py_NewRef(array);
-    const long long itemsize = itemsize_of(t->array);
-    if (itemsize <= 0) return PyErr_Occurred() ? nullptr : Py_NewRef(array);
-    const std::vector<std::int64_t> strides = byte_strides(*input, itemsize);
-    wanted = copy_strides({input->shape(), strides, itemsize});
-  } else {
-    if (strictly_row_major(result)) return Py_NewRef(array);
-    wanted = result_strides(result->shape(), {}, false);
+// computed: the dtype that operands are cast to, or null.
+PyObject* laid_out(const Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
+                   PyObject* computed = nullptr) {
+  constexpr Py_ssize_t most = 8;
+  PyObject* few[most];
+  std::vector<PyObject*> many(static_cast<std::size_t>(n > most ? n : 0));
+  PyObject** arrays = n > most ? many.data() : few;
+  Inputs given{arrays, 0, false, computed, static_cast<std::size_t>(op->masks)};
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Tensor* t = as_tensor(inputs[i]);
+    if (!t && op->placing == Placing::elementwise)
+      given.numbers |= !((op->apart >> (i < 31 ? i : 31)) & 1);
+    else
+      arrays[given.n++] = t ? t->array : nullptr;
   }
-  const long long itemsize = itemsize_of(array);
-  if (itemsize <= 0) return PyErr_Occurred() ? nullptr : Py_NewRef(array);
-  bool good = true;
-  for (int dim = 0; dim < result->nd; ++dim)
-    good &= result->strides[dim] == wanted[static_cast<std::size_t>(dim)] * itemsize;
-  if (good) return Py_NewRef(array);
-  PyObject* strides = PyTuple_New(result->nd);
-  for (int dim = 0; strides && dim < result->nd; ++dim)
-    PyTuple_SET_ITEM(strides, dim, PyLong_FromLongLong(wanted[static_cast<std::size_t>(dim)]));
-  PyObject* moved =
-      strides ? PyObject_CallFunctionObjArgs(lay_out, array, strides, nullptr) : nullptr;
-  Py_XDECREF(strides);
-  return moved;
+  return place_result(op->placing, array, given);
 }
 
 // Whether a Python number among operands is an integer that no integer type holds.
@@ -990,12 +871,11 @@ bool any_too_large(PyObject* const* inputs, Py_ssize_t n) {
 }
 
 PyObject* finish_laid_out(PyObject* self, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
-                          PyObject* params) {
+                          PyObject* params, PyObject* computed = nullptr) {
   auto* op = reinterpret_cast<Operator*>(self);
-  if (!op->elementwise && !op->row_major && !op->copies)
-    return finish_one(op, array, inputs, n, params);
-  if (op->elementwise && any_too_large(inputs, n)) return nullptr;
-  PyObject* moved = laid_out(op, array, inputs, n);
+  if (op->placing == Placing::own) return finish_one(op, array, inputs, n, params);
+  if (op->placing == Placing::elementwise && any_too_large(inputs, n)) return nullptr;
+  PyObject* moved = laid_out(op, array, inputs, n, computed);
   if (!moved) return nullptr;
   PyObject* result = finish_one(op, moved, inputs, n, params);
   Py_DECREF(moved);
@@ -1020,6 +900,12 @@ PyObject* operator_apply(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   return result;
 }
 
+// finish_cast(array, dtype, *inputs) -> Tensor: finish for inputs that PyTorch casts to the dtype
+PyObject* operator_finish_cast(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n < 2) return PyErr_Format(PyExc_TypeError, "finish_cast(array, dtype, *inputs)");
+  return finish_laid_out(self, args[0], args + 2, n - 2, nullptr, args[1]);
+}
+
 // finish_with(array, params, *inputs) -> Tensor
 PyObject* operator_finish_with(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   if (n < 2) return PyErr_Format(PyExc_TypeError, "finish_with(array, params, *inputs)");
@@ -1031,8 +917,8 @@ PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t
   Tensor* input = n == 3 ? as_tensor(args[2]) : nullptr;
   if (!input) return PyErr_Format(PyExc_TypeError, "finish_view(array, params, input)");
   auto* op = reinterpret_cast<Operator*>(self);
-  if (!op->exact && !give_strides_to_ones(args[0])) return nullptr;
-  PyObject* result = finish_one(op, args[0], args + 2, 1, args[1]);
+  if (!place_view(op->placing, args[0], array_of(input), args[1])) return nullptr;
+  PyObject* result = finish_one(op, args[0], args + 2, 1, args[1], true);
   if (!result) return nullptr;
   auto* out = reinterpret_cast<Tensor*>(result);
   if (!input->shared && !(input->shared = new_shared(array_of(input)))) {
@@ -1119,7 +1005,7 @@ PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t
       continue;
     }
     PyObject* moved =
-        op->row_major || op->copies ? laid_out(op, array, args + 3, n - 3) : Py_NewRef(array);
+        op->placing != Placing::own ? laid_out(op, array, args + 3, n - 3) : Py_NewRef(array);
     Tensor* out = moved ? new_tensor(moved) : nullptr;
     Py_XDECREF(moved);
     if (!(good = out != nullptr)) break;
@@ -1181,6 +1067,7 @@ PyObject* operator_wants(PyObject* self, PyObject* const* args, Py_ssize_t n) {
 PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nullptr},
                                   {"finish", FAST(operator_finish), nullptr},
                                   {"apply", FAST(operator_apply), nullptr},
+                                  {"finish_cast", FAST(operator_finish_cast), nullptr},
                                   {"finish_with", FAST(operator_finish_with), nullptr},
                                   {"finish_view", FAST(operator_finish_view), nullptr},
                                   {"finish_many", FAST(operator_finish_many), nullptr},
@@ -1190,11 +1077,10 @@ PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nul
 PyMemberDef operator_members[] = {
     {"node_type", T_OBJECT, offsetof(Operator, node_type), READONLY, nullptr},
     {"differentiable", T_BOOL, offsetof(Operator, differentiable), 0, nullptr},
-    {"elementwise", T_BOOL, offsetof(Operator, elementwise), 0, nullptr},
-    {"row_major", T_BOOL, offsetof(Operator, row_major), 0, nullptr},
     {"keeps_numbers", T_BOOL, offsetof(Operator, keeps_numbers), 0, nullptr},
-    {"copies", T_BOOL, offsetof(Operator, copies), 0, nullptr},
-    {"exact", T_BOOL, offsetof(Operator, exact), 0, nullptr},
+    {"placing", T_BYTE, offsetof(Operator, placing), 0, nullptr},
+    {"masks", T_BYTE, offsetof(Operator, masks), 0, nullptr},
+    {"apart", T_UINT, offsetof(Operator, apart), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyType_Slot operator_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
@@ -1220,11 +1106,53 @@ PyObject* alias(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Tensor* input = n >= 1 ? as_tensor(args[0]) : nullptr;
   if (!input) return PyErr_Format(PyExc_TypeError, "alias(tensor, array=None)");
   if (!input->shared && !(input->shared = new_shared(array_of(input)))) return nullptr;
-  Tensor* out = new_tensor(n > 1 ? args[1] : array_of(input));
+  Tensor* out = new_tensor(n > 1 ? args[1] : array_of(input), true);
   if (!out) return nullptr;
   out->shared = reinterpret_cast<Shared*>(Py_NewRef(reinterpret_cast<PyObject*>(input->shared)));
   out->inference = input->inference && !inference_mode ? 2 : input->inference;
   return reinterpret_cast<PyObject*>(out);
+}
+
+// restride(array, strides) -> whether an array could be given these strides, in elements
+PyObject* restride_array(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 2 || !PyTuple_Check(args[1]))
+    return PyErr_Format(PyExc_TypeError, "restride(array, strides)");
+  std::vector<std::int64_t> strides;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args[1]); ++i)
+    strides.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(args[1], i)));
+  if (PyErr_Occurred()) return nullptr;
+  const bool done = restride(args[0], strides);
+  return PyErr_Occurred() ? nullptr : PyBool_FromLong(done);
+}
+
+// place(placing, out, *inputs) -> out, a new tensor, its elements moved to where `placing` says
+PyObject* place_tensor(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n < 2) return PyErr_Format(PyExc_TypeError, "place(placing, out, *inputs)");
+  Tensor* out = as_tensor(args[1]);
+  if (!out) return Py_NewRef(args[1]);
+  const long placing = PyLong_AsLong(args[0]);
+  if (PyErr_Occurred()) return nullptr;
+  std::vector<PyObject*> arrays;
+  for (Py_ssize_t i = 2; i < n; ++i) {
+    Tensor* t = as_tensor(args[i]);
+    arrays.push_back(t ? t->array : nullptr);
+    if (t == out || (t && t->array == out->array)) return Py_NewRef(args[1]);
+  }
+  if (!out->array || is_set(out->base)) return Py_NewRef(args[1]);
+  PyObject* moved =
+      place_result(static_cast<Placing>(placing), out->array, {arrays.data(), arrays.size()});
+  if (!moved) return nullptr;
+  if (moved != out->array && out->shared) {
+    Shared* apart = new_shared(moved);
+    if (!apart) {
+      Py_DECREF(moved);
+      return nullptr;
+    }
+    apart->version = out->shared->version;
+    Py_SETREF(out->shared, apart);
+  }
+  Py_SETREF(out->array, moved);
+  return Py_NewRef(args[1]);
 }
 
 PyObject* bump_version(PyObject*, PyObject* object) {
@@ -1356,6 +1284,8 @@ PyObject* register_part(PyObject*, PyObject* args) {
 PyMethodDef functions[] = {
     {"wrap", wrap, METH_O, "A tensor of an array, without history."},
     {"alias", FAST(alias), "A tensor on the same storage, without history."},
+    {"restride", FAST(restride_array), "Other strides where nothing is read through them."},
+    {"place", FAST(place_tensor), "Moves a new tensor's elements to where they belong."},
     {"bump_version", bump_version, METH_O, "The tensor's memory was written."},
     {"any_requires_grad", FAST(any_requires_grad), nullptr},
     {"shared_leaves", shared_leaves, METH_O, "Leaves that several edges lead to."},
@@ -1401,8 +1331,7 @@ bool add_tensor_types(PyObject* module) {
   str_shape = PyUnicode_InternFromString("shape");
   str_dtype = PyUnicode_InternFromString("dtype");
   str_ndim = PyUnicode_InternFromString("ndim");
-  str_itemsize = PyUnicode_InternFromString("itemsize");
-  return dtype_map && str_shape && str_dtype && str_ndim && str_itemsize &&
+  return dtype_map && str_shape && str_dtype && str_ndim &&
          PyModule_AddFunctions(module, functions) == 0;
 }
 

@@ -7,10 +7,11 @@ import pytest
 
 import tritorch
 
+from ..layouts import cases as layouts
 from ..names import cases as names
 from . import cases
 
-SOURCES = (cases, names)
+SOURCES = (cases, layouts, names)
 FAMILIES = [(source, family) for source in SOURCES for family in source.FAMILIES]
 
 

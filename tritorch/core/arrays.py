@@ -277,8 +277,6 @@ def pairs(array: Any) -> Any:
     """A complex array as real pairs, in a new last dim."""
     if type(array) is np.ndarray:
         real = array["real"] if array.dtype.names else array.real
-        if array.size == 0:
-            return np.empty((*array.shape, 2), real.dtype)
         return np.lib.stride_tricks.as_strided(
             real, (*real.shape, 2), (*real.strides, real.itemsize)
         )

@@ -75,13 +75,14 @@ def format_strides(shape: Sequence[int], format: memory_format) -> tuple[int, ..
     step = 1
     for dim in reversed(order):
         strides[dim] = step
-        step *= max(shape[dim], 1)
+        step *= shape[dim]
     return tuple(strides)
 
 
 def is_in_format(shape: Sequence[int], strides: Sequence[int], format: memory_format) -> bool:
-    """Whether strides are those of a format; dims of size 1 may have any."""
-    if math.prod(shape) == 0:
+    """Whether strides are those of a format; dims of size 1 may have any, in the usual format all
+    of what has no elements."""
+    if format is contiguous_format and math.prod(shape) == 0:
         return True
     if format in (channels_last, channels_last_3d):
         needed = 4 if format is channels_last else 5

@@ -86,10 +86,8 @@ class UntypedStorage:
         array = self._array
         count = self.nbytes() // kind.itemsize
         if type(array) is np.ndarray:
-            if not count:
-                return np.empty((0,), kind.numpy)
             flat = arrays.np_strided(array, (self.nbytes() // array.itemsize,), (1,), 0)
-            return flat.view(kind.numpy)[:count]
+            return (flat if count else flat[:0]).view(kind.numpy)[:count]
         whole = array.as_strided((array.storage_nbytes // array.itemsize,), (1,), 0)
         return whole.view_dtype(kind)
 

@@ -218,7 +218,7 @@ class Tensor(_C.TensorBase):
         if type(array) is not np.ndarray:
             return array.storage_offset()
         root = self._shared.array
-        if root is array or root is None or root.size == 0:
+        if root is array or root is None:
             return 0
         return (arrays.address_of(array) - arrays.address_of(root)) // array.itemsize
 

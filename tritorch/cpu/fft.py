@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
+from tritorch.core.layout import contiguous_strides
 from tritorch.cpu import threads
 
 Array = np.ndarray[Any, Any]
@@ -118,28 +120,84 @@ def _complex_dim(x: Array, dim: int, norm: int, forward: bool) -> Array:
     )
 
 
+# ---- where results lie ---------------------------------------------------------------------------
+
+
+def _batches(ndim: int, dims: Dims) -> list[int]:
+    """The dims that are not transformed, in the order in which std::partition leaves them."""
+    order, first, last = [*range(ndim)], 0, ndim
+    while True:
+        while first < last and order[first] not in dims:
+            first += 1
+        last -= 1
+        while first < last and order[last] in dims:
+            last -= 1
+        if first >= last:
+            return order[:first]
+        order[first], order[last] = order[last], order[first]
+        first += 1
+
+
+@functools.lru_cache(256)
+def _arrangement(strides: Dims, dims: Dims, last_stays: bool) -> tuple[Dims, Dims, Dims]:
+    """In which order dims lie in a result's memory, how they get back, and where `dims` went."""
+    order = _batches(len(strides), dims)
+    order.sort(key=lambda dim: -strides[dim])
+    first = len(order)
+    order += sorted(dims[:-1] if last_stays else dims, key=lambda dim: -strides[dim])
+    order += dims[-1:] if last_stays else ()
+    back = sorted(range(len(strides)), key=order.__getitem__)
+    return tuple(order), tuple(back), tuple(range(first, len(strides)))
+
+
+def _innermost(
+    compute: Callable[..., Array], x: Array, dims: Dims, last_stays: bool = True
+) -> Array:
+    """compute(x, dims), its result having the transformed dims innermost in memory, as MKL's has,
+    and the others in the order of x."""
+    order, back, moved = _arrangement(x.strides, dims, last_stays)
+    out = compute(x.transpose(order), moved)
+    if 1 in out.shape:
+        _C.restride(out, contiguous_strides(out.shape))
+    return out.transpose(back)
+
+
+# ---- the transforms ------------------------------------------------------------------------------
+
+
 def c2c(x: Array, dims: Dims, norm: int, forward: bool) -> Array:
     """The transform over dims; norm 0: as it is, 1: by the root of the size, 2: by the size."""
     if not dims or not x.size:
         return x.astype(_complex(x.dtype))
-    for dim in reversed(dims):
-        x = _complex_dim(x, dim, norm, forward)
-    return x
+
+    def compute(x: Array, dims: Dims) -> Array:
+        for dim in reversed(dims):
+            x = _complex_dim(x, dim, norm, forward)
+        return x
+
+    return _innermost(compute, x, dims, last_stays=False)
 
 
 def r2c(x: Array, dims: Dims, norm: int, onesided: bool) -> Array:
     """The transform of real numbers; of the last of dims the first half, or all."""
-    *others, last = dims
+    last = dims[-1]
     n, kind = x.shape[last], _complex(x.dtype)
     size = n // 2 + 1
     if not x.size:
         return np.zeros([*x.shape[:last], size if onesided else n, *x.shape[last + 1 :]], kind)
-    if onesided:
-        real = lambda part, axis: np.fft.rfft(part, axis=axis, norm=_SCALES[norm])
-        out = _along(real, x, last, size, kind)
-    else:
-        out = _complex_dim(x, last, norm, True)
-    return c2c(out, tuple(others), norm, True) if others else out
+
+    def compute(x: Array, dims: Dims) -> Array:
+        *others, last = dims
+        if onesided:
+            real = lambda part, axis: np.fft.rfft(part, axis=axis, norm=_SCALES[norm])
+            out = _along(real, x, last, size, kind)
+        else:
+            out = _complex_dim(x, last, norm, True)
+        for dim in reversed(others):
+            out = _complex_dim(out, dim, norm, True)
+        return out
+
+    return _innermost(compute, x, dims)
 
 
 def c2r(x: Array, dims: Dims, norm: int, size: int) -> Array:
@@ -150,4 +208,5 @@ def c2r(x: Array, dims: Dims, norm: int, size: int) -> Array:
         return np.zeros([*x.shape[:last], size, *x.shape[last + 1 :]], kind)
     x = c2c(x, tuple(others), norm, False) if others else x
     real = lambda part, axis: np.fft.irfft(part, size, axis=axis, norm=_SCALES[2 - norm])
-    return _along(real, x, last, size, kind)
+    compute = lambda x, dims: _along(real, x, dims[0], size, kind)
+    return _innermost(compute, x, (last,))

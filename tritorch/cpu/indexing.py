@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.core.layout import contiguous_strides
 from tritorch.cpu import threads
 from tritorch.cpu.narrow import is_narrow, row_major, widen
@@ -278,10 +279,15 @@ def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
 
 
 def nonzero(x: Array) -> Array:
-    """The indices of elements that are not 0."""
-    if x.ndim == 1:
-        return np.flatnonzero(x).reshape(-1, 1)
-    return np.argwhere(x).astype(np.int64, copy=False)
+    """The indices of elements that are not 0, dim by dim in memory."""
+    found = np.nonzero(x) if x.ndim > 1 else (np.flatnonzero(x),)
+    n = found[0].size
+    rows = np.empty((x.ndim, n), np.int64)
+    for row, places in zip(rows, found):
+        row[:] = places
+    out = rows.T
+    _C.restride(out, (1, n))
+    return out
 
 
 def _key(indices: tuple[Array | None, ...]) -> tuple[Any, ...]:
@@ -310,7 +316,7 @@ def _checked(shape: tuple[int, ...], indices: tuple[Array | None, ...]) -> tuple
 def index(x: Array, indices: tuple[Array | None, ...]) -> Array:
     """x[indices]."""
     indices = _checked(x.shape, indices)
-    return row_major(np.asarray(x[_key(indices)]))
+    return np.asarray(x[_key(indices)])
 
 
 def index_put_(

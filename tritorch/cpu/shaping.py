@@ -7,22 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.narrow import row_major
-
 Array = np.ndarray[Any, Any]
 _ALL, _BACK = slice(None), slice(None, None, -1)
 
 
 def cat(arrays: list[Array], dim: int) -> Array:
     """Arrays joined along a dim."""
-    out = np.concatenate(arrays, axis=dim)
-    if out.ndim in (4, 5) and _strides_fit_channels_last(arrays):
-        return out
-    return row_major(out)
-
-
-def _strides_fit_channels_last(arrays: list[Array]) -> bool:
-    return all(np.moveaxis(array, 1, -1).flags.c_contiguous for array in arrays)
+    return np.concatenate(arrays, axis=dim)
 
 
 def flip(x: Array, dims: tuple[int, ...]) -> Array:
@@ -32,7 +23,7 @@ def flip(x: Array, dims: tuple[int, ...]) -> Array:
 
 def roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
     """Dims shifted around the end."""
-    return row_major(np.roll(x, shifts, dims))
+    return np.roll(x, shifts, dims)
 
 
 def _triangle(rows: int, columns: int, diagonal: int, lower: bool, itemsize: int) -> Array:

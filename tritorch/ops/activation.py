@@ -12,7 +12,7 @@ from tritorch.cpu import pointwise as cpu
 from tritorch.ops.arithmetic import where
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
 from tritorch.ops.copying import written
-from tritorch.ops.declare import PUBLIC, Operator, differentiated, in_place_of
+from tritorch.ops.declare import PUBLIC, Operator, differentiated, in_place_of, laid_out, lies
 from tritorch.ops.kinds import INT_TO_FLOAT, apply, ternary, unary
 from tritorch.ops.pointwise import sigmoid, tanh
 from tritorch.ops.softmax import differentiating, log_softmax, softmax
@@ -184,6 +184,7 @@ _hardtanh = _record("hardtanh", "low high", _limited, _limited_grad, "Hardtanh")
 
 
 @with_inplace
+@lies("copy")
 def relu6(input: Tensor) -> Tensor:
     """min(max(x, 0), 6)."""
     if input.dtype.name == "bool":
@@ -192,6 +193,7 @@ def relu6(input: Tensor) -> Tensor:
 
 
 @with_inplace
+@lies("copy")
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x limited to [min_val, max_val]."""
     if input.dtype.name == "bool":
@@ -211,6 +213,7 @@ _threshold = _record(
 
 
 @with_inplace
+@lies("elementwise")
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """x where it is above the threshold, else value."""
     return _threshold.call((input,), (threshold, value))
@@ -318,6 +321,7 @@ _hardswish = _record(
 
 
 @with_inplace
+@lies("elementwise")
 def hardswish(input: Tensor) -> Tensor:
     """x * relu6(x + 3) / 6."""
     _floats_only("hardswish_cpu", input)
@@ -331,6 +335,7 @@ _hardsigmoid = _record(
 
 
 @with_inplace
+@lies("elementwise")
 def hardsigmoid(input: Tensor) -> Tensor:
     """relu6(x + 3) / 6."""
     _floats_only("hardsigmoid_cpu", input)
@@ -346,6 +351,7 @@ _mish = _record("mish", "", lambda x: x * softplus(x).tanh(), _mish_grad, "Mish"
 
 
 @with_inplace
+@lies("elementwise")
 def mish(input: Tensor) -> Tensor:
     """x * tanh(softplus(x))."""
     return _mish.call((input,), ())
@@ -365,6 +371,7 @@ _softplus = _record(
 
 
 @functional_with_out
+@lies("elementwise")
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta * x)) / beta, x itself above the threshold."""
     _floats_only("softplus_cpu", input)
@@ -372,7 +379,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 
 _log_sigmoid = unary(
-    "log_sigmoid", cpu.log_sigmoid, without="bool int complex",
+    "log_sigmoid", cpu.log_sigmoid, without="bool int complex", layout="row-major",
     grad=lambda g, x: g * (-x).sigmoid(), method=False, public=False, inplace=False,
 )  # fmt: skip
 
@@ -416,6 +423,7 @@ _softshrink = _record("softshrink", "limit", _moved, _shrink_grad, "Softshrink")
 
 
 @functional_with_out
+@lies("elementwise")
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x outside [-lambd, lambd], else 0."""
     _floats_only("hardshrink_cpu", input)
@@ -423,6 +431,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 @functional_with_out
+@lies("elementwise")
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved towards 0 by lambd."""
     if lambd < 0:
@@ -455,7 +464,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = weight.reshape([-1 if i == 1 else 1 for i in range(input.ndim)])
     elif weight.ndim == 1:
         weight = weight.reshape([1] * input.ndim)
-    return where(input > 0, input, weight * input)
+    return laid_out("copy", where(input > 0, input, weight * input), input)
 
 
 PUBLIC["prelu"] = prelu

@@ -277,8 +277,11 @@ def _pow_exponent_grad(g: Tensor, a: Any, b: Tensor, out: Tensor) -> Tensor:
 
 
 _pow = binary("pow", cpu.pow, inplace=False, operator=None, direct="float", export=False,
-              without="bool chalf",
+              without="bool chalf", apart="b",
               grad=(_pow_base_grad, _pow_exponent_grad))  # fmt: skip
+_pow_of_number = binary("pow_of_number", cpu.pow, inplace=False, direct="float", export=False,
+                        without="bool chalf", gpu="pow", node="Pow2", layout="row-major",
+                        grad=(None, _pow_exponent_grad))  # fmt: skip
 
 
 def _integer_power_error(input: Any, exponent: Any) -> bool:
@@ -296,7 +299,8 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     if type(exponent) is bool and input.dtype is bool_:
         return PUBLIC["logical_or"](input, _negated(exponent), out=out)
-    return _pow(input, exponent, out=out)
+    function = _pow if isinstance(input, Tensor) else _pow_of_number
+    return function(input, exponent, out=out)
 
 
 def _negated(flag: bool) -> Tensor:
@@ -339,7 +343,7 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     base = input.to(wide) if isinstance(input, Tensor) else input
     power = exponent.to(wide) if isinstance(exponent, Tensor) else exponent
     if not isinstance(base, Tensor):
-        base = PUBLIC["scalar_tensor"](base, dtype=wide)
+        base = complex(base) if wide.is_complex else float(base)
     return pow(base, power, out=out)
 
 
@@ -485,7 +489,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
 
 # ---- three and more ------------------------------------------------------------------------------
 
-_lerp = ternary("lerp", "a b weight", cpu.lerp,
+_lerp = ternary("lerp", "a b weight", cpu.lerp, apart="weight",
                 grad=(lambda g, weight: g * conj(1 - weight), lambda g, weight: g * conj(weight),
                       lambda g, a, b: g * conj(b - a)))  # fmt: skip
 
@@ -549,16 +553,17 @@ _clamp = ternary(
     "x low high",
     cpu.clamp,
     without="complex",
+    apart="low high",
     grad=(
         lambda g, x, low, high: g.masked_fill(~((x >= low) & (x <= high)), 0),
         lambda g, x, low, high: g.masked_fill(~((x < low) & (low < high)), 0),
         lambda g, x, low, high: g.masked_fill(~((x > high) | (low > high)), 0),
     ),
 )
-_clamp_min = ternary("clamp_min", "x low", cpu.clamp_min, without="complex",
+_clamp_min = ternary("clamp_min", "x low", cpu.clamp_min, without="complex", apart="low",
                      grad=(lambda g, x, low: g.masked_fill(~(x >= low), 0),
                            lambda g, x, low: g.masked_fill(~(x < low), 0)))  # fmt: skip
-_clamp_max = ternary("clamp_max", "x high", cpu.clamp_max, without="complex",
+_clamp_max = ternary("clamp_max", "x high", cpu.clamp_max, without="complex", apart="high",
                      grad=(lambda g, x, high: g.masked_fill(~(x <= high), 0),
                            lambda g, x, high: g.masked_fill(~(x > high), 0)))  # fmt: skip
 

@@ -6,26 +6,39 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.dtype import bool_
+from tritorch.core.layout import contiguous_format, strided
 from tritorch.core.tensor import Tensor
 from tritorch.ops import memory, parts, shape
 from tritorch.ops.checks import not_implemented, require_tensor
 from tritorch.ops.declare import PUBLIC, ndarray, public, with_out
 
 
+def _row_major_copy(x: Tensor) -> Tensor:
+    return x.clone() if x.layout is not strided else x.clone(memory_format=contiguous_format)
+
+
 def _copying(name: str, view: Any) -> None:
     def function(input: Tensor, *args: Any, **kwargs: Any) -> Any:
         result = view(input, *args, **kwargs)
         if isinstance(result, tuple):
-            return tuple(part.clone() for part in result)
-        return result.clone()
+            return tuple(map(_row_major_copy, result))
+        return _row_major_copy(result)
 
     function.__name__ = name
     function.__doc__ = f"{name[:-5]}, as a copy."
     PUBLIC[name] = with_out(function)
 
 
+def _viewed(input: Tensor, *size: Any) -> Tensor:
+    """A view where the strides allow, else a copy."""
+    try:
+        return shape.view(input, *size)
+    except RuntimeError:
+        return shape.reshape(input, *size)
+
+
 for _name, _view in (
-    ("view", shape.view), ("expand", shape.expand), ("diagonal", parts.diagonal),
+    ("view", _viewed), ("expand", shape.expand), ("diagonal", parts.diagonal),
     ("as_strided", memory.as_strided), ("permute", shape.permute), ("squeeze", shape.squeeze),
     ("unsqueeze", shape.unsqueeze), ("t", shape.t), ("transpose", shape.transpose),
     ("select", parts.select), ("split", parts.split), ("unbind", parts.unbind),
@@ -45,15 +58,21 @@ def narrow_copy(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
             "(Could this error message be improved?  If so, please report an enhancement request "
             "to PyTorch.)"
         )
-    return parts.narrow(input, dim, start, length).clone()
+    return _row_major_copy(parts.narrow(input, dim, start, length))
 
 
 def _clone_with_strides(input: Tensor) -> Tensor:
-    """A copy with gaps where the original has them; a dense one where elements overlap."""
+    """A copy of the storage with the same view of it; a dense copy where elements overlap."""
     array = input._array
-    if type(array) is not ndarray or array.flags.c_contiguous or 0 in array.strides:
+    overlaps = any(n > 1 and step == 0 for n, step in zip(input.shape, input.stride()))
+    if type(array) is not ndarray or overlaps:
         return input.clone()
-    return PUBLIC["empty_strided"](input.shape, input.stride(), dtype=input.dtype).copy_(input)
+    storage = input.untyped_storage()
+    if array.flags.c_contiguous and storage.nbytes() == array.nbytes:
+        return input.clone()
+    copy = storage.clone()
+    out = copy._view(input.dtype, input.shape, input.stride(), input.storage_offset())
+    return out.copy_(input)
 
 
 def _replace(input: Tensor, src: Tensor, view: Any) -> Tensor:

@@ -365,12 +365,8 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
         self._a = new.reshape(shape)
     else:
         strides = layouts.contiguous_strides(shape)
-        root, offset = storage._elements(self.dtype), self.storage_offset()
-        self._a = (
-            arrays.strided(root, shape, strides, offset)
-            if count
-            else root[offset:offset].reshape(shape)
-        )
+        root = storage._elements(self.dtype)
+        self._a = arrays.strided(root, shape, strides, self.storage_offset())
     return self
 
 

@@ -52,6 +52,11 @@ HALF = ("float16", "bfloat16")
 MOST = 16  # inputs that the native half tells apart
 NOT_IMPLEMENTED = "torch::autograd::NotImplemented"  # PyTorch's node of what has no derivative
 ALL = 0xFFFFFFFF  # a mask of all inputs, or outputs
+# By the numbers that the native half (src/tensor/placing.h) knows them by.
+PLACINGS = (
+    "", "elementwise", "row-major", "copy", "format", "column-major", "indexed",
+    "part", "reshaped", "unsqueezed",
+)  # fmt: skip
 OPERATORS: dict[str, Operator] = {}  # every record, by name
 PUBLIC: dict[str, Callable[..., Any]] = {}  # tritorch.<name>
 
@@ -97,8 +102,10 @@ class Operator(_C.OperatorBase):
         keeps: inputs that PyTorch keeps for the gradient, which this one does not need: whoever
         writes them before the backward pass gets the error that he would get there.
         layout: where results of the CPU's function lie: "elementwise", as PyTorch's TensorIterator
-        derives it from the operands; "row-major"; "copy", as one of the first input would; "exact",
-        a view's strides of 0 are meant; else where the function has put them.
+        derives it from the operands; "row-major"; "copy", as one of the first input would;
+        "format", in the memory format that the inputs suggest; "column-major" matrices; "indexed",
+        as x[indices]; "part", "reshaped" and "unsqueezed", as such a view; else where the function
+        has put them.
         without: the categories of dtypes ("bool", "int", "half", "complex") of which PyTorch has no
         kernel; kernel: what its error calls that."""
         self.name = name
@@ -134,10 +141,7 @@ class Operator(_C.OperatorBase):
         if self.variadic and self.inputs[-1] in self.keeps:
             kept |= ALL & -(1 << len(self.inputs) - 1)
         self._define(node_type, *self._what_is_saved(), lent, kept, differentiable)
-        self.elementwise = layout == "elementwise"
-        self.row_major = layout == "row-major"
-        self.copies = layout == "copy"
-        self.exact = layout == "exact"
+        self.placing = PLACINGS.index(layout)
         self.layout = layout
         self._without, self.kernel = without, kernel or name
         self.lacks = frozenset(
@@ -413,6 +417,25 @@ def _through_composed(
     return tuple(
         next(found) if isinstance(x, Tensor) and x._requires_grad else None for x in inputs
     )
+
+
+def laid_out(layout: str, out: Tensor, *inputs: Any) -> Tensor:
+    """A composed function's new result, moved to where one of a record with this layout lies."""
+    return _C.place(PLACINGS.index(layout), out, *inputs)
+
+
+def lies(layout: str) -> Callable[..., Any]:
+    """Says where the results of a composed function of one tensor lie."""
+    placing = PLACINGS.index(layout)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def placed(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+            return _C.place(placing, function(input, *args, **kwargs), input)
+
+        return placed
+
+    return decorate
 
 
 # ---- public names --------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.backends import backend
-from tritorch.ops.declare import PUBLIC, Operator, ndarray
+from tritorch.ops.declare import PUBLIC, Operator, laid_out, ndarray
 from tritorch.ops.shape import reshape
 
 _embedding = Operator(
@@ -472,4 +472,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     elif largest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
     classes = PUBLIC["arange"](num_classes, device=tensor.device)
-    return (tensor.contiguous().unsqueeze(-1) == classes).to(int64)
+    return laid_out("row-major", (tensor.unsqueeze(-1) == classes).to(int64))

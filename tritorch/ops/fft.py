@@ -151,15 +151,18 @@ def _shape_and_dims(x: Tensor, s: Sizes, dim: Sizes) -> tuple[list[int], Dims]:
 def _complex(name: str, x: Tensor, sizes: list[int], dims: Dims, norm: Any, forward: bool) -> Any:
     scale = _norm(norm, forward)
     x = promoted(x, False)
-    if dims and forward and not x.is_complex():
-        return r2c(_resized(x, dims, sizes), dims, scale, False)
+    if name in ("fft", "ifft") and not x.is_complex():
+        out = r2c(_resized(x, dims, sizes), dims, scale, False)
+        return out if forward else PUBLIC["conj_physical"](out)
     return c2c(_resized(promoted(x, True), dims, sizes), dims, scale, forward)
 
 
 def _half(name: str, x: Tensor, sizes: list[int], dims: Dims, norm: Any, forward: bool) -> Any:
-    x = _resized(promoted(x, False), dims, sizes)
-    out = r2c(x, dims, _norm(norm, forward), True)
-    return out if forward else out.conj()
+    x, scale = _resized(promoted(x, False), dims, sizes), _norm(norm, forward)
+    if forward:
+        return r2c(x, dims, scale, True)
+    out = PUBLIC["conj_physical"](r2c(x, dims[-1:], scale, True))
+    return c2c(out, dims[:-1], scale, False) if len(dims) > 1 else out
 
 
 def _real(name: str, x: Tensor, sizes: list[int], dims: Dims, norm: Any, forward: bool) -> Any:

@@ -20,7 +20,7 @@ from tritorch.ops.checks import (
 )
 from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
 from tritorch.ops.parts import basic_index
-from tritorch.ops.shape import expand, reshape
+from tritorch.ops.shape import contiguous_format, expand, reshape
 
 INT64 = int64.numpy
 
@@ -146,6 +146,7 @@ _scatter = Operator(
         None,
         lambda g, index, dim: g.gather(dim, index),
     ),
+    layout="row-major",
 )
 _scatter_value = Operator(
     "scatter_value",
@@ -155,6 +156,7 @@ _scatter_value = Operator(
     cpu=lambda x, i, dim, v: backend("cpu", "indexing").scatter_value(x, dim, i, v),
     gpu=lambda x, i, dim, v: backend("gpu", "indexing").scatter_value(x, dim, i, v),
     grad=(lambda g, index, dim: g.scatter(dim, index, 0), None),
+    layout="row-major",
 )
 _scatter_add = Operator(
     "scatter_add",
@@ -163,6 +165,7 @@ _scatter_add = Operator(
     cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter_add(x, dim, i, s),
     gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter_add(x, dim, i, s),
     grad=(lambda g: g, None, lambda g, index, dim: g.gather(dim, index)),
+    layout="row-major",
 )
 _scatter_reduce = Operator(
     "scatter_reduce",
@@ -177,6 +180,7 @@ _scatter_reduce = Operator(
     joint=lambda g, x, index, src, out, dim, reduce, include_self: scatter_reduce_grad(
         g, x, index, src, out, dim, reduce, include_self
     ),
+    layout="row-major",
 )
 
 
@@ -258,18 +262,18 @@ def scatter(
         how = {"add": "sum", "multiply": "prod"}[reduce]
         prepared = _prepare("scatter", input, dim, index, src)
         if prepared is None:
-            return input.clone()
+            return input.clone(memory_format=contiguous_format())
         x, dim, i, s = prepared
         return _shaped(_reduce(x, dim, i, s, how, True), input.shape)
     if isinstance(src, Tensor):
         prepared = _prepare("scatter", input, dim, index, src)
         if prepared is None:
-            return input.clone()
+            return input.clone(memory_format=contiguous_format())
         x, dim, i, s = prepared
         return _shaped(_scatter.call((x, i, s), (dim,)), input.shape)
     prepared = _prepare("scatter", input, dim, index, None)
     if prepared is None:
-        return input.clone()
+        return input.clone(memory_format=contiguous_format())
     x, dim, i, _ = prepared
     number = convert_number(src, input.dtype)
     return _shaped(_scatter_value.call((x, i), (dim, number)), input.shape)
@@ -286,7 +290,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
             return _scatter_add.finish_with(summed, (dim,), input, index, src)
     prepared = _prepare("scatter_add", input, dim, index, src)
     if prepared is None:
-        return input.clone()
+        return input.clone(memory_format=contiguous_format())
     x, dim, i, s = prepared
     return _shaped(_scatter_add.call((x, i, s), (dim,)), input.shape)
 
@@ -306,7 +310,7 @@ def scatter_reduce(
         raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
     prepared = _prepare("scatter_reduce", input, dim, index, src)
     if prepared is None:
-        return input.clone()
+        return input.clone(memory_format=contiguous_format())
     x, dim, i, s = prepared
     return _shaped(_reduce(x, dim, i, s, reduce, include_self), input.shape)
 
@@ -471,6 +475,7 @@ _take = Operator(
     gpu=lambda x, i, shape: backend("gpu", "indexing").take(x, i),
     grad=(lambda g, index, shape: g.new_zeros(shape).put(index, g, True), None),
     keeps="x",
+    layout="row-major",
 )
 
 
@@ -529,6 +534,7 @@ _put = Operator(
         g.take(index),
     ),
     keeps="source",
+    layout="copy",
 )
 
 

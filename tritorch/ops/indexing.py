@@ -285,7 +285,7 @@ _index = Operator(
     "index", "x indices", "shape", variadic=True,
     cpu=lambda values, shape: backend("cpu", "indexing").index(values[0], tuple(values[1:])),
     gpu=lambda values, shape: backend("gpu", "indexing").index(values[0], tuple(values[1:])),
-    joint=lambda g, indices, shape: _index_grad(g, indices, shape), node="Index",
+    joint=lambda g, indices, shape: _index_grad(g, indices, shape), node="Index", layout="indexed",
 )  # fmt: skip
 
 
@@ -440,15 +440,12 @@ _nonzero = Operator("nonzero", "x", cpu="indexing.nonzero")
 
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     """The indices of elements that are not 0: a matrix, or a vector for each dim."""
-    if input.ndim == 0:
-        count = int(input.item() != 0)
-        found = PUBLIC["zeros"]((count, 0), dtype=int64, device=input.device)
-        if as_tuple:
-            return (PUBLIC["zeros"]((count,), dtype=int64, device=input.device),)
+    if as_tuple:
+        return _nonzero.call((input if input.ndim else input.reshape(1),), ()).unbind(1)
+    if input.ndim == 0 and input.is_cuda:
+        found = PUBLIC["zeros"]((int(input.item() != 0), 0), dtype=int64, device=input.device)
     else:
         found = _nonzero.call((input,), ())
-    if as_tuple:
-        return found.unbind(1)
     if out is not None:
         from tritorch.ops.declare import write_out
 

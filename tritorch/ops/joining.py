@@ -15,9 +15,9 @@ from tritorch.ops.backends import backend
 from tritorch.ops.checks import one_of, wrap_dim, wrap_dims
 from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
 from tritorch.ops.parts import narrow
-from tritorch.ops.shape import expand, new_dim, reshape, transpose, unsqueeze
+from tritorch.ops.shape import contiguous_format, expand, new_dim, reshape, unsqueeze
 
-_cat = Operator("cat", "tensors", "dim sizes", variadic=True,
+_cat = Operator("cat", "tensors", "dim sizes", variadic=True, layout="format",
                 cpu=lambda values, dim, sizes: backend("cpu", "shaping").cat(values, dim),
                 gpu=lambda values, dim, sizes: backend("gpu", "shaping").cat(values, dim),
                 joint=lambda g, dim, sizes, needs: _cat_grad(g, dim, sizes, needs))  # fmt: skip
@@ -191,7 +191,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 _flip = Operator(
     "flip", "x", "dims", cpu="shaping.flip", layout="copy", grad=lambda g, dims: g.flip(dims)
 )
-_roll = Operator("roll", "x", "shifts dims", cpu="shaping.roll",
+_roll = Operator("roll", "x", "shifts dims", cpu="shaping.roll", layout="format",
                  grad=lambda g, shifts, dims: g.roll([-s for s in shifts], dims))  # fmt: skip
 
 
@@ -258,6 +258,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     wrapped = tuple(wrap_dim(dim, input.ndim) for dim in dims)
     if input.numel() == 0:
         return input.clone()
+    if any(shift % input.shape[dim] == 0 for shift, dim in zip(shifts, wrapped)):
+        input = input.contiguous()  # PyTorch joins it with nothing, which has no memory format
     return _roll.call((input,), (shifts, wrapped))
 
 
@@ -277,12 +279,12 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
             raise RuntimeError(f"Rotation dim0 out of range, dim0 = {dim}")
     k %= 4
     if k == 1:
-        return transpose(flip(input, dims[1]), *dims)
+        return flip(input, dims[1]).transpose_(*dims)
     if k == 2:
         return flip(input, list(dims))
     if k == 3:
-        return flip(transpose(input, *dims), dims[1])
-    return input.clone()
+        return flip(input, dims[0]).transpose_(*dims)
+    return input.clone(memory_format=contiguous_format())
 
 
 # ---- triangles -----------------------------------------------------------------------------------

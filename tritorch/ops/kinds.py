@@ -77,6 +77,7 @@ class Pointwise(Operator):
         refuses: str = "",
         layout: str = "elementwise",
         beside: int = 0,
+        apart: str = "",
     ) -> None:
         """without: the categories that PyTorch does not implement, "half" being both narrow floats
         and "chalf" complex32.
@@ -85,12 +86,16 @@ class Pointwise(Operator):
         numbers: which of two operands may be one: "any", "other", "none".
         refuses: what PyTorch says (a RuntimeError, before anything else) of the category that it
         refuses: the first of `without`.
-        beside: how many of the last inputs are numbers that do not promote."""
+        beside: how many of the last inputs are numbers that do not promote.
+        apart: inputs that are no operands where they are numbers: in PyTorch they do not take part
+        in where the result lies, as do other numbers."""
         super().__init__(
             name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
             kind="pointwise", lends=lends, keeps=keeps, layout=layout,
         )  # fmt: skip
         self.beside = beside
+        names = (*apart.split(), *self.inputs[len(self.inputs) - beside :])
+        self.apart = sum(1 << self.inputs.index(name) for name in names)
         self.function = cpu
         self.cpu = _C.Quiet(cpu)  # type: ignore[method-assign]
         self.gpu_name = gpu or name
@@ -336,7 +341,7 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
 
         return careful.pointwise(op, inputs, out)
     if out is None:
-        return op.finish(op.compute(operands, compute, result), *inputs)
+        return op.finish_cast(op.compute(operands, compute, result), compute.numpy, *inputs)
     refuse_grad_with_out(op.name, *inputs, out)
     if not isinstance(out, Tensor):
         raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
@@ -345,7 +350,7 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
     require_distinct_elements(out)
     require_separate(out, inputs)
     value = op.compute(operands, compute, result)
-    resize_output(out, shape, lambda: op.finish(value, *inputs).stride())
+    resize_output(out, shape, lambda: op.finish_cast(value, compute.numpy, *inputs).stride())
     check_inplace(out)
     _write(out._array, value)
     _C.bump_version(out)
@@ -471,6 +476,7 @@ def unary(
     direct: bool | str = True,
     lends: str = "",
     refuses: str = "",
+    layout: str = "elementwise",
     out: bool = True,
     doc: str = "",
 ) -> Callable[..., Tensor]:
@@ -479,7 +485,7 @@ def unary(
     inplace: "constant" where PyTorch cannot differentiate the form in place."""
     op = Pointwise(
         name, "x", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
-        domain=domain, direct=direct, lends=lends, refuses=refuses,
+        domain=domain, direct=direct, lends=lends, refuses=refuses, layout=layout,
     )  # fmt: skip
     may_write = out
     run, finish, fits, plans = op.apply, op.finish, op.direct, op.plans
@@ -613,13 +619,16 @@ def binary(
     numbers: str = "any",
     keeps: str = "",
     refuses: str = "",
+    layout: str = "elementwise",
+    apart: str = "",
     export: bool = True,
     doc: str = "",
 ) -> Callable[..., Tensor]:
     """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator."""
     op = Pointwise(
         name, "a b", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
-        domain=domain, direct=direct, numbers=numbers, keeps=keeps, refuses=refuses,
+        domain=domain, direct=direct, numbers=numbers, keeps=keeps, refuses=refuses, layout=layout,
+        apart=apart,
     )  # fmt: skip
     function = fast_binary(op, _general_binary(op))
     function.__doc__ = doc or f"{name} of each pair of elements, broadcasting."

@@ -16,7 +16,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional, logsigmoid
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import require_castable
-from tritorch.ops.declare import FLOATS, PUBLIC, Operator, ndarray
+from tritorch.ops.declare import FLOATS, PUBLIC, Operator, laid_out, ndarray
 from tritorch.ops.shape import broadcast_tensors, reshape
 from tritorch.ops.softmax import differentiating, log_softmax
 
@@ -145,7 +145,8 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 def _huber(x: Tensor, y: Tensor, delta: float) -> Tensor:
     error = (x - y).abs()
-    return PUBLIC["where"](error <= delta, 0.5 * error * error, delta * (error - 0.5 * delta))
+    loss = PUBLIC["where"](error <= delta, 0.5 * error * error, delta * (error - 0.5 * delta))
+    return laid_out("copy", loss, x)
 
 
 _huber_loss = _loss(
@@ -185,7 +186,7 @@ def _bce_forward(p: Tensor, t: Tensor) -> Tensor:
 
 
 _bce = Operator(
-    "binary_cross_entropy", "p t", of=_bce_forward, without="bool int complex",
+    "binary_cross_entropy", "p t", of=_bce_forward, without="bool int complex", layout="copy",
     grad=(lambda g, p, t: g * (p - t) / ((1 - p) * p).clamp(min=1e-12),
           lambda g, p: g * ((-p).log1p().clamp(min=-100) - p.log().clamp(min=-100))),
 )  # fmt: skip
@@ -207,10 +208,9 @@ def binary_cross_entropy_with_logits(
 
 def _bce_of_logits(input: Tensor, target: Tensor, weight: Any, pos_weight: Any, mode: str) -> Any:
     log_sigmoid = logsigmoid(input)
-    if pos_weight is None:
-        loss = (1 - target) * input - log_sigmoid
-    else:
-        loss = (1 - target) * input - ((pos_weight - 1) * target + 1) * log_sigmoid
+    if pos_weight is not None:
+        log_sigmoid = ((pos_weight - 1) * target + 1) * log_sigmoid
+    loss = laid_out("copy", (1 - target) * input - log_sigmoid, target)
     if weight is not None:
         loss = loss * weight
     return reduce_loss(loss, mode)

@@ -48,7 +48,6 @@ _as_strided = view_operator(
     "size stride offset geometry",
     _as_strided_array,
     _as_strided_grad,
-    layout="exact",
 )
 
 
@@ -146,16 +145,11 @@ def _unpaired(array: Any) -> Any:
         raise RuntimeError("Tensor must have a last dimension of size 2")
     if strides[-1] != 1:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
-    if any(stride % 2 for n, stride in zip(array.shape, strides[:-1]) if n > 1):
+    if any(stride % 2 for stride in strides[:-1]):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
     if type(array) is ndarray:
-        if array.flags.c_contiguous:
-            return array.view(kind.numpy).reshape(array.shape[:-1])
-        return np.lib.stride_tricks.as_strided(
-            array[..., :1].view(kind.numpy) if array.size else array,
-            (*array.shape[:-1], 1),
-            (*array.strides[:-1], kind.itemsize),
-        )[..., 0]
+        first = np.lib.stride_tricks.as_strided(array, (2,), array.strides[-1:]).view(kind.numpy)
+        return np.lib.stride_tricks.as_strided(first, array.shape[:-1], array.strides[:-1])
     flat = array.as_strided((array.storage_nbytes // kind.itemsize * 2,), (1,), 0).view_dtype(kind)
     return flat.as_strided(
         array.shape[:-1], [s // 2 for s in strides[:-1]], array.storage_offset() // 2
@@ -233,16 +227,12 @@ def _check_view_dtype(self: Tensor, kind: dtype, old: dtype) -> None:
     if self.ndim == 0:
         raise RuntimeError(f"self.dim() cannot be 0 {what}")
     shape, strides = self.shape, self.stride()
-    if shape[-1] > 1 and strides[-1] != 1:
+    if strides[-1] != 1:
         raise RuntimeError(f"self.stride(-1) must be 1 {what}, but got {strides[-1]}")
     ratio = kind.itemsize // old.itemsize
     if ratio > 1:
         needed = [("self.size(-1)", shape[-1]), ("self.storage_offset()", self.storage_offset())]
-        needed += [
-            (f"self.stride({i})", stride)
-            for i, stride in enumerate(strides[:-1])
-            if shape[i] > 1 and self.numel()
-        ]
+        needed += [(f"self.stride({i})", stride) for i, stride in enumerate(strides[:-1])]
         for name, value in needed:
             if value % ratio:
                 raise RuntimeError(f"{name} must be divisible by {ratio} {what}, but got {value}")

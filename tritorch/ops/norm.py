@@ -119,6 +119,7 @@ _rms = Operator(
     gpu=lambda x, w, n, eps: backend("gpu", "norm").rms_norm(x, n, w, eps),
     joint=lambda g, x, w, out1, n: _rms_back.call((g[0], x, w, out1), (n,)),
     composed=_composed_rms,
+    layout="format",
 )
 _rms_back: Operator = Operator(
     "rms_norm_backward", "y x w rstd", "n", kind="internal", outputs=0b11,
@@ -156,7 +157,7 @@ def _composed_group(x: Tensor, w: Any, b: Any, groups: int, eps: float) -> Tenso
 
 
 _group = Operator(
-    "group_norm", "x w b", "groups eps", outputs=0b001, node="NativeGroupNorm",
+    "group_norm", "x w b", "groups eps", outputs=0b001, node="NativeGroupNorm", layout="format",
     cpu=lambda x, w, b, groups, eps: backend("cpu", "norm").group_norm(x, groups, w, b, eps),
     gpu=lambda x, w, b, groups, eps: backend("gpu", "norm").group_norm(x, groups, w, b, eps),
     joint=lambda g, x, w, out1, out2, groups: _group_back.call(
@@ -247,6 +248,7 @@ _batch = Operator(
     ),
     composed=_composed_batch,
     unread="b",
+    layout="format",
 )
 _batch_back: Operator = Operator(
     "batch_norm_backward",

@@ -9,7 +9,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import require_tensor
-from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.declare import PUBLIC, Operator, laid_out
 from tritorch.ops.parts import narrow
 
 _pad = Operator(
@@ -19,6 +19,7 @@ _pad = Operator(
     cpu=lambda x, p, mode, value, shape: backend("cpu", "shaping").pad(x, p, mode, value),
     gpu=lambda x, p, mode, value, shape: backend("gpu", "shaping").pad(x, p, mode, value),
     grad=lambda g, padding, mode, shape: _back.call((g,), (shape, padding, mode)),
+    layout="format",
 )
 _back: Operator = Operator(
     "pad_backward",
@@ -75,6 +76,7 @@ def pad(
             )
     x = input if input.ndim == n + 2 else input.unsqueeze(0)
     out = _run(x, amounts, mode, 0.0)
+    out = laid_out("row-major", out) if mode == "circular" else out
     return out if input.ndim == n + 2 else out.squeeze(0)
 
 
@@ -88,7 +90,7 @@ def _constant(input: Tensor, amounts: tuple[int, ...], value: Any) -> Tensor:
                 f"{amounts[2 * i + 1]} resulted in a negative output size, which is invalid. Check "
                 f"dimension {dim} of your input."
             )
-    return _run(input, amounts, "constant", value)
+    return laid_out("format", _run(input, amounts, "constant", value), input)
 
 
 def _run(x: Tensor, amounts: tuple[int, ...], mode: str, value: Any) -> Tensor:

@@ -27,31 +27,14 @@ def _part_grad(op_name: str) -> Any:
 
 
 PARTS = {
-    name: view_operator(name, "key shape", _part, _part_grad(name)) for name in ("select", "slice")
+    name: view_operator(name, "key shape", _part, _part_grad(name), layout="part")
+    for name in ("select", "slice")
 }
-
-
-def _placed(part: Any, array: Any, key: tuple[Any, ...]) -> Any:
-    """A part without elements where PyTorch has it: NumPy forgets where an empty slice starts."""
-    skip, dim = 0, 0
-    strides = arrays.strides_of(array)
-    for item in key:
-        if item is Ellipsis:
-            break
-        if item is None:
-            continue
-        start = item.indices(array.shape[dim])[0] if isinstance(item, slice) else int(item)
-        skip += (start + array.shape[dim] if start < 0 else start) * strides[dim]
-        dim += 1
-    return arrays.strided(array, part.shape, arrays.strides_of(part), skip)
 
 
 def finish_part(op: Any, array: Any, key: tuple[Any, ...], input: Tensor) -> Tensor:
     """The view array[key] of a tensor's array."""
-    part = array[key]
-    if 0 in part.shape and array.size:
-        part = _placed(part, array, key)
-    return op.finish_view(part, (key, array.shape), input)
+    return op.finish_view(array[key], (key, array.shape), input)
 
 
 def basic_index(input: Tensor, key: tuple[Any, ...], name: str = "slice") -> Tensor:
@@ -304,10 +287,10 @@ _diagonal: Any = view_operator(
 @public()
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A diagonal of two dims, as the last dim."""
-    dim1, dim2 = (wrap_dim(dim, input.ndim, allow_scalar=False) for dim in (dim1, dim2))
-    if dim1 == dim2:
+    first, second = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
+    if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return _diagonal.call((input,), (int(offset), dim1, dim2, tuple(input.shape)))
+    return _diagonal.call((input,), (int(offset), first, second, tuple(input.shape)))
 
 
 @public()
@@ -359,9 +342,7 @@ def _unfold_grad(g: Tensor, dim: int, size: int, step: int, shape: tuple[int, ..
     return g.new_zeros(shape).index_add(dim, where, flat)
 
 
-_unfold = view_operator(
-    "unfold", "dim size step shape", _unfold_array, _unfold_grad, layout="exact"
-)
+_unfold = view_operator("unfold", "dim size step shape", _unfold_array, _unfold_grad)
 
 
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:

@@ -14,7 +14,7 @@ from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.ops.checks import not_implemented
-from tritorch.ops.declare import PUBLIC, Operator, public
+from tritorch.ops.declare import PUBLIC, Operator, laid_out, lies, public
 from tritorch.ops.kinds import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME, unary
 
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
@@ -94,10 +94,10 @@ atanh = unary("atanh", np.arctanh, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliase
 sinc = unary(
     "sinc", cpu.sinc, rule=INT_TO_FLOAT, direct=False, grad=lambda g, x: g * _sinc_grad(x).conj()
 )
-deg2rad = unary("deg2rad", np.deg2rad, rule=INT_TO_FLOAT, without="complex",
+deg2rad = unary("deg2rad", np.deg2rad, rule=INT_TO_FLOAT, without="complex", layout="copy",
                 refuses="deg2rad is not supported for complex tensors.",
                 grad=lambda g: g * (math.pi / 180))  # fmt: skip
-rad2deg = unary("rad2deg", np.rad2deg, rule=INT_TO_FLOAT, without="complex",
+rad2deg = unary("rad2deg", np.rad2deg, rule=INT_TO_FLOAT, without="complex", layout="copy",
                 refuses="rad2deg is not supported for complex tensors.",
                 grad=lambda g: g * (180 / math.pi))  # fmt: skip
 
@@ -150,6 +150,7 @@ _round = unary("round", cpu.on_floats(np.rint), without="bool complex", grad=_fl
 
 
 @public(out=True, inplace=True)
+@lies("elementwise")
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """Rounds to the nearest integer (or multiple of 10^-decimals), half to even."""
     if decimals == 0:
@@ -197,7 +198,7 @@ bitwise_not = unary("bitwise_not", np.invert, without="float complex")
 # ---- complex -------------------------------------------------------------------------------------
 
 _conj_physical = unary("conj_physical", cpu.conj_physical, direct=False, method=False,
-                       grad=lambda g: g.conj())  # fmt: skip
+                       layout="copy", grad=lambda g: g.conj())  # fmt: skip
 
 
 @public()
@@ -220,6 +221,8 @@ def square(input: Tensor) -> Tensor:
 @public(out=True)
 def angle(input: Tensor) -> Tensor:
     """The argument of complex numbers; 0 or pi for real ones."""
+    if input.is_complex():
+        return laid_out("row-major", _angle(input))
     return _angle(input.to(defaults.dtype()) if category(input.dtype) < 2 else input)
 
 
@@ -263,10 +266,11 @@ def isreal(input: Tensor) -> Tensor:
     """Whether each element's imaginary part is 0."""
     if input.is_complex():
         return input.imag == 0
-    return input.new_ones(input.shape, dtype=bool_)
+    return PUBLIC["ones_like"](input, dtype=bool_)
 
 
 @public(out=True, inplace=True)
+@lies("copy")
 def nan_to_num(
     input: Tensor,
     nan: float | None = None,

@@ -20,6 +20,7 @@ _max_pool = Operator(
     cpu="pooling.max_pool",
     grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
     keeps="x",
+    layout="format",
 )
 _unpool_op = Operator(
     "max_pool_backward",
@@ -31,6 +32,7 @@ _unpool_op = Operator(
 )
 _adaptive_max = Operator(
     "adaptive_max_pool", "x", "size", cpu="pooling.adaptive_max_pool", keeps="x",
+    layout="format",
     grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
 )  # fmt: skip
 _avg_pool = Operator(
@@ -43,6 +45,7 @@ _avg_pool = Operator(
         (g,), (shape, kernel, stride, padding, ceil_mode, include, divisor)
     ),
     keeps="x",
+    layout="format",
 )
 _avg_back: Operator = Operator(
     "avg_pool_backward",
@@ -62,6 +65,7 @@ _adaptive_avg = Operator(
     gpu=lambda x, size, shape: backend("gpu", "pooling").adaptive_avg_pool(x, size),
     grad=lambda g, shape: _adaptive_back.call((g,), (shape,)),
     keeps="x",
+    layout="format",
 )
 _mean_of_all = _adaptive_avg.like("adaptive_mean", "Mean1", keeps="")  # as PyTorch to size 1
 _adaptive_back: Operator = Operator(

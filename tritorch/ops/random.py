@@ -460,7 +460,7 @@ def _slopes(input: Tensor, lower: float, upper: float) -> Any:
 
 def _sloped(x: Tensor, slope: Tensor) -> Tensor:
     """Slopes of narrow types are wider: a product is rounded once."""
-    return PUBLIC["where"](x <= 0, (x * slope).to(x.dtype), x)  # type: ignore[no-any-return]
+    return PUBLIC["where"](x <= 0, (x * slope).to(x.dtype), x)
 
 
 _rrelu, _rrelu_ = (

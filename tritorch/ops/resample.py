@@ -17,6 +17,7 @@ _resample: Operator = Operator(
     grad=lambda g, dim, n, m, scale, align, kind, transposed: _resample.call(
         (g,), (dim, n, m, scale, align, kind, not transposed)
     ),
+    layout="format",
 )
 
 

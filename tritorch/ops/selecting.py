@@ -13,7 +13,7 @@ from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
-from tritorch.ops.declare import PUBLIC, Operator, public, write_out
+from tritorch.ops.declare import PUBLIC, Operator, lies, public, write_out
 from tritorch.ops.gather import scatter_reduce_grad
 from tritorch.ops.reduction import vector_norm
 
@@ -27,7 +27,7 @@ def _expanded(index: Tensor, source: Tensor, dim: int) -> Tensor:
 
 
 _index_reduce = Operator(
-    "index_reduce", "x index src", "dim reduce include_self",
+    "index_reduce", "x index src", "dim reduce include_self", layout="row-major",
     cpu=lambda x, i, s, dim, r, inc: backend("cpu", "indexing").index_reduce(x, dim, i, s, r, inc),
     gpu=lambda x, i, s, dim, r, inc: backend("gpu", "indexing").index_reduce(x, dim, i, s, r, inc),
     joint=lambda g, x, index, src, out, dim, reduce, include_self: scatter_reduce_grad(
@@ -144,6 +144,7 @@ def _first_places(x: Tensor, size: int, fill_value: int) -> Tensor:
 
 
 @public(out=True, inplace=True)
+@lies("row-major")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Slices along a dim, those with a p-norm above maxnorm scaled down to it."""
     require_tensor(input, "renorm", "input", 1)

@@ -42,7 +42,8 @@ def _view_array(array: Any, shape: tuple[int, ...], old: tuple[int, ...]) -> Any
     )
 
 
-_view = view_operator("view", "shape old", _view_array, lambda g, old: g.reshape(old))
+_view = view_operator("view", "shape old", _view_array, lambda g, old: g.reshape(old),
+                      layout="reshaped")  # fmt: skip
 _finish_view = _view.finish_view
 
 
@@ -180,7 +181,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 def _expand_array(array: Any, shape: tuple[int, ...]) -> Any:
     if type(array) is ndarray:
-        if 1 in shape:  # NumPy gives dims of size one strides of 0
+        if 1 in shape or 0 in shape:  # NumPy gives these dims strides of 0
             return arrays.strided(array, shape, _expanded_strides(array, shape), 0)
         out = np.broadcast_to(array, shape)
         out.flags.writeable = array.flags.writeable
@@ -199,7 +200,7 @@ def _expanded_strides(array: Any, shape: tuple[int, ...]) -> list[int]:
 
 
 # The engine sums a gradient to the shape of the input.
-_expand = view_operator("expand", "shape", _expand_array, lambda g: g, layout="exact")
+_expand = view_operator("expand", "shape", _expand_array, lambda g: g)
 
 
 def expand(self: Tensor, *size: Any, implicit: bool = False) -> Tensor:
@@ -462,14 +463,12 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
 
 def new_dim(array: Any, dim: int) -> Any:
     if type(array) is ndarray:
-        shape = array.shape
-        if array.flags.c_contiguous and 1 not in shape:
-            return array.reshape((*shape[:dim], 1, *shape[dim:]))
         return array[(slice(None),) * dim + (None,)]
     return array.unsqueeze(dim)
 
 
-_unsqueeze = view_operator("unsqueeze", "dim", new_dim, lambda g, dim: g.squeeze(dim))
+_unsqueeze = view_operator("unsqueeze", "dim", new_dim, lambda g, dim: g.squeeze(dim),
+                           layout="unsqueezed")  # fmt: skip
 
 
 @public()
@@ -500,9 +499,10 @@ def _at_least(x: Tensor, n: int) -> Tensor:
     shape = tuple(x.shape)
     if len(shape) >= n:
         return x
-    if n == 3 and len(shape) == 2:
-        return reshape(x, (*shape, 1))
-    return reshape(x, {1: (1,), 2: (1, *(shape or (1,))), 3: (1, *(shape or (1,)), 1)}[n])
+    if not shape:
+        return reshape(x, (1,) * n)
+    wide = unsqueeze(x, 0) if len(shape) == 1 else x
+    return unsqueeze(wide, -1) if n == 3 else wide
 
 
 for _n in (1, 2, 3):

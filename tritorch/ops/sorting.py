@@ -24,7 +24,7 @@ _topk = Operator(
     "topk", "x", "k dim largest", cpu="sorting.topk", grad=_scatter_back, layout="row-major"
 )
 _kthvalue = Operator(
-    "kthvalue", "x", "k dim", cpu="sorting.kthvalue",
+    "kthvalue", "x", "k dim", cpu="sorting.kthvalue", layout="row-major",
     grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False),
 )  # fmt: skip
 _median, _nanmedian, _mode = (
@@ -34,6 +34,7 @@ _median, _nanmedian, _mode = (
         "dim",
         cpu=f"sorting.{name}",
         grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False),
+        layout="row-major",
     )
     for name in ("median", "nanmedian", "mode")
 )

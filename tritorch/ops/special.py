@@ -263,7 +263,7 @@ def _frexp_on_gpu(x: Any) -> tuple[Any, Any]:
 
 
 _frexp = Operator(
-    "frexp", "x", cpu=cpu.frexp, gpu=_frexp_on_gpu, outputs=0b01,
+    "frexp", "x", cpu=cpu.frexp, gpu=_frexp_on_gpu, outputs=0b01, layout="copy",
     grad=lambda g, out: g[0] / out[1].exp2().to(g[0].dtype),
 )  # fmt: skip
 _parts = named_results("frexp", "mantissa", "exponent")

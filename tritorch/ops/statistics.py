@@ -15,7 +15,14 @@ from tritorch.core.dtype import bool_, float32, float64, int64
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
-from tritorch.ops.declare import PUBLIC, Operator, public, refuse_grad_with_out, write_out
+from tritorch.ops.declare import (
+    PUBLIC,
+    Operator,
+    laid_out,
+    public,
+    refuse_grad_with_out,
+    write_out,
+)
 from tritorch.ops.reduction import named_results
 
 # ---- covariance ----------------------------------------------------------------------------------
@@ -226,12 +233,11 @@ def _quantile(
         low = PUBLIC["lerp"](low, high, weight.expand(low.shape))
     elif interpolation == "midpoint":
         low = PUBLIC["lerp"](low, high, 0.5)
-    out = low.movedim(-1, 0)
+    low = laid_out("row-major", low)
     if keepdim:
-        ones = (1,) * input.ndim
-        out = out.reshape(out.shape[0], *ones) if wrapped is None else (
-            out.unsqueeze(wrapped + 1) if input.ndim else out)  # fmt: skip
-    return out if q.ndim else out.squeeze(0)
+        low = low.reshape(*(1,) * input.ndim, -1) if wrapped is None else (
+            low.unsqueeze(wrapped) if input.ndim else low)  # fmt: skip
+    return low.movedim(-1, 0) if q.ndim else low.squeeze(-1)
 
 
 def _quantile_out(result: Tensor, out: Tensor | None, inputs: Sequence[Any]) -> Tensor:

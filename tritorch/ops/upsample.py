@@ -23,6 +23,7 @@ _nearest = Operator(
     grad=lambda g, size, scales, exact, shape: _nearest_back.call(
         (g,), (shape, size, scales, exact)
     ),
+    layout="format",
 )
 _nearest_back: Operator = Operator(
     "upsample_nearest_backward",
@@ -50,6 +51,7 @@ _linear = Operator(
     grad=lambda g, size, scales, align, shape: _linear_back.call(
         (g,), (shape, size, scales, align)
     ),
+    layout="format",
 )
 _linear_back: Operator = Operator(
     "upsample_linear_backward",

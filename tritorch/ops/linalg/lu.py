@@ -71,6 +71,7 @@ def _lu_gradient(g: Any, out0: Tensor, out1: Tensor) -> Tensor:
 
 
 _factor = factorisation("linalg_lu_factor_ex", "x", cpu="triangular.lu_factor", outputs=0b001,
+                        layout="column-major",
                         grad=_lu_gradient)  # fmt: skip
 _LUFactor = named_results("linalg_lu_factor", "LU", "pivots")
 _LUFactorEx = named_results("linalg_lu_factor_ex", "LU", "pivots", "info")
@@ -251,7 +252,7 @@ public(out=True)(_old_lu_solve)
 # ---- LDL -----------------------------------------------------------------------------------------
 
 _ldl = factorisation("linalg_ldl_factor_ex", "x", "hermitian", cpu="triangular.ldl_factor",
-                     outputs=0)  # fmt: skip
+                     outputs=0, layout="column-major")  # fmt: skip
 _ldl_solve = factorisation("linalg_ldl_solve", "ld pivots b", "hermitian",
                            cpu="triangular.ldl_solve")  # fmt: skip
 _LDL = named_results("linalg_ldl_factor", "LD", "pivots")

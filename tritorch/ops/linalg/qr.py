@@ -62,8 +62,9 @@ def _qr_gradient(g: Any, out: Any, x_shape: Any, mode: str) -> Tensor:
     return PUBLIC["cat"]([square, q @ rest], -1)
 
 
-_qr = factorisation("linalg_qr", "x", "mode", cpu="linalg.qr", outputs=0b11, grad=_qr_gradient)
-_geqrf = factorisation("geqrf", "x", cpu="linalg.geqrf")
+_qr = factorisation("linalg_qr", "x", "mode", cpu="linalg.qr", outputs=0b11, grad=_qr_gradient,
+                    layout="column-major")  # fmt: skip
+_geqrf = factorisation("geqrf", "x", cpu="linalg.geqrf", layout="column-major")
 _LinalgQR = named_results("linalg_qr", "Q", "R")
 _QR = named_results("qr", "Q", "R")
 _Geqrf = named_results("geqrf", "a", "tau")

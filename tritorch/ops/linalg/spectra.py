@@ -91,6 +91,7 @@ def _svd_of_vectors(g_u: Any, g_s: Any, g_vh: Any, u: Tensor, s: Tensor, vh: Ten
 
 
 _svd = factorisation("linalg_svd", "x", "full", cpu="linalg.svd", outputs=0b111,
+                     layout="column-major",
                      grad=_svd_gradient)  # fmt: skip
 _svdvals = factorisation("linalg_svdvals", "x", cpu="linalg.svdvals")
 _LinalgSVD = named_results("linalg_svd", "U", "S", "Vh")
@@ -179,9 +180,11 @@ def _eig_gradient(g: Any, out: Any) -> Tensor:
 
 
 _eigh = factorisation("linalg_eigh", "x", "uplo", cpu="linalg.eigh", outputs=0b11,
+                      layout="column-major",
                       grad=_eigh_gradient)  # fmt: skip
 _eigvalsh = factorisation("linalg_eigvalsh", "x", "uplo", cpu="linalg.eigvalsh")
-_eig = factorisation("linalg_eig", "x", cpu="linalg.eig", outputs=0b11, grad=_eig_gradient)
+_eig = factorisation("linalg_eig", "x", cpu="linalg.eig", outputs=0b11, grad=_eig_gradient,
+                     layout="column-major")  # fmt: skip
 _eigvals = factorisation("linalg_eigvals", "x", cpu="linalg.eigvals")
 _Eigh = named_results("linalg_eigh", "eigenvalues", "eigenvectors")
 _Eig = named_results("linalg_eig", "eigenvalues", "eigenvectors")

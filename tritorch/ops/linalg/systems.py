@@ -29,7 +29,7 @@ from tritorch.ops.linalg.spectra import pinv, pinv_gradient
 # ---- systems -------------------------------------------------------------------------------------
 
 _solve: Any = factorisation(
-    "linalg_solve_ex", "a b", cpu="linalg.solve_ex", outputs=0b01,
+    "linalg_solve_ex", "a b", cpu="linalg.solve_ex", outputs=0b01, layout="column-major",
     grad=(
         lambda g, a, out: -(_solved(a.mH, g[0]) @ out[0].mH),
         lambda g, a: _solved(a.mH, g[0]),
@@ -87,7 +87,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 # ---- inverses ------------------------------------------------------------------------------------
 
 _inverse = factorisation(
-    "linalg_inv_ex", "x", cpu="linalg.inv_ex", outputs=0b01,
+    "linalg_inv_ex", "x", cpu="linalg.inv_ex", outputs=0b01, layout="column-major",
     grad=lambda g, out: -(out[0].mH @ (g[0] @ out[0].mH)),
 )  # fmt: skip
 _InvEx = named_results("linalg_inv_ex", "inverse", "info")

@@ -124,7 +124,7 @@ def _cholesky_gradient(g: Any, out: Any, upper: bool) -> Tensor:
 
 
 _cholesky = factorisation("linalg_cholesky_ex", "x", "upper", cpu="linalg.cholesky_ex",
-                          outputs=0b01, grad=_cholesky_gradient)  # fmt: skip
+                          layout="column-major", outputs=0b01, grad=_cholesky_gradient)  # fmt: skip
 _CholeskyEx = named_results("linalg_cholesky_ex", "L", "info")
 
 
