@@ -13,7 +13,7 @@ from . import programs
 HERE = pathlib.Path(__file__)
 RECORDED = [
     program
-    for name in ("chains.json", "histories.json")
+    for name in ("chains.json", "histories.json", "refusals.json")
     for program in json.loads(HERE.with_name(name).read_text())
 ]
 PART = 40

@@ -115,7 +115,7 @@ def _overlaps(tensor: Any) -> bool:
 _PLACES = re.compile(r"\.(kthvalue|topk|mode|median|nanmedian|sort|argsort|msort|min|max)\(")
 _SUMS = re.compile(
     r"@|\.(maximum|minimum|fmax|fmin|amax|amin|max|min|aminmax"
-    r"|sum|cumsum|matmul|mm|bmm|addmm|addmv|baddbmm|linear|inner|einsum|tensordot|conv\w+|dot|mv"
+    r"|softshrink|\w*_norm|sub_?|sum|cumsum_?|matmul|mm|bmm|addmm|addmv|baddbmm|linear|inner|einsum|tensordot|conv\w+|dot|mv"
     r"|vdot|\w*pool\w*|fft\w*|rfft|\w*loss|\w*entropy\w*|multi_dot|outer|kron|cross|mean|nansum"
     r"|matrix_power|logcumsumexp|scaled_\w+|softmax|addr|index_add|scatter\w*|std\w*|var\w*|trace)\("
 )

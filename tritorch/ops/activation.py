@@ -10,7 +10,7 @@ from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.ops.arithmetic import where
-from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
+from tritorch.ops.checks import not_implemented, require_kernel, require_tensor, wrap_dim
 from tritorch.ops.copying import written
 from tritorch.ops.declare import PUBLIC, Operator, differentiated, in_place_of, laid_out, lies
 from tritorch.ops.kinds import INT_TO_FLOAT, apply, ternary, unary
@@ -200,6 +200,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
+    if input.dtype.name == "uint8" and min(min_val, max_val) < 0:
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     if category(input.dtype) < 2:
         min_val, max_val = int(min_val), int(max_val)
     return _hardtanh.call((input,), (min_val, max_val))
@@ -216,6 +218,7 @@ _threshold = _record(
 @lies("elementwise")
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """x where it is above the threshold, else value."""
+    require_kernel("threshold_cpu", input, "bool complex")
     return _threshold.call((input,), (threshold, value))
 
 
@@ -464,6 +467,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = weight.reshape([-1 if i == 1 else 1 for i in range(input.ndim)])
     elif weight.ndim == 1:
         weight = weight.reshape([1] * input.ndim)
+    require_kernel("prelu_cpu", input, "bool int complex")
     return laid_out("copy", where(input > 0, input, weight * input), input)
 
 
@@ -482,6 +486,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
             f"Halving dimension must be even, but dimension {wrapped} is size "
             f"{input.shape[wrapped]}"
         )
+    require_kernel("glu_cpu", input, "bool int complex")
     a, b = input.chunk(2, wrapped)
     return a * b.sigmoid()
 

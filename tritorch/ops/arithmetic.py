@@ -13,7 +13,13 @@ from tritorch.core.dtype import bool_, complex128, dtype, float64
 from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
-from tritorch.ops.checks import convert_number, former_order, not_implemented, require_tensor
+from tritorch.ops.checks import (
+    convert_number,
+    former_order,
+    not_implemented,
+    require_kernel,
+    require_tensor,
+)
 from tritorch.ops.declare import FLOATS, NOT_IMPLEMENTED, PUBLIC, ndarray, public
 from tritorch.ops.kinds import (
     INT_TO_FLOAT,
@@ -484,6 +490,8 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     kind = result_type(input, other)
     if category(kind) < 2:
         kind = defaults.dtype()
+    if category(other.dtype) >= 2:
+        other = other.to(kind)
     return mul(input, pow(2.0, other)).to(kind)
 
 
@@ -498,6 +506,7 @@ _lerp = ternary("lerp", "a b weight", cpu.lerp, apart="weight",
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     """input + weight * (end - input)."""
     require_tensor(end, "lerp", "end", 2)
+    require_kernel("lerp_kernel_scalar", input, "bool int")
     for other in (end, weight):
         if isinstance(other, Tensor) and other.dtype is not input.dtype:
             raise RuntimeError(
@@ -552,7 +561,7 @@ _clamp = ternary(
     "clamp",
     "x low high",
     cpu.clamp,
-    without="complex",
+    without="bool complex",
     apart="low high",
     grad=(
         lambda g, x, low, high: g.masked_fill(~((x >= low) & (x <= high)), 0),

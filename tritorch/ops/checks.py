@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import layout as layouts
-from tritorch.core.dtype import dtype as Dtype
+from tritorch.core.dtype import all_dtypes, dtype as Dtype
 from tritorch.core.promotion import can_cast, category, number_dtype, scalar_name
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
@@ -102,6 +103,29 @@ def former_order(name: str, args: Sequence[Any]) -> tuple[Any, ...]:
 def not_implemented(name: str, kind: Dtype) -> RuntimeError:
     """PyTorch's complaint about a dtype that an operator does not take."""
     return NotImplementedError(f"\"{name}\" not implemented for '{scalar_name(kind)}'")
+
+
+_CATEGORIES = ("bool", "int", "float", "complex")
+_HALF = ("float16", "bfloat16")
+
+
+@functools.cache
+def dtypes_of(words: str) -> frozenset[Dtype]:
+    """The dtypes that are named, or of a category that is: "bool", "int", "half", "complex"."""
+    named = words.split()
+    return frozenset(
+        kind
+        for kind in all_dtypes
+        if kind.name in named
+        or _CATEGORIES[category(kind)] in named
+        or (kind.name in _HALF and "half" in named)
+    )
+
+
+def require_kernel(kernel: str, x: Tensor, without: str) -> None:
+    """Refuses dtypes of which PyTorch has no kernel, for what is no record here."""
+    if x.dtype in dtypes_of(without):
+        raise not_implemented(kernel, x.dtype)
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:

@@ -30,11 +30,10 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import Node, check_inplace, packed_output, place, rewrite_history
 from tritorch.core import arrays
-from tritorch.core.dtype import all_dtypes
-from tritorch.core.promotion import category, promote_types
+from tritorch.core.promotion import promote_types
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import composed_backend, resolve
-from tritorch.ops.checks import not_implemented, require_castable
+from tritorch.ops.checks import dtypes_of, not_implemented, require_castable
 from tritorch.ops.outputs import (
     cpp_name,
     overload,
@@ -47,8 +46,6 @@ from tritorch.ops.outputs import (
 ndarray = np.ndarray
 FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 Array = _C.Array
-CATEGORIES = ("bool", "int", "float", "complex")
-HALF = ("float16", "bfloat16")
 MOST = 16  # inputs that the native half tells apart
 NOT_IMPLEMENTED = "torch::autograd::NotImplemented"  # PyTorch's node of what has no derivative
 ALL = 0xFFFFFFFF  # a mask of all inputs, or outputs
@@ -87,6 +84,7 @@ class Operator(_C.OperatorBase):
         layout: str = "",
         without: str = "",
         kernel: str = "",
+        typed: int = 1,
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
         "family.function" of tritorch.cpu / tritorch.gpu (one string is enough for both).
@@ -106,8 +104,9 @@ class Operator(_C.OperatorBase):
         "format", in the memory format that the inputs suggest; "column-major" matrices; "indexed",
         as x[indices]; "part", "reshaped" and "unsqueezed", as such a view; else where the function
         has put them.
-        without: the categories of dtypes ("bool", "int", "half", "complex") of which PyTorch has no
-        kernel; kernel: what its error calls that."""
+        without: the dtypes, or categories of them ("bool", "int", "half", "complex"), of which
+        PyTorch has no kernel; kernel: what its error calls that; typed: how many of the first
+        inputs decide."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
@@ -143,13 +142,8 @@ class Operator(_C.OperatorBase):
         self._define(node_type, *self._what_is_saved(), lent, kept, differentiable)
         self.placing = PLACINGS.index(layout)
         self.layout = layout
-        self._without, self.kernel = without, kernel or name
-        self.lacks = frozenset(
-            kind
-            for kind in all_dtypes
-            if CATEGORIES[category(kind)] in without.split()
-            or (kind.name in HALF and "half" in without.split())
-        )
+        self._without, self.kernel, self.typed = without, kernel or name, typed
+        self.lacks = dtypes_of(without)
         if name in OPERATORS:
             raise ValueError(f"there is a record named {name} already")
         OPERATORS[name] = self
@@ -162,7 +156,7 @@ class Operator(_C.OperatorBase):
             "outputs": self.outputs, "kind": self.kind, "variadic": self.variadic,
             "unread": " ".join(self.unread), "lends": " ".join(self.lends),
             "keeps": " ".join(self.keeps), "layout": self.layout, "without": self._without,
-            "kernel": self.kernel,
+            "kernel": self.kernel, "typed": self.typed,
         }  # fmt: skip
         inputs, params = " ".join(self.inputs), " ".join(self.params)
         return Operator(name, inputs, params, node=node, **(same | changes))
@@ -239,7 +233,7 @@ class Operator(_C.OperatorBase):
 
     def require_kernel(self, tensors: Sequence[Any]) -> None:
         """Refuses dtypes of which PyTorch has no kernel."""
-        kinds = [tensor.dtype for tensor in tensors if isinstance(tensor, Tensor)]
+        kinds = [tensor.dtype for tensor in tensors[: self.typed]]
         common = functools.reduce(promote_types, kinds)
         if common in self.lacks:
             raise not_implemented(self.kernel, common)

@@ -13,6 +13,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.backends import backend
 from tritorch.ops.careful import active
+from tritorch.ops.checks import require_kernel
 from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.random import sample, source_for
 
@@ -69,6 +70,7 @@ def _channels(x: Tensor) -> list[int]:
 
 
 def _dropped(x: Tensor, p: float, by_channel: bool, alpha: bool) -> Tensor:
+    require_kernel("bernoulli_scalar_cpu_", x, "complex")
     if p == 1:
         return x * 0
     # Inside vmap, and where a record would run again for a tangent, the mask is drawn by itself.

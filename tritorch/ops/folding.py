@@ -8,7 +8,7 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
-from tritorch.ops.checks import require_tensor
+from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.declare import PUBLIC
 from tritorch.ops.shape import reshape
 
@@ -57,6 +57,7 @@ def unfold(
         )
     if input.ndim == 3:
         return unfold(input.unsqueeze(0), kernel, dilation, padding, stride).squeeze(0)
+    require_kernel("im2col_out_cpu", input, "int")
     windows = _windows(input.shape[2:], kernel, dilation, padding, stride)
     if min(windows) < 1:
         raise RuntimeError(

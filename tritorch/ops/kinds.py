@@ -165,6 +165,8 @@ class Pointwise(Operator):
                 else functools.partial(require_dtype, self.name)
             )
             check(self.result_dtype(result), out.dtype)
+            require_distinct_elements(out)
+            require_separate(out, inputs)
         raise not_implemented(self.name, common)
 
     def result_dtype(self, compute: dtype) -> dtype:

@@ -14,7 +14,7 @@ from tritorch.ops.activation import functional, functional_with_out
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_same_dtype
-from tritorch.ops.shape import reshape
+from tritorch.ops.shape import contiguous_format, reshape
 
 
 def _cpu_linear(x: Any, w: Any, b: Any) -> Any:
@@ -117,7 +117,12 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     n = len(lead)
     split = reshape(input, (*lead, c // (r * r), r, r, h, w))
     moved = split.permute(*range(n), n, n + 3, n + 1, n + 4, n + 2)
-    return reshape(moved, (*lead, c // (r * r), h * r, w * r))
+    return reshape(_moved_copy(moved), (*lead, c // (r * r), h * r, w * r))
+
+
+def _moved_copy(x: Tensor) -> Tensor:
+    """In its order of dims; always memory of its own."""
+    return PUBLIC["clone"](x, memory_format=contiguous_format())
 
 
 @functional
@@ -141,7 +146,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     n = len(lead)
     split = reshape(input, (*lead, c, h // r, r, w // r, r))
     moved = split.permute(*range(n), n, n + 2, n + 4, n + 1, n + 3)
-    return reshape(moved, (*lead, c * r * r, h // r, w // r))
+    return reshape(_moved_copy(moved), (*lead, c * r * r, h // r, w // r))
 
 
 @functional
@@ -162,7 +167,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
         )
     split = reshape(input, (input.shape[0], groups, c // groups, *input.shape[2:]))
-    return reshape(split.transpose(1, 2), input.shape)
+    return reshape(_moved_copy(split.transpose(1, 2)), input.shape)
 
 
 @functional

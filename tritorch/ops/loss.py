@@ -15,7 +15,7 @@ from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional, logsigmoid
 from tritorch.ops.backends import backend
-from tritorch.ops.checks import require_castable
+from tritorch.ops.checks import require_castable, require_kernel
 from tritorch.ops.declare import FLOATS, PUBLIC, Operator, laid_out, ndarray
 from tritorch.ops.shape import broadcast_tensors, reshape
 from tritorch.ops.softmax import differentiating, log_softmax
@@ -60,7 +60,7 @@ def _loss(name: str, kernel: str, params: str, of: Any, joint: Any) -> Operator:
         return reduce_loss(of(*args[:-1]), args[-1])
 
     return Operator(name, "input target", f"{params} mode".strip(), of=reduced, joint=joint,
-                    without="bool int complex", kernel=kernel)  # fmt: skip
+                    without="bool int complex", kernel=kernel, typed=2)  # fmt: skip
 
 
 def _opposite(g: Tensor, needs: Any, slope: Tensor, mode: str) -> Any:
@@ -186,7 +186,8 @@ def _bce_forward(p: Tensor, t: Tensor) -> Tensor:
 
 
 _bce = Operator(
-    "binary_cross_entropy", "p t", of=_bce_forward, without="bool int complex", layout="copy",
+    "binary_cross_entropy", "p t", of=_bce_forward, without="bool int complex", typed=2,
+    layout="copy",
     grad=(lambda g, p, t: g * (p - t) / ((1 - p) * p).clamp(min=1e-12),
           lambda g, p: g * ((-p).log1p().clamp(min=-100) - p.log().clamp(min=-100))),
 )  # fmt: skip
@@ -252,6 +253,8 @@ def kl_div(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any 
     """target * (log target - input)."""
     if category(input.dtype) < 2 or category(target.dtype) < 2:
         raise RuntimeError("kl_div: Integral inputs not supported.")
+    if input.is_complex() or target.is_complex():
+        raise RuntimeError("kl_div: Complex inputs not supported.")
     if size_average is not None or reduce is not None:
         reduction = reduction_mode(size_average, reduce, reduction)
     if log_target:
@@ -305,6 +308,7 @@ def gaussian_nll_loss(
     if reduction not in _MODES:
         raise ValueError(f"{reduction} is not valid")
     safe = var.detach().clamp(min=eps) + (var - var.detach())
+    require_castable(result_type(safe, 1.0), safe.dtype)
     loss = 0.5 * (safe.log() + (input - target).square() / safe)
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
@@ -380,11 +384,12 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     from tritorch.ops.reduction import vector_norm
 
     a, b = broadcast_tensors(x1, x2)
-    if not a.is_floating_point() or not b.is_floating_point():
+    common = result_type(a, b)
+    if not common.is_floating_point:
         raise RuntimeError(
-            "expected common dtype to be floating point, yet common dtype is "
-            f"{scalar_name(PUBLIC['result_type'](a, b))}"
+            f"expected common dtype to be floating point, yet common dtype is {scalar_name(common)}"
         )
+    a, b = (x if x.is_floating_point() else x.to(common) for x in (a, b))
     norm_a = vector_norm(a, 2, dim, keepdim=True)
     norm_b = vector_norm(b, 2, dim, keepdim=True)
     limit = lambda n: n.detach().clamp(min=eps) + (n - n.detach()) * (n.detach() > eps)
@@ -515,6 +520,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
                       reduction: str = "mean") -> Tensor:  # fmt: skip
     """The mean over wrong classes of max(0, margin - x[right] + x[wrong])^p."""
     mode = reduction_mode(size_average, reduce, reduction)
+    require_kernel("multi_margin_loss_cpu_kernel", input, "bool int half complex")
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1:
@@ -546,6 +552,7 @@ def multilabel_margin_loss(
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
+    require_kernel("multilabel_margin_loss_forward_out_frame", input, "bool int half complex")
     single = input.ndim < 2
     x, t = (reshape(v, (1, -1)) if single else v for v in (input, target))
     valid = (t < 0).to(int64).cumsum(1) == 0
@@ -610,6 +617,7 @@ def nll_loss(
     """-input[target], weighted by class."""
     mode = reduction_mode(size_average, reduce, reduction)
     _check_nll(input, target, weight)
+    require_kernel("nll_loss_out_frame", input, "bool int complex")
     if target.dtype.name not in ("int64", "uint8"):
         raise RuntimeError(f"expected scalar type Long but found {scalar_name(target.dtype)}")
     if input.ndim > 1 and input.shape[0] != target.shape[0]:
@@ -640,7 +648,8 @@ PUBLIC["nll_loss"] = nll_loss
 
 _cross_entropy = Operator(
     "cross_entropy_rows", "logits target weight", "ignore smoothing", cpu="loss.cross_entropy",
-    outputs=0b01, node="CrossEntropy", lends="logits",
+    outputs=0b01, node="CrossEntropy", lends="logits", without="bool int complex",
+    kernel="log_softmax_lastdim_kernel_impl",
     joint=lambda g, logits, target, weight, out1, ignore, smoothing: (
         _cross_entropy_back(g[0], logits, target, weight, out1, ignore, smoothing), None, None
     ),

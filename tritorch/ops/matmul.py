@@ -258,6 +258,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 def _combine(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """beta * input + alpha * product; with beta 0, input's NaN do not count."""
+    alpha, beta = _factor(alpha, input), _factor(beta, input)
     if category(input.dtype) < 2:
         alpha, beta = int(alpha), int(beta)  # as PyTorch
     if alpha != 1:
@@ -265,6 +266,13 @@ def _combine(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     if beta == 0:
         return product
     return product + (input if beta == 1 else input * beta)
+
+
+def _factor(value: Any, input: Tensor) -> Any:
+    if isinstance(value, complex) and value.imag and not input.is_complex():
+        name = {"float32": "float", "float64": "double"}.get(input.dtype.name, input.dtype.name)
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+    return value
 
 
 def _addend(name: str, input: Tensor, shape: Sequence[int], *others: Tensor) -> Tensor:
@@ -318,7 +326,7 @@ def _add_product(
     """beta * input + alpha * a b, in one operator where the types and beta allow it."""
     if beta == 0 or not input.dtype.is_floating_point or a.dtype is not b.dtype:
         return _combine(input, multiply(a, b), beta, alpha)
-    return record.call((input, a, b), (float(beta), float(alpha)))
+    return record.call((input, a, b), (float(_factor(beta, input)), float(_factor(alpha, input))))
 
 
 @public(out=True, inplace=True)
@@ -383,7 +391,8 @@ def addmv(
         raise RuntimeError(
             f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}"
         )
-    if mat.shape[1] != vec.shape[0]:
+    if mat.shape[1] != vec.shape[0] or input.numel() not in (1, mat.shape[0]):
+        wrap_dim(0, input.ndim, allow_scalar=False)  # the message asks for a size
         raise RuntimeError(
             f"size mismatch, got input ({input.numel()}), mat ({mat.shape[0]}x{mat.shape[1]}), vec "
             f"({vec.shape[0]})"
@@ -401,12 +410,23 @@ def addr(
     for x, name in ((vec1, "vec1"), (vec2, "vec2")):
         if x.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {x.ndim}-D")
+    for factor, name in ((beta, "beta"), (alpha, "alpha")):
+        if category(input.dtype) < 2 and isinstance(factor, float):
+            raise RuntimeError(
+                f"For integral input tensors, argument {name} must not be a floating point number."
+            )
     addend = expand(input, (vec1.shape[0], vec2.shape[0]))
     product = outer(vec1, vec2)
     if input.dtype is bool_ and product.dtype is bool_:
         product = product & bool(alpha)
         return product | addend if beta else product
     return _combine(addend, product, beta, alpha)
+
+
+def _sizes_of_product(batch1: Tensor, batch2: Tensor) -> None:
+    """Asks for the sizes of the result before anything else, as PyTorch does."""
+    for x, dim in ((batch1, 0), (batch1, 1), (batch2, 2)):
+        wrap_dim(dim, x.ndim)
 
 
 @public(out=True, inplace=True)
@@ -416,6 +436,7 @@ def baddbmm(
     """beta * input + alpha * bmm(batch1, batch2)."""
     if rest:
         input, batch1, batch2, beta, alpha = former_order("baddbmm", (input, batch1, batch2, *rest))
+    _sizes_of_product(batch1, batch2)
     for x, name in ((batch1, "batch1"), (batch2, "batch2")):
         if x.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
@@ -432,6 +453,7 @@ def addbmm(
     """beta * input + alpha * the sum of bmm(batch1, batch2) over the batch."""
     if rest:
         input, batch1, batch2, beta, alpha = former_order("addbmm", (input, batch1, batch2, *rest))
+    _sizes_of_product(batch1, batch2)
     for x, name in ((batch1, "batch1"), (batch2, "batch2")):
         if x.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
@@ -494,10 +516,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     for i, j in zip(dims_a, dims_b):
         if a.shape[i] != b.shape[j]:
             if a.shape[i] == 1:  # broadcasts: the other is summed
-                b = b.sum(j, keepdim=True)
+                b = b.sum(j, keepdim=True, dtype=b.dtype)
                 continue
             if b.shape[j] == 1:
-                a = a.sum(i, keepdim=True)
+                a = a.sum(i, keepdim=True, dtype=a.dtype)
                 continue
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} "

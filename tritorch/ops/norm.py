@@ -39,6 +39,8 @@ _layer = Operator(
     cpu=lambda x, w, b, n, eps: backend("cpu", "norm").layer_norm(x, n, w, b, eps),
     gpu=lambda x, w, b, n, eps: backend("gpu", "norm").layer_norm(x, n, w, b, eps),
     node="NativeLayerNorm",
+    without="bool int complex",
+    kernel="LayerNormKernelImpl",
     joint=lambda g, x, w, out1, out2, n: _layer_back.call((g[0], x, w, out1, out2), (n,)),
     composed=_composed_layer,
     unread="b",
@@ -114,6 +116,7 @@ _rms = Operator(
     "rms_norm",
     "x w",
     "n eps",
+    without="bool int",
     outputs=0b01,
     cpu=lambda x, w, n, eps: backend("cpu", "norm").rms_norm(x, n, w, eps),
     gpu=lambda x, w, n, eps: backend("gpu", "norm").rms_norm(x, n, w, eps),
@@ -158,6 +161,7 @@ def _composed_group(x: Tensor, w: Any, b: Any, groups: int, eps: float) -> Tenso
 
 _group = Operator(
     "group_norm", "x w b", "groups eps", outputs=0b001, node="NativeGroupNorm", layout="format",
+    without="bool int complex", kernel="GroupNormKernelImpl",
     cpu=lambda x, w, b, groups, eps: backend("cpu", "norm").group_norm(x, groups, w, b, eps),
     gpu=lambda x, w, b, groups, eps: backend("gpu", "norm").group_norm(x, groups, w, b, eps),
     joint=lambda g, x, w, out1, out2, groups: _group_back.call(
@@ -233,6 +237,7 @@ _batch = Operator(
     "batch_norm",
     "x w b mean var",
     "training eps",
+    without="bool int complex",
     outputs=0b001,
     node="NativeBatchNorm",
     cpu=lambda x, w, b, m, v, training, eps: backend("cpu", "norm").batch_norm(

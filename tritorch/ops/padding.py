@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.backends import backend
-from tritorch.ops.checks import require_tensor
+from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.declare import PUBLIC, Operator, laid_out
 from tritorch.ops.parts import narrow
 
@@ -37,6 +39,9 @@ def pad(
 ) -> Tensor:
     """Elements added (or, where negative, cut) at both ends of the last dims."""
     require_tensor(input, "pad", "input", 1)
+    if value is not None and not isinstance(value, (int, float, np.generic)):
+        kind = type(value).__name__
+        raise TypeError(f"pad(): argument 'value' (position 4) must be float, not {kind}")
     amounts = tuple(int(n) for n in pad)
     if len(amounts) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
@@ -56,6 +61,15 @@ def pad(
         raise NotImplementedError(
             "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now"
         )
+    if mode != "circular":
+        at = input.ndim - n - 1  # of the channels
+        if 0 in input.shape[at:]:
+            raise RuntimeError(
+                f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and "
+                f"other non-zero dimensions for input, but got: {list(input.shape)}"
+            )
+        require_kernel(f"{'reflection' if mode == 'reflect' else 'replication'}_pad{n}d",
+                       input, "bool")  # fmt: skip
     for i in range(n):
         size = input.shape[-1 - i]
         before, after = amounts[2 * i : 2 * i + 2]

@@ -377,10 +377,12 @@ def repeat(self: Tensor, *repeats: Any) -> Tensor:
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
             "tensor"
         )
-    if any(n < 0 for n in times):
-        raise RuntimeError(
-            f"Trying to create tensor with negative dimension {min(times)}: {list(times)}"
-        )
+    lead = len(times) - self.ndim
+    wanted = [*times[:lead], *(n * k for n, k in zip(self.shape, times[lead:]))]
+    if any(n < 0 for n in wanted):
+        first = next(n for n in wanted if n < 0)
+        raise RuntimeError(f"Trying to create tensor with negative dimension {first}: {wanted}")
+    times = tuple(max(n, 0) for n in times)  # of what has no elements, any number
     return _repeat.call((self,), (times,))
 
 

@@ -13,7 +13,7 @@ from tritorch.core.promotion import category
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
-from tritorch.ops.checks import not_implemented
+from tritorch.ops.checks import not_implemented, require_kernel
 from tritorch.ops.declare import PUBLIC, Operator, laid_out, lies, public
 from tritorch.ops.kinds import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME, unary
 
@@ -151,8 +151,11 @@ _round = unary("round", cpu.on_floats(np.rint), without="bool complex", grad=_fl
 
 @public(out=True, inplace=True)
 @lies("elementwise")
-def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+def round(input: Tensor, *, decimals: int | None = None) -> Tensor:
     """Rounds to the nearest integer (or multiple of 10^-decimals), half to even."""
+    if decimals is None:
+        return _round(input)
+    require_kernel("round_cpu" if decimals else "round_vml_cpu", input, "bool int")
     if decimals == 0:
         return _round(input)
     return _round_decimals.call((input,), (decimals,))

@@ -9,7 +9,7 @@ from tritorch.core.dtype import bool_
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.backends import backend
-from tritorch.ops.checks import not_implemented, require_tensor
+from tritorch.ops.checks import not_implemented, require_kernel, require_tensor, wrap_dim
 from tritorch.ops.declare import PUBLIC, Operator, ndarray, with_out
 from tritorch.ops.shape import reshape
 
@@ -100,6 +100,8 @@ def _tuple(value: Any, n: int, name: str) -> tuple[int, ...]:
 
 def _check_sides(name: str, shape: Any, n: int) -> None:
     if len(shape) not in (n + 1, n + 2):
+        if name == "avg_pool2d":  # which asks for the size of dim -3 first
+            wrap_dim(-3, len(shape))
         raise RuntimeError(
             f"{name}() Expected {n + 1}D or {n + 2}D input tensor, but got {list(shape)}"
         )
@@ -195,6 +197,8 @@ def _make_max(n: int) -> None:
         )
         if input.dtype is bool_ or input.is_complex():
             raise not_implemented(name, input.dtype)
+        if n == 1:
+            require_kernel("max_pool1d_impl", input, "int")
         x = input if input.ndim == n + 2 else input.unsqueeze(0)
         out, indices = _max_pool.call((x,), (*places, bool(ceil_mode)))
         return (out, indices) if x is input else (out.squeeze(0), indices.squeeze(0))
@@ -247,6 +251,8 @@ def _make_avg(n: int) -> None:
         )
         if not input.is_floating_point() and input.dtype.name != "int64":
             raise not_implemented(f"{name}_out_frame", input.dtype)
+        if n == 3:
+            require_kernel("avg_pool3d_out_frame", input, "half")
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
         x = input if input.ndim == n + 2 else input.unsqueeze(0)

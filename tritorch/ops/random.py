@@ -20,6 +20,7 @@ from tritorch.ops.checks import (
     not_implemented,
     one_of,
     require_distinct_elements,
+    require_kernel,
     require_known,
     require_options,
     sizes,
@@ -483,6 +484,7 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         return FUNCTIONAL["leaky_relu"](input, (lower + upper) / 2, inplace=inplace)
+    require_kernel("rrelu_with_noise_out_cpu", input, "bool int half complex")
     slope: Any = _C.wrap(_slopes(input, lower, upper))
     return written(_rrelu_, input, (), slope) if inplace else _rrelu.call((input, slope), ())
 

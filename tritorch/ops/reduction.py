@@ -414,8 +414,10 @@ def _max_or_min(name: str, all_: Operator, op: Operator, pair: Any) -> Any:
     ) -> Any:
         if isinstance(dim, Tensor) or other is not None:
             return PUBLIC[pair](input, dim if other is None else other)
+        if input.is_complex() and dim is not None:
+            raise RuntimeError(f"{name}(): does not support complex input")
         if input.is_complex():
-            raise not_implemented(name, input.dtype)
+            raise not_implemented(f"{name}_all", input.dtype)
         if dim is None:
             if input.numel() == 0:
                 raise RuntimeError(
@@ -437,7 +439,8 @@ min = _max_or_min("min", _amin, _min, "minimum")
 def _arg(name: str, op: Operator) -> Any:
     def function(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         if input.is_complex() or input.dtype is bool_:
-            raise not_implemented(f"{name}_cpu", input.dtype)
+            what = "complex" if input.is_complex() else "bool"
+            raise RuntimeError(f"{name}(): does not support {what} input")
         if dim is None:
             if input.numel() == 0:
                 raise IndexError(

@@ -24,7 +24,8 @@ _topk = Operator(
     "topk", "x", "k dim largest", cpu="sorting.topk", grad=_scatter_back, layout="row-major"
 )
 _kthvalue = Operator(
-    "kthvalue", "x", "k dim", cpu="sorting.kthvalue", layout="row-major",
+    "kthvalue", "x", "k dim", cpu="sorting.kthvalue", without="bool", kernel="kthvalue_cpu",
+    layout="row-major",
     grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False),
 )  # fmt: skip
 _median, _nanmedian, _mode = (
@@ -35,8 +36,10 @@ _median, _nanmedian, _mode = (
         cpu=f"sorting.{name}",
         grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False),
         layout="row-major",
+        without=without,
+        kernel="median_out",
     )
-    for name in ("median", "nanmedian", "mode")
+    for name, without in (("median", "bool"), ("nanmedian", "bool"), ("mode", ""))
 )
 _of_all = {
     name: Operator(
@@ -56,7 +59,8 @@ def _refuse_complex(name: str, x: Tensor) -> None:
 @public(out=True)
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Sorted along a dim, with indices; always stable, NaN last."""
-    _refuse_complex("sort", input)
+    if input.is_complex():
+        raise RuntimeError(" Sort does not support complex dtypes on CPU")
     dim = wrap_dim(dim, input.ndim)
     if input.ndim == 0:
         return _sorted(input.clone(), PUBLIC["zeros"]((), dtype=int64, device=input.device))
@@ -81,7 +85,8 @@ _topped = named_results("topk", "values", "indices")
 @public(out=True)
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) along a dim, with indices."""
-    _refuse_complex("topk", input)
+    if input.is_complex():
+        raise RuntimeError(" topk does not support complex dtypes on CPU")
     if input.dtype is bool_:
         raise RuntimeError("topk does not support bool dtypes on CPU")
     dim = wrap_dim(dim, input.ndim)

@@ -7,6 +7,7 @@ from typing import Any
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.backends import backend
+from tritorch.ops.checks import require_kernel
 from tritorch.ops.declare import Operator
 from tritorch.ops.resample import resample
 
@@ -14,6 +15,8 @@ _nearest = Operator(
     "upsample_nearest",
     "x",
     "size scales exact shape",
+    without="bool int8 int16 int32 int64 complex",
+    kernel="compute_indices_weights_nearest",
     cpu=lambda x, size, scales, exact, shape: backend("cpu", "upsample").nearest(
         x, size, scales, exact
     ),
@@ -42,6 +45,8 @@ _linear = Operator(
     "upsample_linear",
     "x",
     "size scales align shape",
+    without="bool int8 int16 int32 int64 complex",
+    kernel="compute_indices_weights_linear",
     cpu=lambda x, size, scales, align, shape: backend("cpu", "upsample").linear(
         x, size, scales, align
     ),
@@ -86,6 +91,12 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
             )
     elif align_corners is None:
         align_corners = False
+    if spatial not in (1, 2, 3):
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the "
+            "modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | "
+            f"nearest-exact (got {mode})"
+        )
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
     if size is None and scale_factor is None:
@@ -132,6 +143,8 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires "
             "a 4-D tensor as input"
         )
+    if mode in ("linear", "trilinear"):
+        require_kernel("compute_indices_weights_linear", input, "uint8")
     if mode in ("nearest", "nearest-exact") and spatial in (1, 2, 3):
         return _nearest.call((input,), (sizes, scales, mode == "nearest-exact", tuple(input.shape)))
     if mode == "area" and spatial in (1, 2, 3):

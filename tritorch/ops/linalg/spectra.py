@@ -115,7 +115,7 @@ def _require_driver(name: str, x: Tensor, driver: str | None) -> None:
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """U, the singular values (descending) and V^H with A = U diag(S) V^H."""
     require_matrix("linalg.svd", A)
-    require_float("linalg.svd", A)
+    require_float("linalg.svd", A, "linalg_svd_cpu")
     _require_driver("svd", A, driver)
     return _LinalgSVD(*_svd.call((A,), (bool(full_matrices),)))
 
@@ -124,7 +124,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, descending."""
     require_matrix("linalg.svd", A)
-    require_float("linalg.svd", A)
+    require_float("linalg.svd", A, "linalg_svd_cpu")
     _require_driver("svd", A, driver)
     if _needs_vectors(A):
         return _svd.call((A,), (False,))[1]
