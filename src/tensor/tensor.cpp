@@ -466,6 +466,10 @@ bool check_kept(Node* n) {
   return true;
 }
 
+constexpr const char* kDetached =
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
+    "This is not supported, please use out-of-place `.detach()` instead";
+
 // unpack() -> what was saved, after checking that none of it was modified since.
 PyObject* node_unpack(PyObject* self, PyObject*) {
   auto* n = reinterpret_cast<Node*>(self);
@@ -476,6 +480,13 @@ PyObject* node_unpack(PyObject* self, PyObject*) {
     long long now = version_of(PyTuple_GET_ITEM(n->saved, i));
     long long then = is_set(n->versions) ? PyLong_AsLongLong(PyTuple_GET_ITEM(n->versions, i)) : 0;
     if (now != then) return PyObject_CallFunction(raise_modified, "On", self, i);
+    Tensor* t = as_tensor(PyTuple_GET_ITEM(n->saved, i));
+    PyObject* edge = PyTuple_GET_ITEM(n->edges, i);
+    if (t && edge != Py_None && !t->leaf && !is_set(t->node) && !as_tensor(edge) &&
+        !is_set(t->tangent)) {
+      PyErr_SetString(PyExc_RuntimeError, kDetached);
+      return nullptr;
+    }
   }
   return Py_NewRef(n->saved);
 }

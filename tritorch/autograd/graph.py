@@ -511,6 +511,14 @@ _INFERENCE_WRITE = (
 )
 
 
+SAVED_INFERENCE = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
+    "mode in computation tracked by autograd. To work around this, you can make a clone to get a "
+    "normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+    "`torch.inference_mode()`."
+)
+
+
 def forbid_writes(views: Any, maker: str, *, custom: bool = False) -> Any:
     """Notes that views are a function's several outputs, or a custom function's: writing them in
     grad mode is an error."""
@@ -641,10 +649,30 @@ def _refresh_view(view: Tensor) -> None:
         return
     before = _C.set_grad_enabled(True)
     try:
-        anew = replay(base, view._view)
+        anew = _made_anew(view, base)
     finally:
         _C.set_grad_enabled(before)
     place(view, anew._raw_node, anew.output_nr)
+
+
+def _made_anew(view: Tensor, base: Tensor) -> Tensor:
+    """The view of its base as that is now: in place it may have become a view of itself (t_), so
+    that the same steps lead elsewhere."""
+    array = view._array
+    try:
+        anew = replay(base, view._view)
+        found = anew._array
+        if type(found) is not type(array) or type(array) not in (np.ndarray, _C.Array):
+            return anew
+        if arrays.address_of(found) == arrays.address_of(array) or 0 in array.shape:
+            if tuple(found.shape) == tuple(array.shape):
+                if arrays.strides_of(found) == arrays.strides_of(array):
+                    return anew
+    except (RuntimeError, IndexError, ValueError):
+        pass
+    from tritorch.ops.memory import as_strided
+
+    return as_strided(base, view.shape, view.stride(), view.storage_offset())
 
 
 class AsStridedBackward0(Node):

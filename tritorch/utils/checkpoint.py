@@ -11,7 +11,7 @@ from tritorch import _C, autograd
 from tritorch.amp.autocast_mode import autocast
 from tritorch.amp.state import state as _autocast
 from tritorch.autograd.function import Function
-from tritorch.autograd.graph import modified
+from tritorch.autograd.graph import SAVED_INFERENCE, modified
 from tritorch.core.defaults import warn_once
 from tritorch.core.generator import cuda_generator, default_generator
 from tritorch.core.tensor import Tensor
@@ -346,6 +346,9 @@ def checkpoint(
         explain = str
     surroundings = _Surroundings((args, kwargs), preserve_rng_state)
     forward_context, again_context = context_fn()
+    for x in args:
+        if isinstance(x, Tensor) and x.is_inference() and not _C.is_inference_mode():
+            raise RuntimeError(SAVED_INFERENCE)
     versions = [(x, x._version) for x in args if isinstance(x, Tensor) and not x.is_inference()]
 
     def again() -> None:
