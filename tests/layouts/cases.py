@@ -158,6 +158,15 @@ TEMPLATES = {
         F.rms_norm(x, x.shape[-1:])
         x.is_contiguous(memory_format=torch.channels_last)
     """,
+    "gradients": """
+        gradient(x, lambda x: x.sum())
+        gradient(x, lambda x: (x * 3).sum())
+        gradient(x, lambda x: (x * 3).double().sum())
+        gradient(x, lambda x: x.mean())
+        gradient(x, lambda x: (x.reshape(-1) * 2).sum())
+        gradient(x, lambda x: x.sum() + (x * 2).sum())
+        gradient(x.reshape(-1)[:1], lambda x: x.sum())
+    """,
     "functions": """
         torch.fft.fft(x)
         torch.fft.rfft(x, dim=0)
@@ -219,12 +228,18 @@ def layout(value):
     return f"{list(value.shape)} {list(value.stride())} +{value.storage_offset()}"
 
 
+def gradient(x, loss):
+    leaf = x.detach().requires_grad_()
+    loss(leaf).backward()
+    return leaf.grad
+
+
 def run(torch, family):
     """Each expression with what it gave."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for operand, template in FAMILIES[family]:
-            names = {"torch": torch, "F": torch.nn.functional}
+            names = {"torch": torch, "F": torch.nn.functional, "gradient": gradient}
             exec(f"x = {operand}", names)
             try:
                 text = layout(eval(template, names))

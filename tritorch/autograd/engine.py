@@ -21,7 +21,7 @@ from tritorch import _C
 from tritorch.autograd import grad_mode, graph, streams as node_streams
 from tritorch.autograd.graph import FREED, Node
 from tritorch.core import arrays, locks
-from tritorch.core.layout import dense_strides_like
+from tritorch.core.layout import contiguous_strides, dense_strides_like
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried, run_in_thread
@@ -503,10 +503,9 @@ def _own(g: Tensor, leaf: Tensor) -> Tensor:
     # References to an array that only this tensor holds: the tensor, `array`, the argument.
     alone = sys.getrefcount(array) <= 3 and sys.getrefcount(g) <= 6
     alone = alone and (array.base if native else g._base) is None
-    if not (arrays.is_contiguous(array) and arrays.is_contiguous(like)):
-        strides = arrays.strides_of(array)
-        wanted = dense_strides_like(like.shape, arrays.strides_of(like))
-        if strides != wanted and grad_mode.layout_enforced():
+    if array.strides != like.strides or not arrays.is_contiguous(like):
+        strides, wanted = arrays.strides_of(array), _wanted_strides(like)
+        if grad_mode.layout_enforced() and not _obeys(like.shape, strides, wanted):
             out = arrays.empty_strided(like.shape, wanted, g.dtype, g.device)
             if native:
                 out[...] = array
@@ -517,6 +516,19 @@ def _own(g: Tensor, leaf: Tensor) -> Tensor:
     if alone:
         return g if g._raw_node is None else _C.alias(g)
     return _C.wrap(arrays.copy(array))
+
+
+def _wanted_strides(like: Any) -> tuple[int, ...]:
+    """The strides of a leaf's gradient: the leaf's if it is dense without overlap, else the usual
+    ones."""
+    strides = arrays.strides_of(like)
+    dense = dense_strides_like(like.shape, strides)
+    return dense if dense == strides else contiguous_strides(like.shape)
+
+
+def _obeys(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether strides will do for others: those of dims of size one may differ, but be 0."""
+    return all(s == w if n != 1 else s != 0 for n, s, w in zip(shape, strides, wanted))
 
 
 def format_stack(trace: list[str]) -> str:

@@ -191,6 +191,15 @@ def as_numbers(array: Any) -> Any:
 
 def lay_out(array: Any, strides: tuple[int, ...]) -> Any:
     """A copy of a NumPy array that has given strides."""
+    steps = sorted(strides, reverse=True)
+    if tuple(steps) == strides:
+        out = array.copy(order="C")
+    else:  # dense in another order, as a rule
+        order = sorted(range(len(strides)), key=lambda dim: (-strides[dim], -array.shape[dim]))
+        out = array.transpose(order).copy(order="C")
+        out = out.transpose(sorted(order, key=order.__getitem__))
+    if _C.restride(out, strides):
+        return out
     out = empty_strided(array.shape, strides, dtype_of(array), CPU)
     np.copyto(out, array)
     return out

@@ -16,7 +16,9 @@ from tritorch.ops.softmax import differentiating
 
 def scan(name: str, params: str, grad: Any, **options: Any) -> Operator:
     """Declares a scan: backend `scan.name(x, *params)`."""
-    return Operator(name, "x", params, cpu=f"scan.{name}", grad=grad, kind="scan", **options)
+    return Operator(
+        name, "x", params, cpu=f"scan.{name}", grad=grad, kind="scan", layout="row-major", **options
+    )
 
 
 def _reverse_cumsum(g: Tensor, dim: int) -> Tensor:

@@ -16,6 +16,7 @@ from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_
 from tritorch.ops.declare import PUBLIC, Operator, lies, public, write_out
 from tritorch.ops.gather import scatter_reduce_grad
 from tritorch.ops.reduction import vector_norm
+from tritorch.ops.shape import contiguous_format
 
 # ---- index_reduce --------------------------------------------------------------------------------
 
@@ -95,7 +96,7 @@ def index_reduce(
     _check_index_reduce(input, dim, index, source, reduce)
     _say_beta()
     if not source.numel():
-        return input.clone()
+        return input.clone(memory_format=contiguous_format())
     flat = lambda t: t if t.ndim else t.reshape(1)
     tensors = flat(input), flat(index).to(int64), flat(source)
     out = _index_reduce.call(tensors, (dim, reduce, bool(include_self)))
@@ -166,7 +167,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
             f"{scalar_name(input.dtype)}"
         )
     if not input.numel():
-        return input.clone()
+        return input.clone(memory_format=contiguous_format())
     others = tuple(i for i in range(input.ndim) if i != dim)
     wide = input.to(float32) if input.dtype.itemsize < 4 else input
     norm = vector_norm(wide, p, others, True)
