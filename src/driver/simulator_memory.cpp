@@ -5,7 +5,7 @@
 // Poison: new memory holds 0xCB and freed memory 0xDB.  What is freed stays mapped for a while (the
 // quarantine), so that a stale read gives a recognisable wrong value instead of a crash.  Poisoned
 // pages are private mappings of a small file of poison: one costs nothing until it is touched.  Of
-// very large allocations only both ends are poisoned.
+// very large allocations, and of physical memory over 4 MiB, only both ends are poisoned.
 #include "driver/simulator_memory.h"
 
 #include <fcntl.h>
@@ -23,6 +23,7 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kPoison = std::size_t{8} << 20;  // a file's size
 constexpr std::size_t kPoisonWhole = std::size_t{512} << 20;
+constexpr std::size_t kPoisonEnds = std::size_t{2} << 20;
 constexpr std::size_t kQuarantineBytes = std::size_t{256} << 20;
 constexpr std::size_t kQuarantineRanges = 4096;
 constexpr unsigned char kNew = 0xCB, kFreed = 0xDB;
@@ -179,11 +180,10 @@ CUresult Memory::create(CUmemGenericAllocationHandle& handle, std::size_t size, 
   if (file_ < 0) file_ = new_file();
   if (file_ < 0 || ftruncate(file_, static_cast<off_t>(file_end_ + size)) != 0)
     return CUDA_ERROR_OUT_OF_MEMORY;
-  // Written, not mapped: a system call for a megabyte takes half of what its pages' faults do.
-  const std::size_t head = size <= kPoisonWhole ? size : kPoison, tail = size - head;
-  if (poison_ && !(write_all(file_, file_end_, head, kNew) &&
-                   write_all(file_, file_end_ + size - std::min(tail, kPoison),
-                             std::min(tail, kPoison), kNew)))
+  // Written, which takes half of what faults of mapped pages do, but still too long for all of it.
+  const std::size_t end = std::min(size, kPoisonEnds);
+  if (poison_ && !(write_all(file_, file_end_, end, kNew) &&
+                   write_all(file_, file_end_ + size - end, end, kNew)))
     return CUDA_ERROR_OUT_OF_MEMORY;
   handle = next_handle_++;
   physical_[handle] = {size, file_end_, device, 0, false};
