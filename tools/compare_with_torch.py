@@ -55,10 +55,11 @@ def drawn(family: Any, seed: int, *, grad: bool) -> tuple[list[str], Any]:
         else:
             lines = [f"{draw.new_name()} = {text}"]
         for statement in [*draw.pending, *lines]:
-            if lockstep.writes_over_itself(statement, pair.theirs):
-                return draw.statements, None
+            over_itself = lockstep.writes_over_itself(statement, pair.theirs)
             draw.statements.append(statement)
             error, found = pair.step(statement)
+            if over_itself and error is None and (found is None or " for " not in found.what):
+                return draw.statements, None
             # What a refused statement has left behind is unspecified.
             if found is None and lockstep.leaves_unspecified(statement, error):
                 return draw.statements, None

@@ -417,6 +417,16 @@ def fmod(a: Any, b: Any) -> Any:
     return mapped(np.fmod, _kind(a, b), a, b)
 
 
+def _complex_power(a: Any, b: Any) -> Any:
+    """Powers of 0 are those of C: exp(b log 0), where NumPy has values of its own."""
+    out = np.asarray(np.power(a, b))
+    zero = np.broadcast_to(np.equal(a, 0), out.shape)
+    if zero.any():
+        log = np.log(np.zeros((), out.dtype))
+        out[zero] = np.exp(np.broadcast_to(np.asarray(b, out.dtype), out.shape)[zero] * log)
+    return out
+
+
 def pow(a: Any, b: Any) -> Any:
     """a to the power of b; integers to a negative power are what an integer division leaves."""
     kind = _kind(a, b)
@@ -434,9 +444,12 @@ def pow(a: Any, b: Any) -> Any:
             return mapped(power, kind, a)
     if kind.kind == "f" and type(b) is not np.ndarray:
         b = kind.type(b)  # rounded, not by way of a wider type
+    if kind.kind == "c" and type(b) is not np.ndarray and b == 0:
+        return np.ones(a.shape, kind)
+    function: Any = _complex_power if kind.kind == "c" else np.power
     if max(getattr(a, "size", 1), getattr(b, "size", 1)) > 1 << 15:
-        return mapped(np.power, kind, a, b)
-    return np.power(a, b)
+        return mapped(function, kind, a, b)
+    return function(a, b)
 
 
 _POWERS: dict[float, Callable[[Array], Array]] = {

@@ -487,6 +487,8 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2^other."""
     require_tensor(input, "ldexp", "input", 1)
     require_tensor(other, "ldexp", "other", 2)
+    if input.is_floating_point():
+        require_kernel("ldexp_cpu_exp", other, "bool")
     kind = result_type(input, other)
     if category(kind) < 2:
         kind = defaults.dtype()

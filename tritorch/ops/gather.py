@@ -335,7 +335,7 @@ def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[in
     vector = _at_least_1d(index if index.dtype is int64 else index.to(int64))
     array = vector._array
     size = input.shape[dim] if input.ndim else 1
-    if not size and vector.numel():
+    if not size and vector.numel() and input.ndim > 1:
         raise RuntimeError(f"{name}(): self indexing axis dim should be positive")
     if type(array) is ndarray and backend("cpu", "indexing").outside(array, size) is not None:
         raise IndexError("index out of range in self")

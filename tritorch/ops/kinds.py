@@ -351,6 +351,8 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
         require_dtype(op.name, result, out.dtype)
     require_distinct_elements(out)
     require_separate(out, inputs)
+    if tuple(out.shape) != tuple(shape) and any(x is out for x in inputs):
+        raise shape_error(out.shape, shape)
     value = op.compute(operands, compute, result)
     resize_output(out, shape, lambda: op.finish_cast(value, compute.numpy, *inputs).stride())
     check_inplace(out)

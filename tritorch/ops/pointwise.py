@@ -57,7 +57,12 @@ def _sgn_grad(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 
 exp = unary("exp", np.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj())
 exp2 = unary(
-    "exp2", cpu.exp2, rule=INT_TO_FLOAT, aliases=(), grad=lambda g, out: g * out.conj() * LN2
+    "exp2",
+    cpu.exp2,
+    rule=INT_TO_FLOAT,
+    aliases=(),
+    without="chalf",
+    grad=lambda g, out: g * out.conj() * LN2,
 )
 expm1 = unary("expm1", np.expm1, rule=INT_TO_FLOAT, grad=lambda g, out: g * (out.conj() + 1))
 log = unary("log", np.log, rule=INT_TO_FLOAT, domain=(0.1, 3), grad=lambda g, x: g / x.conj())
@@ -336,12 +341,20 @@ def _logit_grad(g: Tensor, x: Tensor, eps: float | None) -> Tensor:
 _logit = Operator("logit", "x", "eps", of=_log_odds, grad=_logit_grad, layout="elementwise")
 
 
+def _invert(self: Tensor) -> Tensor:
+    if category(self.dtype) > 1:
+        raise TypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+        )
+    return bitwise_not(self)
+
+
 def _operators() -> None:
     tensor_type: Any = Tensor
     tensor_type.__neg__ = neg
     tensor_type.__pos__ = positive
     tensor_type.__abs__ = abs
-    tensor_type.__invert__ = bitwise_not
+    tensor_type.__invert__ = _invert
 
 
 _operators()

@@ -286,9 +286,9 @@ def _sizes(name: str, size: Any, x: Tensor, n: int) -> tuple[int, ...]:
     return out
 
 
-def _check_adaptive(name: str, x: Tensor, n: int) -> Tensor:
+def _check_adaptive(name: str, x: Tensor, n: int, size: Any) -> Tensor:
     require_tensor(x, name, "input", 1)
-    if x.ndim <= n:
+    if x.ndim <= n and isinstance(size, (tuple, list)):
         raise ValueError(f"Input dimension should be at least {n + 1}")
     if x.ndim not in (n + 1, n + 2):
         raise RuntimeError(
@@ -307,7 +307,7 @@ def _make_adaptive(n: int) -> None:
     avg_name, max_name = f"adaptive_avg_pool{n}d", f"adaptive_max_pool{n}d"
 
     def average(input: Tensor, output_size: Any) -> Tensor:
-        x = _check_adaptive(avg_name, input, n)
+        x = _check_adaptive(avg_name, input, n, output_size)
         if not x.is_floating_point():
             raise not_implemented(avg_name, x.dtype)
         size = _sizes(avg_name, output_size, x, n)
@@ -316,7 +316,7 @@ def _make_adaptive(n: int) -> None:
         return out if x is input else out.squeeze(0)
 
     def largest(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-        x = _check_adaptive(max_name, input, n)
+        x = _check_adaptive(max_name, input, n, output_size)
         if not x.is_floating_point():
             raise not_implemented(max_name, x.dtype)
         out, indices = _adaptive_max.call((x,), (_sizes(max_name, output_size, x, n),))

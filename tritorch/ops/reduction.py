@@ -416,14 +416,14 @@ def _max_or_min(name: str, all_: Operator, op: Operator, pair: Any) -> Any:
             return PUBLIC[pair](input, dim if other is None else other)
         if input.is_complex() and dim is not None:
             raise RuntimeError(f"{name}(): does not support complex input")
-        if input.is_complex():
-            raise not_implemented(f"{name}_all", input.dtype)
         if dim is None:
             if input.numel() == 0:
                 raise RuntimeError(
                     f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                     f"Specify the reduction dim with the 'dim' argument."
                 )
+            if input.is_complex():
+                raise not_implemented(f"{name}_all", input.dtype)
             return _call(all_, input, None, False)
         return along(op, result, name, input, dim, keepdim)
 

@@ -7,7 +7,7 @@ from typing import Any
 from tritorch.core.dtype import bool_, int32, int64
 from tritorch.core.promotion import category, promote_types, scalar_name
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
+from tritorch.ops.checks import not_implemented, require_kernel, require_tensor, wrap_dim
 from tritorch.ops.declare import PUBLIC, Operator, public
 from tritorch.ops.reduction import _at_index, along, named_results, share_evenly
 from tritorch.ops.shape import reshape
@@ -327,6 +327,7 @@ _histc = Operator("histc", "x", "bins low high", cpu="sorting.histc")
 @public()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each integer occurs (or the sum of its weights)."""
+    require_kernel("bincount_cpu", input, "bool float complex")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if input.ndim != 1 or category(input.dtype) != 1 or (input.numel() and int(input.min()) < 0):

@@ -91,12 +91,6 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
             )
     elif align_corners is None:
         align_corners = False
-    if spatial not in (1, 2, 3):
-        raise NotImplementedError(
-            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the "
-            "modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | "
-            f"nearest-exact (got {mode})"
-        )
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
     if size is None and scale_factor is None:
@@ -108,7 +102,7 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
             if isinstance(size, (list, tuple))
             else (int(size),) * spatial
         )
-        if len(sizes) != spatial:
+        if len(sizes) != spatial and isinstance(size, (list, tuple)):
             raise ValueError(
                 "Input and output must have the same number of spatial dimensions, but got input "
                 f"with spatial dimensions of {list(input.shape[2:])} and output size of {size}. "
@@ -123,7 +117,7 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
             if isinstance(scale_factor, (list, tuple))
             else (scale_factor,) * spatial
         )
-        if len(factors) != spatial:
+        if len(factors) != spatial and isinstance(scale_factor, (list, tuple)):
             raise ValueError(
                 "Input and scale_factor must have the same number of spatial dimensions, but got "
                 f"input with spatial dimensions of {list(input.shape[2:])} and scale_factor of "
@@ -133,6 +127,12 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         sizes = tuple(int(n * f) for n, f in zip(input.shape[2:], factors))
         if not recompute_scale_factor and mode != "area":
             scales = tuple(float(f) for f in factors)
+    if spatial not in (1, 2, 3):
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the "
+            "modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | "
+            f"nearest-exact (got {mode})"
+        )
     if any(n <= 0 for n in (*sizes, *input.shape[2:])):
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input "
