@@ -22,6 +22,7 @@ thread_local State state;
 
 PyObject* override_handler = nullptr;  // (gate, *args, **kwargs): a mode or an override may act
 PyObject* autocast_handler = nullptr;  // (gate, *args, **kwargs): casts, then calls
+PyObject* error_handler = nullptr;     // (error): what PyTorch raises instead, or None
 PyObject* no_override = nullptr;       // what a class says to have no override
 PyObject* str_override = nullptr;
 
@@ -144,6 +145,27 @@ PyObject* call_respelled(Gate* gate, PyObject* const* args, std::size_t flagged,
   return nullptr;
 }
 
+// NumPy's errors about sizes and memory become PyTorch's.
+void translate_error() {
+  if (!error_handler ||
+      !(PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_MemoryError)))
+    return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyObject* other = PyObject_CallOneArg(error_handler, value);
+  if (!other || other == Py_None) {
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+  } else {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(other)), other);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+  }
+  Py_XDECREF(other);
+}
+
 PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* names) {
   auto* gate = reinterpret_cast<Gate*>(self);
   const Py_ssize_t n = PyVectorcall_NARGS(flagged);
@@ -158,7 +180,10 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
     if (!result && names && PyErr_ExceptionMatches(PyExc_TypeError))
       result = call_respelled(gate, args, flagged, names);
   }
-  if (result) own_results(result, args, n + (names ? PyTuple_GET_SIZE(names) : 0));
+  if (result)
+    own_results(result, args, n + (names ? PyTuple_GET_SIZE(names) : 0));
+  else
+    translate_error();
   return result;
 }
 
@@ -293,9 +318,10 @@ PyObject* disabled_impl(PyObject*, PyObject*, PyObject*) {
 }
 
 PyObject* set_gate_handlers(PyObject*, PyObject* args) {
-  PyObject *overriding, *casting;
-  if (!PyArg_ParseTuple(args, "OO", &overriding, &casting)) return nullptr;
+  PyObject *overriding, *casting, *translating;
+  if (!PyArg_ParseTuple(args, "OOO", &overriding, &casting, &translating)) return nullptr;
   Py_XSETREF(override_handler, Py_NewRef(overriding));
+  Py_XSETREF(error_handler, Py_NewRef(translating));
   Py_XSETREF(autocast_handler, Py_NewRef(casting));
   Py_RETURN_NONE;
 }
@@ -311,7 +337,7 @@ PyMethodDef functions[] = {
     {"_disabled_torch_function_impl",
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(disabled_impl)),
      METH_VARARGS | METH_KEYWORDS, "A class's `__torch_function__` when it overrides nothing."},
-    {"set_gate_handlers", set_gate_handlers, METH_VARARGS, "(overriding, casting)"},
+    {"set_gate_handlers", set_gate_handlers, METH_VARARGS, "(overriding, casting, translating)"},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -9,6 +9,7 @@ comes to `dispatch` (function modes, `__torch_function__`) or to `amp`'s casts.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Mapping
 from types import FunctionType, GetSetDescriptorType
@@ -246,11 +247,34 @@ def install() -> None:
     tensor.__torch_function__ = classmethod(_torch_function)
     tensor.__init_subclass__ = classmethod(_init_subclass)
     publish_methods()
-    _C.set_gate_handlers(dispatch, cast)
+    _C.set_gate_handlers(dispatch, cast, translated)
     _AS_THEY_ARE.update(p.__get__ for n, p in vars(Tensor).items() if n in ("grad", "_base"))
     native: Any = _C
     native.DisableTorchFunction = DisableTorchFunction  # where PyTorch's users look for them
     native.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass
+
+
+_TOO_BIG = ("array is too big", "Maximum allowed dimension", "Maximum allowed size exceeded")
+_TOO_MANY = ("iterator is too large", "broadcast dimensions too large")
+
+
+def translated(error: Exception) -> Exception | None:
+    """What PyTorch says where NumPy refuses a size, or finds no memory."""
+    text = str(error)
+    if isinstance(error, MemoryError):
+        shape, kind = getattr(error, "shape", None), getattr(error, "dtype", None)
+        if shape is None or kind is None:
+            return None
+        return RuntimeError(
+            f"[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate "
+            f"memory: you tried to allocate {math.prod(shape) * kind.itemsize} bytes. Error code "
+            f"12 (Cannot allocate memory)"
+        )
+    if text.startswith(_TOO_BIG):
+        return RuntimeError("Storage size calculation overflowed")
+    if text.startswith(_TOO_MANY):
+        return RuntimeError("numel: integer multiplication overflow")
+    return None
 
 
 def cast(gate: Any, *args: Any, **kwargs: Any) -> Any:
