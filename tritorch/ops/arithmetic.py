@@ -87,6 +87,8 @@ def add(input: Any, other: Any, *rest: Any, alpha: Any = 1, out: Any = None) -> 
         other, alpha = _former(other, rest, "add")
     if alpha != 1 or type(alpha) is not int:
         _check_alpha(alpha, input, other)
+        if isinstance(other, Tensor) and result_type(input, other) is bool_:
+            alpha = bool(alpha)
         other = times(other, alpha) if isinstance(other, Tensor) else other * alpha
     return _add(input, other, out=out)
 
@@ -112,6 +114,8 @@ def sub(input: Any, other: Any, *rest: Any, alpha: Any = 1, out: Any = None) -> 
     _check_subtraction(input, other)
     if alpha != 1 or type(alpha) is not int:
         _check_alpha(alpha, input, other)
+        if isinstance(other, Tensor) and result_type(input, other) is bool_:
+            alpha = bool(alpha)
         other = times(other, alpha) if isinstance(other, Tensor) else other * alpha
     return _sub(input, other, out=out)
 
