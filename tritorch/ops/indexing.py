@@ -389,8 +389,12 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         if key.ndim == self.ndim and category(self.dtype) >= 2:
             self.masked_fill_(key, value)
             return
+    frozen = self._frozen  # an inference tensor is refused after the key, as in PyTorch
+    if not frozen:
+        check_inplace(self)
     plain, advanced = _parse(self, key)
-    check_inplace(self)
+    if frozen:
+        check_inplace(self)
     target = self if plain == (Ellipsis,) else basic_index(self, plain)
     if not isinstance(value, Tensor):
         if isinstance(value, (np.ndarray, list, tuple)):
