@@ -4,6 +4,8 @@
 
 PyTorch is measured beside tritorch where this interpreter has it.  `--against` compares with an
 earlier run's file and says what takes longer than 1.3 of its time (a million) or 1.2 (ten).
+bench/results/random_draws.json has the times before the CPU's numbers became PyTorch's, drawn by
+NumPy, and after, measured in turn on one machine.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ def main() -> None:
         for module in libraries.values():
             module.set_num_threads(options.threads)
     earlier = json.loads(Path(options.against).read_text()) if options.against else {}
+    earlier = earlier.get("before", earlier)
     report: dict[str, dict[str, float]] = {}
     slower = []
     for draw in DRAWS:

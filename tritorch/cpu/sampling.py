@@ -45,16 +45,17 @@ def _row_sums(x: Array) -> Array:
     n = x.shape[-1]
     if n >= 256:  # from there on PyTorch adds sums of sums
         return x.sum(-1, keepdims=True)
-    sums = np.zeros((*x.shape[:-1], 16))
+    columns = np.ascontiguousarray(np.moveaxis(x, -1, 0))
+    sums = np.zeros((16, *x.shape[:-1]))
     for i in range(0, n - 15, 16):
-        sums += x[..., i : i + 16]
-    lanes = sums[..., :4]
+        sums += columns[i : i + 16]
+    lanes = sums[:4]
     for i in range(n // 16 * 16, n - 3, 4):
-        lanes += x[..., i : i + 4]
+        lanes += columns[i : i + 4]
     for i in (4, 8, 12):
-        lanes += sums[..., i : i + 4]
+        lanes += sums[i : i + 4]
     total = np.zeros(x.shape[:-1])
-    for part in (*np.moveaxis(x[..., n // 4 * 4 :], -1, 0), *np.moveaxis(lanes, -1, 0)):
+    for part in (*columns[n // 4 * 4 :], *lanes):
         total += part
     return total[..., None]
 
