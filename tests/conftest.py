@@ -12,6 +12,7 @@ Everything below tests/cuda is `device` unless it says otherwise.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import random
 import sys
@@ -53,6 +54,12 @@ _TESTS = Path(__file__).parent
 
 def pytest_report_header() -> str:
     return f"tritorch device: {'a real GPU' if REAL_GPU else 'simulated'}"
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays: tests that collect garbage need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -117,6 +117,7 @@ T binomial_of_rare(Generator& generator, T count, T chance) {
 
 template <class T>
 T binomial(Generator& generator, T count, T chance) {
+  if (std::isnan(count)) return count;  // PyTorch draws for ever
   if (count <= 0 || chance <= 0) return 0;
   if (chance >= 1) return count;
   if (chance <= 0.5) return binomial_of_rare(generator, count, chance);
