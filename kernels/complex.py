@@ -258,10 +258,9 @@ def sigmoid(a, b):
 def pow(a, b, c, d):
     lr, li = log(a, b)
     re, im = exp(lr * c - li * d, lr * d + li * c)
-    zero = (a == 0) & (b == 0)
-    one = (c == 0) & (d == 0)
-    re = tl.where(zero, tl.where(one, 1.0, tl.where(c > 0, 0.0, float("nan"))), re)
-    im = tl.where(zero, tl.where((c > 0) | one, 0.0, float("nan")), im)
+    zero = (a == 0) & (b == 0)  # as C's exp of what -inf gives
+    re = tl.where(zero, tl.where(c > 0, 0.0, tl.where(c < 0, float("inf"), float("nan"))), re)
+    im = tl.where(zero, tl.where(c > 0, 0.0, float("nan")), im)
     return re, im
 
 

@@ -407,6 +407,7 @@ class NodeBase:
     params: Any
     versions: Any
     kept: Any
+    holds: Any
     shape: Any
     dtype: Any
     hooks: Any
@@ -426,6 +427,7 @@ class OperatorBase:
     """Makes tensors of a backend's results and records the call if a gradient is wanted."""
 
     differentiable: bool
+    keeps_numbers: bool
     placing: int
     masks: int
     apart: int

@@ -20,7 +20,7 @@ SPECIAL = [0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3, -3, 7, 0.3, 1e-3, -1e
            np.inf, -np.inf, np.nan]  # fmt: skip
 WHOLE = [0, 1, 2, 3, 5, 7, 100, 127, -1, -2, -3, -7, -100, -127]
 # Zero divisors, and shifts by more than a number has bits, are undefined for integers.
-POSITIVE_SECOND = {"floor_divide", "trunc_divide", "remainder", "fmod"}
+POSITIVE_SECOND = {"floor_divide", "floor_quotient", "trunc_divide", "remainder", "fmod"}
 SMALL_SECOND = {"bitwise_left_shift", "bitwise_right_shift", "pow"}
 
 EITHER_ZERO = {"clamp", "clamp_min", "clamp_max", "maximum", "minimum", "fmax", "fmin", "relu"}

@@ -233,7 +233,7 @@ def test_num_threads_reaches_numpy_and_is_put_back():
         Timer(
             "inside.append(get())", globals={"inside": inside, "get": blas[1]}, num_threads=n
         ).timeit(1)
-    assert set(inside[:3]) == {1} and set(inside[3:]) == {min(2, before)} | set(inside[3:]) & {2}
+    assert set(inside[:3]) == {1} and set(inside[3:]) in ({2}, {before})
     assert blas[1]() == before
 
 

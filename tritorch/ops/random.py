@@ -484,7 +484,7 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         return FUNCTIONAL["leaky_relu"](input, (lower + upper) / 2, inplace=inplace)
-    require_kernel("rrelu_with_noise_out_cpu", input, "bool int half complex")
+    require_kernel("rrelu_with_noise_out_cpu", input, "bool int float16 complex")
     slope: Any = _C.wrap(_slopes(input, lower, upper))
     return written(_rrelu_, input, (), slope) if inplace else _rrelu.call((input, slope), ())
 
