@@ -20,7 +20,7 @@ from tritorch.ops.checks import (
     require_kernel,
     require_tensor,
 )
-from tritorch.ops.declare import FLOATS, NOT_IMPLEMENTED, PUBLIC, ndarray, public
+from tritorch.ops.declare import FLOATS, NOT_IMPLEMENTED, PUBLIC, ndarray, public, write_out
 from tritorch.ops.kinds import (
     INT_TO_FLOAT,
     SAME,
@@ -309,8 +309,13 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     if type(exponent) is bool and input.dtype is bool_:
         return PUBLIC["logical_or"](input, _negated(exponent), out=out)
-    function = _pow if isinstance(input, Tensor) else _pow_of_number
-    return function(input, exponent, out=out)
+    if not isinstance(input, Tensor):
+        return _pow_of_number(input, exponent, out=out)
+    if not isinstance(exponent, Tensor) and exponent == 0 and input.is_cuda and input.is_complex():
+        # The number 0 gives 1 even of 0, which a tensor's 0 does not; the kernel sees tensors.
+        ones = _pow(input, exponent).masked_fill(input == 0, 1)
+        return ones if out is None else write_out(ones, out)
+    return _pow(input, exponent, out=out)
 
 
 def _negated(flag: bool) -> Tensor:
@@ -318,7 +323,7 @@ def _negated(flag: bool) -> Tensor:
 
 
 def _power_operator(self: Any, other: Any, modulo: Any = None) -> Any:
-    if type(other) is float:
+    if type(other) is float and other:
         return _pow(self, other)
     if not isinstance(other, (Tensor, int, float, complex, np.generic)):
         return NotImplemented
