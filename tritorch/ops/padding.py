@@ -10,7 +10,7 @@ import numpy as np
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.backends import backend
-from tritorch.ops.checks import require_kernel, require_tensor
+from tritorch.ops.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.declare import PUBLIC, Operator, laid_out
 from tritorch.ops.parts import narrow
 
@@ -52,7 +52,8 @@ def pad(
             f"padding length {len(amounts)} and input of dimension {input.ndim}"
         )
     if mode == "constant":
-        return _constant(input, amounts, 0 if value is None else value)
+        filler = 0 if value is None else convert_number(float(value), input.dtype)
+        return _constant(input, amounts, filler)
     if value is not None and value != 0:
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in ("reflect", "replicate", "circular"):

@@ -77,8 +77,12 @@ def _check_index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, redu
             f"index_reduce_(): Number of indices ({index.numel()}) should be equal to "
             f"source.size(dim): ({count}), for dim: {dim}"
         )
-    if x.dtype is bool_ or x.is_complex():
+    if x.is_cuda and (x.dtype is bool_ or x.is_complex()):
         raise not_implemented("index_func_", x.dtype)
+    if x.dtype is bool_ and reduce == "mean":
+        raise not_implemented("div_floor_cpu", x.dtype)
+    if x.is_complex() and reduce in ("amax", "amin"):
+        raise not_implemented("maximum_cpu" if reduce == "amax" else "minimum_cpu", x.dtype)
     array = index._array
     if type(array) is np.ndarray and array.size:
         if array.min() < 0 or array.max() >= (x.shape[dim] if x.ndim else 1):

@@ -11,7 +11,7 @@ from tritorch.core.dtype import bool_, float64, int64
 from tritorch.core.promotion import promote_types, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import composed_backend
-from tritorch.ops.checks import broadcast_shapes
+from tritorch.ops.checks import broadcast_shapes, wrap_dim
 from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.linalg.common import (
     LINALG,
@@ -266,6 +266,9 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
             f"{name}: Expected x and y to have the same dtype, but found x of type "
             f"{scalar_name(x.dtype)} and y of type {scalar_name(y.dtype)} instead"
         )
+    if x.ndim == 0 == y.ndim:
+        wrap_dim(dim, 0)
+        return x.conj() * y
     if x.ndim == 1 == y.ndim and x.shape == y.shape:
         return PUBLIC["vdot"](x, y)
     shape = broadcast_shapes(x.shape, y.shape)
