@@ -33,6 +33,18 @@ _back: Operator = Operator(
 )
 
 
+def _amounts(input: Tensor, pad: Sequence[int]) -> tuple[int, ...]:
+    amounts = tuple(int(n) for n in pad)
+    if len(amounts) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(amounts) // 2 > input.ndim:
+        raise RuntimeError(
+            f"Padding length should be less than or equal to two times the input dimension but got "
+            f"padding length {len(amounts)} and input of dimension {input.ndim}"
+        )
+    return amounts
+
+
 @functional
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
@@ -42,18 +54,10 @@ def pad(
     if value is not None and not isinstance(value, (int, float, np.generic)):
         kind = type(value).__name__
         raise TypeError(f"pad(): argument 'value' (position 4) must be float, not {kind}")
-    amounts = tuple(int(n) for n in pad)
-    if len(amounts) % 2:
-        raise RuntimeError("Padding length must be divisible by 2")
-    n = len(amounts) // 2
-    if n > input.ndim:
-        raise RuntimeError(
-            f"Padding length should be less than or equal to two times the input dimension but got "
-            f"padding length {len(amounts)} and input of dimension {input.ndim}"
-        )
     if mode == "constant":
-        filler = 0 if value is None else convert_number(float(value), input.dtype)
-        return _constant(input, amounts, filler)
+        return constant_pad_nd(input, pad, 0 if value is None else float(value))
+    amounts = _amounts(input, pad)
+    n = len(amounts) // 2
     if value is not None and value != 0:
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in ("reflect", "replicate", "circular"):
@@ -126,7 +130,7 @@ def _run(x: Tensor, amounts: tuple[int, ...], mode: str, value: Any) -> Tensor:
 @functional
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     """pad with a constant."""
-    return globals()["pad"](input, pad, "constant", value)
+    return _constant(input, _amounts(input, pad), convert_number(value, input.dtype))
 
 
 PUBLIC["constant_pad_nd"] = constant_pad_nd
