@@ -13,7 +13,7 @@ from tritorch import _C, cuda
 from tritorch._triton.kernel import wrap
 from tritorch.cuda import simulator
 
-rng = np.random.default_rng(0)
+RNG = np.random.default_rng(0)
 
 
 def gpu(host):
@@ -29,7 +29,7 @@ def cdiv(a, b):
 
 @pytest.mark.parametrize("n", [1, 1000, 4096])
 def test_vector_add(n):
-    x, y = rng.standard_normal((2, n)).astype(np.float32)
+    x, y = RNG.standard_normal((2, n)).astype(np.float32)
     out = cuda.empty(n)
     kernels.add_kernel[(cdiv(n, 256),)](gpu(x), gpu(y), out, n, BLOCK=256)
     np.testing.assert_array_equal(out.numpy(), x + y)
@@ -52,14 +52,14 @@ def test_vector_add_dtypes(kind):
 @pytest.mark.parametrize("scale", [2.5, 3, 1])
 @pytest.mark.parametrize("flag", [True, False])
 def test_scalars(scale, flag):
-    x = rng.standard_normal(100).astype(np.float32)
+    x = RNG.standard_normal(100).astype(np.float32)
     out = cuda.empty(100)
     kernels.scale_kernel[(1,)](gpu(x), out, 100, scale, flag, BLOCK=128)
     np.testing.assert_allclose(out.numpy(), x * np.float32(scale) if flag else x, rtol=1e-6)
 
 
 def test_softmax():
-    x = rng.standard_normal((37, 100)).astype(np.float32)
+    x = RNG.standard_normal((37, 100)).astype(np.float32)
     array, out = gpu(x), cuda.empty(37, 100)
     kernels.softmax_kernel[(5,)](out, array, array.stride(0), out.stride(0), 37, 100, BLOCK=128)
     e = np.exp(x - x.max(1, keepdims=True))
@@ -69,7 +69,7 @@ def test_softmax():
 @pytest.mark.parametrize("activation", ["", "relu"])
 def test_autotuned_matmul(activation):
     M, N, K = 48, 40, 36
-    a, b = (rng.standard_normal(s).astype(np.float16) for s in ((M, K), (K, N)))
+    a, b = (RNG.standard_normal(s).astype(np.float16) for s in ((M, K), (K, N)))
     x, y, out = gpu(a), gpu(b), cuda.empty(M, N, dtype=tritorch.float16)
     kernels.matmul_kernel[lambda meta: (cdiv(M, meta["BLOCK_M"]) * cdiv(N, meta["BLOCK_N"]),)](
         x, y, out, M, N, K, *x.stride(), *y.stride(), *out.stride(), ACTIVATION=activation
@@ -84,7 +84,7 @@ def test_matmul_with_host_descriptors():
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     M, N, K = 64, 32, 48
-    a, b = (rng.standard_normal(s).astype(np.float16) for s in ((M, K), (N, K)))
+    a, b = (RNG.standard_normal(s).astype(np.float16) for s in ((M, K), (N, K)))
     x, y, out = gpu(a), gpu(b), cuda.empty(M, N, dtype=tritorch.float16)
     descriptors = [
         TensorDescriptor.from_tensor(x, [32, 16]),
@@ -97,14 +97,14 @@ def test_matmul_with_host_descriptors():
 
 
 def test_device_descriptors_with_our_scratch_memory():
-    x = rng.standard_normal((32, 64)).astype(np.float32)
+    x = RNG.standard_normal((32, 64)).astype(np.float32)
     out = cuda.empty(32, 64)
     kernels.device_descriptor_kernel[(2, 2)](gpu(x), out, 32, 64, BLOCK_M=16, BLOCK_N=32)
     np.testing.assert_array_equal(out.numpy(), x + 1)
 
 
 def test_tuples_and_functions_as_arguments():
-    x = rng.standard_normal(50).astype(np.float32)
+    x = RNG.standard_normal(50).astype(np.float32)
     array, out = gpu(x), cuda.empty(50)
     kernels.apply_tuple_kernel[(1,)]((array, out), (50, 3), fn=kernels.relu, BLOCK=64)
     np.testing.assert_allclose(out.numpy(), np.maximum(x, 0) + 3, rtol=1e-6)

@@ -76,13 +76,13 @@ def test_on_the_gpu(call):
 
 # ---- blocks --------------------------------------------------------------------------------------
 
-rng = np.random.default_rng(0)
+RNG = np.random.default_rng(0)
 
 
 def matrices(*shape: int, dtype=np.float64) -> np.ndarray:
-    value = rng.standard_normal(shape)
+    value = RNG.standard_normal(shape)
     if np.dtype(dtype).kind == "c":
-        value = value + 1j * rng.standard_normal(shape)
+        value = value + 1j * RNG.standard_normal(shape)
     return value.astype(dtype)
 
 

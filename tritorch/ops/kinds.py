@@ -517,8 +517,10 @@ def unary(
     if inplace:
         written = op
         if inplace == "constant":
-            written = Pointwise(f"{name}_", "x", cpu, rule=rule, without=without, gpu=gpu or name,
-                                node=f"{name.title()}1", grad=without_derivative(name))  # fmt: skip
+            written = Pointwise(
+                f"{name}_", "x", cpu, rule=rule, without=without, gpu=gpu or name,
+                node=f"{name.title()}1", grad=without_derivative_in_place(name),
+            )  # fmt: skip
 
         def method_in_place(self: Tensor) -> Tensor:
             return apply_in_place(written, (self,))
@@ -529,7 +531,7 @@ def unary(
     return function
 
 
-def without_derivative(name: str) -> Callable[..., Any]:
+def without_derivative_in_place(name: str) -> Callable[..., Any]:
     """The gradient of a form in place of which PyTorch has none."""
 
     def refuse(g: Tensor) -> Tensor:

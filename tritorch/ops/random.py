@@ -497,4 +497,3 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3,
 
 
 PUBLIC["rrelu"], PUBLIC["rrelu_"] = rrelu, rrelu_
-_ = layouts
