@@ -98,7 +98,13 @@ def inv_ex(x: Array) -> tuple[Array, Array]:
 
 def det(x: Array) -> Array:
     """The determinant."""
-    return np.asarray(np.linalg.det(x), x.dtype)
+    out = np.asarray(np.linalg.det(x), x.dtype)
+    if x.size and not out.all():  # LAPACK's factors know the sign of a zero, NumPy drops it
+        factors, pivots, _ = lu_factor(x.swapaxes(-1, -2))  # of the transpose, as PyTorch
+        swaps = np.count_nonzero(pivots != np.arange(1, pivots.shape[-1] + 1), -1)
+        product = np.prod(np.diagonal(factors, 0, -2, -1), -1) * np.where(swaps % 2, -1, 1)
+        out = np.where(out == 0, product, out).astype(x.dtype)
+    return out
 
 
 def slogdet(x: Array) -> tuple[Array, Array]:

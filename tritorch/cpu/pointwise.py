@@ -481,6 +481,14 @@ logaddexp2 = np.logaddexp2
 gcd, lcm = np.gcd, np.lcm
 
 
+def nextafter(a: Any, b: Any) -> Any:
+    """The number next to a towards b."""
+    out = np.nextafter(a, b)
+    if out.dtype == np.float16:  # NumPy keeps the sign of a zero there
+        out = np.where(np.equal(a, b), b, out)
+    return out
+
+
 def heaviside(a: Any, b: Any) -> Any:
     """b at 0, then 1, before it 0."""
     kind = _kind(a, b)
@@ -629,7 +637,8 @@ __all__ = [
     "erfinv", "exp2", "floor_divide", "fmod", "frac", "frexp", "gcd", "gelu", "gelu_backward",
     "gelu_tanh", "gelu_tanh_backward", "heaviside", "i0", "i0e", "i1", "i1e", "igamma",
     "igammac", "lcm", "lerp", "lgamma", "log_ndtr", "logaddexp", "logaddexp2", "logit",
-    "logsigmoid", "modified_bessel_k0", "modified_bessel_k1", "nan_to_num", "ndtri",
+    "logsigmoid", "modified_bessel_k0", "modified_bessel_k1", "nan_to_num",
+    "ndtri", "nextafter",
     "on_floats", "polygamma", "pow", "relu", "remainder", "rsqrt", "scaled_modified_bessel_k0",
     "scaled_modified_bessel_k1", "sgn", "sigmoid", "sign", "signbit", "silu", "silu_backward",
     "sinc", "softplus", "spherical_bessel_j0", "trunc_divide", "where", "xlog1py", "xlogy",

@@ -257,7 +257,8 @@ def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Ar
     off = wide - average
     square = (off * off.conj()).real if kind.kind == "c" else np.square(off, out=off)
     total = _fold(np.add, np.ascontiguousarray(square), real, dims, keepdim)
-    variance = np.true_divide(total, real.type(max(count - correction, 0)))
+    divisor = max(count - correction, 0) if count else 0  # of nothing: NaN, whatever correction
+    variance = np.true_divide(total, real.type(divisor))
     average = _as_running(average, x, dims)
     if not keepdim:
         average = average.squeeze(dims)

@@ -370,7 +370,7 @@ def bessel_i(order: int, scaled: bool) -> Any:
             out *= half
             out[np.isinf(size)] = np.nan  # as in PyTorch
         out[np.isnan(x)] = np.nan
-        return np.copysign(out, x, out=out) if order else out
+        return np.copysign(out, x + 0.0, out=out) if order else out  # +0 for both zeros
 
     return compute
 

@@ -98,6 +98,8 @@ def linear(x: Array, size: Ints, scales: Scales, align_corners: bool) -> Array:
         return quick if quick is not x else x.copy()
     for dim, (m, scale) in enumerate(zip(size, scales), start=2):
         if m == wide.shape[dim]:
+            if not math.isfinite(np.add.reduce(wide, None)):
+                wide = wide + wide * 0  # an infinity and nothing of itself: NaN, as in PyTorch
             continue
         low, high, part = _linear_source(wide.shape[dim], m, scale, align_corners, wide.dtype)
         part = part.reshape([-1 if i == dim else 1 for i in range(x.ndim)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -10,7 +11,13 @@ from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.ops.arithmetic import where
-from tritorch.ops.checks import not_implemented, require_kernel, require_tensor, wrap_dim
+from tritorch.ops.checks import (
+    convert_number,
+    not_implemented,
+    require_kernel,
+    require_tensor,
+    wrap_dim,
+)
 from tritorch.ops.copying import written
 from tritorch.ops.declare import PUBLIC, Operator, differentiated, in_place_of, laid_out, lies
 from tritorch.ops.kinds import INT_TO_FLOAT, apply, ternary, unary
@@ -39,9 +46,10 @@ def with_inplace(function: Any, in_place: Any = None) -> Any:
 
     in_place: that form, where it keeps something else than the function."""
     name = function.__name__
+    own = inspect.unwrap(function).__code__.co_argcount - 1
 
     def wrapper(input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Tensor:
-        if args and isinstance(args[-1], bool):
+        if len(args) > own:
             *args, inplace = args  # type: ignore[assignment]
         require_tensor(input, name, "input", 1)
         return (in_place if inplace else function)(input, *args, **kwargs)
@@ -219,6 +227,8 @@ _threshold = _record(
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """x where it is above the threshold, else value."""
     require_kernel("threshold_cpu", input, "bool complex")
+    if category(input.dtype) == 1:
+        threshold = convert_number(threshold, input.dtype)
     return _threshold.call((input,), (threshold, value))
 
 

@@ -20,7 +20,15 @@ from tritorch.ops.checks import (
     require_kernel,
     require_tensor,
 )
-from tritorch.ops.declare import FLOATS, NOT_IMPLEMENTED, PUBLIC, ndarray, public, write_out
+from tritorch.ops.declare import (
+    FLOATS,
+    NOT_IMPLEMENTED,
+    PUBLIC,
+    accepts_expanded,
+    ndarray,
+    public,
+    write_out,
+)
 from tritorch.ops.kinds import (
     INT_TO_FLOAT,
     SAME,
@@ -421,7 +429,8 @@ fmin = binary("fmin", np.fmin, without="complex", inplace=False, numbers="none",
 copysign = binary("copysign", np.copysign, rule=INT_TO_FLOAT, without="complex", numbers="other",
                   grad=(lambda g, a, out: g * PUBLIC["where"](a == 0, 0.0, out / a),
                         lambda g: g.new_zeros(g.shape)))  # fmt: skip
-nextafter = binary("nextafter", np.nextafter, without="bool int complex", numbers="none",
+nextafter = binary("nextafter", cpu.nextafter, without="bool int complex", numbers="none",
+                   narrow={"float16": "nextafter_half", "bfloat16": "nextafter_bfloat16"},
                    grad=(lambda g, a, b: g.masked_fill(a == b, 0),
                          lambda g: g.new_zeros(g.shape)))  # fmt: skip
 logaddexp = binary(
@@ -491,8 +500,8 @@ def heaviside_(self: Tensor, values: Tensor) -> Tensor:
 Tensor.heaviside_ = heaviside_  # type: ignore[attr-defined]
 
 
-@public(out=True, inplace=True)
-def ldexp(input: Tensor, other: Tensor) -> Tensor:
+@public()
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input * 2^other."""
     require_tensor(input, "ldexp", "input", 1)
     require_tensor(other, "ldexp", "other", 2)
@@ -503,7 +512,17 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
         kind = defaults.dtype()
     if category(other.dtype) >= 2:
         other = other.to(kind)
-    return mul(input, pow(2.0, other)).to(kind)
+    factor = pow(2.0, other)
+    return mul(input, factor).to(kind) if out is None else mul(input, factor, out=out)
+
+
+def ldexp_(self: Tensor, other: Tensor) -> Tensor:
+    """In-place version of ldexp."""
+    return ldexp(self, other, out=self)
+
+
+Tensor.ldexp_ = ldexp_  # type: ignore[attr-defined]
+PUBLIC["ldexp_"] = ldexp_
 
 
 # ---- three and more ------------------------------------------------------------------------------
@@ -607,8 +626,17 @@ def _clamp_call(input: Tensor, min: Any, max: Any) -> tuple[Any, tuple[Any, ...]
     return _clamp, (input, min, max)
 
 
+def _refuse_complex_bound(bound: Any) -> None:
+    if isinstance(bound, complex):
+        raise NotImplementedError("clamp is not supported for complex types")
+
+
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
     """Each element, at least min and at most max (which wins)."""
+    if any(isinstance(x, complex) for x in (min, max)):
+        if input.is_floating_point():
+            raise RuntimeError("value cannot be converted to type double without overflow")
+        _refuse_complex_bound(1j)
     if out is not None and not isinstance(min, Tensor) and not isinstance(max, Tensor):
         kind = result_type(input, *(bound for bound in (min, max) if bound is not None))
         if isinstance(out, Tensor) and out.dtype is not kind:
@@ -634,12 +662,14 @@ for _name_ in ("clamp", "clip"):
 @public(inplace=True)
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Each element, at least min."""
+    _refuse_complex_bound(min)
     return clamp(input, min=min, out=out)
 
 
 @public(inplace=True)
 def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
     """Each element, at most max."""
+    _refuse_complex_bound(max)
     return clamp(input, max=max, out=out)
 
 
@@ -702,3 +732,10 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
         if category(input.dtype) < 2:
             value = bool(value) if input.dtype is bool_ else int(value)
     return apply(_filled, (mask, value, input))
+
+
+def _fill_where(array: Any, mask: Any, value: Any) -> None:
+    np.copyto(array, value, where=mask)
+
+
+accepts_expanded("masked_fill_", _fill_where)

@@ -8,12 +8,14 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core.dtype import bool_
+from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.backends import backend
 from tritorch.ops.careful import active
 from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.declare import FLOATS, PUBLIC, Operator, ndarray
+from tritorch.ops.outputs import cpp_name
 from tritorch.ops.random import source_for
 from tritorch.ops.shape import expand, reshape
 from tritorch.ops.softmax import softmax
@@ -155,6 +157,13 @@ def scaled_dot_product_attention(
             f"Expected query, key, and value to all be  at least 2 dimensional, but got "
             f"query.dim(): "
             f"{query.ndim}, key.dim(): {key.ndim} and value.dim(): {value.ndim} instead."
+        )
+    if category(query.dtype) < 2:
+        raise RuntimeError(
+            f"expected scalar type Float but found {scalar_name(query.dtype)}"
+            if query.ndim > 2
+            else f"expected m1 and m2 to have the same dtype, but got: float != "
+            f"{cpp_name(query.dtype)}"
         )
     if attn_mask is not None:
         if is_causal:

@@ -84,10 +84,13 @@ def require_distinct_elements(tensor: Tensor) -> None:
         n > 1 and stride == 0 for n, stride in zip(array.shape, array.strides)
     ):
         if 0 not in array.shape and type(array) is not SparseArray:
-            raise RuntimeError(
-                "unsupported operation: more than one element of the written-to tensor refers to a "
-                "single memory location. Please clone() the tensor before performing the operation."
-            )
+            raise RuntimeError(OVERLAP)
+
+
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single "
+    "memory location. Please clone() the tensor before performing the operation."
+)
 
 
 def former_order(name: str, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -227,7 +230,9 @@ def convert_number(value: Any, kind: Dtype) -> Any:
         limits = iinfo(kind)
         loses = value != value or not limits.min <= value <= limits.max
         if loses and not kind.is_signed and -limits.max <= value < 0:
-            loses = isinstance(value, (float, np.floating))  # an integer wraps
+            loses = isinstance(value, (float, np.floating))
+            if not loses:
+                value += limits.max + 1  # an integer wraps
     if kind.is_floating_point and not given.is_complex:
         from tritorch.core.info import finfo
 

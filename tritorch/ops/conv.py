@@ -10,6 +10,7 @@ from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.outputs import cpp_name
 
 _PARAMS = "stride padding dilation transposed output_padding groups"
 
@@ -105,12 +106,13 @@ def _check(x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, dilation: An
             else f"Expected {w.ndim - 1}D (unbatched) or {w.ndim}D (batched) input to "
             f"conv{n}d, but got input of size: {list(x.shape)}"
         )
-    if x.dtype is not w.dtype:
+    if x.dtype is not w.dtype and x.numel():  # PyTorch never reads an empty batch's weight
         raise RuntimeError(
             f"Input type ({_type(x)}) and weight type ({_type(w)}) should be the same"
         )
     if b is not None and b.dtype is not x.dtype:
-        raise RuntimeError(f"Input type ({_type(x)}) and bias type ({_type(b)}) should be the same")
+        given, other = (_type(x), _type(b)) if x.numel() else (cpp_name(x.dtype), cpp_name(b.dtype))
+        raise RuntimeError(f"Input type ({given}) and bias type ({other}) should be the same")
     channels = x.shape[1]
     if not transposed:
         if w.shape[0] < groups:
@@ -179,6 +181,8 @@ def _run(n: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding:
     else:
         padding = _tuple(padding, n, "padding")
     _check(x, weight, bias, stride, padding, dilation, transposed, groups, n, output_padding)
+    if weight.dtype is not x.dtype:
+        weight = weight.to(x.dtype)
     params = (stride, padding, dilation, transposed, output_padding, groups)
     out = _convolution.call((x, weight, bias), params)
     return out if input.ndim == n + 2 else out.squeeze(0)

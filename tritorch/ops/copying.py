@@ -266,6 +266,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             f"output with shape {list(self.shape)} doesn't match the broadcast shape "
             f"{list(broadcast_shapes(self.shape, src.shape))}"
         )
+    if src is self:
+        return self
     require_distinct_elements(self)
     require_separate(self, (src,))
     write = lambda: write_array(self._array, src._array, non_blocking)

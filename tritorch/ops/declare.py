@@ -23,7 +23,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,10 +33,11 @@ from tritorch.core import arrays
 from tritorch.core.promotion import promote_types
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import composed_backend, resolve
-from tritorch.ops.checks import dtypes_of, not_implemented, require_castable
+from tritorch.ops.checks import OVERLAP, dtypes_of, not_implemented, require_castable
 from tritorch.ops.outputs import (
     cpp_name,
     overload,
+    require_common_dtype,
     require_dtype,
     require_own_memory,
     require_own_shape,
@@ -482,15 +483,26 @@ def with_out(function: Callable[..., Any], *, computes_in_out: bool = False) -> 
                     f"Expected out tensor to have dtype {cpp_name(kwargs['dtype'])}, but got "
                     f"{cpp_name(out.dtype)} instead"
                 )
-        refuse_grad_with_out(name, *args, *kwargs.values(), out)
-        require_own_memory(name, (*args, *kwargs.values()), out)
-        return write_out(function(*args, **kwargs), out, name)
+        return compute_out(name, function, out, *args, **kwargs)
 
     wrapper.__name__ = function.__name__
     wrapper.__qualname__ = function.__name__
     wrapper.__doc__ = function.__doc__
     wrapper.__wrapped__ = function  # type: ignore[attr-defined]
     return wrapper
+
+
+def compute_out(name: str, function: Callable[..., Any], out: Any, *args: Any, **named: Any) -> Any:
+    """Writes what a function gives into an output; name: whose rules about outputs hold."""
+    inputs = (*args, *named.values())
+    refuse_grad_with_out(name, *inputs, out)
+    require_own_memory(name, inputs, out)
+    try:
+        result = function(*args, **named)
+    except NotImplementedError:
+        require_common_dtype(name, inputs, out)  # PyTorch says this first
+        raise
+    return write_out(result, out, name)
 
 
 def refuse_grad_with_out(name: str, *tensors: Any) -> None:
@@ -567,8 +579,8 @@ def in_place_of(function: Callable[..., Any], name: str, alone: bool = False) ->
         source = self
         if _C.is_grad_enabled() and _C.any_requires_grad(self, *args, *kwargs.values()):
             source = PUBLIC["clone"](self)  # gradients may need it as it was
-        require_separate(self, args, alone)
         result = function(source, *args, **kwargs)
+        require_separate(self, args, alone)
         require_castable(result.dtype, self.dtype)
         require_own_shape(function.__name__, result, self)
         node = result._raw_node
@@ -585,6 +597,35 @@ def in_place_of(function: Callable[..., Any], name: str, alone: bool = False) ->
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"In-place version of {function.__name__}."
     return method
+
+
+def accepts_expanded(name: str, fill: Callable[..., Any]) -> None:
+    """Lets `Tensor.name` write tensors whose elements share memory, which PyTorch advises against.
+
+    fill(array, *arguments): writes NumPy's array where the operator would."""
+    plain = getattr(Tensor, name)
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        try:
+            return cast(Tensor, plain(self, *args, **kwargs))
+        except RuntimeError as error:
+            if str(error) != OVERLAP or type(self._array) is not ndarray:
+                raise
+            if differentiated(self, *args):
+                raise
+        warnings.warn(
+            f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before "
+            f"performing this operation. This also applies to advanced indexing e.g. tensor[mask] "
+            f"= scalar",
+            stacklevel=2,
+        )
+        fill(self._array, *(x._array if isinstance(x, Tensor) else x for x in args), **kwargs)
+        _C.bump_version(self)
+        return self
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = plain.__doc__
+    setattr(Tensor, name, method)
 
 
 def differentiated(*tensors: Any) -> bool:

@@ -217,7 +217,7 @@ def _pair(first: Any, second: Any, keep: set[str]) -> tuple[Tensor, list[str]]:
     )
     labels = [*batch, *free_a, *free_b]
     shape = [*sizes, *(size(a, la, v) for v in free_a), *(size(b, lb, v) for v in free_b)]
-    if not summed:  # nothing to contract: a broadcast product
+    if k == 1:  # nothing to add: a broadcast product
         left = reshape(x, (*sizes, *(size(a, la, v) for v in free_a), *(1,) * len(free_b)))
         right = reshape(y, (*sizes, *(1,) * len(free_a), *(size(b, lb, v) for v in free_b)))
         return left * right, labels

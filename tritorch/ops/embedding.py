@@ -57,6 +57,8 @@ def _gather_rows(g: Tensor, indices: Tensor, padding: int) -> Tensor:
 
 def _check_indices(indices: Tensor, rows: int) -> None:
     array = indices._array
+    if not rows and array.size:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
     if type(array) is ndarray and backend("cpu", "indexing").outside(array, rows) is not None:
         raise IndexError("index out of range in self")
 

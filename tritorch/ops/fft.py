@@ -90,13 +90,17 @@ def _norm(norm: str | None, forward: bool) -> int:
     raise RuntimeError(f'Invalid normalization mode: "{norm}"')
 
 
+def _require_width(kind: Dtype) -> None:
+    if kind.is_floating_point and kind not in (float32, float64):
+        raise RuntimeError(f"Unsupported dtype {scalar_name(kind)}")
+
+
 def promoted(x: Tensor, to_complex: bool) -> Tensor:
     """In a dtype that transforms take: integers as floats, if so asked reals as complex numbers."""
     kind = x.dtype
     if category(kind) < 2:
         kind = defaults.get_default_dtype()
-    if not kind.is_complex and kind not in (float32, float64):
-        raise RuntimeError(f"Unsupported dtype {scalar_name(kind)}")
+    _require_width(kind)
     if to_complex and not kind.is_complex:
         kind = complex64 if kind is float32 else complex128
     return x if x.dtype is kind else x.to(kind)
@@ -192,6 +196,7 @@ def _along_one(name: str, run: Any, forward: bool) -> Callable[..., Tensor]:
                 )
         if run is _half:
             _require_real(name, x)
+        _require_width(x.dtype)
         dim = wrap_dim(dim, x.ndim, allow_scalar=False)
         if n is None:
             n = 2 * (x.shape[dim] - 1) if run is _real else x.shape[dim]

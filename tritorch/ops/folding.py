@@ -8,7 +8,7 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
-from tritorch.ops.checks import require_kernel, require_tensor
+from tritorch.ops.checks import require_kernel, require_tensor, wrap_dim
 from tritorch.ops.declare import PUBLIC
 from tritorch.ops.shape import reshape
 
@@ -51,6 +51,8 @@ def unfold(
     require_tensor(input, "unfold", "input", 1)
     kernel, dilation, padding, stride = _arguments(kernel_size, dilation, padding, stride)
     if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
+        if input.ndim < 3:
+            wrap_dim(min(input.ndim, 2), input.ndim)  # PyTorch asks for the sizes of dims 1 and 2
         raise RuntimeError(
             f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
             f"dimensions for input, but got: {list(input.shape)}"

@@ -18,7 +18,7 @@ from tritorch.ops.checks import (
     require_tensor,
     wrap_dim,
 )
-from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
+from tritorch.ops.declare import PUBLIC, Operator, accepts_expanded, ndarray, public
 from tritorch.ops.parts import basic_index
 from tritorch.ops.shape import contiguous_format, expand, reshape
 
@@ -51,19 +51,22 @@ def _check_sizes(name: str, x: Tensor, index: Tensor, dim: int, src: Tensor | No
             f"Index tensor must have the same number of dimensions as "
             f"{'self' if src is not None or name != 'gather' else 'input'} tensor"
         )
-    if src is not None and max(src.ndim, 1) != max(index.ndim, 1):
+    beyond = [i for i, n in enumerate(index.shape) if i != dim and x.ndim and n > x.shape[i]]
+    if src is None:
+        if beyond:
+            raise RuntimeError(
+                f"Size does not match at dimension {beyond[0]} expected index {list(index.shape)} "
+                f"to be no larger than self {list(x.shape)} apart from dimension {dim}"
+            )
+        return
+    larger = bool(beyond) or any(src.ndim and n > src.size(i) for i, n in enumerate(index.shape))
+    if max(src.ndim, 1) != max(index.ndim, 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
-    for i, n in enumerate(index.shape):
-        if i != dim and x.ndim and n > x.shape[i]:
-            raise RuntimeError(
-                f"Size does not match at dimension {i} expected index {list(index.shape)} to be no "
-                f"larger than self {list(x.shape)} apart from dimension {dim}"
-            )
-        if src is not None and src.ndim and n > src.shape[i]:
-            raise RuntimeError(
-                f"Expected index {list(index.shape)} to be no larger than self {list(x.shape)} "
-                f"apart from dimension {dim} and to be no larger size than src {list(src.shape)}"
-            )
+    if larger:
+        raise RuntimeError(
+            f"Expected index {list(index.shape)} to be no larger than self {list(x.shape)} "
+            f"apart from dimension {dim} and to be no larger size than src {list(src.shape)}"
+        )
 
 
 _gather = Operator(
@@ -304,11 +307,11 @@ def scatter_reduce(
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
+    prepared = _prepare("scatter", input, dim, index, src)
     if (input.is_complex() and reduce in ("amax", "amin")) or (
         input.dtype is bool_ and reduce == "mean"
     ):
         raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
-    prepared = _prepare("scatter_reduce", input, dim, index, src)
     if prepared is None:
         return input.clone(memory_format=contiguous_format())
     x, dim, i, s = prepared
@@ -337,9 +340,35 @@ def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[in
     size = input.shape[dim] if input.ndim else 1
     if not size and vector.numel() and input.ndim > 1:
         raise RuntimeError(f"{name}(): self indexing axis dim should be positive")
-    if type(array) is ndarray and backend("cpu", "indexing").outside(array, size) is not None:
-        raise IndexError("index out of range in self")
+    if type(array) is ndarray:
+        bad = backend("cpu", "indexing").outside(array, size)
+        if bad is not None:
+            _say_outside(name, input, dim, vector.numel(), bad)
+            vector = vector * 0  # of a tensor of nothing: PyTorch looks at none of them
     return dim, vector
+
+
+def _say_outside(name: str, input: Tensor, dim: int, count: int, bad: int) -> None:
+    """Raises what PyTorch says of one bad index of count, where it looks at indices at all."""
+    size = input.shape[dim] if input.ndim else 1
+    if name == "index_select":
+        if input.numel() or not size:
+            raise IndexError("index out of range in self")
+        raise RuntimeError(f"INDICES element is out of DATA bounds, id={bad} axis_dim={size}")
+    if not size and name != "index_add":
+        raise RuntimeError(
+            f"setStorage: sizes [{count}], strides [0], storage offset 0, and itemsize "
+            f"{input.dtype.itemsize} requiring a storage size of {input.dtype.itemsize} are out of "
+            f"bounds for storage of size 0"
+        )
+    if not input.numel() and size:
+        return
+    if name == "index_add":
+        if input.ndim > 1:
+            raise RuntimeError(f"index {bad} is out of bounds for dimension 0 with size {size}")
+        raise IndexError("index out of range in self")
+    who = "" if name == "index_fill" else f"{name}_(): "
+    raise IndexError(f"{who}index {bad} is out of bounds for dimension {dim} with size {size}")
 
 
 _index_select = Operator(
@@ -452,6 +481,9 @@ _index_fill = Operator(
 @public(inplace=True, alone=True)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """A copy of input with a number at indices of a dim."""
+    if input.ndim and isinstance(index, Tensor) and index.dtype in (int32, int64):
+        size = input.shape[wrap_dim(dim, input.ndim)]
+        index = PUBLIC["where"]((index < 0) & (index >= -size), index + size, index)
     dim, vector = _vector_index("index_fill", input, dim, index)
     if isinstance(value, Tensor):
         if value.ndim:
@@ -464,6 +496,12 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     x = _at_least_1d(input)
     return _shaped(_index_fill.call((x, vector, value.to(input.dtype)), (dim,)), input.shape)
 
+
+def _fill_places(array: Any, dim: int, index: Any, value: Any) -> None:
+    array[(*(builtins.slice(None),) * wrap_dim(dim, array.ndim), index)] = value
+
+
+accepts_expanded("index_fill_", _fill_places)
 
 # ---- take and masks ------------------------------------------------------------------------------
 

@@ -336,6 +336,9 @@ def index_put_(
 ) -> Tensor:
     """self[indices] = values (or += values)."""
     integers = _indices_to_integers(self, indices)
+    advanced = [(dim, index) for dim, index in enumerate(integers) if index is not None]
+    if all(index.numel() for _, index in advanced) and any(not self.shape[d] for d, _ in advanced):
+        raise IndexError("index is out of bounds for dimension with size 0")
     if values.dtype is not self.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
@@ -344,7 +347,6 @@ def index_put_(
         )
     if values.device != self.device:
         values = values.to(self.device)
-    advanced = [(dim, index) for dim, index in enumerate(integers) if index is not None]
     if not advanced:
         target = expand(values, self.shape)
         return self.add_(target) if accumulate else self.copy_(target)

@@ -78,6 +78,7 @@ class Pointwise(Operator):
         layout: str = "elementwise",
         beside: int = 0,
         apart: str = "",
+        narrow: dict[str, str] | None = None,
     ) -> None:
         """without: the categories that PyTorch does not implement, "half" being both narrow floats
         and "chalf" complex32.
@@ -88,7 +89,9 @@ class Pointwise(Operator):
         refuses: the first of `without`.
         beside: how many of the last inputs are numbers that do not promote.
         apart: inputs that are no operands where they are numbers: in PyTorch they do not take part
-        in where the result lies, as do other numbers."""
+        in where the result lies, as do other numbers.
+        narrow: the jit functions of narrow types, of an operator whose result depends on how far
+        apart their numbers lie; others compute in float32."""
         super().__init__(
             name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
             kind="pointwise", lends=lends, keeps=keeps, layout=layout,
@@ -99,6 +102,7 @@ class Pointwise(Operator):
         self.function = cpu
         self.cpu = _C.Quiet(cpu)  # type: ignore[method-assign]
         self.gpu_name = gpu or name
+        self.narrow = narrow or {}
         self.rule = rule
         self.masks = masks  # the first inputs are bools, whatever is computed in
         self.domain = domain
@@ -106,6 +110,7 @@ class Pointwise(Operator):
         self.without = frozenset(_CATEGORY[word] for word in words if word not in ("half", "chalf"))
         self.without_half = "half" in words
         self.without_chalf = "chalf" in words
+        self.widens = 2 not in self.without and not self.without_half and not self.narrow
         self.refuses = (_CATEGORY[words[0]], refuses) if refuses else None
         self.numbers = numbers
         self.is_ufunc = isinstance(cpu, np.ufunc)
@@ -117,6 +122,7 @@ class Pointwise(Operator):
             and not kind.is_complex
             and not (self.without_half and kind.name in _HALF)
             and (rule != INT_TO_FLOAT or kind.is_floating_point)
+            and kind.name not in self.narrow
         }
         # The dtypes that the ufunc maps to PyTorch's result, all inputs having the same one.
         self.direct = frozenset(
@@ -167,6 +173,8 @@ class Pointwise(Operator):
             check(self.result_dtype(result), out.dtype)
             require_distinct_elements(out)
             require_separate(out, inputs)
+            if broadcast != tuple(out.shape) and any(x is out for x in inputs):
+                raise shape_error(out.shape, broadcast)
         raise not_implemented(self.name, common)
 
     def result_dtype(self, compute: dtype) -> dtype:
@@ -179,9 +187,11 @@ class Pointwise(Operator):
         """The result's array; operands are arrays of one device, broadcastable, and numbers."""
         for operand in operands:
             if type(operand) is Array:
-                return _gpu().call(self.gpu_name, tuple(operands), compute, result)
-        kind = float32 if compute.name in _NARROW else compute
-        if kind is not compute and not self.masks:
+                name = self.narrow.get(compute.name, self.gpu_name)
+                return _gpu().call(name, tuple(operands), compute, result)
+        widens = compute.name in _NARROW and compute.name not in self.narrow
+        kind = float32 if widens else compute
+        if widens and not self.masks:
             quick = self._narrow_in_blocks(operands, compute.numpy)
             if quick is not None:
                 return quick
@@ -293,7 +303,7 @@ def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
             operands.append(value)
         if kind in op.direct and kind.kind == "f":
             result = op.cpu(*operands)
-        elif kind is not None and is_narrow(kind) and 2 not in op.without and not op.without_half:
+        elif kind is not None and is_narrow(kind) and op.widens:
             wide: dict[int, Any] = {}  # by identity: h + h widens once
             for i in range(masks, len(operands)):
                 value = operands[i]
@@ -347,7 +357,10 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
     refuse_grad_with_out(op.name, *inputs, out)
     if not isinstance(out, Tensor):
         raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
-    if not (op.rule == COMPLEX_TO_REAL and out.dtype is compute):
+    if op.rule == COMPLEX_TO_REAL and compute.is_complex:
+        if out.dtype is not compute:
+            require_castable(result, out.dtype)
+    else:
         require_dtype(op.name, result, out.dtype)
     require_distinct_elements(out)
     require_separate(out, inputs)
@@ -444,7 +457,8 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
             except (OverflowError, TypeError):
                 pass
         if type(array) is Array and not compute.is_complex and _gpu().may_write(array, operands):
-            _gpu().call(op.gpu_name, tuple(operands), compute, result, array)
+            name = op.narrow.get(compute.name, op.gpu_name)
+            _gpu().call(name, tuple(operands), compute, result, array)
         else:
             _write(array, op.compute(operands, compute, result))
 
@@ -628,13 +642,14 @@ def binary(
     layout: str = "elementwise",
     apart: str = "",
     export: bool = True,
+    narrow: dict[str, str] | None = None,
     doc: str = "",
 ) -> Callable[..., Tensor]:
     """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator."""
     op = Pointwise(
         name, "a b", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
         domain=domain, direct=direct, numbers=numbers, keeps=keeps, refuses=refuses, layout=layout,
-        apart=apart,
+        apart=apart, narrow=narrow,
     )  # fmt: skip
     function = fast_binary(op, _general_binary(op))
     function.__doc__ = doc or f"{name} of each pair of elements, broadcasting."

@@ -10,7 +10,7 @@ import numpy as np
 
 from tritorch.core import defaults
 from tritorch.core.batched import BatchedArray
-from tritorch.core.dtype import int64
+from tritorch.core.dtype import bool_, int64
 from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional, logsigmoid
@@ -362,6 +362,8 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, re
     common = result_type(input, target)
     if category(common) < 2:
         require_castable(defaults.dtype(), common)
+    if target.dtype is bool_:
+        target = target.to(input.dtype)
     return _soft_margin_loss.call(
         (input, target), (reduction_mode(size_average, reduce, reduction),)
     )
@@ -581,6 +583,14 @@ def _check_nll(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
         )
 
 
+def _check_batch(input: Tensor, target: Tensor) -> None:
+    rows = target.shape[0] if target.ndim else 0
+    if input.ndim > 1 and input.shape[0] != rows:
+        raise ValueError(
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({rows})."
+        )
+
+
 def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """(N, C) scores and (N,) targets of any (N, C, d1, ...) and (N, d1, ...)."""
     if input.ndim == 1:
@@ -617,14 +627,10 @@ def nll_loss(
     """-input[target], weighted by class."""
     mode = reduction_mode(size_average, reduce, reduction)
     _check_nll(input, target, weight)
+    _check_batch(input, target)
     require_kernel("nll_loss_out_frame", input, "bool int complex")
     if target.dtype.name not in ("int64", "uint8"):
         raise RuntimeError(f"expected scalar type Long but found {scalar_name(target.dtype)}")
-    if input.ndim > 1 and input.shape[0] != target.shape[0]:
-        raise ValueError(
-            f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
-            f"({target.shape[0]})."
-        )
     if input.ndim > 2 and input.shape[2:] != target.shape[1:]:
         raise RuntimeError(
             f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}"
@@ -729,13 +735,9 @@ def cross_entropy(
     if input.shape == target.shape and target.is_floating_point():
         return _soft_cross_entropy(input, target, weight, mode, label_smoothing)
     _check_nll(input, target, weight)
+    _check_batch(input, target)
     if target.dtype.name not in ("int64", "uint8"):
         raise RuntimeError(f"expected scalar type Long but found {scalar_name(target.dtype)}")
-    if input.ndim > 1 and input.shape[0] != target.shape[0]:
-        raise ValueError(
-            f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
-            f"({target.shape[0]})."
-        )
     if input.ndim > 2 and input.shape[2:] != target.shape[1:]:
         raise RuntimeError(
             f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}"

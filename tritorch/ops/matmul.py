@@ -23,7 +23,15 @@ from tritorch.ops.checks import (
     require_tensor,
     wrap_dim,
 )
-from tritorch.ops.declare import PUBLIC, Operator, in_place_of, ndarray, public, write_out
+from tritorch.ops.declare import (
+    PUBLIC,
+    Operator,
+    compute_out,
+    in_place_of,
+    ndarray,
+    public,
+    write_out,
+)
 from tritorch.ops.outputs import cpp_name
 from tritorch.ops.shape import expand, reshape, transpose
 
@@ -118,12 +126,10 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
         pass
     require_tensor(input, "matmul", "input", 1)
     require_tensor(other, "matmul", "other", 2)
-    result = _matmul(input, other)
-    return (
-        result
-        if out is None
-        else write_out(result, out, "dot" if input.ndim == other.ndim == 1 else "mm")
-    )
+    if out is None:
+        return _matmul(input, other)
+    name = "dot" if input.ndim == other.ndim == 1 else "mm"
+    return compute_out(name, _matmul, out, input, other)
 
 
 def _matmul(a: Tensor, b: Tensor) -> Tensor:

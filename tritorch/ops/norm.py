@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.dtype import float32
+from tritorch.core.promotion import category
+from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.backends import backend
+from tritorch.ops.checks import not_implemented
 from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.shape import reshape
 
@@ -137,6 +140,8 @@ def rms_norm(
 ) -> Tensor:
     """x / sqrt(mean(x^2) + eps) over the last dims, scaled."""
     n = _check_normalized("rms_norm", input, normalized_shape, weight)
+    if category(input.dtype) < 2:
+        raise not_implemented("rms_norm", input.dtype)
     if eps is None:
         from tritorch.core.info import finfo
 
@@ -219,6 +224,29 @@ def normalised_by_group(
 
 PUBLIC["group_norm"] = group_norm
 
+
+def _require_several_values(counted: Sequence[int], shape: Any) -> None:
+    """Refuses channels of one value, which leave nothing when their mean is taken away."""
+    if math.prod(counted) == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {shape}"
+        )
+
+
+def _group_norm_of_batches(
+    input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Tensor:
+    """group_norm, of groups that have more than one value."""
+    if input.ndim >= 2 and num_groups > 0:
+        groups = input.shape[0] * input.shape[1] // num_groups
+        shape = Size((groups, num_groups, *input.shape[2:]))
+        _require_several_values((groups, *input.shape[2:]), list(shape))
+    return group_norm(input, num_groups, weight, bias, eps)
+
+
+_group_norm_of_batches.__name__ = _group_norm_of_batches.__qualname__ = "group_norm"
+functional(_group_norm_of_batches)
+
 # ---- batch norm ----------------------------------------------------------------------------------
 
 
@@ -290,12 +318,7 @@ def batch_norm(
 ) -> Tensor:
     """Normalised over all but the channels, by the batch's or the running statistics."""
     if training:
-        shape = tuple(input._array.shape)
-        if math.prod(shape[:1]) * math.prod(shape[2:]) == 1:
-            raise ValueError(
-                f"Expected more than 1 value per channel when training, got input size "
-                f"{input.shape}"
-            )
+        _require_several_values(input.shape[:1] + input.shape[2:], input.shape)
     if input.ndim == 1 and input.numel() == 0:
         return input.clone()
     return normalised_by_batch(

@@ -13,7 +13,7 @@ import numpy as np
 
 from tritorch._C import Array
 from tritorch.core.dtype import dtype as Dtype
-from tritorch.core.promotion import scalar_name
+from tritorch.core.promotion import result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.gpu.layout import is_dense
 from tritorch.ops.checks import require_castable
@@ -110,6 +110,14 @@ def require_dtype(name: str, result: Dtype, out: Dtype) -> None:
         raise TypeError(
             f"torch.cat(): input types can't be cast to the desired output type {scalar_name(out)}"
         ) from None
+
+
+def require_common_dtype(name: str, inputs: Iterable[Any], out: Any) -> None:
+    """Whether what the inputs promote to may be written into an output, for an operator without a
+    kernel for it.  Outputs of int64 and bool pass: they may be places or truths."""
+    if isinstance(out, Tensor) and out.dtype.name not in ("int64", "bool"):
+        tensors = [x for x in inputs if isinstance(x, Tensor)]
+        require_dtype(name, result_type(*tensors), out.dtype)
 
 
 def require_own_memory(name: str, inputs: Iterable[Any], out: Any) -> None:

@@ -46,10 +46,10 @@ def arange(
         value.item() if isinstance(value, Tensor) else value for value in (start, end, step)
     )
     kind = dtype if dtype is not None else out.dtype if out is not None else None
-    if any(isinstance(value, complex) for value in (start, end, step)):
-        raise RuntimeError("value cannot be converted to type double without overflow")
     if kind is not None and category(kind) in (0, 3):
         raise not_implemented("arange_cpu", kind)
+    if any(isinstance(value, complex) for value in (start, end, step)):
+        raise RuntimeError("value cannot be converted to type double without overflow")
     if kind is None:
         floats = any(isinstance(value, (float, np.floating)) for value in (start, end, step))
         kind = defaults.dtype() if floats else int64

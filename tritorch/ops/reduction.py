@@ -348,9 +348,8 @@ def _require_elements(name: str, x: Tensor, dims: tuple[int, ...]) -> None:
 
 def _extreme(name: str, op: Operator) -> Any:
     def function(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
-        if input.is_complex():
-            raise not_implemented(name, input.dtype)
-        quick = _plainly(op, input, dim, keepdim)
+        complex_ = input.is_complex()
+        quick = None if complex_ else _plainly(op, input, dim, keepdim)
         if quick is not None:
             return quick
         dims = wrap_dims(dim, input.ndim)
@@ -360,6 +359,8 @@ def _extreme(name: str, op: Operator) -> Any:
                 f"the reduction dim with the 'dim' argument."
             )
         _require_elements(name, input, dims)
+        if complex_:
+            raise not_implemented(name, input.dtype)
         return _call(op, input, dim, keepdim)
 
     function.__name__ = name

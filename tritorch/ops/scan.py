@@ -103,7 +103,10 @@ def _summing(name: str, op: Operator) -> Any:
         require_tensor(input, name, "input", 1)
         kind = dtype or (int64 if category(input.dtype) < 2 else input.dtype)
         if kind is bool_:
-            raise not_implemented(f"{name}_out_cpu", bool_)
+            if input.ndim and input.numel():
+                raise not_implemented(f"{name}_out_cpu", bool_)
+            wrap_dim(dim, input.ndim)
+            return input.to(bool_, copy=True)  # nothing to add
         return _run(op, input if input.dtype is kind else input.to(kind), dim, kind)
 
     function.__name__ = name
@@ -125,7 +128,7 @@ def _extreme(name: str, op: Operator) -> Any:
     result = named_results(name, "values", "indices")
 
     def function(input: Tensor, dim: int) -> Any:
-        if input.is_complex():
+        if input.is_complex() and input.ndim and input.numel():
             raise not_implemented(f"{name}_cpu", input.dtype)
         return result(*_run(op, input, dim))
 
@@ -141,6 +144,7 @@ cummax, cummin = _extreme("cummax", _cummax), _extreme("cummin", _cummin)
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """log(cumsum(exp(x))) along a dim, without overflow."""
     if category(input.dtype) < 2:
+        wrap_dim(dim, input.ndim)
         raise not_implemented("logcumsumexp_out_cpu", input.dtype)
     return _run(_logcumsumexp, input, dim)
 

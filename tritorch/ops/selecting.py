@@ -77,7 +77,7 @@ def _check_index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, redu
             f"index_reduce_(): Number of indices ({index.numel()}) should be equal to "
             f"source.size(dim): ({count}), for dim: {dim}"
         )
-    if x.is_cuda and (x.dtype is bool_ or x.is_complex()):
+    if (x.is_cuda or x.ndim < 2) and (x.dtype is bool_ or x.is_complex()):
         raise not_implemented("index_func_", x.dtype)
     if x.dtype is bool_ and reduce == "mean":
         raise not_implemented("div_floor_cpu", x.dtype)

@@ -134,9 +134,18 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
             f"nearest-exact (got {mode})"
         )
     if any(n <= 0 for n in (*sizes, *input.shape[2:])):
+        given, wanted = (
+            ", ".join(f"{dim}: {n}" for dim, n in zip("DHW"[-spatial:], extent))
+            for extent in (input.shape[2:], sizes)
+        )
         raise RuntimeError(
-            f"Input and output sizes should be greater than 0, but got input "
-            f"({', '.join(map(str, input.shape[2:]))}) and output ({', '.join(map(str, sizes))})"
+            f"Input and output sizes should be greater than 0, but got input ({given}) "
+            f"{'and ' if spatial == 1 else ''}output ({wanted})"
+        )
+    if not input.shape[1] and mode != "area":
+        raise RuntimeError(
+            f"Non-empty {input.ndim}D data tensor expected but got a tensor with sizes "
+            f"{list(input.shape)}"
         )
     if antialias and not (mode in _FILTERED and spatial == 2):
         raise ValueError(
