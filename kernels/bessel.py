@@ -44,7 +44,7 @@ def bessel_i(x, NEAR: tl.constexpr, FAR: tl.constexpr, ORDER: tl.constexpr, SCAL
         half = exp(0.5 * a)  # twice, so that it overflows no earlier than the result
         y = tl.where(a == float("inf"), float("nan"), y * half * half)  # as in PyTorch
     y = tl.where(x == x, y, x).to(x.dtype)
-    return odd(x, y) if ORDER == 1 else y
+    return tl.where(x < 0, negated(y), y) if ORDER == 1 else y  # 0 for both zeros
 
 
 @triton.jit
@@ -121,7 +121,7 @@ def bessel_j(
         waves(tl.maximum(a, 8.0), P, Q, ORDER, True),
     )  # fmt: skip
     y = tl.where(x == x, y, x).to(x.dtype)
-    return tl.where(x < 0, negated(y), y) if ORDER == 1 else y
+    return odd(x, y) if ORDER == 1 else y
 
 
 @triton.jit

@@ -55,17 +55,9 @@ def drawn(family: Any, seed: int, *, grad: bool) -> tuple[list[str], Any]:
         else:
             lines = [f"{draw.new_name()} = {text}"]
         for statement in [*draw.pending, *lines]:
-            over_itself = lockstep.writes_over_itself(statement, pair.theirs)
             draw.statements.append(statement)
-            error, found = pair.step(statement)
-            if over_itself and error is None and (found is None or " for " not in found.what):
-                return draw.statements, None
-            # What a refused statement has left behind is unspecified.
-            if found is None and lockstep.leaves_unspecified(statement, error):
-                return draw.statements, None
-            if found is None and not programs.target(statement):
-                found = pair.compare_all(statement)
-            if found:
+            ends, found = lockstep.run(pair, statement)
+            if ends or found:
                 return draw.statements, found
         draw.tensors = _tensors(pair.theirs)
         if sum(t.numel() for t in draw.tensors.values()) > 4000:

@@ -63,7 +63,7 @@ def _j(order: int) -> Function:
             (size <= 8, lambda x: _j_near(x, order)),
             (size > 8, lambda x: _waves(x, order, True)),
         )
-        return np.where(x < 0, -out, out) if order else out
+        return np.where(np.signbit(x), -out, out) if order else out
 
     return compute
 

@@ -372,7 +372,7 @@ def _integers(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """A division, which refuses the integer 0."""
 
     def divide(a: Any, b: Any) -> Any:
-        if _kind(a, b).kind in "biu" and np.any(np.equal(b, 0)):
+        if _kind(a, b).kind in "biu" and np.any(np.equal(b, 0)) and np.size(a):
             raise RuntimeError("ZeroDivisionError")
         return function(a, b)
 

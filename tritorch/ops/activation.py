@@ -41,12 +41,13 @@ def functional_with_out(function: Any) -> Any:
     return function
 
 
-def with_inplace(function: Any, in_place: Any = None) -> Any:
+def with_inplace(function: Any, in_place: Any = None, before: int | None = None) -> Any:
     """An activation with an `inplace` flag, published with its `_` form.
 
-    in_place: that form, where it keeps something else than the function."""
+    in_place: that form, where it keeps something else than the function.
+    before: how many arguments after the input the flag comes after (all of the function's)."""
     name = function.__name__
-    own = inspect.unwrap(function).__code__.co_argcount - 1
+    own = inspect.unwrap(function).__code__.co_argcount - 1 if before is None else before
 
     def wrapper(input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Tensor:
         if len(args) > own:
@@ -228,7 +229,7 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """x where it is above the threshold, else value."""
     require_kernel("threshold_cpu", input, "bool complex")
     if category(input.dtype) == 1:
-        threshold = convert_number(threshold, input.dtype)
+        threshold = int(convert_number(threshold, input.dtype))
     return _threshold.call((input,), (threshold, value))
 
 
@@ -323,7 +324,7 @@ def _celu_params(alpha: float) -> tuple[float, float, float]:
     return alpha, 1.0, 1.0 / alpha
 
 
-with_inplace(elu, _elu_in_place)
+with_inplace(elu, _elu_in_place, before=1)
 with_inplace(selu, lambda input: _elu_with(_elu_, input, *_SELU))
 with_inplace(celu, lambda input, alpha=1.0: _elu_with(_celu_, input, *_celu_params(alpha)))
 

@@ -82,6 +82,19 @@ def _check_alpha(alpha: Any, *operands: Any) -> None:
         )
 
 
+def _scaled(input: Any, other: Any, alpha: Any) -> Any:
+    """alpha * other, computed in what input and other promote to."""
+    _check_alpha(alpha, input, other)
+    if not isinstance(other, Tensor):
+        return other * alpha
+    common = result_type(input, other)
+    if common is bool_:
+        alpha = bool(alpha)
+    elif other.dtype is not common and category(other.dtype) < category(number_dtype(alpha)):
+        other = other.to(common)  # a float alpha makes integers no wider floats than input's
+    return times(other, alpha)
+
+
 def _former(other: Any, rest: tuple[Any, ...], name: str) -> tuple[Any, Any]:
     """other and alpha of the deprecated add(input, alpha, other)."""
     if len(rest) > 1 or isinstance(other, Tensor):
@@ -94,10 +107,7 @@ def add(input: Any, other: Any, *rest: Any, alpha: Any = 1, out: Any = None) -> 
     if rest:
         other, alpha = _former(other, rest, "add")
     if alpha != 1 or type(alpha) is not int:
-        _check_alpha(alpha, input, other)
-        if isinstance(other, Tensor) and result_type(input, other) is bool_:
-            alpha = bool(alpha)
-        other = times(other, alpha) if isinstance(other, Tensor) else other * alpha
+        other = _scaled(input, other, alpha)
     return _add(input, other, out=out)
 
 
@@ -121,10 +131,7 @@ def sub(input: Any, other: Any, *rest: Any, alpha: Any = 1, out: Any = None) -> 
         other, alpha = _former(other, rest, "sub")
     _check_subtraction(input, other)
     if alpha != 1 or type(alpha) is not int:
-        _check_alpha(alpha, input, other)
-        if isinstance(other, Tensor) and result_type(input, other) is bool_:
-            alpha = bool(alpha)
-        other = times(other, alpha) if isinstance(other, Tensor) else other * alpha
+        other = _scaled(input, other, alpha)
     return _sub(input, other, out=out)
 
 
@@ -138,8 +145,7 @@ def add_(self: Tensor, other: Any, *rest: Any, alpha: Any = 1) -> Tensor:
     if alpha != 1 or type(alpha) is not int:
         if type(alpha) is float and _add_scaled(self, other, alpha):
             return self
-        _check_alpha(alpha, self, other)
-        other = times(other, alpha) if isinstance(other, Tensor) else other * alpha
+        other = _scaled(self, other, alpha)
     return _add_in_place(self, other)
 
 
@@ -166,8 +172,7 @@ def sub_(self: Tensor, other: Any, *rest: Any, alpha: Any = 1) -> Tensor:
         other, alpha = _former(other, rest, "sub_")
     _check_subtraction(self, other)
     if alpha != 1 or type(alpha) is not int:
-        _check_alpha(alpha, self, other)
-        other = times(other, alpha) if isinstance(other, Tensor) else other * alpha
+        other = _scaled(self, other, alpha)
     return _sub_in_place(self, other)
 
 
@@ -510,8 +515,8 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     kind = result_type(input, other)
     if category(kind) < 2:
         kind = defaults.dtype()
-    if category(other.dtype) >= 2:
-        other = other.to(kind)
+    if other.ndim == 0 and kind is float64:
+        other = other.to(kind)  # else the power is rounded to what other is
     factor = pow(2.0, other)
     return mul(input, factor).to(kind) if out is None else mul(input, factor, out=out)
 
@@ -567,6 +572,9 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *rest: Any, value: Any = 
         input, tensor1, tensor2, value, _ = former_order(
             "addcmul", (input, tensor1, tensor2, *rest)
         )
+    common = result_type(input, tensor1, tensor2)
+    if category(common) == 1:
+        convert_number(value, common)  # may refuse it
     return apply(_addcmul, (input, tensor1, tensor2, value))
 
 
@@ -735,7 +743,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 
 def _fill_where(array: Any, mask: Any, value: Any) -> None:
-    np.copyto(array, value, where=mask)
+    np.copyto(array, np.asarray(value).astype(array.dtype), where=mask)
 
 
 accepts_expanded("masked_fill_", _fill_where)

@@ -179,6 +179,8 @@ def scaled_dot_product_attention(
     factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
     drops = dropout_p == 0 or _can_drop(query, key, value, dropout_p)
     fused = drops and query.numel() and key.numel() and value.shape[-1] == query.shape[-1]
+    # What does not fit together is refused by the products that attention is composed of.
+    fused = fused and key.shape[-1] == query.shape[-1] and key.shape[-2] == value.shape[-2]
     why = "it has dropout, is empty or complex, or values are of another size than keys"
     if not _is_fused(fused and not query.is_complex(), why):
         return _composed(query, key, value, attn_mask, is_causal, factor, None, dropout_p)

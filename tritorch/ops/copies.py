@@ -129,10 +129,10 @@ def as_strided_scatter(
 @public(out=True)
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
-    if input.ndim != 2:
-        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     if input.dtype is bool_:
         raise not_implemented("trace", bool_)
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     return input.diagonal().sum()
 
 

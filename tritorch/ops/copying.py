@@ -104,7 +104,9 @@ def convert(
     same_format = format is None or format is layouts.preserve_format or x.is_contiguous(format)
     if same_format and format in (layouts.channels_last, layouts.channels_last_3d):
         # Dims of one fit any format; PyTorch suggests the usual one of a tensor with such.
-        same_format = x.stride() == layouts.format_strides(x.shape, format)
+        same_format = (
+            x.stride() == layouts.format_strides(x.shape, format) and math.prod(x.shape[1:]) > 1
+        )
     if kind is own and where == here and same_format and not copy:
         return x
     if kind is own and where == here:

@@ -30,6 +30,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import Node, check_inplace, packed_output, place, rewrite_history
 from tritorch.core import arrays
+from tritorch.core.dtype import bool_
 from tritorch.core.promotion import promote_types
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import composed_backend, resolve
@@ -492,16 +493,23 @@ def with_out(function: Callable[..., Any], *, computes_in_out: bool = False) -> 
     return wrapper
 
 
-def compute_out(name: str, function: Callable[..., Any], out: Any, *args: Any, **named: Any) -> Any:
-    """Writes what a function gives into an output; name: whose rules about outputs hold."""
+def compute_out(
+    name: str, function: Callable[..., Any], out: Any, *args: Any, own_dtype: bool = False,
+    **named: Any,
+) -> Any:  # fmt: skip
+    """Writes what a function gives into an output; name: whose rules about outputs hold.
+
+    own_dtype: the result surely has the dtype that the inputs promote to."""
     inputs = (*args, *named.values())
     refuse_grad_with_out(name, *inputs, out)
-    require_own_memory(name, inputs, out)
     try:
         result = function(*args, **named)
     except NotImplementedError:
-        require_common_dtype(name, inputs, out)  # PyTorch says this first
+        # PyTorch says this first.  Outputs of int64 and bool may be places or truths.
+        if own_dtype or getattr(out, "dtype", bool_).name not in ("int64", "bool"):
+            require_common_dtype(name, inputs, out)
         raise
+    require_own_memory(name, inputs, out)
     return write_out(result, out, name)
 
 

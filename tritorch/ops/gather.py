@@ -338,7 +338,7 @@ def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[in
     vector = _at_least_1d(index if index.dtype is int64 else index.to(int64))
     array = vector._array
     size = input.shape[dim] if input.ndim else 1
-    if not size and vector.numel() and input.ndim > 1:
+    if not size and vector.numel() and input.ndim > 1 and name != "index_fill":
         raise RuntimeError(f"{name}(): self indexing axis dim should be positive")
     if type(array) is ndarray:
         bad = backend("cpu", "indexing").outside(array, size)
@@ -355,14 +355,17 @@ def _say_outside(name: str, input: Tensor, dim: int, count: int, bad: int) -> No
         if input.numel() or not size:
             raise IndexError("index out of range in self")
         raise RuntimeError(f"INDICES element is out of DATA bounds, id={bad} axis_dim={size}")
-    if not size and name != "index_add":
-        raise RuntimeError(
-            f"setStorage: sizes [{count}], strides [0], storage offset 0, and itemsize "
-            f"{input.dtype.itemsize} requiring a storage size of {input.dtype.itemsize} are out of "
-            f"bounds for storage of size 0"
-        )
-    if not input.numel() and size:
+    sizes = [count if i == dim else n for i, n in enumerate(input.shape)]
+    if 0 in sizes:
         return
+    if not size and name != "index_add":
+        strides = [0 if i == dim else step for i, step in enumerate(input.stride())]
+        last = sum((n - 1) * step for n, step in zip(sizes, strides)) + 1
+        raise RuntimeError(
+            f"setStorage: sizes {sizes}, strides {strides}, storage offset 0, and itemsize "
+            f"{input.dtype.itemsize} requiring a storage size of {last * input.dtype.itemsize} are "
+            f"out of bounds for storage of size 0"
+        )
     if name == "index_add":
         if input.ndim > 1:
             raise RuntimeError(f"index {bad} is out of bounds for dimension 0 with size {size}")
@@ -407,10 +410,16 @@ def _check_source(name: str, input: Tensor, dim: int, vector: Tensor, source: Te
             f"{name}(): self and source expected to have the same dtype, but got (self) "
             f"{scalar_name(input.dtype)} and (source) {scalar_name(source.dtype)}"
         )
+    if name == "index_copy" and not input.ndim and source.ndim > 1:
+        raise RuntimeError(
+            f"index_copy_(): Source/destination tensor must have same slice shapes. Destination "
+            f"slice shape:  at dimension {dim} and source slice shape: "
+            f"{' '.join(map(str, source.shape[1:]))} at dimension 0."
+        )
     count = source.shape[dim] if source.ndim else 1
     if vector.numel() != count:
-        raise IndexError(
-            f"{name}(): Number of indices ({vector.numel()}) should be equal to source.size(dim): "
+        raise (RuntimeError if name == "index_add" else IndexError)(
+            f"{name}_(): Number of indices ({vector.numel()}) should be equal to source.size(dim): "
             f"({count}), for dim: {dim}"
         )
     if source.ndim > 0 and input.ndim > 0:
@@ -430,7 +439,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     dim, vector = _vector_index("index_add", input, dim, index)
     _check_source("index_add", input, dim, vector, source)
     x, s = _at_least_1d(input), _at_least_1d(source)
-    alpha = arrays.cast_number(alpha, input.dtype)
+    alpha = arrays.cast_number(convert_number(alpha, input.dtype), input.dtype)
     return _shaped(_index_add.call((x, vector, s), (dim, alpha)), input.shape)
 
 
@@ -492,6 +501,10 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
                 f"{value.ndim} dimension(s)."
             )
     else:
+        if isinstance(value, complex) and not input.is_complex():
+            raise RuntimeError(
+                "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+            )
         value = input.new_full((), convert_number(value, input.dtype))
     x = _at_least_1d(input)
     return _shaped(_index_fill.call((x, vector, value.to(input.dtype)), (dim,)), input.shape)

@@ -13,7 +13,7 @@ from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import one_of, wrap_dim, wrap_dims
-from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
+from tritorch.ops.declare import PUBLIC, Operator, accepts_expanded, ndarray, public
 from tritorch.ops.parts import narrow
 from tritorch.ops.shape import contiguous_format, expand, new_dim, reshape, unsqueeze
 
@@ -305,7 +305,15 @@ def _triangle(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {'lower' if name == 'tril' else 'upper'} triangle, the rest 0."
-    return public(out=True, inplace=True)(function)
+    exposed = public(out=True, inplace=True)(function)
+    accepts_expanded(f"{name}_", lambda array, diagonal=0: _keep(name, array, diagonal))
+    return exposed
+
+
+def _keep(name: str, array: Any, diagonal: int) -> None:
+    """Clears what lies outside of a triangle."""
+    kept = getattr(np, name)(np.ones(array.shape[-2:], np.bool_), diagonal)
+    np.copyto(array, 0, where=~kept)
 
 
 tril, triu = _triangle("tril", _tril), _triangle("triu", _triu)

@@ -74,7 +74,7 @@ class Pointwise(Operator):
         lends: str = "",
         keeps: str = "",
         numbers: str = "any",
-        refuses: str = "",
+        refuses: str | NotImplementedError = "",
         layout: str = "elementwise",
         beside: int = 0,
         apart: str = "",
@@ -85,8 +85,8 @@ class Pointwise(Operator):
         direct: whether the CPU's function promotes numbers as PyTorch does and gives its dtype,
         for all dtypes or for "float" alone.
         numbers: which of two operands may be one: "any", "other", "none".
-        refuses: what PyTorch says (a RuntimeError, before anything else) of the category that it
-        refuses: the first of `without`.
+        refuses: what PyTorch says (a RuntimeError, or an exception of its own, before anything
+        else) of the category that it refuses: the first of `without`.
         beside: how many of the last inputs are numbers that do not promote.
         apart: inputs that are no operands where they are numbers: in PyTorch they do not take part
         in where the result lies, as do other numbers.
@@ -111,7 +111,8 @@ class Pointwise(Operator):
         self.without_half = "half" in words
         self.without_chalf = "chalf" in words
         self.widens = 2 not in self.without and not self.without_half and not self.narrow
-        self.refuses = (_CATEGORY[words[0]], refuses) if refuses else None
+        refusal = RuntimeError(refuses) if isinstance(refuses, str) else refuses
+        self.refuses = (_CATEGORY[words[0]], type(refusal), str(refusal)) if refuses else None
         self.numbers = numbers
         self.is_ufunc = isinstance(cpu, np.ufunc)
         # On the GPU: what inputs of one dtype are computed in, and what comes out.
@@ -149,7 +150,7 @@ class Pointwise(Operator):
         """Whether PyTorch has a kernel for what inputs promote to; a RuntimeError if it says so."""
         rank = category(common)
         if self.refuses is not None and self.refuses[0] == rank:
-            raise RuntimeError(self.refuses[1])
+            raise self.refuses[1](self.refuses[2])
         if rank in self.without or (self.without_half and common.name in _HALF):
             return False
         return common.native or (common is complex32 and not self.without_chalf)
@@ -278,6 +279,9 @@ def _write(array: Any, value: Any) -> None:
             value = value.astype(np.int64)
         elif array.dtype.kind != "c" and value.dtype.kind == "c":
             value = value.real
+        if array.dtype.names and not value.dtype.names:  # complex32 is a pair of numbers
+            array["real"], array["imag"] = value.real, value.imag
+            return
         np.copyto(array, value, casting="unsafe")
     else:
         array.copy_(value)
@@ -493,7 +497,7 @@ def unary(
     domain: tuple[float, float] = (-3.0, 3.0),
     direct: bool | str = True,
     lends: str = "",
-    refuses: str = "",
+    refuses: str | NotImplementedError = "",
     layout: str = "elementwise",
     out: bool = True,
     doc: str = "",
@@ -638,7 +642,7 @@ def binary(
     direct: bool | str = True,
     numbers: str = "any",
     keeps: str = "",
-    refuses: str = "",
+    refuses: str | NotImplementedError = "",
     layout: str = "elementwise",
     apart: str = "",
     export: bool = True,

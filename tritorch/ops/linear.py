@@ -22,7 +22,9 @@ def _cpu_linear(x: Any, w: Any, b: Any) -> Any:
     if x.dtype not in _FLOATS:
         x, w, b, narrow = widen(x), widen(w), None if b is None else widen(b), x
         return like(_cpu_linear(x, w, b), narrow)
-    out = x.reshape(math.prod(shape[:-1]), x.shape[-1]).dot(w.T)
+    rows = x.reshape(math.prod(shape[:-1]), x.shape[-1])
+    # NumPy's dot takes one element for a factor, and forgets that 0 * inf is NaN.
+    out = rows.dot(w.T) if rows.size > 1 < w.size else np.matmul(rows, w.T)
     if b is not None:
         threads.elementwise(np.add, out, out, b)
     return out.reshape(shape)
@@ -59,6 +61,11 @@ _linear = Operator(
 @functional_with_out
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b."""
+    if not (input.ndim and weight.ndim):
+        raise RuntimeError(
+            f"both arguments to linear need to be at least 1D, but they are {input.ndim}D and "
+            f"{weight.ndim}D"
+        )
     if weight.ndim == 1:
         out = input.matmul(weight)
         return out if bias is None else out + bias

@@ -773,4 +773,8 @@ def _soft_cross_entropy(
     if weight is not None:
         logs = logs * reshape(weight, [classes if i == dim else 1 for i in range(x.ndim)])
     loss = -(logs * target).sum(dim)
-    return loss.sum() / (x.numel() / classes) if mode == "mean" else reduce_loss(loss, mode)
+    return (
+        loss.sum() / (x.numel() / classes if classes else 0)
+        if mode == "mean"
+        else reduce_loss(loss, mode)
+    )

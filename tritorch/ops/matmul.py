@@ -58,7 +58,7 @@ def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
             f"expected m1 and m2 to have the same dtype, but got: {cpp_name(a.dtype)} != "
             f"{cpp_name(b.dtype)}"
         )
-    if a.dtype is bool_:
+    if a.dtype is bool_ and a.numel() and b.numel():
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
 
 
@@ -109,18 +109,19 @@ for _function in (mm, bmm):
 
 def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The product of vectors, matrices, or broadcast batches of matrices."""
+    # NumPy's dot takes one element for a factor, and forgets that 0 * inf is NaN.
     try:
         a, b = input._a, other._a
         if a.dtype is b.dtype and a.dtype in BLAS_TYPES and out is None:
             if type(a) is ndarray is type(b):
                 if a.ndim == 2 == b.ndim:
-                    if a.shape[1] == b.shape[0]:
+                    if a.shape[1] == b.shape[0] and a.size > 1 < b.size:
                         return _mm.apply(ndarray.dot, a, b, input, other)
                 elif a.ndim == 3 == b.ndim:
                     if a.shape[0] == b.shape[0] and a.shape[2] == b.shape[1]:
                         return _bmm.apply(np.matmul, a, b, input, other)
                 elif a.ndim == 2 and b.ndim == 1:
-                    if a.shape[1] == b.shape[0] and not _mm.wants(input, other):
+                    if a.shape[1] == b.shape[0] > 1 and not _mm.wants(input, other):
                         return _mm.apply(ndarray.dot, a, b, input, other)
     except AttributeError:
         pass
@@ -129,7 +130,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     if out is None:
         return _matmul(input, other)
     name = "dot" if input.ndim == other.ndim == 1 else "mm"
-    return compute_out(name, _matmul, out, input, other)
+    return compute_out(name, _matmul, out, input, other, own_dtype=True)
 
 
 def _matmul(a: Tensor, b: Tensor) -> Tensor:
@@ -232,6 +233,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
             f"inner() the last dimension must match on both input tensors but got shapes "
             f"{list(input.shape)} and {list(other.shape)}"
         )
+    if input.ndim == 1 == other.ndim:
+        return dot(input, other)
     return tensordot(input, other, dims=([-1], [-1]))
 
 
@@ -541,6 +544,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     right = reshape(
         b.permute(*dims_b, *free_b) if b.ndim else b, (k, math.prod(b.shape[d] for d in free_b))
     )
+    if not shape and left.dtype is bool_ is right.dtype:
+        return dot(reshape(left, -1), reshape(right, -1))  # refuses them
     result = reshape(mm(left, right), shape)
     return result if out is None else write_out(result, out, "tensordot")
 

@@ -114,8 +114,8 @@ def require_dtype(name: str, result: Dtype, out: Dtype) -> None:
 
 def require_common_dtype(name: str, inputs: Iterable[Any], out: Any) -> None:
     """Whether what the inputs promote to may be written into an output, for an operator without a
-    kernel for it.  Outputs of int64 and bool pass: they may be places or truths."""
-    if isinstance(out, Tensor) and out.dtype.name not in ("int64", "bool"):
+    kernel for it."""
+    if isinstance(out, Tensor):
         tensors = [x for x in inputs if isinstance(x, Tensor)]
         require_dtype(name, result_type(*tensors), out.dtype)
 

@@ -29,7 +29,12 @@ neg = unary(
 )  # fmt: skip
 abs = unary("abs", np.absolute, rule=COMPLEX_TO_REAL, without="bool", aliases=("absolute",),
             grad=lambda g, x: g * x.sgn())  # fmt: skip
-sign = unary("sign", cpu.sign, without="complex", grad=lambda g: g.new_zeros(g.shape))
+_NO_SIGN = NotImplementedError(
+    "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn "
+    "instead."
+)
+sign = unary("sign", cpu.sign, without="complex", refuses=_NO_SIGN,
+             grad=lambda g: g.new_zeros(g.shape))  # fmt: skip
 sgn = unary("sgn", cpu.sgn, direct=False, grad=lambda g, out, x: _sgn_grad(g, out, x))
 _square = unary("square", np.square, inplace=False, method=False, public=False, node="Pow",
                 grad=lambda g, x: g * (2 * x.conj()))  # fmt: skip
@@ -145,11 +150,17 @@ def _trigamma(x: Tensor) -> Tensor:
 # ---- rounding ------------------------------------------------------------------------------------
 
 _flat = lambda g: g.new_zeros(g.shape)
-floor = unary("floor", cpu.on_floats(np.floor), without="bool complex", grad=_flat)
-ceil = unary("ceil", cpu.on_floats(np.ceil), without="bool complex", grad=_flat)
-trunc = unary(
-    "trunc", cpu.on_floats(np.trunc), without="bool complex", aliases=("fix",), grad=_flat
-)
+
+
+def _to_integers(name: str, function: Any, *aliases: str) -> Any:
+    """A rounding of which PyTorch refuses complex numbers in words of its own."""
+    words = NotImplementedError(f"{name} is not supported for complex inputs")
+    return unary(name, cpu.on_floats(function), without="complex bool", refuses=words, grad=_flat,
+                 aliases=aliases)  # fmt: skip
+
+
+floor, ceil = _to_integers("floor", np.floor), _to_integers("ceil", np.ceil)
+trunc = _to_integers("trunc", np.trunc, "fix")
 frac = unary("frac", cpu.frac, without="bool int complex", grad=lambda g: g)
 _round = unary("round", cpu.on_floats(np.rint), without="bool complex", grad=_flat)
 

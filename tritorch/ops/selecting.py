@@ -79,6 +79,8 @@ def _check_index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, redu
         )
     if (x.is_cuda or x.ndim < 2) and (x.dtype is bool_ or x.is_complex()):
         raise not_implemented("index_func_", x.dtype)
+    if not source.numel():
+        return
     if x.dtype is bool_ and reduce == "mean":
         raise not_implemented("div_floor_cpu", x.dtype)
     if x.is_complex() and reduce in ("amax", "amin"):

@@ -158,6 +158,7 @@ def ravel(input: Tensor) -> Tensor:
 @public()
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """One dim as several."""
+    wrap_dim(dim, input.ndim)
     if not input.ndim:
         raise RuntimeError(
             f"unflatten got an unexpected error:\n"

@@ -178,6 +178,10 @@ def _unique_rows(input: Tensor, dim: int, consecutive: bool) -> tuple[Tensor, Te
     """Slices along a dim instead of elements: ranks by sorting column after column."""
     moved, dim = _rows(input, dim)
     n = moved.shape[0]
+    if n and not moved.numel():
+        raise RuntimeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        )
     flat = reshape(moved, (n, -1)) if n else moved
     order = PUBLIC["arange"](n, device=input.device)
     if not consecutive and n:
