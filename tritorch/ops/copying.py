@@ -268,11 +268,10 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             f"output with shape {list(self.shape)} doesn't match the broadcast shape "
             f"{list(broadcast_shapes(self.shape, src.shape))}"
         )
-    if src is self:
-        return self
-    require_distinct_elements(self)
-    require_separate(self, (src,))
-    write = lambda: write_array(self._array, src._array, non_blocking)
+    write = lambda: None if src is self else write_array(self._array, src._array, non_blocking)
+    if src is not self:
+        require_distinct_elements(self)
+        require_separate(self, (src,))
     return in_place(_copy, self, (), (self, src), write)
 
 
