@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -508,6 +508,12 @@ Tensor.heaviside_ = heaviside_  # type: ignore[attr-defined]
 @public()
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input * 2^other."""
+    kind, factor = _two_to(input, other)
+    return mul(input, factor).to(kind) if out is None else mul(input, factor, out=out)
+
+
+def _two_to(input: Tensor, other: Tensor) -> tuple[dtype, Tensor]:
+    """The dtype of ldexp(input, other), and 2^other."""
     require_tensor(input, "ldexp", "input", 1)
     require_tensor(other, "ldexp", "other", 2)
     if input.is_floating_point():
@@ -517,13 +523,12 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         kind = defaults.dtype()
     if other.ndim == 0 and kind is float64:
         other = other.to(kind)  # else the power is rounded to what other is
-    factor = pow(2.0, other)
-    return mul(input, factor).to(kind) if out is None else mul(input, factor, out=out)
+    return kind, pow(2.0, other)
 
 
 def ldexp_(self: Tensor, other: Tensor) -> Tensor:
     """In-place version of ldexp."""
-    return ldexp(self, other, out=self)
+    return cast(Tensor, self.mul_(_two_to(self, other)[1]))
 
 
 Tensor.ldexp_ = ldexp_  # type: ignore[attr-defined]
