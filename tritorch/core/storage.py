@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import arrays, layout, resizing
+from tritorch.core import arrays, resizing
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype, float32, uint8
 from tritorch.core.tensor import Tensor
@@ -395,6 +395,3 @@ class TypedStorage:
 def is_storage(obj: Any) -> bool:
     """Whether an object is a storage."""
     return isinstance(obj, (UntypedStorage, TypedStorage))
-
-
-_ = layout

@@ -1,6 +1,10 @@
 """Probability distributions, as in torch.distributions."""
 
-from tritorch.distributions import constraints, transforms
+from tritorch.distributions import (
+    constraints,
+    cross_kl as cross_kl,  # registers its formulas
+    transforms,
+)
 from tritorch.distributions.categorical import (
     Categorical,
     Multinomial,

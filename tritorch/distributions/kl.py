@@ -315,8 +315,3 @@ def _independent(p: Independent, q: Independent) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError
     return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
-
-
-from tritorch.distributions import cross_kl as _cross_kl  # noqa: E402
-
-_ = _cross_kl

@@ -13,7 +13,7 @@ from tritorch.distributions.transform import (
     IndependentTransform,
     ReshapeTransform,
     Transform,
-    _InverseTransform,
+    _InverseTransform as _InverseTransform,  # where pickles of PyTorch look for it
     _require_dims,
     identity_transform,
 )
@@ -37,7 +37,6 @@ __all__ = [
     "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform",
     "StickBreakingTransform", "TanhTransform", "Transform", "identity_transform",
 ]  # fmt: skip
-_ = _InverseTransform
 
 # ---- numbers -------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from tritorch.ops.checks import (
     require_distinct_elements,
     require_tensor,
 )
-from tritorch.ops.declare import PUBLIC, Array, Operator, in_place, ndarray, public
+from tritorch.ops.declare import PUBLIC, Operator, in_place, ndarray, public
 from tritorch.ops.outputs import require_separate
 
 # ---- copies --------------------------------------------------------------------------------------
@@ -465,4 +465,3 @@ for _name in (
     "is_nonzero", "is_same_size", "is_signed", "numel",
 ):  # fmt: skip
     PUBLIC.setdefault(_name, getattr(Tensor, _name))
-_ = Array

@@ -5,10 +5,9 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.dtype import bool_, int32, int64
-from tritorch.core.promotion import result_type, scalar_name
+from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
 from tritorch.ops.checks import (
@@ -676,6 +675,3 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             "mask has ones"
         )
     return _shaped(_masked_scatter.call((x, m, source), (tuple(source.shape),)), shape)
-
-
-_ = (_C, arrays, result_type)

@@ -33,7 +33,7 @@ from tritorch.ops.declare import (
     write_out,
 )
 from tritorch.ops.outputs import cpp_name
-from tritorch.ops.shape import expand, reshape, transpose
+from tritorch.ops.shape import expand, reshape
 
 BLAS_TYPES = frozenset(np.dtype(code) for code in "fdFD")
 
@@ -572,6 +572,3 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     left = reshape(a, [v for size in a.shape for v in (size, 1)])
     right = reshape(b, [v for size in b.shape for v in (1, size)])
     return reshape(left * right, [x * y for x, y in zip(a.shape, b.shape)])
-
-
-_ = transpose

@@ -11,7 +11,7 @@ from tritorch.autograd.graph import forbid_writes
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of, sizes, wrap_dim
-from tritorch.ops.declare import PUBLIC, Array, Operator, ndarray, public
+from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
 from tritorch.ops.shape import contiguous_format, expand, reshape, view
 from tritorch.ops.views import embed, view_operator
 
@@ -452,4 +452,3 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
 
 PUBLIC["meshgrid"] = meshgrid
-_ = Array

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import arrays, defaults
+from tritorch.core import defaults
 from tritorch.core.dtype import bool_, dtype, int64, uint8
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
@@ -17,7 +17,6 @@ from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
 from tritorch.ops.declare import (
     FLOATS,
-    OPERATORS,
     PUBLIC,
     Operator,
     ndarray,
@@ -749,6 +748,3 @@ def _order_name(order: float) -> str:
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other."""
     return vector_norm(input - other, p)
-
-
-_ = (OPERATORS, ndarray, arrays, uint8)

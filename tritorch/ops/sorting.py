@@ -9,7 +9,7 @@ from tritorch.core.promotion import category, promote_types, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_kernel, require_tensor, wrap_dim
 from tritorch.ops.declare import PUBLIC, Operator, public
-from tritorch.ops.reduction import _at_index, along, named_results, share_evenly
+from tritorch.ops.reduction import _at_index, named_results, share_evenly
 from tritorch.ops.shape import reshape
 
 
@@ -358,6 +358,3 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if low > high:
         raise RuntimeError("torch.histc: max must be larger than min")
     return _histc.call((input,), (int(bins), low, high))
-
-
-_ = along
