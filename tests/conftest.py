@@ -15,6 +15,7 @@ import contextlib
 import gc
 import os
 import random
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,15 @@ os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")
 # Workers share the processors: threads of a BLAS that wait for each other spin (a test that starts
 # processes took 50 s instead of 15).  Those that count threads set them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Containers often forbid Python to keep what it compiled: each of the processes that tests start
+# would compile all of tritorch, which takes a second.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# What a script starts in the background ignores Ctrl-C, and so do the programs that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before anything imports tritorch: the driver is chosen once a process.
 if REAL_GPU:
