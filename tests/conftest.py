@@ -12,6 +12,7 @@ Everything below tests/cuda is `device` unless it says otherwise.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import random
@@ -85,13 +86,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--shuffle") is not None:
         random.Random(config.getoption("--shuffle")).shuffle(items)
+    below_cuda = functools.cache(lambda path: (_TESTS / "cuda") in path.parents)
     for item in items:
         if " at 0x" in item.nodeid:  # workers would collect different tests
             raise pytest.UsageError(f"the name of a test has an address in it: {item.nodeid}")
         tiers = {"device", "simulated", "gpu", "compile"}
-        if (_TESTS / "cuda") in item.path.parents and not tiers & {
-            mark.name for mark in item.iter_markers()
-        }:
+        if below_cuda(item.path) and not tiers & {mark.name for mark in item.iter_markers()}:
             item.add_marker("device")
         if item.get_closest_marker("gpu") and not REAL_GPU:
             item.add_marker(pytest.mark.skip(reason="needs a real GPU: TRITORCH_TEST_DEVICE=cuda"))

@@ -1,5 +1,6 @@
 """Every kernel compiles for sm_80, sm_90 and sm_100, without a GPU."""
 
+import hashlib
 import importlib
 import importlib.util
 import itertools
@@ -15,6 +16,7 @@ triton = pytest.importorskip("triton")
 
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
+from triton.runtime.cache import get_cache_manager  # noqa: E402
 
 import tritorch.kernels  # noqa: E402
 from tritorch._triton.driver import make_launcher  # noqa: E402
@@ -140,6 +142,15 @@ def compile_for(target, family, name, types, constants):
     return triton.compile(source, target=GPUTarget("cuda", target, 32), options=options)
 
 
+def spilled(ptx):
+    """spilled_bytes(ptx), which assembles once more; kept where Triton keeps its binaries."""
+    kept = get_cache_manager(hashlib.sha256(ptx.encode()).hexdigest())
+    path = kept.get_file("spilled")
+    if path is None:
+        path = kept.put(str(spilled_bytes(ptx)), "spilled", binary=False)
+    return int(pathlib.Path(path).read_text())
+
+
 def negations(ttir):
     """Where a float is negated by Triton's `-x`, which is 0 - x in Triton 3.6: +0 of +0.
 
@@ -254,7 +265,7 @@ def test_compiles(target, family, name):
         assert compiled.metadata.shared <= SHARED[target], (types, constants)
         if resources(compiled.asm["cubin"]).stack:
             allowed, _ = SPILLS.get((family, name), (0, ""))
-            assert spilled_bytes(compiled.asm["ptx"]) <= allowed, (types, constants)
+            assert spilled(compiled.asm["ptx"]) <= allowed, (types, constants)
 
 
 def test_casts_beyond_a_type():
