@@ -12,9 +12,11 @@ Everything below tests/cuda is `device` unless it says otherwise.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import random
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +33,15 @@ os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")
 # Workers share the processors: threads of a BLAS that wait for each other spin (a test that starts
 # processes took 50 s instead of 15).  Those that count threads set them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Containers often forbid Python to keep what it compiled: each of the processes that tests start
+# would compile all of tritorch, which takes a second.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# What a script starts in the background ignores Ctrl-C, and so do the programs that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before anything imports tritorch: the driver is chosen once a process.
 if REAL_GPU:
@@ -75,13 +86,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--shuffle") is not None:
         random.Random(config.getoption("--shuffle")).shuffle(items)
+    below_cuda = functools.cache(lambda path: (_TESTS / "cuda") in path.parents)
     for item in items:
         if " at 0x" in item.nodeid:  # workers would collect different tests
             raise pytest.UsageError(f"the name of a test has an address in it: {item.nodeid}")
         tiers = {"device", "simulated", "gpu", "compile"}
-        if (_TESTS / "cuda") in item.path.parents and not tiers & {
-            mark.name for mark in item.iter_markers()
-        }:
+        if below_cuda(item.path) and not tiers & {mark.name for mark in item.iter_markers()}:
             item.add_marker("device")
         if item.get_closest_marker("gpu") and not REAL_GPU:
             item.add_marker(pytest.mark.skip(reason="needs a real GPU: TRITORCH_TEST_DEVICE=cuda"))

@@ -22,17 +22,15 @@ def smoke(repository, *arguments):
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("name", STAGES)
-def test_smoke(name, repository, tmp_path):
+def test_smoke(repository, tmp_path):
     lines = tmp_path / "smoke.jsonl"
-    status, (result,) = smoke(
-        repository, "--only", name, "--limit", "300", "--total", "300", "--json", lines
-    )
-    assert result["passed"], result
-    assert status == 0 and json.loads(lines.read_text()) == result
+    status, results = smoke(repository, "--limit", "300", "--total", "1000", "--json", lines)
+    assert [result["stage"] for result in results] == STAGES
+    assert not [result for result in results if not result["passed"]]
+    assert status == 0 and [json.loads(line) for line in lines.read_text().splitlines()] == results
 
 
-def test_smoke_has_no_other_stages(repository):
+def test_smoke_names_what_it_had_no_time_for(repository):
     status, results = smoke(repository, "--total", "0")
     assert status == 1 and [result["stage"] for result in results] == STAGES
     assert all(result["error"] == "no time was left for it" for result in results)

@@ -21,7 +21,7 @@ triton = pytest.importorskip("triton")
 INCLUDE = Path(triton.__file__).parent / "backends/nvidia/include"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def stub(repository):
     """The library's path; compiled again when a source changed."""
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")

@@ -19,9 +19,8 @@ THROUGH_POINTERS = [
     ("bf16", "ieee", 128, "none", ("AHEAD", "BEHIND"), False, True, True),
 ]
 ENGINE = [
-    ("bf16", "ieee", 64, "none", ("AHEAD",), False, False, False),
+    ("bf16", "ieee", 64, "none", (), False, False, False),
     ("bf16", "ieee", 128, "none", ("AHEAD",), False, False, False),
-    ("bf16", "ieee", 128, "none", (), False, False, False),
     ("bf16", "ieee", 256, "none", ("AHEAD",), False, False, False),
     ("fp16", "ieee", 128, "none", ("AHEAD", "BEHIND"), True, False, False),
     ("fp16", "ieee", 64, "bool", (), False, True, False),

@@ -48,6 +48,8 @@ def through_pointers(name):
     names = inspect.signature(getattr(conv, name).fn).parameters
     flags = [flag for flag in FLAGS if flag in names]
     combinations = list(itertools.product((False, True), repeat=len(flags)))
+    if "BY_TAP" in flags:  # what is read by tap first, which is compiled for all
+        combinations.sort(key=lambda values: not values[flags.index("BY_TAP")])
     cases = CASES if "PRECISION" in names else [*CASES[:4], ("i64", tl.int64, False, "", False)]
     for i, (kind, accumulate, wide, precision, last) in enumerate(cases):
         types, ones = arguments(conv, name, kind, wide, last)

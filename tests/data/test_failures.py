@@ -185,7 +185,11 @@ def workers_of(program):
 
 
 def end(program, workers, code):
-    _, errors = program.communicate(timeout=60)
+    try:
+        _, errors = program.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(program.pid, signal.SIGKILL)  # nothing of it stays
+        raise
     assert program.returncode == code, errors
     until = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in workers):

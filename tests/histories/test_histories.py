@@ -12,7 +12,7 @@ from . import cases
 RECORDED = json.loads(Path(__file__).with_name("recorded.json").read_text())["histories"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def found():
     return dict(cases.run(tritorch, "histories"))
 

@@ -48,19 +48,19 @@ def index(*values: int) -> np.ndarray:
 
 
 def recurrent(mode: str, packed: bool) -> Case:
-    """Both directions of a layer of width 2, three steps of three sequences (or 3, 3 and 1)."""
+    """Both directions of a layer of width 2, two steps of two sequences (or 2 and 1)."""
     gates = {"rnn_tanh": 1, "lstm": 4, "gru": 3}[mode]
     weights = [(2 * gates, 2), (2 * gates, 2), (2 * gates,), (2 * gates,)] * 2
-    states = [(2, 3, 2)] * (2 if mode == "lstm" else 1)
+    states = [(2, 2, 2)] * (2 if mode == "lstm" else 1)
 
     def run(x: Any, *rest: Any) -> Any:
         hx = rest[:2] if mode == "lstm" else rest[0]
         options = (hx, rest[len(states) :], True, 1, 0.0, False, True)
         if packed:
-            return getattr(torch, mode)(x, torch.tensor([3, 3, 1]), *options)
+            return getattr(torch, mode)(x, torch.tensor([2, 1]), *options)
         return getattr(torch, mode)(x, *options, False)
 
-    shape = (7, 2) if packed else (3, 3, 2)
+    shape = (3, 2) if packed else (2, 2, 2)
     return Case(f"{mode}{'_packed' * packed}", run, [shape, *states, *weights], -1.0, 1.0)
 
 

@@ -71,7 +71,7 @@ def test_lse_and_out(device):
 
 
 def test_second_derivatives():
-    q, k, v, *rest = packed("cpu", q_lengths=(2, 3), k_lengths=(3, 3))
+    q, k, v, *rest = packed("cpu", q_lengths=(1, 2), k_lengths=(2, 2))
     run = lambda *x: varlen.varlen_attn(*x, *rest, window_size=(-1, 0), enable_gqa=True)
     assert torch.autograd.gradcheck(run, (q, k, v))
     assert torch.autograd.gradgradcheck(run, (q, k, v))

@@ -14,7 +14,7 @@ RECORDED = json.loads((FOLDER / "recorded_programs.json").read_text())
 NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def found():
     """What all of them print, run by one command."""
     done = subprocess.run(

@@ -24,7 +24,7 @@ def run(*arguments, cwd=None, **environment):
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def report():
     """The report of this machine, as JSON, with a setting that does not exist."""
     done = run("doctor", "--json", TRITORCH_SIMULATE_CUDA="1", TRITORCH_SIMULATE_CUDO="1")

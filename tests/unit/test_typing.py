@@ -63,12 +63,13 @@ number: int = torch.sin(x)
 def complaints(folder, text):
     """(line, what mypy says of it) for a program that uses tritorch."""
     pytest.importorskip("mypy")
+    cache = HERE.parent / "build" / "mypy"  # what it knows of tritorch, for the next time
     program, settings = folder / "program.py", folder / "mypy.ini"
     program.write_text(text)
     settings.write_text("[mypy]\nfollow_imports = silent\nignore_missing_imports = True\n")
     ran = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", str(settings), "--cache-dir",
-         str(folder / "cache"), str(program)],
+         str(cache), str(program)],
         env=os.environ | {"MYPYPATH": str(HERE.parent)}, capture_output=True, text=True, cwd=folder,
     )  # fmt: skip
     found = [line.split(":", 2) for line in ran.stdout.splitlines() if "program.py:" in line]
