@@ -159,11 +159,11 @@ def test_an_exception_in_a_kernel_passes_through(error, monkeypatch):
 
     x = gpu(np.ones(64, np.float32))
 
-    def fails(self, grid, args):
+    def fails(self, *args):
         raise error("in the middle")
 
     with monkeypatch.context() as patch:
-        patch.setattr(interpret.SimulatedKernel, "_execute", fails)
+        patch.setattr(interpret.SimulatedKernel, "_run", fails)
         kernels.add_kernel[(1,)](x, x, x, 64, BLOCK=64)
         with pytest.raises(error, match="in the middle") as caught:
             cuda.synchronize()
@@ -177,13 +177,13 @@ def test_an_exception_in_a_kernel_passes_through(error, monkeypatch):
 def test_an_exception_that_a_free_meets_is_raised_by_the_next_call(monkeypatch):
     from tritorch._triton import interpret
 
-    def fails(self, grid, args):
+    def fails(self, *args):
         raise Stop
 
     side = cuda.Stream()
     x = tritorch.ones(64, device="cuda")
     with monkeypatch.context() as patch:
-        patch.setattr(interpret.SimulatedKernel, "_execute", fails)
+        patch.setattr(interpret.SimulatedKernel, "_run", fails)
         with cuda.stream(side):
             y = x + x
         x.record_stream(side)

@@ -241,8 +241,7 @@ class SimulatedKernel:
         try:
             with np.errstate(all="ignore"):
                 for pid in _programs(grid, together):
-                    programs = len(pid[0]) if together > 1 else 1
-                    executable.call(programs, pid, sizes, *args)
+                    self._run(executable, pid, sizes, args)
         except device_functions.BadAddressError as bad:
             text = _told(bad, executable, pid, translated, site)
             raise _C.simulator.DeviceFault(device_functions.ILLEGAL_ADDRESS, text) from None
@@ -254,6 +253,10 @@ class SimulatedKernel:
             if pid is not None:
                 error.add_note("Raised" + _where(error, executable, translated, pid, None, site))
             raise
+
+    def _run(self, executable: _Executable, pid: Any, sizes: Any, args: list[Any]) -> None:
+        """Some programs, side by side."""
+        executable.call(np.size(pid[0]), pid, sizes, *args)
 
 
 def _programs(grid: tuple[int, int, int], together: int) -> Iterator[Any]:
