@@ -256,6 +256,38 @@ def dot(a: Array, b: Array, c: Array, tf32: bool) -> Array:
 
 
 matmul = np.matmul
+_E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+_SCALED = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
+
+
+def _decoded(x: Array, kind: str, axis: int) -> Array:
+    """Numbers of a scaled product's operand; those of 4 bits lie in pairs along an axis."""
+    if kind == "e2m1":
+        codes = np.moveaxis(x.view(np.uint8), axis, -1)
+        codes = np.stack((codes & 15, codes >> 4), -1).reshape(*codes.shape[:-1], -1)
+        values = _E2M1[codes & 7]
+        return np.moveaxis(np.where(codes > 7, -values, values), -1, axis)
+    return (x.view(_SCALED[kind]) if x.dtype.kind == "i" else x).astype(_F32)
+
+
+def _scales(x: Array, count: int) -> Array:
+    """One for each number: powers of two by their exponents, or numbers of 8 bits."""
+    if x.dtype.kind == "i":
+        exponents = x.view(np.uint8).astype(np.int32)
+        x = np.where(exponents == 255, np.nan, np.ldexp(_F32.type(1), exponents - 127))
+    return np.repeat(x.astype(_F32), count // x.shape[-1], axis=-1)
+
+
+def dot_scaled(
+    a: Array, a_scale: Array, b: Array, b_scale: Array, c: Array, a_kind: str, b_kind: str
+) -> Array:
+    a, b = _decoded(a, a_kind, -1), _decoded(b, b_kind, -2)
+    count = a.shape[-1]
+    if a_scale is not None:
+        a = a * _scales(a_scale, count)
+    if b_scale is not None:
+        b = b * np.swapaxes(_scales(b_scale, count), -1, -2)
+    return matmul(a, b) + c
 
 
 def reduced(ufunc: Any, x: Array, axis: int) -> Array:

@@ -207,8 +207,9 @@ class SimulatedKernel:
         )
         self.packed_metadata = (options.num_warps, options.num_ctas, 0)
         self.asm: dict[str, Any] = {}
-        self.n_regs = self.n_spills = 0
         self.run = make_launcher(self.src, self.metadata)
+        # What programs divide by that compute how many blocks fit a processor.
+        self.n_regs, self.n_spills, self.metadata.shared = 32, 0, 1024
         parameters = self.run.parameters
         self._decoders = [_DECODE[kind] for kind, _ in parameters]
         if on_compile is None:  # else it is compiled for a real target, with the same errors
@@ -228,6 +229,17 @@ class SimulatedKernel:
 
     def _init_handles(self) -> None:
         pass
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+        """Launches it as it is; `warmup` gives it to programs."""
+
+        def runner(*args: Any, stream: int | None = None) -> None:
+            if stream is None:
+                stream = _C.current_stream(_C.current_device())
+            sizes = (*grid, 1, 1)[:3]
+            self.run(*sizes, stream, self.function, self.packed_metadata, None, None, None, *args)
+
+        return runner
 
     def _execute(self, grid: tuple[int, int, int], parameters: list[bytes], site: str) -> None:
         args = [decode(data) for decode, data in zip(self._decoders, parameters)]

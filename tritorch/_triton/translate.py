@@ -587,7 +587,17 @@ class Translation:
         self.result(op, f"dot({self.full(a)}, {self.full(b)}, {self[c]}, {tf32})")
 
     def _dot_scaled(self, op: Op) -> None:
-        raise UnsupportedError("the simulated device does not compute tl.dot_scaled")
+        kinds = re.search(r"lhs = (\w+) rhs = (\w+)", op.text)
+        assert kinds
+        if "k_pack = false" in op.text:
+            raise UnsupportedError("the simulated device packs pairs of 4 bits along K only")
+        operands = iter(op.operands)
+        given: list[str] = []
+        for part in op.text.split(", ")[:2]:
+            given.append(self.full(next(operands)))
+            given.append(self.full(next(operands)) if " scale " in part else "None")
+        given += [self[next(operands)], repr(kinds[1]), repr(kinds[2])]
+        self.result(op, f"dot_scaled({', '.join(given)})")
 
     def _histogram(self, op: Op) -> None:
         value, *mask = op.operands
