@@ -512,8 +512,8 @@ cu::simulator::Call call_named(const std::string& name) {
 // Where a launch comes from: the innermost line of Python that is in none of these folders.
 std::vector<std::string>* folders = nullptr;  // never freed: launches outlast the interpreter
 
-std::string launch_site() {
-  if (!PyGILState_Check()) return {};
+std::string innermost_line() {
+  Acquired interpreter;
   nb::object frame = nb::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
   while (frame.is_valid()) {
     auto* here = reinterpret_cast<PyFrameObject*>(frame.ptr());
@@ -526,6 +526,8 @@ std::string launch_site() {
   }
   return {};
 }
+
+std::string launch_site() { return outlasting(innermost_line); }
 
 void check_block(std::size_t addresses, std::size_t mask, std::size_t values) {
   if (addresses != values || mask != values)

@@ -3,10 +3,10 @@
 
     python tools/strangers_kernels.py --packages FOLDER --tutorials FOLDER [--only TEXT]
 
-FOLDER of packages: where liger-kernel, fla-core, cut-cross-entropy and einops are installed or their
-wheels unpacked (`pip install --no-deps --target FOLDER ...`).  FOLDER of tutorials: python/tutorials
-of Triton's repository.  Neither is a part of tritorch.  Each case runs a function of such a package
-forward and backward, on the simulated device or a GPU, and holds it against its composed definition.
+The first FOLDER is where liger-kernel, fla-core, cut-cross-entropy and einops are installed (`pip
+install --no-deps --target FOLDER ...`), the second one is python/tutorials of Triton's repository.
+Neither is a part of tritorch.  Each case runs a function of such a package, forward and backward,
+on the simulated device or a GPU, and holds it against its composed definition.
 """
 
 from __future__ import annotations
@@ -383,8 +383,10 @@ def _() -> None:
         scores = (q @ k.transpose(-1, -2)) * 16**-0.5
         return torch.softmax(scores.masked_fill(far, -1e9), -1) @ v
 
-    agree(lambda q, k, v: liger().liger_fused_neighborhood_attention(q, k, v, 5), composed,
-          randn(1, 2, 12, 16), randn(1, 2, 12, 16), randn(1, 2, 12, 16), tolerance=1e-3)  # fmt: skip
+    agree(
+        lambda q, k, v: liger().liger_fused_neighborhood_attention(q, k, v, 5), composed,
+        randn(1, 2, 12, 16), randn(1, 2, 12, 16), randn(1, 2, 12, 16), tolerance=1e-3,
+    )  # fmt: skip
 
 
 @case("liger-kernel", "mhc_apply")
@@ -539,12 +541,11 @@ def tutorial(number: str) -> dict[str, Any]:
     (path,) = TUTORIALS.glob(f"{number}-*.py")
     text = path.read_text()
     # Most check themselves on large matrices, or measure, from here on.
-    begins = r"@triton\.testing|group_m = \[|if __name__" + (
-        "" if number == "07" else r"|torch\.manual"
-    )
-    cut = re.search(f"^(?:{begins})", text, re.MULTILINE)
+    begins = r"@triton\.testing|group_m = \[|if __name__|torch\.manual"
     if number == "07":
-        cut = re.search("^current_file =", text, re.MULTILINE)  # a path into Triton's sources
+        begins = "current_file ="  # a path into Triton's sources
+    cut = re.search(f"^(?:{begins})", text, re.MULTILINE)
+    text = text[: cut.start()] if cut else text
     # An argument that Triton 3.9 refuses, and a library to compare with.
     text = text.replace("gropup_c_ptrs", "group_c_ptrs")
     text = text.replace("nvidia.cublas.CublasLt(cublas_workspace)", "None")
@@ -552,7 +553,7 @@ def tutorial(number: str) -> dict[str, Any]:
     folder = Path(os.environ.get("TMPDIR", "/tmp")) / "tritorch-tutorials"
     folder.mkdir(exist_ok=True)
     copy = folder / f"tutorial_{number}.py"
-    copy.write_text(text[: cut.start()] if cut else text)
+    copy.write_text(text)
     spec = importlib.util.spec_from_file_location(copy.stem, copy)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

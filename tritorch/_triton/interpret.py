@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import inspect
 import linecache
 import os
 import pathlib
@@ -174,10 +175,10 @@ def _translated(work: Work) -> _Translated:
 
 
 def _file_and_line(function: Any, error: CompilationError) -> str:
-    code = function.fn.__code__
-    first = getattr(function, "starting_line_number", code.co_firstlineno)
+    lines, first = inspect.getsourcelines(function.fn)
+    decorators = next((i for i, line in enumerate(lines) if line.lstrip().startswith("def ")), 0)
     line = getattr(getattr(error, "node", None), "lineno", 1)
-    return f"{code.co_filename}:{first + line - 1}"
+    return f"{function.fn.__code__.co_filename}:{first + decorators + line - 1}"
 
 
 # ---- kernels ------------------------------------------------------------------------------------
