@@ -11,9 +11,9 @@ import tritorch
 from tritorch import cuda
 
 pytest.importorskip("triton")
-from triton.compiler.errors import CompilationError  # noqa: E402
+from triton.compiler.errors import CompilationError
 
-from tests.cuda import faulty_kernels as kernels  # noqa: E402
+from tests.cuda import faulty_kernels as kernels
 
 pytestmark = [pytest.mark.device, pytest.mark.simulated]
 FILE = Path(kernels.__file__)
