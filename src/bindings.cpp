@@ -552,20 +552,6 @@ void bind_simulator(nb::module_& m) {
       nullptr, nullptr);
   if (!device_fault) throw nb::python_error();
   sim.attr("DeviceFault") = nb::borrow(device_fault);
-  sim.def(
-      "assign",
-      [](nb::list places) {  // (owner, name[, value]) each: sets, or removes, all of them
-        for (nb::handle place : places) {
-          PyObject* value =
-              PyTuple_GET_SIZE(place.ptr()) > 2 ? PyTuple_GET_ITEM(place.ptr(), 2) : nullptr;
-          if (PyObject_SetAttr(PyTuple_GET_ITEM(place.ptr(), 0), PyTuple_GET_ITEM(place.ptr(), 1),
-                               value) == 0)
-            continue;
-          if (value || !PyErr_ExceptionMatches(PyExc_AttributeError)) throw nb::python_error();
-          PyErr_Clear();  // it was not there
-        }
-      },
-      "places"_a);
   in_forked_child(
       [](void*) {
         if (collector_paused.exchange(false)) PyGC_Enable();

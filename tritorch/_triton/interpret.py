@@ -140,7 +140,8 @@ def _representation(work: Work) -> str:
     except TypeError:  # of Triton before 3.7
         manager.run(module)
     text = str(module)
-    kept.put(text, name, binary=False)
+    with contextlib.suppress(OSError):
+        kept.put(text, name, binary=False)
     return text
 
 
