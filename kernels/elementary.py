@@ -391,6 +391,8 @@ def conj_physical(x):
 
 @triton.jit
 def angle(x):
+    if not x.dtype.is_floating():
+        x = x.to(tl.float32)
     return tl.where(x != x, x, tl.where(x < 0, like(x, 3.14159265358979323846), 0.0))
 
 

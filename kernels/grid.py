@@ -26,7 +26,7 @@ REFLECTION = tl.constexpr(2)
 def bounded(place, n, PADDING: tl.constexpr, ALIGN: tl.constexpr):
     """Places moved into the image, and the slope of that; see Note [Taps]."""
     slope = place * 0 + 1
-    top = (n - 1).to(place.dtype)
+    top = tl.cast(n - 1, place.dtype)  # n may be a constant 1
     if PADDING == REFLECTION:
         if ALIGN:
             low = 0.0

@@ -263,7 +263,7 @@ def write_runs(
     run = tl.load(start_ptr + tl.program_id(0)) + tl.cumsum(is_start, axis=0) - 1
     tl.store(values_ptr + run, x, mask=is_start != 0)
     tl.store(first_ptr + run, e.to(tl.int64), mask=is_start != 0)
-    tl.store(first_ptr + n_runs + tl.zeros_like(e), n_elements.to(tl.int64), mask=e == 0)
+    tl.store(first_ptr + n_runs + tl.zeros_like(e), tl.cast(n_elements, tl.int64), mask=e == 0)
     place = e
     if HAS_ORDER:
         place = tl.load(order_ptr + e, mask=mask, other=0)

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <utility>
@@ -473,9 +474,10 @@ cu::CUresult interpret(SimulatedBody* body, const cu::simulator::Launch& launch,
         ctas = c.attrs[i].value.clusterDim.x;
     }
     nb::object grid = nb::make_tuple(c.gridDimX / ctas, c.gridDimY, c.gridDimZ);
+    nb::str site(launch.site.c_str());
     PyObject* done = outlasting([&] {
       return PyObject_CallFunctionObjArgs(body->callback.ptr(), grid.ptr(), parameters.ptr(),
-                                          nullptr);
+                                          site.ptr(), nullptr);
     });
     if (!done) nb::raise_python_error();
     Py_DECREF(done);
@@ -507,6 +509,31 @@ cu::simulator::Call call_named(const std::string& name) {
                           "'");
 }
 
+// Where a launch comes from: the innermost line of Python that is in none of these folders.
+std::vector<std::string>* folders = nullptr;  // never freed: launches outlast the interpreter
+
+std::string innermost_line() {
+  Acquired interpreter;
+  nb::object frame = nb::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  while (frame.is_valid()) {
+    auto* here = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(here)));
+    const std::string file = nb::cast<std::string>(nb::object(code.attr("co_filename")));
+    if (std::none_of(folders->begin(), folders->end(),
+                     [&](const std::string& folder) { return file.starts_with(folder); }))
+      return file + ":" + std::to_string(PyFrame_GetLineNumber(here));
+    frame = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(here)));
+  }
+  return {};
+}
+
+std::string launch_site() { return outlasting(innermost_line); }
+
+void check_block(std::size_t addresses, std::size_t mask, std::size_t values) {
+  if (addresses != values || mask != values)
+    throw std::domain_error("addresses, mask and values differ in size");
+}
+
 void bind_simulator(nb::module_& m) {
   nb::module_ sim = m.def_submodule("simulator", "Controls of the simulated device.");
   sim.def(
@@ -525,25 +552,18 @@ void bind_simulator(nb::module_& m) {
       nullptr, nullptr);
   if (!device_fault) throw nb::python_error();
   sim.attr("DeviceFault") = nb::borrow(device_fault);
-  sim.def(
-      "assign",
-      [](nb::list places) {  // (owner, name[, value]) each: sets, or removes, all of them
-        for (nb::handle place : places) {
-          PyObject* value =
-              PyTuple_GET_SIZE(place.ptr()) > 2 ? PyTuple_GET_ITEM(place.ptr(), 2) : nullptr;
-          if (PyObject_SetAttr(PyTuple_GET_ITEM(place.ptr(), 0), PyTuple_GET_ITEM(place.ptr(), 1),
-                               value) == 0)
-            continue;
-          if (value || !PyErr_ExceptionMatches(PyExc_AttributeError)) throw nb::python_error();
-          PyErr_Clear();  // it was not there
-        }
-      },
-      "places"_a);
   in_forked_child(
       [](void*) {
         if (collector_paused.exchange(false)) PyGC_Enable();
       },
       &collector_paused);
+  sim.def(
+      "tell_launch_sites",
+      [](std::vector<std::string> skipped) {
+        folders = new std::vector<std::string>(std::move(skipped));
+        cu::simulator::set_launch_site(launch_site);
+      },
+      "skipped"_a);
   sim.def("set_seed", &cu::simulator::set_seed, "seed"_a);
   sim.def(
       "fail",
@@ -556,16 +576,27 @@ void bind_simulator(nb::module_& m) {
     cu::simulator::clear_error();
   });
   sim.def("accessible", &cu::simulator::accessible, "address"_a, "size"_a);
+  // What interpreted kernels load and store.  -> the first bad address's place, or -1
+  using Addresses = nb::ndarray<const std::int64_t, nb::c_contig, nb::device::cpu>;
+  using Mask = nb::ndarray<const bool, nb::c_contig, nb::device::cpu>;
   sim.def(
-      "first_inaccessible",
-      [](nb::ndarray<const std::uint64_t, nb::c_contig, nb::device::cpu> addresses,
-         nb::ndarray<const std::uint8_t, nb::c_contig, nb::device::cpu> mask, std::size_t size) {
-        if (addresses.size() != mask.size())
-          throw std::domain_error("addresses and mask differ in size");
-        return cu::simulator::first_inaccessible(addresses.data(), mask.data(), addresses.size(),
-                                                 size);
+      "load",
+      [](Addresses addresses, std::optional<Mask> mask,
+         nb::ndarray<nb::c_contig, nb::device::cpu> out) {
+        check_block(addresses.size(), mask ? mask->size() : out.size(), out.size());
+        return cu::simulator::load(addresses.data(), mask ? mask->data() : nullptr,
+                                   addresses.size(), out.itemsize(), out.data());
       },
-      "addresses"_a, "mask"_a, "size"_a);
+      "addresses"_a, "mask"_a.none(), "out"_a);
+  sim.def(
+      "store",
+      [](Addresses addresses, std::optional<Mask> mask,
+         nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> values) {
+        check_block(addresses.size(), mask ? mask->size() : values.size(), values.size());
+        return cu::simulator::store(addresses.data(), mask ? mask->data() : nullptr,
+                                    addresses.size(), values.itemsize(), values.data());
+      },
+      "addresses"_a, "mask"_a.none(), "values"_a);
   sim.def(
       "counters",
       [](int device) {

@@ -510,9 +510,9 @@ class simulator:  # a submodule
     class DeviceFault(Exception): ...
 
     @staticmethod
-    def assign(places: list[Any]) -> None: ...
-    @staticmethod
     def configure(settings: str) -> None: ...
+    @staticmethod
+    def tell_launch_sites(skipped: Sequence[str]) -> None: ...
     @staticmethod
     def set_seed(seed: int) -> None: ...
     @staticmethod
@@ -522,8 +522,16 @@ class simulator:  # a submodule
     @staticmethod
     def accessible(address: int, size: int) -> bool: ...
     @staticmethod
-    def first_inaccessible(
-        addresses: np.ndarray[Any, Any], mask: np.ndarray[Any, Any], size: int
+    def load(
+        addresses: np.ndarray[Any, Any],
+        mask: np.ndarray[Any, Any] | None,
+        out: np.ndarray[Any, Any],
+    ) -> int: ...
+    @staticmethod
+    def store(
+        addresses: np.ndarray[Any, Any],
+        mask: np.ndarray[Any, Any] | None,
+        values: np.ndarray[Any, Any],
     ) -> int: ...
     @staticmethod
     def counters(device: int) -> dict[str, int]: ...
@@ -531,7 +539,7 @@ class simulator:  # a submodule
     def make_function(
         name: str,
         parameter_sizes: Sequence[int],
-        callback: Callable[[tuple[int, int, int], list[bytes]], None],
+        callback: Callable[[tuple[int, int, int], list[bytes], str], None],
     ) -> int: ...
     @staticmethod
     def fma(

@@ -54,7 +54,7 @@ class AbsentName:
 
     __call__ = __iter__ = __next__ = __bool__ = __len__ = _refuse
     __enter__ = __exit__ = __aenter__ = __aexit__ = __aiter__ = __await__ = _refuse
-    __contains__ = __mro_entries__ = __setitem__ = __delitem__ = __reversed__ = _refuse
+    __contains__ = __setitem__ = __delitem__ = __reversed__ = _refuse
     __int__ = __float__ = __complex__ = __index__ = __array__ = _refuse
     __neg__ = __pos__ = __abs__ = __invert__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
     for _name in _BINARY.split():
@@ -65,6 +65,11 @@ class AbsentName:
         if name.startswith("__"):
             raise AttributeError(name)
         return self._refuse()
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """Classes may be derived from it, as modules do at their top; they have no instances."""
+        refuse = lambda cls, *args, **kwargs: self._refuse()
+        return (type(self.__name__, (), {"__module__": self.__module__, "__new__": refuse}),)
 
     def __getitem__(self, key: Any) -> Any:
         """As in an annotation, `Future[int]`."""

@@ -13,6 +13,7 @@ struct Explanation {
   const char* meaning;
 };
 
+#define FIND_IT "; run under TRITORCH_SIMULATE_CUDA=1 or compute-sanitizer to find it"
 #define TRITORCH_EXPLAIN(name, meaning) {cu::name, #name, meaning}
 constexpr Explanation kExplanations[] = {
     TRITORCH_EXPLAIN(CUDA_SUCCESS, "the call succeeded"),
@@ -58,9 +59,8 @@ constexpr Explanation kExplanations[] = {
                      "something was not found by its name, such as a kernel in a module"),
     TRITORCH_EXPLAIN(CUDA_ERROR_NOT_READY, "work that was asked about is not finished yet"),
     TRITORCH_EXPLAIN(CUDA_ERROR_ILLEGAL_ADDRESS,
-                     "a kernel or copy read or wrote memory that is not allocated; run under "
-                     "TRITORCH_SIMULATE_CUDA=1 or compute-sanitizer to find it; the context is "
-                     "lost"),
+                     "a kernel or copy read or wrote memory that is not allocated" FIND_IT
+                     "; the context is lost"),
     TRITORCH_EXPLAIN(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
                      "the kernel needs more registers or shared memory than a block can have; use "
                      "smaller blocks or fewer warps"),
@@ -82,9 +82,8 @@ constexpr Explanation kExplanations[] = {
     TRITORCH_EXPLAIN(CUDA_ERROR_INVALID_PC,
                      "a kernel jumped outside its code; the context is lost"),
     TRITORCH_EXPLAIN(CUDA_ERROR_LAUNCH_FAILED,
-                     "a kernel failed on the device, often by a bad address; run under "
-                     "TRITORCH_SIMULATE_CUDA=1 or compute-sanitizer to find it; the context is "
-                     "lost"),
+                     "a kernel failed on the device, often by a bad address" FIND_IT
+                     "; the context is lost"),
     TRITORCH_EXPLAIN(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
                      "a cooperative launch has more blocks than fit on the device at once; launch "
                      "fewer"),
@@ -127,6 +126,8 @@ constexpr Explanation kExplanations[] = {
                      "the nvidia kernel modules are loaded"),
 };
 #undef TRITORCH_EXPLAIN
+constexpr std::string_view kFindIt = FIND_IT;
+#undef FIND_IT
 
 const Explanation* explain(cu::CUresult code) {
   for (const Explanation& entry : kExplanations)
@@ -152,7 +153,11 @@ std::string message(cu::CUresult code, const std::string& call, const std::strin
   std::string text = std::string(error_name(code)) + " (" + std::to_string(code) + ")";
   if (!call.empty()) text += " in " + std::string(from_function_name(call));
   text += std::string(": ") + error_meaning(code);
-  if (!detail.empty()) text += "\n  " + detail;
+  if (detail.empty()) return text;
+  // The simulated device has found it.
+  if (const auto advice = text.find(kFindIt); advice != std::string::npos)
+    text.erase(advice, kFindIt.size());
+  text += "\n  " + detail;
   return text;
 }
 

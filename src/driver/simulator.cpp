@@ -535,18 +535,70 @@ bool accessible(CUdeviceptr ptr, std::size_t size) {
   return state().world->memory.accessible(ptr, size);
 }
 
-std::int64_t first_inaccessible(const std::uint64_t* addresses, const std::uint8_t* mask,
-                                std::size_t count, std::size_t size) {
+std::int64_t first_inaccessible(const std::int64_t* addresses, const bool* mask, std::size_t count,
+                                std::size_t size) {
   Lock lock(state().mutex);
+  const Memory& memory = state().world->memory;
   Memory::Stretch known;
   for (std::size_t i = 0; i < count; ++i) {
     if (mask && !mask[i]) continue;
-    const CUdeviceptr address = addresses[i];
+    const auto address = static_cast<CUdeviceptr>(addresses[i]);
     if (address < known.begin || address >= known.end || size > known.end - address) {
-      known = state().world->memory.stretch(address);
-      if (known.end == 0 || size > known.end - address) return static_cast<std::int64_t>(i);
+      known = memory.stretch(address);
+      if ((known.end == 0 || size > known.end - address) &&
+          !memory.pinned(reinterpret_cast<const void*>(address), size))
+        return static_cast<std::int64_t>(i);
     }
   }
+  return -1;
+}
+
+namespace {
+
+template <typename Copy>
+void each(const std::int64_t* addresses, const bool* mask, std::size_t count, Copy copy) {
+  for (std::size_t i = 0; i < count; ++i)
+    if (!mask || mask[i]) copy(i, reinterpret_cast<void*>(addresses[i]));
+}
+
+// Calls with the size as a constant, so that a copy is one instruction.
+template <typename Body>
+void with_size(std::size_t size, Body body) {
+  switch (size) {
+    case 1:
+      return body(std::integral_constant<std::size_t, 1>{});
+    case 2:
+      return body(std::integral_constant<std::size_t, 2>{});
+    case 4:
+      return body(std::integral_constant<std::size_t, 4>{});
+    default:
+      return body(std::integral_constant<std::size_t, 8>{});
+  }
+}
+
+}  // namespace
+
+std::int64_t load(const std::int64_t* addresses, const bool* mask, std::size_t count,
+                  std::size_t size, void* out) {
+  const std::int64_t bad = first_inaccessible(addresses, mask, count, size);
+  if (bad >= 0) return bad;
+  auto* to = static_cast<unsigned char*>(out);
+  with_size(size, [&](auto n) {
+    each(addresses, mask, count,
+         [&](std::size_t i, const void* from) { std::memcpy(to + i * n, from, n); });
+  });
+  return -1;
+}
+
+std::int64_t store(const std::int64_t* addresses, const bool* mask, std::size_t count,
+                   std::size_t size, const void* values) {
+  const std::int64_t bad = first_inaccessible(addresses, mask, count, size);
+  if (bad >= 0) return bad;
+  const auto* from = static_cast<const unsigned char*>(values);
+  with_size(size, [&](auto n) {
+    each(addresses, mask, count,
+         [&](std::size_t i, void* to) { std::memcpy(to, from + i * n, n); });
+  });
   return -1;
 }
 

@@ -54,6 +54,7 @@ inline constexpr auto kInterrupted = static_cast<CUresult>(100000);
 struct Launch {
   const CUlaunchConfig* config;            // attrs are copied too
   const std::vector<const void*>* params;  // one pointer a parameter, into the copied bytes
+  const std::string& site;                 // what the program was doing; see set_launch_site
 };
 using KernelBody = CUresult (*)(void* user, const Launch& launch, std::string& error);
 
@@ -61,15 +62,23 @@ using KernelBody = CUresult (*)(void* user, const Launch& launch, std::string& e
 CUfunction make_function(std::string name, std::vector<std::uint32_t> param_sizes, KernelBody run,
                          void* user, void (*destroy)(void*));
 void free_function(CUfunction function);
+// Says at each launch from where it comes; its kernel gets the answer when it runs.
+void set_launch_site(std::string (*site)());
 // What cuModuleLoadData takes for a module with this function, so that loading is the real path.
 std::string image_of(CUfunction function);
 
 // True if [ptr, ptr + size) lies in memory that is allocated (or mapped) on some device now.
 bool accessible(CUdeviceptr ptr, std::size_t size);
-// Checks `count` addresses of `size` bytes each, those with mask[i] != 0; returns the index of the
-// first that is not accessible, or -1.
-std::int64_t first_inaccessible(const std::uint64_t* addresses, const std::uint8_t* mask,
-                                std::size_t count, std::size_t size);
+// Checks `count` addresses of `size` bytes each, those with mask[i] (null: all); returns the index
+// of the first that a kernel may not touch, or -1.  Page-locked host memory may be touched.
+std::int64_t first_inaccessible(const std::int64_t* addresses, const bool* mask, std::size_t count,
+                                std::size_t size);
+// Copies elements of 1, 2, 4 or 8 bytes from those addresses, or to them, once all are found good;
+// returns what first_inaccessible does.
+std::int64_t load(const std::int64_t* addresses, const bool* mask, std::size_t count,
+                  std::size_t size, void* out);
+std::int64_t store(const std::int64_t* addresses, const bool* mask, std::size_t count,
+                   std::size_t size, const void* values);
 
 // The detail text of the last asynchronous failure ("" if none), and a way to clear the sticky
 // error so that the process lives on.

@@ -1,4 +1,5 @@
 // Kernels, which are host functions here, and tensor maps.
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <stdexcept>
@@ -10,6 +11,7 @@ namespace tritorch::cu::simulator {
 namespace {
 
 constexpr int kMaxShared = 227 << 10;
+std::atomic<std::string (*)()> launch_site{nullptr};
 constexpr unsigned kMultiprocessors = 132, kThreadsPerMultiprocessor = 2048;
 
 // A launch as it was when it was queued: the caller's arrays are his again at once.
@@ -22,6 +24,7 @@ struct LaunchCopy {
   };
   std::vector<Chunk> storage;
   std::vector<const void*> params;
+  std::string site;
 
   LaunchCopy(std::shared_ptr<Function> kernel, const CUlaunchConfig& from, void** values)
       : function(std::move(kernel)), config(from) {
@@ -158,6 +161,8 @@ CUfunction make_function(std::string name, std::vector<std::uint32_t> param_size
   return reinterpret_cast<CUfunction>(key);
 }
 
+void set_launch_site(std::string (*site)()) { launch_site = site; }
+
 std::string image_of(CUfunction handle) {
   auto* key = reinterpret_cast<Function*>(handle);
   Lock lock(state().mutex);
@@ -195,6 +200,8 @@ void cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** pa
     return;
 
   std::shared_ptr<LaunchCopy> copy;  // before the lock: may hold the kernel's last reference
+  std::string site;
+  if (const auto asked = launch_site.load()) site = asked();
   Lock lock(s.mutex);
   require(s.functions.count(&function) != 0, CUDA_ERROR_INVALID_HANDLE);
   const auto stream = find_stream(config->hStream);
@@ -202,12 +209,13 @@ void cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** pa
   check_injected(Call::launch);
   if (s.discard_launches) return;
   copy = std::make_shared<LaunchCopy>(function.shared_from_this(), *config, params);
+  copy->site = std::move(site);
   auto work = [copy](std::string& detail) {
     const Function& kernel = *copy->function;
     if (!kernel.run) return CUDA_SUCCESS;
     CUresult result = CUDA_ERROR_LAUNCH_FAILED;
     try {
-      result = kernel.run(kernel.user, {&copy->config, &copy->params}, detail);
+      result = kernel.run(kernel.user, {&copy->config, &copy->params, copy->site}, detail);
     } catch (const std::exception& error) {
       detail = error.what();
     }

@@ -466,9 +466,21 @@ bool check_kept(Node* n) {
   return true;
 }
 
+PyTypeObject* operator_base_type = nullptr;
+
 constexpr const char* kDetached =
     "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
     "This is not supported, please use out-of-place `.detach()` instead";
+
+// Whether a saved tensor is the argument of an edge, and has lost its history since.
+bool was_detached(const Node* n, Py_ssize_t i) {
+  // What a custom function saves need not be its arguments.
+  if (!is_set(n->op) || !PyObject_TypeCheck(n->op, operator_base_type)) return false;
+  const Tensor* t = as_tensor(PyTuple_GET_ITEM(n->saved, i));
+  if (!t || i >= PyTuple_GET_SIZE(n->edges)) return false;
+  PyObject* edge = PyTuple_GET_ITEM(n->edges, i);
+  return edge != Py_None && !t->leaf && !is_set(t->node) && !as_tensor(edge) && !is_set(t->tangent);
+}
 
 // unpack() -> what was saved, after checking that none of it was modified since.
 PyObject* node_unpack(PyObject* self, PyObject*) {
@@ -480,10 +492,7 @@ PyObject* node_unpack(PyObject* self, PyObject*) {
     long long now = version_of(PyTuple_GET_ITEM(n->saved, i));
     long long then = is_set(n->versions) ? PyLong_AsLongLong(PyTuple_GET_ITEM(n->versions, i)) : 0;
     if (now != then) return PyObject_CallFunction(raise_modified, "On", self, i);
-    Tensor* t = as_tensor(PyTuple_GET_ITEM(n->saved, i));
-    PyObject* edge = PyTuple_GET_ITEM(n->edges, i);
-    if (t && edge != Py_None && !t->leaf && !is_set(t->node) && !as_tensor(edge) &&
-        !is_set(t->tangent)) {
+    if (was_detached(n, i)) {
       PyErr_SetString(PyExc_RuntimeError, kDetached);
       return nullptr;
     }
@@ -1334,6 +1343,7 @@ bool add_tensor_types(PyObject* module) {
       return false;
   }
   PyObject* operator_type = PyType_FromSpec(&operator_spec);
+  operator_base_type = reinterpret_cast<PyTypeObject*>(operator_type);
   if (!operator_type || PyModule_AddObjectRef(module, "OperatorBase", operator_type) < 0)
     return false;
   tensor_type =

@@ -22,6 +22,27 @@ class Square(Function):
         return g * 2 * x * ctx.scale, None
 
 
+class Intermediates(Function):
+    """Saves what are not its arguments, and more of them."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.reshape(-1), x + 1, x * 2)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        flat, more, twice = ctx.saved_tensors
+        assert flat.shape == (6,) and (more == twice / 2 + 1).all()
+        return g * twice
+
+
+def test_a_function_may_save_what_are_not_its_arguments():
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    Intermediates.apply(x * 1).sum().backward()
+    assert (x.grad == 2 * x).all()
+
+
 class Exp(Function):
     @staticmethod
     def forward(x):

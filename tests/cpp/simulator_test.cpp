@@ -277,11 +277,18 @@ TEST(knows_what_is_accessible) {
   CHECK(!sim::accessible(p + 1000, 1));
   CHECK(!sim::accessible(p - 1, 1));
   CHECK(!sim::accessible(p + 4, SIZE_MAX));
-  const std::uint64_t addresses[] = {p, p + 996, q, p + 997, q + 5000};
-  const std::uint8_t all[] = {1, 1, 1, 1, 1}, some[] = {1, 1, 1, 0, 0};
+  auto at = [](CUdeviceptr address) { return static_cast<std::int64_t>(address); };
+  const std::int64_t addresses[] = {at(p), at(p + 996), at(q), at(p + 997), at(q + 5000)};
+  const bool all[] = {true, true, true, true, true}, some[] = {true, true, true, false, false};
   CHECK_EQ(sim::first_inaccessible(addresses, all, 5, 4), 3);
   CHECK_EQ(sim::first_inaccessible(addresses, some, 5, 4), -1);
   CHECK_EQ(sim::first_inaccessible(addresses, nullptr, 0, 4), -1);
+  const std::int32_t stored[] = {7, 8, 9, 0, 0};
+  CHECK_EQ(sim::store(addresses, all, 5, 4, stored), 3);
+  CHECK_EQ(sim::store(addresses, some, 5, 4, stored), -1);
+  std::int32_t loaded[] = {0, 0, 0, 5, 5};
+  CHECK_EQ(sim::load(addresses, some, 5, 4, loaded), -1);
+  CHECK_EQ(loaded[0] + loaded[1] + loaded[2] + loaded[3], 29);
 }
 
 TEST(maps_virtual_memory) {
@@ -318,8 +325,9 @@ TEST(maps_virtual_memory) {
   OK(d.cuMemSetAccess(base, 2 * unit, &access, 1));
   CHECK(sim::accessible(base + 1, 2 * unit - 1));  // neighbouring mappings are one
   CHECK_EQ(read(base), kNewPoison);
-  const std::uint64_t across[] = {base + unit - 2, base + 2 * unit - 2};
-  const std::uint8_t mask[] = {1, 1};
+  const std::int64_t across[] = {static_cast<std::int64_t>(base + unit - 2),
+                                 static_cast<std::int64_t>(base + 2 * unit - 2)};
+  const bool mask[] = {true, true};
   CHECK_EQ(sim::first_inaccessible(across, mask, 2, 4), 1);
   set(base + unit, 5, nullptr);
   OK(d.cuCtxSynchronize());

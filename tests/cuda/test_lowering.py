@@ -45,7 +45,7 @@ def launch(compiled, *arguments, grid=(1, 1, 1)):
     plan(*grid, 0, function, compiled.packed_metadata, None, None, None, *arguments)
     cuda.synchronize()
     _C.simulator.free_function(function)
-    return plan.parameters, *seen[0]
+    return plan.parameters, *seen[0][:2]
 
 
 def integers(parameters, values):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tritorch
-from tritorch import _C, cuda
+from tritorch import cuda
 from tritorch.cuda import simulator
 
 from . import tutorial_kernels as kernels
@@ -159,11 +159,11 @@ def test_an_exception_in_a_kernel_passes_through(error, monkeypatch):
 
     x = gpu(np.ones(64, np.float32))
 
-    def fails(self, grid, args):
+    def fails(self, *args):
         raise error("in the middle")
 
     with monkeypatch.context() as patch:
-        patch.setattr(interpret.SimulatedKernel, "_interpret", fails)
+        patch.setattr(interpret.SimulatedKernel, "_run", fails)
         kernels.add_kernel[(1,)](x, x, x, 64, BLOCK=64)
         with pytest.raises(error, match="in the middle") as caught:
             cuda.synchronize()
@@ -177,13 +177,13 @@ def test_an_exception_in_a_kernel_passes_through(error, monkeypatch):
 def test_an_exception_that_a_free_meets_is_raised_by_the_next_call(monkeypatch):
     from tritorch._triton import interpret
 
-    def fails(self, grid, args):
+    def fails(self, *args):
         raise Stop
 
     side = cuda.Stream()
     x = tritorch.ones(64, device="cuda")
     with monkeypatch.context() as patch:
-        patch.setattr(interpret.SimulatedKernel, "_interpret", fails)
+        patch.setattr(interpret.SimulatedKernel, "_run", fails)
         with cuda.stream(side):
             y = x + x
         x.record_stream(side)
@@ -228,42 +228,22 @@ def test_a_failed_device_assertion_loses_the_device():
 @pytest.mark.simulated
 @pytest.mark.parametrize("shape", [(1,), (64,), (8, 16), (4, 2, 8)])
 def test_blocks_are_combined_in_order(shape):
-    """Reductions and scans get blocks of neighbours; what asks for truth gets elements."""
-    import triton.language as tl
-    from triton.runtime import interpreter
+    """Reductions and scans combine blocks of neighbours, as if they were elements in a row."""
+    from tritorch._triton import device_functions
 
-    from tritorch._triton import fast_interpreter, interpret
-
-    values = np.random.default_rng(0).integers(1, 9, shape).astype(np.int64)
-
-    class Pair:  # associative, not commutative: (a, b) after (c, d) is (a c, b c + d)
-        fn = staticmethod(lambda a, b, c, d: (a * c, b * c + d))
-
-    class Larger:
-        fn = staticmethod(lambda a, b: a if a > b else b)
-
-    made = lambda x: tl.tensor(
-        interpreter.TensorHandle(x, tl.int64), tl.block_type(tl.int64, list(x.shape))
-    )
-    interpreted, compiled = interpret._assignments()
-    _C.simulator.assign(interpreted)
-    try:
-        for axis in range(len(shape)):
-            for combine, count in ((Pair, 2), (Larger, 1)):
-                args = [made(values + i) for i in range(count)]
-                for keep in (False, True):
-                    op = interpreter.ReduceOps(axis, combine, keep)
-                    fast = op.generic_reduce(tuple(args))
-                    slow = fast_interpreter._one_by_one(op, tuple(args))
-                    for x, y in zip(fast, slow):
-                        assert (x.handle.data == y.handle.data).all() and x.type == y.type
-                op = interpreter.ScanOps(axis, combine, False)
-                fast = op.generic_scan(tuple(args))
-                slow = fast_interpreter._scan_one_by_one(op, tuple(args))
-                for x, y in zip(fast, slow):
-                    assert (x.handle.data == y.handle.data).all() and x.type == y.type
-    finally:
-        _C.simulator.assign(compiled)
+    values = np.random.default_rng(0).integers(1, 3, (2, *shape)).astype(np.int64)
+    # Associative, not commutative: (a, b) after (c, d) is (a c, b c + d).
+    combine = lambda a, b, c, d: (a * c, b * c + d)
+    for axis in range(len(shape)):
+        pairs = [x.take(i, axis) for i in range(shape[axis]) for x in values]
+        running = [(pairs[0], pairs[1])]
+        for i in range(1, shape[axis]):
+            running.append(combine(*running[-1], pairs[2 * i], pairs[2 * i + 1]))
+        made = device_functions.reduced_by(combine, tuple(values), axis)
+        assert all((x == y).all() for x, y in zip(made, running[-1]))
+        made = device_functions.scanned_by(combine, tuple(values), axis, False)
+        for x, expected in zip(made, zip(*running)):
+            assert (x == np.stack(expected, axis)).all()
 
 
 # ---- the end -------------------------------------------------------------------------------------

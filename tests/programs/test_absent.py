@@ -37,7 +37,8 @@ for use in (
     lambda: export(1), lambda: list(export), lambda: export.help, lambda: export + 1,
     lambda: 2 @ export, lambda: -export, lambda: bool(export), lambda: export < 1,
     lambda: export[0], lambda: len(export), lambda: 1 in export, lambda: float(export),
-    lambda: torch.tensor(export), lambda: type("Sub", (), {}) and exec("class A(export): pass"),
+    lambda: torch.tensor(export),
+    lambda: type("Sub", (), {}) and exec("class A(export): pass\\nA()"),
     lambda: onnx.export(1), lambda: torch.onnx.export(2),
 ):
     with lacks("torch.onnx.export"):

@@ -1,269 +1,185 @@
-"""Kernels on the simulated device, through Triton's interpreter, on the same pointers.
+"""Kernels on the simulated device: what Triton's front end makes of them, on NumPy's arrays.
 
 # Note [Simulated launches]
 A launch takes the path that it takes on a GPU: Triton binds and specialises, our launcher packs the
-arguments and calls cuLaunchKernelEx.  Only compilation is replaced: in place of a cubin there is a
-host function of the simulated device, which gets the packed bytes when the stream's turn comes,
-turns them back into values and runs the kernel's Python source.  Every load and store is checked
-against the memory that is allocated at that moment.
-
-The interpreter patches `triton.language` while it runs.  Triton applies those patches around each
-launch and leaves some behind; here they are collected once and applied only while a kernel runs, so
-that compiling for real targets works in the same process.
+arguments and calls cuLaunchKernelEx.  Only the end of compilation is replaced: Triton's front end
+makes its intermediate representation, with the errors that it has for a GPU, and from that we make
+a Python function (`translate.py`), not a cubin.  A host function of the simulated device gets the
+packed bytes when the stream's turn comes, turns them back into values and calls that.
+Every load and store is checked against the memory that is allocated at that moment.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import functools
+import hashlib
 import inspect
+import linecache
 import os
-import struct
+import pathlib
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import triton.language as tl
-from triton.runtime import interpreter
+import triton
+from triton._C.libtriton import ir as triton_ir, passes
+from triton.compiler import ASTSource
+from triton.compiler.compiler import make_backend
+from triton.compiler.errors import CompilationError
+from triton.runtime import driver
+from triton.runtime.cache import get_cache_manager, triton_key
 from triton.runtime.jit import JITFunction
-from triton.tools.tensor_descriptor import TensorDescriptor
 
+import tritorch
 from tritorch import _C
-from tritorch._triton import fast_interpreter, fast_operators, narrow_floats
+from tritorch._triton import device_functions, ir, translate
 from tritorch._triton.driver import make_launcher
 from tritorch._triton.trace import Work
 
-_running: str | None = None  # the kernel that is running: the device runs one at a time
-
-
-_ILLEGAL_ADDRESS, _ASSERT = 700, 710  # CUresult
+# Whose lines are not where a program launches a kernel.
+_FOLDERS = [
+    os.path.dirname(os.path.abspath(str(package.__file__))) for package in (tritorch, triton)
+]
+# How many elements of the largest block programs side by side have together.
+ELEMENTS = 1 << 16
 
 
 # ---- values -------------------------------------------------------------------------------------
 
 
-class _ElementType:
-    """Names a type the way Triton's type mangling wants a dtype."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.is_floating_point = name.startswith(("fp", "bf"))
-        self.itemsize = tl.str_to_ty(name, None).primitive_bitwidth // 8 or 1
-
-    def __str__(self) -> str:
-        return self.name
-
-
-_element_type = functools.cache(_ElementType)
-
-
-class _Pointer:
-    """An address with an element type: all that the interpreter needs of an array."""
-
-    def __init__(self, name: str, address: int) -> None:
-        self.dtype = _element_type(name)
-        self.address = address
-
-    def data_ptr(self) -> int:
-        return self.address
-
-
-def _bfloat16(data: bytes) -> float:
-    return float(struct.unpack("<f", b"\0\0" + data)[0])
-
-
 def _unpacker(code: str) -> Callable[[bytes], Any]:
-    return lambda data: struct.unpack(code, data)[0]
+    dtype = np.dtype("<" + code)
+    return lambda data: np.frombuffer(data, dtype)[0]
 
 
 _DECODE: dict[str, Callable[[bytes], Any]] = {
-    "i1": lambda data: data != b"\0",
-    "bf16": _bfloat16,
+    "i1": lambda data: np.bool_(data != b"\0"),
+    "bf16": lambda data: np.frombuffer(data, translate.DTYPES["bf16"])[0],
     "nvTmaDesc": bytes,
     **{
-        kind: _unpacker("<" + code)
+        kind: _unpacker(code)
         for kind, code in {
-            "pointer": "Q", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H",
-            "u32": "I", "u64": "Q", "fp16": "e", "fp32": "f", "fp64": "d",
+            "pointer": "i8", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "i1",
+            "u16": "i2", "u32": "i4", "u64": "i8", "fp16": "f2", "fp32": "f4", "fp64": "f8",
         }.items()
     },
 }  # fmt: skip
 
 
-def _rebuild(
-    entry: Any, path: tuple[int, ...], constants: dict[Any, Any], values: Iterator[Any]
-) -> Any:
-    """The argument that one entry of a signature stands for, from the launch's decoded values."""
-    if isinstance(entry, tuple):
-        items = [_rebuild(item, (*path, i), constants, values) for i, item in enumerate(entry)]
-        return tuple(items)
-    if path in constants:
-        return constants[path]
-    if entry.startswith("*"):
-        return _Pointer(entry[2:] if entry.startswith("*k") else entry[1:], next(values))
-    if not entry.startswith("tensordesc"):
-        return next(values)
-    name, block = entry[entry.index("<") + 1 :].split("[")
-    block_shape = [int(size) for size in block[: block.index("]")].split(",")]
-    rank = len(block_shape)
-    base = _Pointer(name, next(values))
-    shape = [next(values) for _ in range(rank)]
-    strides = [next(values) for _ in range(rank)]
-    options = {"padding": "nan" if next(values) else "zero"}
-    if hasattr(TensorDescriptor, "round_f32_to_tf32"):
-        options["round_f32_to_tf32"] = next(values)
-    for _ in range(2 * rank):  # the shape and strides again, for the kernel's own use
-        next(values)
-    return TensorDescriptor(base, shape, strides, block_shape, **options)
+# ---- translations -------------------------------------------------------------------------------
 
 
-def _convert(value: Any) -> Any:
-    """A launch's value as the interpreter's tensors hold it."""
-    if isinstance(value, bool):  # which Triton 3.6 takes for a 32-bit integer
-        return tl.tensor(interpreter.TensorHandle(np.array([value], np.bool_), tl.int1), tl.int1)
-    if isinstance(value, tuple):
-        return tuple(_convert(item) for item in value)
-    return interpreter._implicit_cvt(value)
+class _Executable:
+    """A function in Python, and which line of the kernel's file each of its lines comes from."""
+
+    def __init__(self, function: ir.Function, lanes: bool, name: str) -> None:
+        translation = translate.Translation(function, lanes)
+        self.source, self.locations = translation.source, translation.locations
+        self.lanes = lanes
+        self.filename = f"<{name}, as the simulated device runs it, {id(self)}>"
+        namespace = {**device_functions.NAMES, **translation.constants}
+        exec(compile(self.source, self.filename, "exec"), namespace)
+        self.call = namespace["kernel"]
+        self.by_lane = translation.by_lane
 
 
-# ---- the language, patched while a kernel runs --------------------------------------------------
+class _Translated:
+    """A kernel's intermediate representation, and the functions that it becomes."""
+
+    def __init__(self, text: str, name: str) -> None:
+        functions, self.locations = ir.read(text)
+        self.name = name
+        self.entry = functions[0]
+        if len(functions) > 1:
+            raise translate.UnsupportedError("functions that are not inlined")
+        largest = translate.largest_block(self.entry.body)
+        waits = translate.programs_wait(self.entry.body)
+        self.side_by_side = 1 if waits else max(1, ELEMENTS // largest)
+        self._made: dict[bool, _Executable] = {}
+
+    def executable(self, lanes: bool) -> _Executable:
+        if lanes not in self._made:
+            self._made[lanes] = _Executable(self.entry, lanes, self.name)
+        return self._made[lanes]
 
 
-class _Rewriter(interpreter.FunctionRewriter):
-    """Rewrites a kernel for the interpreter, leaving its module as it is but for two names."""
-
-    def _get_jit_fn_file_line(self) -> tuple[str, int]:
-        code = self.fn.__code__
-        return code.co_filename, code.co_firstlineno
-
-    def _compile_and_exec(self, tree: Any) -> Any:
-        for name in ("interpreter_semantic", "_InterpreterComparison"):
-            if hasattr(interpreter, name):
-                self.fn.__globals__.setdefault(name, getattr(interpreter, name))
-        namespace: dict[str, Any] = {}
-        exec(compile(tree, self.filename, "exec"), self.fn.__globals__, namespace)
-        rewritten = namespace[self.fn.__name__]
-        return rewritten.fn if hasattr(rewritten, "fn") else rewritten
-
-
-@functools.cache
-def _rewritten(function: Any) -> Callable[..., Any]:
-    return _Rewriter(function).rewrite_ast()
-
-
-def _call_device_function(self: Any, *args: Any, **kwargs: Any) -> Any:
-    return _rewritten(self.fn)(*args, **kwargs)
-
-
-def _bind_device_function(self: Any, instance: Any, owner: Any = None) -> Any:
-    # x.sum() inside a kernel: functions of the standard library are attributes of tl.tensor.
-    return functools.partial(self, instance) if isinstance(instance, tl.tensor) else self
-
-
-def _checked(
-    method: Callable[..., Any], pointer_at: int, mask_at: int | None, verb: str
-) -> Callable[..., Any]:
-    """A load, store or atomic of the interpreter that first checks its addresses."""
-
-    def access(*args: Any, **kwargs: Any) -> Any:
-        handle = args[pointer_at]
-        addresses = np.ascontiguousarray(handle.data, dtype=np.uint64).reshape(-1)
-        if mask_at is None:
-            mask = np.ones(addresses.shape, np.uint8)
-        else:
-            mask = np.broadcast_to(args[mask_at].data, handle.data.shape)
-            mask = np.ascontiguousarray(mask, dtype=np.uint8).reshape(-1)
-        size = max(handle.get_element_ty().primitive_bitwidth // 8, 1)
-        bad = _C.simulator.first_inaccessible(addresses, mask, size)
-        if bad >= 0 and _C.is_pinned(int(addresses[bad])):  # kernels may reach page-locked memory
-            pinned = [_C.is_pinned(int(address)) for address in addresses]
-            mask = mask & ~np.array(pinned)
-            bad = _C.simulator.first_inaccessible(addresses, mask, size)
-        if bad >= 0:
-            where = f" in kernel {_running}" if _running else ""
-            raise _C.simulator.DeviceFault(
-                _ILLEGAL_ADDRESS,
-                f"{verb} of {size} bytes at 0x{int(addresses[bad]):x}{where}: no allocation is "
-                f"there (element {bad} of a block of {addresses.size})",
-            )
-        return method(*args, **kwargs)
-
-    return access
-
-
-def _assert(self: Any, condition: Any, message: str) -> None:
-    if not np.all(getattr(condition, "data", condition)):
-        raise _C.simulator.DeviceFault(_ASSERT, message)
-
-
-def _to_bool(self: Any) -> bool:
-    if self.handle.data.size == 1 and not fast_interpreter.combining:
-        return bool(self.handle.data.item())
-    if fast_interpreter.combining:
-        raise fast_interpreter.NeedsScalarsError
-    return True
-
-
-def _raw(owner: Any, name: str) -> Any:
-    return inspect.getattr_static(owner, name, _MISSING)
-
-
-_MISSING = object()
-
-
-@functools.cache
-def _patches() -> list[tuple[Any, str, Any, Any]]:
-    """(owner, name, original, replacement) of all that changes while a kernel runs."""
-    scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
-    places = dict.fromkeys((id(owner), name) for owner, name, _ in scope._changes)
-    owners = {id(owner): owner for owner, _, _ in scope._changes}
-    after = {place: _raw(owners[place[0]], place[1]) for place in places}
-    scope.restore()
-    patches = [
-        (owners[key], name, _raw(owners[key], name), value) for (key, name), value in after.items()
-    ]
-    # Triton 3.6 converts one-element arrays with int(), which NumPy 2.4 and later refuse.
-    to_int = lambda self: int(self.handle.data.item())
-    builder = interpreter.interpreter_builder
-    kind = type(builder)
-    extra: list[tuple[Any, str, Any]] = [
-        (tl.tensor, "__index__", to_int),
-        (tl.tensor, "__int__", to_int),
-        (tl.tensor, "__bool__", _to_bool),
-        (JITFunction, "__call__", _call_device_function),
-        (JITFunction, "__get__", _bind_device_function),
-        (kind, "create_assert", _assert),
-        (kind, "create_masked_load", _checked(kind.create_masked_load, 1, 2, "load")),
-        (kind, "create_masked_store", _checked(kind.create_masked_store, 1, 3, "store")),
-        (kind, "create_atomic_rmw", _checked(kind.create_atomic_rmw, 2, 4, "atomic")),
-        (kind, "create_atomic_cas", _checked(kind.create_atomic_cas, 1, None, "atomic")),
-    ]
-    operators = {name: new for owner, name, _, new in patches if owner is tl.tensor}
-    extra += fast_interpreter.patches() + fast_operators.patches(operators)
-    extra += [(kind, name, method) for name, method in narrow_floats.methods(kind).items()]
-    patched = {(id(owner), name) for owner, name, _ in extra}
-    patches = [patch for patch in patches if (id(patch[0]), patch[1]) not in patched]
-    return patches + [(owner, name, _raw(owner, name), new) for owner, name, new in extra]
-
-
-@functools.cache
-def _assignments() -> tuple[list[Any], list[Any]]:
-    """(owner, name, value) of the language as it is interpreted, and as it is compiled."""
-    patches = _patches()
-    return (
-        [(owner, name, new) for owner, name, _, new in patches],
-        [patch[:2] if patch[2] is _MISSING else patch[:3] for patch in patches],
+def _representation(work: Work) -> str:
+    """The text of what Triton's front end makes of a kernel; kept in Triton's cache."""
+    target = driver.active.get_current_target()
+    backend = make_backend(target)
+    source = ASTSource(work.function, work.signature, work.constants, {})
+    key = f"{triton_key()}-{source.hash()}-{work.options.hash()}-{target}"
+    kept = get_cache_manager(hashlib.sha256(key.encode()).hexdigest())
+    name = f"{work.function.__name__}.simulated"
+    path = kept.get_file(name)
+    if path is not None:
+        with contextlib.suppress(OSError):
+            return pathlib.Path(path).read_text()
+    context = triton_ir.context()
+    triton_ir.load_dialects(context)
+    backend.load_dialects(context)
+    module = source.make_ir(
+        target,
+        work.options,
+        backend.get_codegen_implementation(work.options),
+        backend.get_module_map(),
+        context,
     )
+    manager = triton_ir.pass_manager(context)
+    manager.enable_debug()
+    passes.common.add_inliner(manager)
+    if hasattr(passes.ttir, "add_rewrite_tensor_pointer"):  # of Triton before 3.9
+        passes.ttir.add_rewrite_tensor_pointer(manager)
+    passes.ttir.add_rewrite_tensor_descriptor_to_pointer(manager)
+    for step in ("canonicalizer", "cse", "licm", "symbol_dce"):
+        getattr(passes.common, f"add_{step}")(manager)
+    try:
+        manager.run(module, "make_ttir")
+    except TypeError:  # of Triton before 3.7
+        manager.run(module)
+    text = str(module)
+    with contextlib.suppress(OSError):
+        kept.put(text, name, binary=False)
+    return text
 
 
-def _leave_in_child() -> None:
-    """A forked child is not in the kernel that another thread was running."""
-    if _running is not None:
-        _C.simulator.assign(_assignments()[1])
+def _identity(value: Any) -> Any:
+    """What makes a constant the one that it is."""
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_identity, value))
+    return (type(value), repr(value), id(value) if isinstance(value, JITFunction) else 0)
 
 
-os.register_at_fork(after_in_child=_leave_in_child)
+_translations: dict[Any, _Translated] = {}
+
+
+def _translated(work: Work) -> _Translated:
+    """Of a kernel for such arguments; alignment and the like make no difference here."""
+    key = (
+        work.function,
+        str(work.signature),
+        tuple((path, _identity(value)) for path, value in work.constants.items()),
+        str(work.options),
+    )
+    known = _translations.get(key)
+    if known is None:
+        try:
+            text = _representation(work)
+        except CompilationError as error:
+            where = f"{_file_and_line(work.function, error)}, in kernel {work.function.__name__}"
+            error.add_note(f"{where}: it does not compile, so no program of it has run")
+            raise
+        known = _translations[key] = _Translated(text, work.function.__name__)
+    return known
+
+
+def _file_and_line(function: Any, error: CompilationError) -> str:
+    lines, first = inspect.getsourcelines(function.fn)
+    decorators = next((i for i, line in enumerate(lines) if line.lstrip().startswith("def ")), 0)
+    line = getattr(getattr(error, "node", None), "lineno", 1)
+    return f"{function.fn.__code__.co_filename}:{first + decorators + line - 1}"
 
 
 # ---- kernels ------------------------------------------------------------------------------------
@@ -293,20 +209,22 @@ class SimulatedKernel:
         )
         self.packed_metadata = (options.num_warps, options.num_ctas, 0)
         self.asm: dict[str, Any] = {}
-        self.n_regs = self.n_spills = 0
         self.run = make_launcher(self.src, self.metadata)
+        # What programs divide by that compute how many blocks fit a processor.
+        self.n_regs, self.n_spills, self.metadata.shared = 32, 0, 1024
         parameters = self.run.parameters
         self._decoders = [_DECODE[kind] for kind, _ in parameters]
-        self._annotated = {p.name for p in function.params if p.is_constexpr}
-        debug = getattr(options, "debug", False)
-        self._options = dataclasses.replace(  # without debug nothing asks whether numbers overflow
-            interpreter.InterpreterOptions(), debug=debug, sanitize_overflow=debug
-        )
+        if on_compile is None:  # else it is compiled for a real target, with the same errors
+            self.translated  # noqa: B018
         hosted = _C.simulator.make_function(
             self.name, [size for _, size in parameters], self._execute
         )
         image = _C.simulator.image_of(hosted)
         self.module, self.function, *_ = _C.load_binary(self.name, image, 0, device)
+
+    @functools.cached_property
+    def translated(self) -> _Translated:
+        return _translated(self.work)
 
     def launch_metadata(self, *_: Any) -> None:
         return None
@@ -314,38 +232,111 @@ class SimulatedKernel:
     def _init_handles(self) -> None:
         pass
 
-    def _execute(self, grid: tuple[int, int, int], parameters: list[bytes]) -> None:
-        values = iter([decode(data) for decode, data in zip(self._decoders, parameters)])
-        args = {
-            name: _rebuild(entry, (i,), self.src.constants, values)
-            for i, (name, entry) in enumerate(self.src.signature.items())
-        }
-        global _running
-        interpreted, compiled = _assignments()
-        try:
-            _running = self.name
-            _C.simulator.assign(interpreted)
-            with np.errstate(all="ignore"):
-                self._interpret(grid, args)
-        finally:
-            # One native call, which Ctrl-C cannot cut in two.
-            _C.simulator.assign(compiled)
-            _running = None
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+        """Launches it as it is; `warmup` gives it to programs."""
 
-    def _interpret(self, grid: tuple[int, int, int], args: dict[str, Any]) -> None:
-        builder = interpreter.interpreter_builder
-        body = _rewritten(self.src.fn.fn)
-        args = {
-            name: value if name in self._annotated else _convert(value)
-            for name, value in args.items()
-        }
-        builder.options = self._options
-        builder.set_grid_dim(*grid)
-        for x in range(grid[0]):
-            for y in range(grid[1]):
-                for z in range(grid[2]):
-                    builder.set_grid_idx(x, y, z)
-                    body(**args)
+        def runner(*args: Any, stream: int | None = None) -> None:
+            if stream is None:
+                stream = _C.current_stream(_C.current_device())
+            sizes = (*grid, 1, 1)[:3]
+            self.run(*sizes, stream, self.function, self.packed_metadata, None, None, None, *args)
+
+        return runner
+
+    def _execute(self, grid: tuple[int, int, int], parameters: list[bytes], site: str) -> None:
+        args = [decode(data) for decode, data in zip(self._decoders, parameters)]
+        translated = self.translated
+        args = args[: len(translated.entry.body[0].arguments)]  # without pointers to scratch memory
+        count = grid[0] * grid[1] * grid[2]
+        together = min(count, translated.side_by_side)
+        executable = translated.executable(together > 1)
+        sizes = tuple(map(np.int32, grid))
+        pid: Any = None
+        try:
+            with np.errstate(all="ignore"):
+                for pid in _programs(grid, together):
+                    self._run(executable, pid, sizes, args)
+        except device_functions.BadAddressError as bad:
+            text = _told(bad, executable, pid, translated, site)
+            raise _C.simulator.DeviceFault(device_functions.ILLEGAL_ADDRESS, text) from None
+        except device_functions.FailedAssertionError as failed:
+            message, place = failed.args
+            where = _where(failed, executable, translated, pid, place, site)
+            raise _C.simulator.DeviceFault(device_functions.ASSERT, f"{message}{where}") from None
+        except BaseException as error:
+            if pid is not None:
+                error.add_note("Raised" + _where(error, executable, translated, pid, None, site))
+            raise
+
+    def _run(self, executable: _Executable, pid: Any, sizes: Any, args: list[Any]) -> None:
+        """Some programs, side by side."""
+        executable.call(np.size(pid[0]), pid, sizes, *args)
+
+
+def _programs(grid: tuple[int, int, int], together: int) -> Iterator[Any]:
+    """The programs' ids, so many at a time; x runs fastest, as on a GPU."""
+    nx, ny, nz = grid
+    if together == 1:
+        for z in range(nz):
+            for y in range(ny):
+                for x in range(nx):
+                    yield np.int32(x), np.int32(y), np.int32(z)
+        return
+    for start in range(0, nx * ny * nz, together):
+        i = np.arange(start, min(start + together, nx * ny * nz))
+        yield tuple(part.astype(np.int32) for part in (i % nx, i // nx % ny, i // (nx * ny)))
+
+
+def _line(error: BaseException, executable: _Executable) -> int:
+    """The line of a translation at which an exception was raised."""
+    line, traceback = 0, error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == executable.filename:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return line
+
+
+def _where(
+    error: BaseException, executable: _Executable, translated: _Translated, pid: Any,
+    program: int | None, site: str,
+) -> str:  # fmt: skip
+    """in kernel k, program (0, 0, 0), at file:line, launched at file:line"""
+    line = _line(error, executable)
+    found = ir.places(translated.locations, executable.locations.get(line, ""))
+    text = f" in kernel {translated.name}"
+    if np.ndim(pid[0]) == 0:
+        text += f", program ({', '.join(str(int(i)) for i in pid)})"
+    elif program is not None:
+        text += f", program ({', '.join(str(int(i[program])) for i in pid)})"
+    else:
+        ends = [f"({', '.join(str(int(i[at])) for i in pid)})" for at in (0, -1)]
+        text += f", programs {ends[0]} to {ends[1]}"
+    for i, (file, number) in enumerate(found):
+        source = linecache.getline(file, number).strip()
+        text += f"\n  {'at' if i == 0 else 'called at'} {file}:{number}"
+        text += f"  {source}" if source and i == 0 else ""
+    return text + (f"\n  launched at {site}" if site else "")
+
+
+def _told(
+    bad: device_functions.BadAddressError, executable: _Executable, pid: Any,
+    translated: _Translated, site: str,
+) -> str:  # fmt: skip
+    """What was wrong with an address."""
+    by_lane = _line(bad, executable) in executable.by_lane
+    size = int(np.prod(bad.shape))
+    program, element = None, bad.element
+    if by_lane:
+        size //= len(pid[0])
+        program, element = divmod(element, size)
+    elif executable.lanes:
+        program = 0
+    where = _where(bad, executable, translated, pid, program, site)
+    return (
+        f"{bad.verb} of {bad.size} bytes at 0x{bad.address:x}, where no memory is allocated "
+        f"(element {element} of a block of {size}),{where}"
+    )
 
 
 # Called with what stands for a kernel that would be compiled on a GPU.
@@ -370,5 +361,6 @@ def _simulate_instead_of_compiling(
 
 
 def take_over_launches() -> None:
-    """From now on, launching a jit function on the (simulated) device interprets it."""
+    """From now on, launching a jit function on the (simulated) device runs its translation."""
     JITFunction._do_compile = _simulate_instead_of_compiling
+    _C.simulator.tell_launch_sites([f"{folder}{os.sep}" for folder in _FOLDERS])

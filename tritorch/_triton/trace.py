@@ -114,7 +114,11 @@ def _stand_in(entry: cache.Entry, device: int) -> tuple[_C.Launcher, int, Any]:
 
     steps = launcher(entry.plan | {"shared": 0})  # which loading machine code would provide
     sizes = [size for _, size in steps.parameters]
-    return steps, _C.simulator.make_function(entry.name, sizes, lambda grid, values: None), None
+    return (
+        steps,
+        _C.simulator.make_function(entry.name, sizes, lambda grid, values, site: None),
+        None,
+    )
 
 
 def take_stored() -> None:

@@ -1,0 +1,91 @@
+"""A fault in a kernel names the kernel's file and line, the program, and where it was launched."""
+
+import _thread
+import re
+import threading
+from pathlib import Path
+
+import pytest
+
+import tritorch
+from tritorch import _C, cuda
+
+pytest.importorskip("triton")
+from triton.compiler.errors import CompilationError
+
+from tests.cuda import faulty_kernels as kernels
+
+pytestmark = [pytest.mark.device, pytest.mark.simulated]
+FILE = Path(kernels.__file__)
+
+
+def line_of(fault):
+    """file:line of what is marked with a fault's name."""
+    lines = FILE.read_text().splitlines()
+    return f"{FILE}:{next(i + 1 for i, line in enumerate(lines) if line.endswith('# ' + fault))}"
+
+
+def told(launch, kind=cuda.CudaError):
+    """What the error says that a launch ends in, and where that was."""
+    with pytest.raises(kind) as caught:
+        launch()
+        cuda.synchronize()
+    _C.simulator.clear_error()
+    cuda.synchronize()  # the device is well
+    notes = getattr(caught.value, "__notes__", [])
+    return "\n".join([str(caught.value), *notes]), f"{__file__}:{launch.__code__.co_firstlineno}"
+
+
+def zeros(n):
+    return tritorch.zeros(n, device="cuda")
+
+
+@pytest.mark.parametrize("programs", [3, 5_000])  # side by side, all and by the thousand
+def test_a_bad_address(programs):
+    x = zeros(programs * 16)
+    launch = lambda: kernels.bad_address[(programs,)](x, x, 2**40, BLOCK=16)
+    text, site = told(launch)
+    assert "load of 4 bytes at 0x" in text and "element 0 of a block of 16" in text
+    assert "kernel bad_address, program (2, 0, 0)" in text
+    at, called_at = line_of("bad address, called"), line_of("bad address")
+    assert f"at {at}  return tl.load(x_ptr + i)" in text and f"called at {called_at}" in text
+    assert f"launched at {site}" in text
+    assert "TRITORCH_SIMULATE_CUDA" not in text
+
+
+def test_a_bad_mask():
+    x = zeros(100)
+    launch = lambda: kernels.bad_mask[(1, 2)](x, 2**20, BLOCK=2**12)
+    text, site = told(launch)
+    assert "store of 4 bytes at 0x" in text and f"at {line_of('bad mask')}" in text
+    assert re.search(r"kernel bad_mask, program \(0, [01], 0\)", text)
+    assert f"launched at {site}" in text
+
+
+@pytest.mark.parametrize("fault", ["mask of another shape", "type error"])
+def test_what_does_not_compile(fault):
+    x = zeros(16)
+    launch = lambda: getattr(kernels, fault.replace(" ", "_"))[(1,)](x, BLOCK=16)
+    text, _ = told(launch, CompilationError)
+    assert f"{line_of(fault)}, in kernel {fault.replace(' ', '_')}" in text
+
+
+def test_an_endless_loop_is_ended_by_ctrl_c():
+    x = zeros(1)
+    launch = lambda: kernels.endless[(3,)](x, 0)
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    timer.start()
+    text, site = told(launch, KeyboardInterrupt)
+    timer.join()
+    assert "in kernel endless, programs (0, 0, 0) to (2, 0, 0)" in text
+    assert re.search(rf"at {FILE}:\d+", text) and f"launched at {site}" in text
+    kernels.endless[(3,)](x, 3)
+    assert x.item() == 12
+
+
+def test_a_failed_assertion():
+    x = zeros(64)
+    launch = lambda: kernels.failed_assertion[(4,)](x, BLOCK=8, debug=True)
+    text, site = told(launch)
+    assert "i is small in kernel failed_assertion, program (1, 0, 0)" in text
+    assert f"at {line_of('failed assertion')}" in text and f"launched at {site}" in text
