@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.core.naming import qualified
 
 
 class dtype:
@@ -28,7 +29,7 @@ class dtype:
         self.opaque = False  # NumPy knows bytes of it, nothing more
 
     def __repr__(self) -> str:
-        return f"tritorch.{self.name}"
+        return qualified(self.name)
 
     def __reduce__(self) -> str:
         return "bool_" if self.name == "bool" else self.name
