@@ -27,7 +27,7 @@ from tritorch.core.promotion import category, number_dtype, result_type, scalar_
 from tritorch.core.size import Size
 from tritorch.core.sparse import SparseArray
 from tritorch.core.storage import TypedStorage, UntypedStorage
-from tritorch.core.tensor import Tensor, from_numpy
+from tritorch.core.tensor import Tensor, from_numpy, require_strides
 from tritorch.ops.checks import (
     convert_number,
     not_implemented,
@@ -388,6 +388,8 @@ def _check_ragged(data: Any, dim: int = 0) -> None:
 def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
     """Nested sequences, numbers, ndarrays as a new ndarray of a dtype (inferred for None)."""
     if isinstance(data, (np.ndarray, np.generic)):
+        if isinstance(data, np.ndarray):
+            require_strides(data)
         array = np.array(data)
         found = from_numpy_dtype(array.dtype)
         return arrays.cast(array, kind or found)
