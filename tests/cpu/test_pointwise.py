@@ -187,7 +187,7 @@ def test_threads_give_the_same_bits():
 
 
 def test_complex_numbers_at_infinities_and_zeros():
-    """Parts and signs as in PyTorch, which scales by a real number and divides as it always does."""
+    """Parts and signs are those of PyTorch, which scales by a real number, and divides."""
     inf, nan = math.inf, math.nan
     given = [(0, 0), (-0.0, 0), (0, -2.5), (0, -inf), (inf, 1), (inf, 0), (1, -0.0), (-inf, inf)]
     expected = {
