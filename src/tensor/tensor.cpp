@@ -466,6 +466,15 @@ bool check_kept(Node* n) {
   return true;
 }
 
+PyTypeObject* operator_base = nullptr;
+
+// Whether what is saved at a place is the input whose edge has that place: of operators it is, a
+// custom function saves what it likes.
+bool saves_inputs(Node* n, Py_ssize_t i) {
+  return i < PyTuple_GET_SIZE(n->edges) && is_set(n->op) &&
+         PyObject_TypeCheck(n->op, operator_base);
+}
+
 constexpr const char* kDetached =
     "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
     "This is not supported, please use out-of-place `.detach()` instead";
@@ -481,9 +490,9 @@ PyObject* node_unpack(PyObject* self, PyObject*) {
     long long then = is_set(n->versions) ? PyLong_AsLongLong(PyTuple_GET_ITEM(n->versions, i)) : 0;
     if (now != then) return PyObject_CallFunction(raise_modified, "On", self, i);
     Tensor* t = as_tensor(PyTuple_GET_ITEM(n->saved, i));
+    if (!t || t->leaf || is_set(t->node) || is_set(t->tangent) || !saves_inputs(n, i)) continue;
     PyObject* edge = PyTuple_GET_ITEM(n->edges, i);
-    if (t && edge != Py_None && !t->leaf && !is_set(t->node) && !as_tensor(edge) &&
-        !is_set(t->tangent)) {
+    if (edge != Py_None && !as_tensor(edge)) {
       PyErr_SetString(PyExc_RuntimeError, kDetached);
       return nullptr;
     }
@@ -1336,6 +1345,7 @@ bool add_tensor_types(PyObject* module) {
   PyObject* operator_type = PyType_FromSpec(&operator_spec);
   if (!operator_type || PyModule_AddObjectRef(module, "OperatorBase", operator_type) < 0)
     return false;
+  operator_base = reinterpret_cast<PyTypeObject*>(operator_type);
   tensor_type =
       reinterpret_cast<PyTypeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(tensor_base_type)));
   dtype_map = PyDict_New();
