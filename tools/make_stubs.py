@@ -259,7 +259,7 @@ def annotation_of_class(home: tuple[str, str]) -> str:
 def public_names(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
     """What a module has, and what it loads when it is asked for."""
     path = module.__name__.removeprefix("tritorch").lstrip(".")
-    late = {n.lstrip("!") for n in _names._line(path) or ()}
+    late = set(_names.offered(path))
     late |= set(getattr(module, "_ELSEWHERE", ())) | set(getattr(module, "_LATE", "").split())
     for name in sorted({*vars(module), *late, *getattr(module, "__all__", ())}):
         if keyword.iskeyword(name) or not name.isidentifier() or f" as {name}\n" in HEAD:

@@ -8,7 +8,7 @@ _require()
 
 from math import e, inf, nan, pi
 
-from tritorch import _names, _triton, autograd, cuda, func, linalg, nn, ops, random
+from tritorch import _C, _names, _triton, autograd, cuda, func, linalg, nn, ops, random
 from tritorch.autograd import (
     enable_grad,
     inference_mode,
@@ -125,7 +125,7 @@ _triton.install()
 # Imported when they are first asked for.
 _LATE = """
     __config__ __future__ _dynamo accelerator amp backends compiler distributed distributions fft
-    futures jit masked monitor mps multiprocessing optim overrides quasirandom return_types
+    futures hub jit masked monitor mps multiprocessing onnx optim overrides quasirandom return_types
     serialization signal sparse special storage testing torch_version types utils version xpu
 """
 _ELSEWHERE = {
@@ -192,7 +192,16 @@ def __getattr__(name: str) -> object:
         found = getattr(importlib.import_module(f"tritorch.{_ELSEWHERE[name]}"), name)
         globals()[name] = found
         return found
-    raise AttributeError(f"module 'tritorch' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def _of_extension(name: str) -> object:
+    from tritorch.core import extension
+
+    if name not in vars(extension):
+        raise AttributeError(f"module {_C.__name__!r} has no attribute {name!r}")
+    return vars(extension)[name]
+
+
+_C.__getattr__ = _of_extension  # type: ignore[attr-defined]
 _names.adopt(_sys.modules[__name__])

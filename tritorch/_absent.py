@@ -1,8 +1,9 @@
 """What stands for a name that PyTorch has and tritorch lacks, in a program that says torch.
 
 Written out in the program (`from torch.x import y`, `import torch.x`, `torch.x.y`) such a name is
-an `AbsentName` or an `AbsentModule`: an error that names it, as soon as it is used.  So a program
-runs as far as it goes without it, whatever it imports at its top.
+an `AbsentName` or an `AbsentModule`: an error that names it, as soon as it is used (a class that
+derives from it, as soon as an instance is wanted).  So a program runs as far as it goes without it,
+whatever it imports at its top.
 
 It is *not there* for a program that asks, so that what falls back does fall back:
 
@@ -66,11 +67,6 @@ class AbsentName:
             raise AttributeError(name)
         return self._refuse()
 
-    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        """Classes may be derived from it, as modules do at their top; they have no instances."""
-        refuse = lambda cls, *args, **kwargs: self._refuse()
-        return (type(self.__name__, (), {"__module__": self.__module__, "__new__": refuse}),)
-
     def __getitem__(self, key: Any) -> Any:
         """As in an annotation, `Future[int]`."""
         keys = key if isinstance(key, tuple) else (key,)
@@ -83,6 +79,10 @@ class AbsentName:
     def __ror__(self, other: Any) -> Any:
         return typing.Union[other, self]  # noqa: UP007
 
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """A class that derives from it can be defined, and has no instances."""
+        return (_absent_class(self._path),)
+
     def __instancecheck__(self, instance: Any) -> bool:
         """Nothing here can be of a type that is not."""
         return False
@@ -93,12 +93,27 @@ class AbsentName:
         return f"<{self._path}, which tritorch does not have yet>"
 
 
+@functools.cache
+def _absent_class(path: str) -> type:
+    """The base of classes that derive from a name that tritorch lacks."""
+
+    def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
+        raise MissingError(f"tritorch has no {path} yet: {cls.__qualname__} derives from it")
+
+    def accept(cls: type, **keywords: Any) -> None:
+        pass
+
+    module, _, name = path.rpartition(".")
+    contents = {"__new__": refuse, "__init_subclass__": accept, "__module__": module}
+    return type(name, (), contents | {"__class_getitem__": classmethod(lambda cls, key: cls)})
+
+
 class AbsentModule(types.ModuleType):
     """A module of PyTorch that tritorch lacks; what is in it is absent too."""
 
     def __getattr__(self, name: str) -> Any:
         path = self.__name__.removeprefix("torch.")
-        if name.startswith("__") or not _names.may_have(path, name):
+        if not _names.has_name(path, name):
             raise AttributeError(f"module '{self.__name__}' has no attribute {name!r}")
         return lacking(path, name)
 
@@ -115,18 +130,17 @@ def lacking(path: str, name: str) -> Any:
     dotted = f"torch.{path}.{name}".replace("..", ".")
     if written is None or _is_tried(frame, _ERRORS[written]):
         raise MissingError(f"tritorch has no {dotted} yet")
-    if _names.is_module(dotted.removeprefix("torch.")):
-        return importlib.import_module(dotted)
+    module = _names.module_of(path, name)
+    if module:
+        return importlib.import_module(f"torch.{module}")
     return AbsentName(dotted)
 
 
 def find_module(name: str) -> ModuleSpec | None:
     """The spec of a module of PyTorch that tritorch lacks."""
     path = name.removeprefix("torch.")
-    if not _names.has_module(path):
+    if not _names.is_module(path):
         return None
-    if _asks("importlib._bootstrap", "_handle_fromlist") and not _names.is_module(path):
-        return None  # a name as well as not
     if not _names.is_spread(path):
         if _asks("importlib.util", "find_spec"):
             return None

@@ -56,14 +56,16 @@ class _Loader:
 
 def as_torch() -> None:
     """From now on `import torch`, and its submodules, gives tritorch in this process."""
-    present = sys.modules.get("torch")
-    if present is not None and present is not sys.modules["tritorch"]:
+    tritorch = sys.modules["tritorch"]
+    if sys.modules.get("torch", tritorch) is not tritorch:
         raise RuntimeError("as_torch() comes too late: torch is imported already")
-    if not any(finder is _Finder for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder)
-    sys.modules["torch"] = tritorch = sys.modules["tritorch"]
+    if any(finder is _Finder for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, _Finder)
+    sys.modules["torch"] = tritorch
     tritorch.__version__ = TorchVersion(API)  # type: ignore[attr-defined]
     _names.adopt(tritorch, _absent.lacking)
+    tritorch.__name__ = "torch"  # from now on it speaks of torch.float32
     _in_spawned_processes_too()
 
 

@@ -7,87 +7,137 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Lacking = Callable[[str, str], Any]  # of a module's path below torch, and a name
 
 
-@functools.cache
-def _text() -> str:
-    return (Path(__file__).parent / "_names.txt").read_text()
+class Entry(NamedTuple):
+    """What is known of a name: tools/record_names.py says how it is written."""
+
+    mark: str  # "~": not offered, "+": defined here and known by a package around
+    home: str  # where the object lives: below torch, after ">" elsewhere; "@" for a module
+    original: str  # its name, or its path, there
 
 
 @functools.cache
-def _line(path: str) -> list[str] | None:
-    """The names of a module, with "!" before some; [] if all that is known is that it exists."""
-    start = _text().find(f"\n{path}:")
-    if start < 0:
-        return None
-    start += len(path) + 2
-    return _text()[start : _text().index("\n", start)].split()
+def _lines() -> dict[str, str]:
+    """What the file says of each module, by its path below torch."""
+    text = (Path(__file__).parent / "_names.txt").read_text(encoding="ascii")
+    lines = (line.partition(":") for line in text.splitlines()[1:])
+    return {path: names for path, _, names in lines}
 
 
-def has_module(path: str) -> bool:
-    """Whether PyTorch has the module of this path below torch, as far as is known."""
-    parts = path.split(".")
-    return is_module(path) or [] in (_line(".".join(parts[:i])) for i in range(1, len(parts)))
+@functools.cache
+def _entries(path: str) -> dict[str, Entry]:
+    found = {}
+    for number, section in enumerate(_lines().get(path, "").split(";")):
+        words = section.split()
+        home = words.pop(0) if number else ""
+        if home in ("@", ">@"):
+            modules = zip(words[::2], words[1::2], strict=True)
+            found.update({name: Entry("~", home, where.strip(".")) for name, where in modules})
+            continue
+        for word in words:
+            mark = word[0] if word[0] in "~+" else ""
+            name, _, original = word[len(mark) :].partition("=")
+            found[name] = Entry(mark, home, original or name)
+    return found
 
 
 def is_module(path: str) -> bool:
-    """Whether it is recorded as a module, not only below one whose contents are unknown."""
-    return _line(path) is not None
-
-
-def may_have(path: str, name: str) -> bool:
-    """Whether a module that exists has the name, as far as is known."""
-    return not _line(path) or has_name(path, name)
+    """Whether PyTorch has the module of this path below torch."""
+    return path in _lines()
 
 
 def has_name(path: str, name: str) -> bool:
-    """Whether PyTorch's module has this name; False if its names are not recorded."""
-    names = _line(path) or ()
-    return name in names or f"!{name}" in names or is_module(f"{path}.{name}".lstrip("."))
+    """Whether PyTorch's module has this name."""
+    return name in _entries(path) or is_module(f"{path}.{name}".lstrip("."))
+
+
+def offered(path: str) -> list[str]:
+    """The names that a module of PyTorch is there for, without what it merely uses."""
+    return [name for name, entry in _entries(path).items() if entry.mark != "~"]
+
+
+def module_of(path: str, name: str) -> str:
+    """The path of the module of PyTorch that a name stands for; "" if it is no module."""
+    if is_module(f"{path}.{name}".lstrip(".")):
+        return f"{path}.{name}".lstrip(".")
+    entry = _entries(path).get(name)
+    return entry.original if entry is not None and entry.home == "@" else ""
 
 
 def elsewhere(path: str, name: str) -> Any:
     """What a module of PyTorch has and tritorch keeps in another file; else AttributeError.
 
     PyTorch's torch.nn.modules.batchnorm.BatchNorm1d is torch.nn.BatchNorm1d too; its _BatchNorm is
-    then where tritorch's BatchNorm1d is.
+    then where tritorch's BatchNorm1d is.  What is not PyTorch's (`torch.hub.urlopen`) is imported
+    from where it is.
     """
-    names = _line(path) or []
-    if name in names:
-        for package in _above(path):
-            if name in vars(package):
-                return getattr(package, name)
-        for neighbour in names:
-            for package in _above(path):
-                home = getattr(vars(package).get(neighbour), "__module__", None)
-                if home in sys.modules and name in vars(sys.modules[home]):
-                    return getattr(sys.modules[home], name)
+    seen = set()
+    while (path, name) not in seen:  # two modules may each say that the other has it
+        seen.add((path, name))
+        _, home, original = _entries(path).get(name) or ("", "", "")
+        with contextlib.suppress(ImportError):
+            if home == ">@":
+                return importlib.import_module(original)
+            if home == "@":
+                return importlib.import_module(f"tritorch.{original}".rstrip("."))
+            if home.startswith(">"):
+                return getattr(importlib.import_module(home[1:]), original)
+        if not home and original:
+            return _beside(path, name)
+        if not home or home[0] in "@>":
+            break
+        path, name = home.strip("."), original
+        with contextlib.suppress(AttributeError):
+            return _present(path, name)
     raise AttributeError(name)
+
+
+def _beside(path: str, name: str) -> Any:
+    """What is where tritorch has other contents of this module of PyTorch; else AttributeError."""
+    for module in _homes(path):
+        if name in vars(sys.modules[module]):
+            return getattr(sys.modules[module], name)
+    raise AttributeError(name)
+
+
+@functools.cache
+def _homes(path: str) -> list[str]:
+    """The modules of tritorch that have what this one of PyTorch has."""
+    found = []
+    for entry in _entries(path).values():
+        if entry.mark == "+":
+            with contextlib.suppress(AttributeError):
+                found.append(_present(entry.home.strip("."), entry.original).__module__)
+    return [module for module in dict.fromkeys(found) if module in sys.modules]
+
+
+def _present(path: str, name: str) -> Any:
+    """What tritorch has in the module of this path itself; else AttributeError."""
+    try:
+        module = importlib.import_module(f"tritorch.{path}".rstrip("."))
+    except ImportError:
+        raise AttributeError(name) from None
+    if name in vars(module):
+        return vars(module)[name]
+    late: Any = vars(module).get("__getattr__")
+    late = getattr(late, "own", late)
+    if late is None:
+        raise AttributeError(name)
+    return late(name)
 
 
 def is_spread(path: str) -> bool:
     """Whether tritorch has what is in a module, or part of it, in other files."""
-    for name in _line(path) or ():
-        with contextlib.suppress(AttributeError):
-            elsewhere(path, name)
-            return True
-    return False
-
-
-def _above(path: str) -> Iterator[types.ModuleType]:
-    """The packages of tritorch around a module, the innermost first."""
-    while path:
-        path = path.rpartition(".")[0]
-        module = sys.modules.get(f"tritorch.{path}".rstrip("."))
-        if module is not None:
-            yield module
+    return bool(_homes(path))
 
 
 def refuse(path: str, name: str) -> Any:
@@ -125,9 +175,10 @@ def _adopt_one(module: types.ModuleType, lacking: Lacking) -> None:
                 if isinstance(found, types.ModuleType):  # imported when it is first asked for
                     adopt(found, lookup.lacking)  # type: ignore[attr-defined]
                 return found
-        if not name.startswith("__") and has_name(path, name):
+        special = name.startswith("__") and name.endswith("__")
+        if not special and has_name(path, name):
             return lookup.lacking(path, name)  # type: ignore[attr-defined]
         raise error or AttributeError(f"module '{module.__name__}' has no attribute {name!r}")
 
-    lookup.lacking = lacking  # type: ignore[attr-defined]
+    lookup.lacking, lookup.own = lacking, own  # type: ignore[attr-defined]
     module.__dict__["__getattr__"] = lookup

@@ -1,10 +1,14 @@
-"""Exceptions on their way from a worker to whoever waits for it."""
+"""Lists of tensors in one buffer, and exceptions on their way from a worker to who waits for it."""
 
 from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Iterable
 from typing import Any, NoReturn
+
+from tritorch.core.tensor import Tensor
+from tritorch.ops.joining import cat
 
 
 class KeyErrorMessage(str):
@@ -35,3 +39,19 @@ class ExceptionWrapper:
         except Exception:  # its constructor takes something else
             raise RuntimeError(message) from None
         raise error
+
+
+def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
+    """The elements of all tensors, one after the other; of one tensor a view, if that can be."""
+    parts = [t.contiguous().view(-1) for t in tensors]
+    return parts[0] if len(parts) == 1 else cat(parts)
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Views of a buffer that have the shapes of tensors; of those without elements, (0,)."""
+    views, start = [], 0
+    for t in tensors:
+        size = t.numel()
+        views.append(flat.narrow(0, start, size).view_as(t) if size else flat.new_empty(0))
+        start += size
+    return tuple(views)

@@ -23,6 +23,7 @@ thread_local State state;
 PyObject* override_handler = nullptr;  // (gate, *args, **kwargs): a mode or an override may act
 PyObject* autocast_handler = nullptr;  // (gate, *args, **kwargs): casts, then calls
 PyObject* error_handler = nullptr;     // (error): what PyTorch raises instead, or None
+PyObject* mistake_handler = nullptr;   // (gate, error, args, kwargs): the same, or None
 PyObject* no_override = nullptr;       // what a class says to have no override
 PyObject* str_override = nullptr;
 
@@ -145,15 +146,40 @@ PyObject* call_respelled(Gate* gate, PyObject* const* args, std::size_t flagged,
   return nullptr;
 }
 
-// NumPy's errors about sizes and memory become PyTorch's.
-void translate_error() {
-  if (!error_handler ||
-      !(PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_MemoryError)))
-    return;
+// Asks what PyTorch raises where an argument of the wrong type had `error` come up.
+PyObject* ask_mistake(PyObject* gate, PyObject* error, PyObject* const* args, Py_ssize_t n,
+                      PyObject* names) {
+  PyObject* positional = PyTuple_New(n);
+  PyObject* keywords = PyDict_New();
+  PyObject* other = nullptr;
+  if (positional && keywords) {
+    for (Py_ssize_t i = 0; i < n; ++i) PyTuple_SET_ITEM(positional, i, Py_NewRef(args[i]));
+    bool ok = true;
+    for (Py_ssize_t i = 0; names && ok && i < PyTuple_GET_SIZE(names); ++i)
+      ok = PyDict_SetItem(keywords, PyTuple_GET_ITEM(names, i), args[n + i]) == 0;
+    if (ok)
+      other =
+          PyObject_CallFunctionObjArgs(mistake_handler, gate, error, positional, keywords, nullptr);
+  }
+  Py_XDECREF(positional);
+  Py_XDECREF(keywords);
+  return other;
+}
+
+// NumPy's errors about sizes and memory become PyTorch's, and so do those that come up inside of a
+// function that was given an argument of the wrong type.
+void translate_error(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  const bool size =
+      PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_MemoryError);
+  const bool mistake =
+      PyErr_ExceptionMatches(PyExc_AttributeError) || PyErr_ExceptionMatches(PyExc_TypeError) ||
+      PyErr_ExceptionMatches(PyExc_LookupError) || PyErr_ExceptionMatches(PyExc_AssertionError);
+  if (!error_handler || !(size || mistake)) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  PyObject* other = PyObject_CallOneArg(error_handler, value);
+  PyObject* other = mistake ? ask_mistake(gate, value, args, n, names)
+                            : PyObject_CallOneArg(error_handler, value);
   if (!other || other == Py_None) {
     PyErr_Clear();
     PyErr_Restore(type, value, traceback);
@@ -183,7 +209,7 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
   if (result)
     own_results(result, args, n + (names ? PyTuple_GET_SIZE(names) : 0));
   else
-    translate_error();
+    translate_error(self, args, n, names);
   return result;
 }
 
@@ -318,10 +344,12 @@ PyObject* disabled_impl(PyObject*, PyObject*, PyObject*) {
 }
 
 PyObject* set_gate_handlers(PyObject*, PyObject* args) {
-  PyObject *overriding, *casting, *translating;
-  if (!PyArg_ParseTuple(args, "OOO", &overriding, &casting, &translating)) return nullptr;
+  PyObject *overriding, *casting, *translating, *mistaking;
+  if (!PyArg_ParseTuple(args, "OOOO", &overriding, &casting, &translating, &mistaking))
+    return nullptr;
   Py_XSETREF(override_handler, Py_NewRef(overriding));
   Py_XSETREF(error_handler, Py_NewRef(translating));
+  Py_XSETREF(mistake_handler, Py_NewRef(mistaking));
   Py_XSETREF(autocast_handler, Py_NewRef(casting));
   Py_RETURN_NONE;
 }
@@ -337,7 +365,8 @@ PyMethodDef functions[] = {
     {"_disabled_torch_function_impl",
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(disabled_impl)),
      METH_VARARGS | METH_KEYWORDS, "A class's `__torch_function__` when it overrides nothing."},
-    {"set_gate_handlers", set_gate_handlers, METH_VARARGS, "(overriding, casting, translating)"},
+    {"set_gate_handlers", set_gate_handlers, METH_VARARGS,
+     "(overriding, casting, translating, mistaking)"},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -286,3 +286,14 @@ def test_older_names() -> None:
         assert not tritorch.is_autocast_enabled()
     assert tritorch.get_autocast_gpu_dtype() is tritorch.float16
     assert tritorch.get_autocast_cpu_dtype() is tritorch.bfloat16
+
+
+def test_devices_that_are_not_here_are_asked_for():
+    """As torch 2.13 answers: a program asks for the device type that its tensors might have."""
+    expected = dict.fromkeys(("mps", "mtia", "xpu"), tritorch.float16)
+    expected |= dict.fromkeys(("hpu", "maia", "xla"), tritorch.bfloat16)
+    for name, dtype in expected.items():
+        assert not tritorch.is_autocast_enabled(name)
+        assert tritorch.get_autocast_dtype(name) is dtype
+    with pytest.raises(RuntimeError, match="unknown device type for autocast"):
+        tritorch.is_autocast_enabled("meta")

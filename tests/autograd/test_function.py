@@ -142,6 +142,24 @@ def test_wrong_numbers_of_gradients():
         Short.apply(leaf(2), leaf(2)).sum().backward()
 
 
+def test_outputs_and_others_can_be_saved_in_any_order():
+    class Shares(Function):
+        @staticmethod
+        def forward(ctx, x):
+            count, positive = (x > 0).sum(1, keepdim=True), x.clamp(min=0)
+            ctx.save_for_backward(count, x * 2, positive)
+            return positive
+
+        @staticmethod
+        def backward(ctx, g):
+            count, twice, positive = ctx.saved_tensors
+            return g * (positive > 0) / count + 0 * twice
+
+    x = torch.tensor([[1.0, -1.0, 2.0]], requires_grad=True)
+    Shares.apply(x * 1).sum().backward()
+    assert x.grad.tolist() == [[0.5, 0, 0.5]]
+
+
 def test_gradcheck_finds_wrong_gradients():
     class Wrong(Function):
         @staticmethod

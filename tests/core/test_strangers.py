@@ -89,3 +89,25 @@ def test_warm_restarts_have_pytorchs_bits():
 def test_sizes_beyond_measure_are_refused_at_once(call, words):
     with pytest.raises(RuntimeError, match=words):
         call()
+
+
+N = 2**62
+OVERFLOWS = {
+    f"sizes=[{2**60}]": lambda: torch.randperm(2**60),
+    f"sizes=[{N}]": lambda: torch.linspace(0, 1, N),
+    f"sizes=[{N - 1}]": lambda: torch.logspace(0, 1, N - 1),
+    f"sizes=[{N - 2}]": lambda: torch.ones(4).resize_(N - 2),
+    f"sizes=[{2**31}, {2**31}]": lambda: torch.eye(2**31),
+    f"sizes=[4] and strides=[{N}]": lambda: torch.ones(4).as_strided((4,), (N,)),
+    f"sizes=[{N}] and strides=[1]": lambda: torch.ones(4).as_strided((N,), (1,)),
+    f"sizes=[{2**40}, 4] and strides=[{2**40}, 1]": lambda: torch.empty_strided(
+        (2**40, 4), (2**40, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("said", OVERFLOWS)
+def test_sizes_beyond_measure_are_told(said):
+    with pytest.raises(RuntimeError) as raised:
+        OVERFLOWS[said]()
+    assert str(raised.value) == f"Storage size calculation overflowed with {said}"

@@ -153,8 +153,40 @@ def test_array_converts_and_refuses():
         torch.from_numpy(np.zeros(3)[::-1])
     with pytest.raises(TypeError, match="expected np.ndarray"):
         torch.from_numpy([1])
-    with pytest.raises(TypeError, match="can't convert np.ndarray of type"):
+    with pytest.raises(
+        TypeError, match=r"can't convert np.ndarray of type numpy.str_\. The only supp"
+    ):
         torch.from_numpy(np.array(["a"]))
+
+
+def test_arrays_that_lie_as_no_tensor_can():
+    fields = np.zeros(4, dtype=[("f", "<f4"), ("g", "<i8"), ("h", "i1")])
+    for make in (
+        torch.from_numpy,
+        torch.tensor,
+        torch.as_tensor,
+        torch.Tensor,
+        torch.ones(1).new_tensor,
+    ):
+        for field, wrong in (("f", "strides not a multiple of the element byte size"), ("h", "")):
+            for array in fields[field], fields[field][:0]:
+                if wrong:
+                    with pytest.raises(ValueError, match=f"^given numpy array {wrong}"):
+                        make(array)
+                else:
+                    assert make(array).tolist() == array.tolist()
+        with pytest.raises(
+            TypeError, match="type numpy.void. The only supported types are: float64,"
+        ):
+            make(fields)
+        with pytest.raises(
+            ValueError, match="byte order different from the native byte order. Conv"
+        ):
+            make(np.arange(3, dtype=">f4"))
+    with pytest.raises(
+        ValueError, match="^At least one stride in the given numpy array is negative"
+    ):
+        torch.tensor(np.arange(4.0)[::-1])
 
 
 @pytest.mark.device

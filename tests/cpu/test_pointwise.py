@@ -184,3 +184,20 @@ def test_threads_give_the_same_bits():
     threads.set_num_threads(count)
     assert all((r == results[0]).all() for r in results)
     np.testing.assert_array_equal(results[0][7], P.gelu(x[7]))
+
+
+def test_complex_numbers_at_infinities_and_zeros():
+    """Parts and signs are those of PyTorch, which scales by a real number, and divides."""
+    inf, nan = math.inf, math.nan
+    given = [(0, 0), (-0.0, 0), (0, -2.5), (0, -inf), (inf, 1), (inf, 0), (1, -0.0), (-inf, inf)]
+    expected = {
+        "exp2": "(1+0j) (1+0j) (-0.161363-0.986895j) (nan+nanj) (inf+infj) (inf+0j) (2-0j) 0j",
+        "reciprocal": "(inf+nanj) (inf+nanj) (-0+0.4j) (-0+0j) 0j 0j (1+0j) (nan+nanj)",
+    }
+    values = np.array([complex(*parts) for parts in given])
+    for name, results in expected.items():
+        with np.errstate(all="ignore"):
+            found = getattr(P, name)(values)
+        shown = [f"{v:.6g}" for v in found.tolist()]
+        assert shown == [f"{complex(text):.6g}" for text in results.split()], name
+    assert np.isnan(P.exp2(np.array([complex(nan, 0)]))[0].real)

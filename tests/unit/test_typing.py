@@ -99,7 +99,7 @@ def public(path):
     from tritorch import _names
 
     module = importlib.import_module(f"tritorch.{path}".rstrip("."))
-    for name in sorted(n for n in _names._line(path) or () if n.isidentifier()):
+    for name in sorted(_names.offered(path)):
         found = getattr(module, name, None)
         if found is not None and not isinstance(found, types.ModuleType):
             yield f"{module.__name__}.{name}"

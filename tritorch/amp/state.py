@@ -39,6 +39,8 @@ def _known(device_type: Any) -> str:
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Whether functions of tensors on a type of device are autocast; by default on the GPU."""
+    if device_type in _elsewhere:
+        return _elsewhere[device_type][0]
     return state.enabled[_known(device_type or "cuda")]
 
 
@@ -46,17 +48,25 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     """Turns autocast on or off; with one argument, on the GPU."""
     if enabled is None:
         device_type, enabled = "cuda", device_type
+    if device_type in _elsewhere:
+        _elsewhere[device_type] = (bool(enabled), _elsewhere[device_type][1])
+        return
     state.enabled[_known(device_type)] = bool(enabled)
     _C.set_autocast(any(state.enabled.values()))
 
 
 def get_autocast_dtype(device_type: str) -> dtype:
     """The dtype that autocast lowers to."""
+    if device_type in _elsewhere:
+        return _elsewhere[device_type][1]
     return state.dtypes[_known(device_type)]
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Sets the dtype that autocast lowers to."""
+    if device_type in _elsewhere:
+        _elsewhere[device_type] = (_elsewhere[device_type][0], dtype)
+        return
     state.dtypes[_known(device_type)] = dtype
 
 
@@ -90,7 +100,10 @@ def autocast_decrement_nesting() -> int:
 # ---- devices that are not here -------------------------------------------------------------------
 
 # Programs switch autocast for them on and off; there is no tensor on one that it could act on.
-_elsewhere = {"ipu": (False, float16), "xla": (False, bfloat16)}
+_elsewhere: dict[str, tuple[bool, dtype]] = {
+    **dict.fromkeys(("ipu", "mps", "mtia", "xpu"), (False, float16)),
+    **dict.fromkeys(("hpu", "maia", "xla"), (False, bfloat16)),
+}
 
 
 def is_autocast_ipu_enabled() -> bool:

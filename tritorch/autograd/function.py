@@ -189,7 +189,36 @@ def _is_overridden(cls: Any, name: str) -> bool:
 
 
 def _apply(cls: Any, args: tuple[Any, ...]) -> Any:
+    if any(isinstance(arg, Tensor) and arg._tangent is not None for arg in args):
+        if _is_overridden(cls, "jvp"):
+            return _apply_forward_mode(cls, args)
+    return _run(cls, args, cls._backward_cls())
+
+
+def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
+    """The call on the primals, its outputs with the tangents that `jvp` gives."""
+    from tritorch.ops import careful
+
     ctx = cls._backward_cls()
+    primals = tuple(careful.primal_of(arg) for arg in args)
+    result = _run(cls, primals, ctx, keep=True)
+    tangents = []
+    for arg, primal in zip(args, primals):
+        tangent = arg._tangent if isinstance(arg, Tensor) else None
+        if tangent is None and isinstance(arg, Tensor) and ctx.__dict__.get("materialize_grads", 1):
+            tangent = primal.detach().new_zeros(primal.shape)
+        tangents.append(tangent)
+    moved = cls.jvp(ctx, *tangents)
+    many = isinstance(result, tuple)
+    duals = tuple(
+        out if t is None else careful.make_dual(out, t)
+        for out, t in zip(result if many else (result,), moved if many else (moved,))
+    )
+    return duals if many else duals[0]
+
+
+def _run(cls: Any, args: tuple[Any, ...], ctx: Any, keep: bool = False) -> Any:
+    """keep: what forward saved is wanted even if nothing is recorded."""
     positions = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
     needs = tuple(isinstance(arg, Tensor) and arg._requires_grad for arg in args)
     fields = ctx.__dict__
@@ -208,13 +237,13 @@ def _apply(cls: Any, args: tuple[Any, ...]) -> Any:
     single = not isinstance(result, tuple)
     outputs = [result] if single else list(result)
     recording = before and any(needs)
-    outputs = _finish(cls, ctx, args, positions, outputs, single, recording)
+    outputs = _finish(cls, ctx, args, positions, outputs, single, recording, keep)
     return outputs[0] if single else tuple(outputs)
 
 
 def _finish(
     cls: Any, ctx: Any, args: tuple[Any, ...], positions: list[int], outputs: list[Any],
-    single: bool, recording: bool,
+    single: bool, recording: bool, keep: bool,
 ) -> list[Any]:  # fmt: skip
     fields = ctx.__dict__
     dirty = fields.pop("_dirty", ())
@@ -252,6 +281,8 @@ def _finish(
         finished.append(out)
         history.append((nr, out, flows, is_dirty))
     if not recording:
+        if keep:
+            _save(ctx, saved, outputs, finished)
         return finished
     fields["_shapes"] = [
         (tuple(out.shape), out.dtype, out.device) if isinstance(out, Tensor) else None

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.core.naming import qualified
 
 
 class dtype:
@@ -28,7 +29,7 @@ class dtype:
         self.opaque = False  # NumPy knows bytes of it, nothing more
 
     def __repr__(self) -> str:
-        return f"tritorch.{self.name}"
+        return qualified(self.name)
 
     def __reduce__(self) -> str:
         return "bool_" if self.name == "bool" else self.name
@@ -169,17 +170,18 @@ for _kind in all_dtypes:
 
 @functools.cache
 def from_numpy_dtype(kind: np.dtype[Any]) -> dtype:
-    """The element type of a NumPy array; TypeError for one that tritorch lacks."""
+    """The element type of a NumPy array; an error for one that tritorch lacks."""
     for ours in (*all_dtypes, *STORED.values()):
         if ours.name == kind.name or (ours.opaque and kind == ours.numpy):
             if not kind.isnative:
-                raise TypeError(
-                    f"given numpy array has byte order different from the native byte order "
-                    f"({kind.str}): convert it with array.astype(array.dtype.newbyteorder('='))"
+                raise ValueError(
+                    "given numpy array has byte order different from the native byte order. "
+                    "Conversion between byte orders is currently not supported."
                 )
             _from_numpy[kind] = ours
             return ours
-    supported = ", ".join(known.name for known in all_dtypes)
     raise TypeError(
-        f"can't convert np.ndarray of type {kind}. The supported types are: {supported}."
+        f"can't convert np.ndarray of type numpy.{kind.type.__name__}. The only supported "
+        "types are: float64, float32, float16, complex64, complex128, int64, int32, int16, int8, "
+        "uint64, uint32, uint16, uint8, and bool."
     )

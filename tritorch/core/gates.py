@@ -16,6 +16,7 @@ from types import FunctionType, GetSetDescriptorType
 from typing import Any
 
 from tritorch import _C
+from tritorch.core import arguments
 from tritorch.core.tensor import Tensor, in_place_of
 from tritorch.core.thread_state import carried
 
@@ -247,7 +248,7 @@ def install() -> None:
     tensor.__torch_function__ = classmethod(_torch_function)
     tensor.__init_subclass__ = classmethod(_init_subclass)
     publish_methods()
-    _C.set_gate_handlers(dispatch, cast, translated)
+    _C.set_gate_handlers(dispatch, cast, translated, arguments.mistaken)
     _AS_THEY_ARE.update(p.__get__ for n, p in vars(Tensor).items() if n in ("grad", "_base"))
     native: Any = _C
     native.DisableTorchFunction = DisableTorchFunction  # where PyTorch's users look for them

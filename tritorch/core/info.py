@@ -9,6 +9,7 @@ import numpy as np
 
 from tritorch.core import defaults
 from tritorch.core.dtype import FROM_ML_DTYPES, dtype
+from tritorch.core.naming import qualified
 
 
 class finfo:
@@ -17,16 +18,16 @@ class finfo:
     def __init__(self, type: dtype | None = None) -> None:
         kind = defaults.dtype() if type is None else type
         if not isinstance(kind, dtype):
-            raise TypeError(f"finfo(): argument 'type' must be tritorch.dtype, not {kind!r}")
+            raise TypeError(f"finfo(): argument 'type' must be {qualified('dtype')}, not {kind!r}")
         if not (kind.is_floating_point or kind.is_complex):
             raise TypeError(
-                f"tritorch.finfo() requires a floating point input type. Use tritorch.iinfo to "
-                f"handle '{kind}'"
+                f"{qualified('finfo')}() requires a floating point input type. Use "
+                f"{qualified('iinfo')} to handle '{kind}'"
             )
         kind = kind.to_real()
         limits: Any = np.finfo
         if kind.opaque:
-            raise TypeError(f"tritorch.finfo: {kind} has no limits")
+            raise TypeError(f"{qualified('finfo')}: {kind} has no limits")
         if kind.name in FROM_ML_DTYPES:
             import ml_dtypes
 
@@ -62,16 +63,16 @@ class iinfo:
         from tritorch.ops.checks import not_implemented
 
         if not isinstance(type, dtype):
-            raise TypeError(f"iinfo(): argument 'type' must be tritorch.dtype, not {type!r}")
+            raise TypeError(f"iinfo(): argument 'type' must be {qualified('dtype')}, not {type!r}")
         if type.opaque and type.name.startswith("q"):
             raise not_implemented("dtype", type)
         if type.is_floating_point or type.is_complex or type.opaque:
             raise TypeError(
-                f"tritorch.iinfo() requires an integer input type. Use tritorch.finfo to handle "
-                f"'{type}'"
+                f"{qualified('iinfo')}() requires an integer input type. Use {qualified('finfo')} "
+                f"to handle '{type}'"
             )
         if type.name == "bool":
-            raise TypeError("tritorch.bool is not supported by tritorch.iinfo")
+            raise TypeError(f"{qualified('bool')} is not supported by {qualified('iinfo')}")
         values = np.iinfo(type.numpy)
         self.dtype = type.name
         self.bits = values.bits

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from tritorch import _C
+from tritorch.core.naming import qualified
 
 
 class layout:
@@ -18,7 +19,7 @@ class layout:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"tritorch.{self.name}"
+        return qualified(self.name)
 
     def __reduce__(self) -> str:
         return self.name
@@ -41,7 +42,7 @@ class memory_format:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"tritorch.{self.name}"
+        return qualified(self.name)
 
     def __reduce__(self) -> str:
         return self.name

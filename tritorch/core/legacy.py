@@ -7,6 +7,7 @@ from typing import Any
 from tritorch.core import arrays, defaults, dtype as dtypes
 from tritorch.core.device import device as Device
 from tritorch.core.layout import layout, sparse_coo, strided
+from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
 from tritorch.core.storage import TypedStorage
 from tritorch.core.tensor import Tensor
@@ -103,7 +104,7 @@ def type_name(tensor: Tensor) -> str:
         where += "sparse."
     elif tensor.layout is not strided:
         raise RuntimeError(f"Unimplemented backend SparseCsr{tensor.device.type.upper()}")
-    return f"tritorch.{where}{scalar_name(tensor.dtype)}Tensor"
+    return qualified(f"{where}{scalar_name(tensor.dtype)}Tensor")
 
 
 def dtype_and_device(kind: Any, current: Device) -> tuple[dtypes.dtype, Device]:

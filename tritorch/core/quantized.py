@@ -16,6 +16,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import dtype as dtypes
 from tritorch.core.dtype import STORED, dtype
+from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor, in_place_of
 
@@ -27,7 +28,7 @@ class qscheme:
         self._name = name
 
     def __repr__(self) -> str:
-        return f"tritorch.{self._name}"
+        return qualified(self._name)
 
     def __reduce__(self) -> str:
         return self._name
@@ -279,7 +280,7 @@ def _refuse_numpy(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _type_name(func: Any, args: Any, kwargs: Any) -> Any:
-    return f"tritorch.quantized.{scalar_name(args[0].dtype)}Tensor"
+    return qualified(f"quantized.{scalar_name(args[0].dtype)}Tensor")
 
 
 def _dtype_answer(func: Any, args: Any, kwargs: Any) -> Any:

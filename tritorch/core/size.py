@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tritorch import _C
+from tritorch.core.naming import qualified
 
 
 class Size(tuple[int, ...]):
@@ -19,7 +20,8 @@ class Size(tuple[int, ...]):
         for value in values:
             if not hasattr(value, "__index__"):
                 raise TypeError(
-                    f"tritorch.Size() takes an iterable of 'int' (item is '{type(value).__name__}')"
+                    f"{qualified('Size')}() takes an iterable of 'int' (item is "
+                    f"'{type(value).__name__}')"
                 )
         return super().__new__(cls, (value.__index__() for value in values))
 
@@ -28,7 +30,7 @@ class Size(tuple[int, ...]):
         return math.prod(self)
 
     def __repr__(self) -> str:
-        return f"tritorch.Size([{', '.join(map(str, self))}])"
+        return qualified(f"Size([{', '.join(map(str, self))}])")
 
     __str__ = __repr__
 

@@ -107,6 +107,11 @@ class UntypedStorage:
         """Whether they are on a GPU."""
         return type(self._array) is not np.ndarray
 
+    @property
+    def _cdata(self) -> int:
+        """What tells this memory from any other, whoever holds it."""
+        return id(self._shared)
+
     def data_ptr(self) -> int:
         """The address of the first byte."""
         return arrays.address_of(self._array) if self.nbytes() else 0
@@ -334,6 +339,11 @@ class TypedStorage:
     def device(self) -> Device:
         """Where the elements are."""
         return self._untyped_storage.device
+
+    @property
+    def _cdata(self) -> int:
+        """What tells this memory from any other, whoever holds it."""
+        return self._untyped_storage._cdata
 
     def data_ptr(self) -> int:
         """The address of the first element."""

@@ -222,6 +222,11 @@ class Tensor(_C.TensorBase):
             return 0
         return (arrays.address_of(array) - arrays.address_of(root)) // array.itemsize
 
+    @property
+    def _cdata(self) -> int:
+        """What tells this tensor from any other."""
+        return id(self)
+
     def untyped_storage(self) -> Any:
         """The memory that this tensor and its views share."""
         if self.layout is not layouts.strided:
@@ -467,19 +472,24 @@ def from_numpy(ndarray: Any) -> Tensor:
     """A tensor on the same memory as an ndarray."""
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    require_strides(ndarray)
+    from_numpy_dtype(ndarray.dtype)
+    return _C.wrap(ndarray if type(ndarray) is np.ndarray else ndarray.view(np.ndarray))
+
+
+def require_strides(ndarray: np.ndarray[Any, Any]) -> None:
+    """Whether an ndarray's elements lie as a tensor's can."""
     if any(stride < 0 for stride in ndarray.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative "
             "strides are not currently supported. (You can probably work around this by making a "
             "copy of your array  with array.copy().) "
         )
-    from_numpy_dtype(ndarray.dtype)
     if any(stride % ndarray.itemsize for stride in ndarray.strides):
         raise ValueError(
             "given numpy array strides not a multiple of the element byte size. Copy the numpy "
             "array to reallocate the memory."
         )
-    return _C.wrap(ndarray if type(ndarray) is np.ndarray else ndarray.view(np.ndarray))
 
 
 def is_tensor(obj: Any) -> bool:

@@ -139,7 +139,16 @@ def log1p(x: Any) -> Any:
 
 def exp2(x: Array) -> Array:
     """2 to the power of x."""
-    return np.exp2(x) if x.dtype.kind == "f" else np.exp(x * math.log(2))
+    if x.dtype.kind != "c":
+        return np.exp2(x) if x.dtype.kind == "f" else np.exp(x * math.log(2))
+    scaled = np.empty_like(x)  # part by part: a complex factor would make NaN of infinities
+    scaled.real, scaled.imag = x.real * math.log(2), x.imag * math.log(2)
+    return np.exp(scaled)
+
+
+def reciprocal(x: Array) -> Array:
+    """1 / x; NumPy's own of complex numbers divides otherwise than its division."""
+    return np.reciprocal(x) if x.dtype.kind != "c" else np.true_divide(np.ones_like(x), x)
 
 
 def zero_where(x: Array, drop: Array) -> Array:
@@ -637,10 +646,9 @@ __all__ = [
     "erfinv", "exp2", "floor_divide", "fmod", "frac", "frexp", "gcd", "gelu", "gelu_backward",
     "gelu_tanh", "gelu_tanh_backward", "heaviside", "i0", "i0e", "i1", "i1e", "igamma",
     "igammac", "lcm", "lerp", "lgamma", "log_ndtr", "logaddexp", "logaddexp2", "logit",
-    "logsigmoid", "modified_bessel_k0", "modified_bessel_k1", "nan_to_num",
-    "ndtri", "nextafter",
-    "on_floats", "polygamma", "pow", "relu", "remainder", "rsqrt", "scaled_modified_bessel_k0",
-    "scaled_modified_bessel_k1", "sgn", "sigmoid", "sign", "signbit", "silu", "silu_backward",
-    "sinc", "softplus", "spherical_bessel_j0", "trunc_divide", "where", "xlog1py", "xlogy",
-    "zeta",
+    "logsigmoid", "modified_bessel_k0", "modified_bessel_k1", "nan_to_num", "ndtri",
+    "nextafter", "on_floats", "polygamma", "pow", "reciprocal", "relu", "remainder", "rsqrt",
+    "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "sgn", "sigmoid", "sign",
+    "signbit", "silu", "silu_backward", "sinc", "softplus", "spherical_bessel_j0",
+    "trunc_divide", "where", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip

@@ -77,7 +77,7 @@ def script_method(fn: Function) -> Function:
     return fn
 
 
-script_if_tracing = export = interface = script_method
+script_if_tracing = export = interface = _overload = _overload_method = script_method
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:

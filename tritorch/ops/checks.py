@@ -47,6 +47,22 @@ def wrap_dims(dims: Any, ndim: int, *, empty_is_all: bool = True) -> tuple[int, 
     return tuple(sorted(wrapped))
 
 
+TOO_MANY = 1 << 60  # elements: their bytes cannot be counted, or at least never be had
+
+
+def require_storage(shape: Sequence[int], strides: Sequence[int] | None = None) -> None:
+    """Whether there can be memory for a tensor of these sizes, and strides in elements."""
+    if 0 in shape:
+        return
+    if strides is None:
+        count, how = math.prod(shape), ""
+    else:
+        count = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+        how = f" and strides={list(strides)}"
+    if count >= TOO_MANY:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}{how}")
+
+
 def require_tensor(value: Any, name: str, argument: str, position: int) -> Tensor:
     """The value if it is a tensor; PyTorch's TypeError otherwise."""
     if not isinstance(value, Tensor):

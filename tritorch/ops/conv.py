@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
@@ -160,7 +161,7 @@ def _check(x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, dilation: An
 
 
 def _type(x: Tensor) -> str:
-    return f"tritorch.{'cuda.' if x.is_cuda else ''}{scalar_name(x.dtype)}Tensor"
+    return qualified(f"{'cuda.' if x.is_cuda else ''}{scalar_name(x.dtype)}Tensor")
 
 
 def _run(n: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any,

@@ -339,7 +339,7 @@ def fill(input: Tensor, value: Any) -> Tensor:
 
 def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     """Another shape; the memory grows when it must, and keeps its elements."""
-    from tritorch.ops.checks import sizes
+    from tritorch.ops.checks import require_storage, sizes
 
     shape = sizes(size)
     if self._requires_grad:
@@ -349,6 +349,7 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError(
             f"Trying to resize tensor with negative dimension {min(shape)}: {list(shape)}"
         )
+    require_storage(shape)
     array = self._array
     if tuple(array.shape) == shape:
         return self

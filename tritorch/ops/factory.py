@@ -27,19 +27,20 @@ from tritorch.core.promotion import category, number_dtype, result_type, scalar_
 from tritorch.core.size import Size
 from tritorch.core.sparse import SparseArray
 from tritorch.core.storage import TypedStorage, UntypedStorage
-from tritorch.core.tensor import Tensor, from_numpy
+from tritorch.core.tensor import Tensor, from_numpy, require_strides
 from tritorch.ops.checks import (
+    TOO_MANY,
     convert_number,
     not_implemented,
     one_of,
     require_known,
     require_options,
+    require_storage,
     sizes,
 )
 from tritorch.ops.declare import PUBLIC, Operator, public, write_out
 
 PUBLIC["from_numpy"] = from_numpy
-_TOO_MANY = 1 << 60  # elements: their bytes cannot be counted, or at least never be had
 
 # ---- where and what ------------------------------------------------------------------------------
 
@@ -60,8 +61,8 @@ def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {size}: {list(shape)}"
             )
-    if math.prod(shape) >= _TOO_MANY and 0 not in shape:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    if math.prod(shape) >= TOO_MANY:
+        require_storage(shape)
     return tuple(shape)
 
 
@@ -326,7 +327,10 @@ def empty_strided(
     """An uninitialised tensor with given strides."""
     require_options("empty_strided", dtype, layout, requires_grad, pin_memory)
     kind = dtype or defaults.dtype()
-    array = arrays.empty_strided(_check_shape(sizes((size,))), tuple(stride), kind, place(device))
+    shape = sizes((size,))
+    if min(shape, default=0) >= 0:
+        require_storage(shape, stride)
+    array = arrays.empty_strided(_check_shape(shape), tuple(stride), kind, place(device))
     return _finish(array, requires_grad, None, pin_memory)
 
 
@@ -388,6 +392,8 @@ def _check_ragged(data: Any, dim: int = 0) -> None:
 def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
     """Nested sequences, numbers, ndarrays as a new ndarray of a dtype (inferred for None)."""
     if isinstance(data, (np.ndarray, np.generic)):
+        if isinstance(data, np.ndarray):
+            require_strides(data)
         array = np.array(data)
         found = from_numpy_dtype(array.dtype)
         return arrays.cast(array, kind or found)

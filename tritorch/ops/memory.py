@@ -13,6 +13,7 @@ from tritorch.core import arrays
 from tritorch.core.dtype import complex32, dtype, float16
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import require_storage
 from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
 from tritorch.ops.views import view_operator
 
@@ -87,6 +88,7 @@ def _check_bounds(input: Tensor, size: Any, stride: Any, offset: int) -> None:
     needed = (offset + sum((n - 1) * s for n, s in zip(size, stride)) + 1) * input.itemsize
     have = input.untyped_storage().nbytes()
     if needed > have:
+        require_storage(size, stride)
         raise RuntimeError(
             f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and "
             f"itemsize {input.itemsize} requiring a storage size of {needed} are out of bounds for "

@@ -392,6 +392,8 @@ def instance_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Normalised over the spatial dims of each sample and channel."""
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     if use_input_stats:
         spatial = math.prod(input.shape[2:])
         if spatial == 1:

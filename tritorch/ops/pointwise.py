@@ -42,7 +42,7 @@ sqrt = unary("sqrt", np.sqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
              grad=lambda g, out: g / (2 * out.conj()))  # fmt: skip
 rsqrt = unary("rsqrt", cpu.rsqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
               grad=lambda g, out: -0.5 * g * (out * out * out).conj())  # fmt: skip
-reciprocal = unary("reciprocal", np.reciprocal, rule=INT_TO_FLOAT, domain=(0.5, 3),
+reciprocal = unary("reciprocal", cpu.reciprocal, rule=INT_TO_FLOAT, domain=(0.5, 3),
                    grad=lambda g, out: -g * (out * out).conj())  # fmt: skip
 signbit = unary(
     "signbit", cpu.signbit, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False

@@ -23,6 +23,7 @@ from tritorch.ops.checks import (
     require_kernel,
     require_known,
     require_options,
+    require_storage,
     sizes,
 )
 from tritorch.ops.copying import write_array, written, zeros_of
@@ -209,6 +210,7 @@ def randperm(
     require_options("randperm", dtype, layout, requires_grad, pin_memory)
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got{n}")
+    require_storage((n,))
     kind = out.dtype if out is not None else dtype
     if (n > 2**24 and kind.name == "float32") or (n > 2**11 and kind.name == "float16"):
         raise RuntimeError(f"n cannot be greater than what {kind} can hold exactly")

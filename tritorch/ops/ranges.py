@@ -11,7 +11,7 @@ from tritorch.core import arrays, defaults, dtype as dtypes
 from tritorch.core.dtype import dtype, float64, int64
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, require_known, require_options
+from tritorch.ops.checks import not_implemented, require_known, require_options, require_storage
 from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.factory import _check_shape, _finish, place
 
@@ -115,6 +115,7 @@ def _check_steps(name: str, start: Any, end: Any, steps: Any, kind: dtype | None
         )
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
+    require_storage((steps,))
     for value in (start, end):
         if isinstance(value, Tensor) and value.ndim:
             raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors")
@@ -193,6 +194,7 @@ def eye(
     for value, name in ((n, "n"), (m, "m")):
         if value < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
+    require_storage((n, m))
     kind = dtype or (out.dtype if out is not None else defaults.dtype())
     return _on(np.eye(n, m, dtype=kind.numpy), device, requires_grad, out)
 

@@ -11,6 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import defaults
 from tritorch.core.dtype import bool_, dtype, int64, uint8
+from tritorch.core.naming import qualified
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import backend
@@ -383,7 +384,7 @@ def _named_tuple(name: str, fields: Sequence[str]) -> Any:
     kind = NamedTuple(name, [(field, Tensor) for field in fields])  # type: ignore[misc]
     kind.__module__ = "tritorch.return_types"
     kind.__repr__ = lambda self: (  # type: ignore[method-assign]
-        f"tritorch.return_types.{name}(\n"
+        qualified(f"return_types.{name}(\n")
         + ",\n".join(f"{field}={value!r}" for field, value in zip(fields, cast(Any, self)))
         + ")"
     )

@@ -29,6 +29,7 @@ from tritorch.serialization.helpers import (
 from tritorch.serialization.legacy import MAGIC_NUMBER, PROTOCOL_VERSION
 from tritorch.serialization.loading import load
 from tritorch.serialization.locations import (
+    MAP_LOCATION,
     default_restore_location,
     location_tag,
     register_package,

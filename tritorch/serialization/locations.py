@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from tritorch.core.device import device as Device
+from tritorch.core.storage import TypedStorage, UntypedStorage
 from tritorch.core.tensor import typename
 
+_Storage = TypedStorage | UntypedStorage
+MAP_LOCATION: TypeAlias = (
+    Callable[[_Storage, str], _Storage] | Device | str | dict[str, str] | None  # of load()
+)
 _Tagger = Callable[[Any], "str | None"]
 _Deserializer = Callable[[Any, str], Any]
 _packages: list[tuple[int, _Tagger, _Deserializer]] = []

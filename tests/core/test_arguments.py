@@ -1,0 +1,106 @@
+"""Arguments of the wrong type: what PyTorch says, of every published function."""
+
+import collections
+import inspect
+
+import pytest
+
+import tritorch as torch
+import tritorch.fft
+import tritorch.nn.functional as F
+import tritorch.special
+from tritorch.core import gates
+
+X = torch.ones(3)
+SAID = {
+    "inner(): argument 'other' (position 2) must be Tensor, not float": lambda: torch.inner(X, 2.0),
+    "inner(): argument 'other' (position 1) must be Tensor, not float": lambda: X.inner(2.0),
+    "inner(): argument 'other' must be Tensor, not str": lambda: torch.inner(X, other="a"),
+    "linear(): argument 'input' (position 1) must be Tensor, not list": lambda: torch.nn.Linear(
+        3, 2
+    )([1, 2, 3]),
+    "clone(): argument 'input' (position 1) must be Tensor, not int": lambda: torch.clone(1),
+    "expand_as(): argument 'other' (position 1) must be Tensor, not list": lambda: X.expand_as([2]),
+    "sin(): argument 'input' (position 1) must be Tensor, not NoneType": lambda: torch.sin(None),
+    "cat(): argument 'tensors' (position 1) must be tuple of Tensors, not int": lambda: torch.cat(
+        3
+    ),
+    "expected Tensor as element 1 in argument 0, but got int": lambda: torch.cat([X, 2]),
+    "expected Tensor as element 0 in argument 0, but got str": lambda: torch.meshgrid("a", X),
+    "expected Tensor as element 1 in argument 0, but got float": lambda: torch.block_diag([X, 2.0]),
+}
+
+
+@pytest.mark.parametrize("message", SAID)
+def test_what_is_said(message):
+    with pytest.raises(TypeError) as raised:
+        SAID[message]()
+    assert str(raised.value) == message
+
+
+def test_errors_of_callbacks_pass_through():
+    with pytest.raises(KeyError):
+        X.clone().apply_(lambda value: {}[value])
+    y = torch.ones(2, requires_grad=True) * 1
+    y.register_hook(lambda g: g.nothing_like_that)
+    with pytest.raises(AttributeError, match="nothing_like_that"):
+        y.sum().backward()
+
+
+# ---- every published function, with each of its tensors wrong ------------------------------------
+
+WRONG = (2.5, [1.0, 2.0], None, "abc")
+FILL = {"int": 1, "float": 1.0, "bool": False, "str": "mean", "Ints": (1,), "Sequence[int]": (1,)}
+LEFT_OUT = {"set_", "share_memory_", "map_", "map2_", "apply_", "register_hook", "__setstate__"}
+
+
+def calls():
+    """(gate, arguments) with one argument wrong where the function wants a tensor."""
+    for group in gates.GATES.values():
+        for name, gate in group.items():
+            if name in LEFT_OUT:
+                continue
+            parameters = [
+                p
+                for p in inspect.signature(gate.__wrapped__).parameters.values()
+                if p.kind is p.POSITIONAL_OR_KEYWORD
+            ]
+            wants = [
+                i
+                for i, p in enumerate(parameters)
+                if p.annotation == "Tensor" or p.name in ("self", "input", "other")
+            ]
+            required = max([i + 1 for i, p in enumerate(parameters) if p.default is p.empty] or [0])
+            for i in wants:
+                for wrong in WRONG:
+                    filled = [
+                        torch.ones(2, 3) if k in wants or p.annotation == "Any"
+                        else FILL.get(str(p.annotation)) if p.default is p.empty else p.default
+                        for k, p in enumerate(parameters[: max(required, i + 1)])
+                    ]  # fmt: skip
+                    yield gate, [*filled[:i], wrong, *filled[i + 1 :]]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_function_fails_inside():
+    """No AttributeError, KeyError or AssertionError: an error says which argument it was."""
+    expected = (TypeError, ValueError, RuntimeError, IndexError)
+    found, count = collections.Counter(), 0
+    for gate, arguments in calls():
+        count += 1
+        try:
+            gate(*arguments)
+        except expected:
+            pass
+        except Exception as error:
+            found[f"{gate!r} {type(error).__name__}: {str(error)[:60]}"] += 1
+    assert count > 5000 and not found, "\n".join(found)
+
+
+def test_functional_losses_name_the_target():
+    with pytest.raises(
+        TypeError, match=r"argument 'target' \(position 2\) must be Tensor, not list"
+    ):
+        torch.nn.CrossEntropyLoss()(X, [0, 1])
+    with pytest.raises(TypeError, match="must be Tensor, not float"):
+        F.mse_loss(X, 2.0)
