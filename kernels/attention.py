@@ -217,7 +217,7 @@ def over_keys(
     return acc, total, top
 
 
-@triton.jit(do_not_specialize=["seed", "offset", "p_drop"])
+@triton.jit(do_not_specialize=["ahead", "behind", "seed", "offset", "p_drop"])
 def attention(
     q, k, v, mask_ptr, out_ptr, lse_ptr, q_starts_ptr, k_starts_ptr, n_heads, group, q_len, kv_len,
     n_qk, n_v, q_strides, k_strides, v_strides, out_strides, lse_strides, mask_strides, scale,
@@ -373,7 +373,7 @@ def dq_over_keys(
     return acc
 
 
-@triton.jit(do_not_specialize=["seed", "offset", "p_drop"])
+@triton.jit(do_not_specialize=["ahead", "behind", "seed", "offset", "p_drop"])
 def attention_dq(
     dout, q, k, v, mask_ptr, lse_ptr, delta_ptr, dq_ptr, q_starts_ptr, k_starts_ptr, n_heads,
     group, q_len, kv_len, n_qk, n_v, dout_strides, q_strides, k_strides, v_strides, dq_strides,
@@ -483,7 +483,7 @@ def dkdv_over_rows(
     return dk, dv
 
 
-@triton.jit(do_not_specialize=["seed", "offset", "p_drop"])
+@triton.jit(do_not_specialize=["ahead", "behind", "seed", "offset", "p_drop"])
 def attention_dkdv(
     dout, q, k, v, mask_ptr, lse_ptr, delta_ptr, dk_ptr, dv_ptr, q_starts_ptr, k_starts_ptr,
     n_heads, group, q_len, kv_len, n_qk, n_v, dout_strides, q_strides, k_strides, v_strides,

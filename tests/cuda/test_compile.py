@@ -14,8 +14,9 @@ pytestmark = pytest.mark.compile
 
 triton = pytest.importorskip("triton")
 
+from triton._C.libtriton import ir  # noqa: E402
 from triton.backends.compiler import GPUTarget  # noqa: E402
-from triton.compiler import ASTSource  # noqa: E402
+from triton.compiler import ASTSource, make_backend  # noqa: E402
 from triton.runtime.cache import get_cache_manager  # noqa: E402
 
 import tritorch.kernels  # noqa: E402
@@ -297,3 +298,52 @@ def test_reductions_use_wide_accesses(name):
     constants = constants | {("col_strides", 0): 1}  # as launches specialise a stride of 1
     ptx = compile_for(90, "reduction", name, types, constants).asm["ptx"]
     assert "ld.global.v4.b32" in ptx or "ld.global.v2.b64" in ptx
+
+
+# Arguments that carry the bits of floats, which are never 1.
+BITS = NUMBERS | {"smoothing", "ratios", "shifts", "inverses", "extra", "power"}
+# Sizes that are more than 1 where a kernel is launched: of a row in several parts.
+LARGER = {("reduction", "merge_moments"): {"n_cols"}}
+
+
+def front_end(function, types, constants, larger):
+    """Lets Triton's front end compile, with every integer that a launch would specialise being 1:
+    then it is a constant, which cannot be assigned to in a branch and has no methods."""
+    kept = {p.name for p in function.params if p.do_not_specialize} | BITS | larger
+    signature = {argument: types.get(argument, "constexpr") for argument in function.arg_names}
+    options = {key: constants[key] for key in OPTIONS if key in constants}
+    values = {}
+    for key, value in constants.items():
+        name, *entry = (key,) if isinstance(key, str) else key
+        if name not in (*OPTIONS, ONLY):
+            values[function.arg_names.index(name), *entry] = value
+    for i, (argument, kind) in enumerate(signature.items()):
+        if argument in kept:
+            continue
+        if isinstance(kind, tuple):
+            ones = [part for part, each in enumerate(kind) if each in ("i32", "i64")]
+            signature[argument] = tuple(
+                "constexpr" if k in ones else each for k, each in enumerate(kind)
+            )
+            values |= {(i, part): 1 for part in ones}
+        elif kind in ("i32", "i64"):
+            signature[argument] = "constexpr"
+            values[i,] = 1
+    target = GPUTarget("cuda", 90, 32)
+    backend = make_backend(target)
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    parsed = backend.parse_options(options)
+    codegen = backend.get_codegen_implementation(parsed)
+    source = ASTSource(function, signature, values, {})
+    return source.make_ir(target, parsed, codegen, backend.get_module_map(), context)
+
+
+@pytest.mark.parametrize("family", sorted({family for family, _ in VARIANTS}))
+def test_sizes_of_one_compile(family):
+    for name in sorted(name for each, name in VARIANTS if each == family):
+        function = getattr(importlib.import_module(f"tritorch.kernels.{family}"), name)
+        variants = VARIANTS[family, name]
+        for types, constants in (variants[0], variants[-1])[: len(variants)]:
+            front_end(function, types, constants, LARGER.get((family, name), set()))

@@ -18,7 +18,7 @@ class Squares(Dataset):
         return 6
 
     def __getitem__(self, i):
-        assert torch.__name__ == "tritorch"
+        assert "tritorch" in torch.__file__
         return torch.tensor(i) ** 2, get_worker_info().id
 
 def train(rank, total):

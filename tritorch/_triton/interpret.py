@@ -110,7 +110,8 @@ def _representation(work: Work) -> str:
     target = driver.active.get_current_target()
     backend = make_backend(target)
     source = ASTSource(work.function, work.signature, work.constants, {})
-    key = f"{triton_key()}-{source.hash()}-{work.options.hash()}-{target}"
+    where = work.function.fn.__code__.co_filename  # the text names it; the hash knows lines only
+    key = f"{triton_key()}-{source.hash()}-{work.options.hash()}-{target}-{where}"
     kept = get_cache_manager(hashlib.sha256(key.encode()).hexdigest())
     name = f"{work.function.__name__}.simulated"
     path = kept.get_file(name)
