@@ -324,30 +324,24 @@ def nextafter(a, b):
 
 
 @triton.jit
-def _step_16_bits(a, b, at, to):
-    """The bits of a 16-bit float next to `at`, whose value is a, towards `to`, whose value is b."""
+def _next_of_16_bits(a, b, KIND: tl.constexpr):
+    """nextafter among the numbers of a 16-bit type, which a and b are."""
+    at = a.to(KIND).to(tl.int16, bitcast=True)
     up = ((b > a) == (a > 0)) | (a == 0)
     stepped = tl.where(up, at + 1, at - 1)
-    stepped = tl.where(a == 0, tl.where(b > 0, 1, -32767), stepped)
-    return tl.where(a == b, to, stepped).to(tl.int16)
+    stepped = tl.where(a == 0, tl.where(b > 0, 1, -32767), stepped).to(tl.int16)
+    out = stepped.to(KIND, bitcast=True).to(tl.float32)
+    return tl.where((a != a) | (b != b), a + b, tl.where(a == b, b, out))
 
 
 @triton.jit
 def nextafter_half(a, b):
-    """nextafter among the numbers of float16, which a and b are."""
-    at = a.to(tl.float16).to(tl.int16, bitcast=True)
-    to = b.to(tl.float16).to(tl.int16, bitcast=True)
-    out = _step_16_bits(a, b, at, to).to(tl.float16, bitcast=True).to(tl.float32)
-    return tl.where((a != a) | (b != b), a + b, out)
+    return _next_of_16_bits(a, b, tl.float16)
 
 
 @triton.jit
 def nextafter_bfloat16(a, b):
-    """nextafter among the numbers of bfloat16, which a and b are."""
-    at = a.to(tl.bfloat16).to(tl.int16, bitcast=True)
-    to = b.to(tl.bfloat16).to(tl.int16, bitcast=True)
-    out = _step_16_bits(a, b, at, to).to(tl.bfloat16, bitcast=True).to(tl.float32)
-    return tl.where((a != a) | (b != b), a + b, out)
+    return _next_of_16_bits(a, b, tl.bfloat16)
 
 
 @triton.jit

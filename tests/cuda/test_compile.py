@@ -78,7 +78,6 @@ SPILLS = {
     ("attention", "attention_dkdv"): (
         128, "two accumulators of 64 registers (Triton 3.6 spills most); operands too in float32",
     ),
-    ("conv", "conv"): (208, "64-bit offsets of blocks of 128 by 128 by tap, with Triton 3.6"),
     ("pointwise", "map1_flat"): (16, "digamma of float64 on sm_80, which aims at 96 registers"),
     ("pointwise", "map2_flat"): (24, "Chebyshev's polynomials: ptxas aims at 96 registers"),
     ("grid", "grid_sample"): (2048, "float64 only: all taps of a point in three dims at once"),
@@ -103,6 +102,9 @@ for _path in sorted(pathlib.Path(__file__).parent.glob("variants_*.py")):
     _module = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(_module)
     VARIANTS |= _module.VARIANTS
+
+if triton.__version__.startswith("3.6."):
+    SPILLS["conv", "conv"] = (208, "64-bit offsets of blocks of 128 by 128, by tap, on sm_90")
 
 
 def all_kernels():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tritorch
+from tritorch import _C
 from tritorch.utils import benchmark
 from tritorch.utils.benchmark import Compare, Measurement, TaskSpec, Timer, do_bench
 
@@ -92,9 +93,13 @@ def test_do_bench_on_a_device_times_the_work_and_not_the_flush():
 def test_do_bench_serves_an_autotuner():
     from triton.runtime import driver
 
-    calls = []
-    times = driver.active.get_benchmarker()(lambda: calls.append(1), quantiles=(0.5, 0.2, 0.8))
-    assert calls and len(times) == 3 and min(times) >= 0
+    benchmark = driver.active.get_benchmarker()
+    if not _C.is_simulated():
+        assert benchmark is do_bench
+        return
+    calls = []  # there nothing is timed: each choice runs once, and all are as good
+    assert benchmark(lambda: calls.append(1), quantiles=(0.5, 0.2, 0.8)) == [1.0, 1.0, 1.0]
+    assert calls == [1]
 
 
 # ---- Measurement ---------------------------------------------------------------------------------

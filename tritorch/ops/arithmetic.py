@@ -639,17 +639,18 @@ def _clamp_call(input: Tensor, min: Any, max: Any) -> tuple[Any, tuple[Any, ...]
     return _clamp, (input, min, max)
 
 
-def _refuse_complex_bound(bound: Any) -> None:
-    if isinstance(bound, complex):
+def _refuse_complex(*bounds: Any) -> None:
+    if any(isinstance(bound, complex) for bound in bounds):
         raise NotImplementedError("clamp is not supported for complex types")
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
     """Each element, at least min and at most max (which wins)."""
-    if any(isinstance(x, complex) for x in (min, max)):
-        if input.is_floating_point():
+    if input.is_floating_point():
+        if isinstance(min, complex) or isinstance(max, complex):
             raise RuntimeError("value cannot be converted to type double without overflow")
-        _refuse_complex_bound(1j)
+    else:
+        _refuse_complex(min, max)
     if out is not None and not isinstance(min, Tensor) and not isinstance(max, Tensor):
         kind = result_type(input, *(bound for bound in (min, max) if bound is not None))
         if isinstance(out, Tensor) and out.dtype is not kind:
@@ -675,14 +676,14 @@ for _name_ in ("clamp", "clip"):
 @public(inplace=True)
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Each element, at least min."""
-    _refuse_complex_bound(min)
+    _refuse_complex(min)
     return clamp(input, min=min, out=out)
 
 
 @public(inplace=True)
 def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
     """Each element, at most max."""
-    _refuse_complex_bound(max)
+    _refuse_complex(max)
     return clamp(input, max=max, out=out)
 
 

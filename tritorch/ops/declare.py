@@ -30,7 +30,6 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import Node, check_inplace, packed_output, place, rewrite_history
 from tritorch.core import arrays
-from tritorch.core.dtype import bool_
 from tritorch.core.promotion import promote_types
 from tritorch.core.tensor import Tensor
 from tritorch.ops.backends import composed_backend, resolve
@@ -505,9 +504,7 @@ def compute_out(
     try:
         result = function(*args, **named)
     except NotImplementedError:
-        # PyTorch says this first.  Outputs of int64 and bool may be places or truths.
-        if own_dtype or getattr(out, "dtype", bool_).name not in ("int64", "bool"):
-            require_common_dtype(name, inputs, out)
+        require_common_dtype(name, inputs, out, own_dtype)  # PyTorch says this first
         raise
     require_own_memory(name, inputs, out)
     return write_out(result, out, name)
@@ -619,7 +616,7 @@ def accepts_expanded(name: str, fill: Callable[..., Any]) -> None:
         except RuntimeError as error:
             if str(error) != OVERLAP or type(self._array) is not ndarray:
                 raise
-            if differentiated(self, *args):
+            if differentiated(self, *args, *kwargs.values()):
                 raise
         warnings.warn(
             f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before "
@@ -627,7 +624,8 @@ def accepts_expanded(name: str, fill: Callable[..., Any]) -> None:
             f"= scalar",
             stacklevel=2,
         )
-        fill(self._array, *(x._array if isinstance(x, Tensor) else x for x in args), **kwargs)
+        plainly = lambda x: x._array if isinstance(x, Tensor) else x
+        fill(self._array, *map(plainly, args), **{k: plainly(x) for k, x in kwargs.items()})
         _C.bump_version(self)
         return self
 

@@ -486,10 +486,18 @@ _index_fill = Operator(
 )
 
 
+def _may_be_negative(index: Tensor) -> bool:
+    """Whether indices may count from the end, as far as can be seen without a wait."""
+    array = index._array
+    if index.dtype not in (int32, int64) or not index.numel():
+        return False
+    return type(array) is not ndarray or int(array.min()) < 0
+
+
 @public(inplace=True, alone=True)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """A copy of input with a number at indices of a dim."""
-    if input.ndim and isinstance(index, Tensor) and index.dtype in (int32, int64):
+    if input.ndim and isinstance(index, Tensor) and _may_be_negative(index):
         size = input.shape[wrap_dim(dim, input.ndim)]
         index = PUBLIC["where"]((index < 0) & (index >= -size), index + size, index)
     dim, vector = _vector_index("index_fill", input, dim, index)

@@ -8,7 +8,6 @@ from typing import Any
 
 from tritorch.core.dtype import float32
 from tritorch.core.promotion import category
-from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.backends import backend
@@ -192,7 +191,27 @@ _group_back: Operator = Operator(
 def group_norm(
     input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
-    """Normalised over groups of channels."""
+    """Normalised over groups of channels, which must have more than one value."""
+    if input.ndim >= 2 and num_groups > 0:
+        groups = input.shape[0] * input.shape[1] // num_groups
+        counted = (groups, *input.shape[2:])
+        _require_several_values(counted, [groups, num_groups, *input.shape[2:]])
+    return _public_group_norm(input, num_groups, weight, bias, eps)
+
+
+def _require_several_values(counted: Sequence[int], shape: Any) -> None:
+    """Refuses channels of one value, which leave nothing when their mean is taken away."""
+    if math.prod(counted) == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {shape}"
+        )
+
+
+def _public_group_norm(
+    input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """group_norm of any groups, as torch.group_norm."""
     return normalised_by_group(input, num_groups, weight, bias, eps)[0]
 
 
@@ -222,30 +241,7 @@ def normalised_by_group(
     return _group.call((input, weight, bias), (int(num_groups), float(eps)))
 
 
-PUBLIC["group_norm"] = group_norm
-
-
-def _require_several_values(counted: Sequence[int], shape: Any) -> None:
-    """Refuses channels of one value, which leave nothing when their mean is taken away."""
-    if math.prod(counted) == 1:
-        raise ValueError(
-            f"Expected more than 1 value per channel when training, got input size {shape}"
-        )
-
-
-def _group_norm_of_batches(
-    input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
-) -> Tensor:
-    """group_norm, of groups that have more than one value."""
-    if input.ndim >= 2 and num_groups > 0:
-        groups = input.shape[0] * input.shape[1] // num_groups
-        shape = Size((groups, num_groups, *input.shape[2:]))
-        _require_several_values((groups, *input.shape[2:]), list(shape))
-    return group_norm(input, num_groups, weight, bias, eps)
-
-
-_group_norm_of_batches.__name__ = _group_norm_of_batches.__qualname__ = "group_norm"
-functional(_group_norm_of_batches)
+PUBLIC["group_norm"] = _public_group_norm
 
 # ---- batch norm ----------------------------------------------------------------------------------
 

@@ -112,10 +112,13 @@ def require_dtype(name: str, result: Dtype, out: Dtype) -> None:
         ) from None
 
 
-def require_common_dtype(name: str, inputs: Iterable[Any], out: Any) -> None:
+def require_common_dtype(name: str, inputs: Iterable[Any], out: Any, surely: bool) -> None:
     """Whether what the inputs promote to may be written into an output, for an operator without a
-    kernel for it."""
-    if isinstance(out, Tensor):
+    kernel for it.
+
+    surely: its result has that dtype; else outputs of int64 and bool pass, which may be for places
+    or truths."""
+    if isinstance(out, Tensor) and (surely or out.dtype.name not in ("int64", "bool")):
         tensors = [x for x in inputs if isinstance(x, Tensor)]
         require_dtype(name, result_type(*tensors), out.dtype)
 
