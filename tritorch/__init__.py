@@ -196,11 +196,11 @@ def __getattr__(name: str) -> object:
 
 
 def _of_extension(name: str) -> object:
-    from tritorch.core import extension
+    from tritorch import _native_names
 
-    if name not in vars(extension):
+    if name not in vars(_native_names):
         raise AttributeError(f"module {_C.__name__!r} has no attribute {name!r}")
-    return vars(extension)[name]
+    return vars(_native_names)[name]
 
 
 _C.__getattr__ = _of_extension  # type: ignore[attr-defined]
