@@ -25,7 +25,8 @@ from typing import Any
 
 import tritorch
 from tritorch import _C, _names
-from tritorch.ops.declare import lies, with_out
+from tritorch.ops.record.operator import lies
+from tritorch.ops.record.publishing import with_out
 
 MODULES = """
     tritorch tritorch.nn.functional tritorch.nn.modules tritorch.linalg tritorch.fft

@@ -18,7 +18,7 @@ from tritorch import _C
 from tritorch.core import defaults
 from tritorch.core.dtype import dtype as Dtype, int64
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 __all__ = ["SobolEngine"]
 Array = np.ndarray[Any, Any]

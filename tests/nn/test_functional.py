@@ -10,8 +10,8 @@ from tritorch import nn
 from tritorch.nn import functional as F
 from tritorch.nn.attention import SDPBackend, sdpa_kernel
 from tritorch.ops import attention
-from tritorch.ops.backends import backend
 from tritorch.ops.linear_cross_entropy import _Chunked
+from tritorch.ops.record.backends import backend
 
 
 def numbers(*shape, seed=0, grad=False):

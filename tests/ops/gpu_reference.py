@@ -7,7 +7,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.cuda import from_numpy
-from tritorch.ops.backends import backend
+from tritorch.ops.record.backends import backend
 
 bfloat16 = ml_dtypes.bfloat16
 FLOATS = [np.float32, np.float16, bfloat16, np.float64]

@@ -17,8 +17,9 @@ import tritorch.nn.functional as F
 from tritorch.nn.attention.varlen import varlen_attn
 from tritorch.ops import activation
 from tritorch.ops.conv_norm import convolution_batch_norm
-from tritorch.ops.declare import OPERATORS, PUBLIC
-from tritorch.ops.kinds import Pointwise
+from tritorch.ops.record.operator import OPERATORS
+from tritorch.ops.record.pointwise import Pointwise
+from tritorch.ops.record.publishing import PUBLIC
 
 
 @dataclass

@@ -5,7 +5,7 @@ import pytest
 
 import tritorch as torch
 from tritorch.gpu import foreach
-from tritorch.ops.backends import backend
+from tritorch.ops.record.backends import backend
 
 pytestmark = pytest.mark.device
 

@@ -8,8 +8,8 @@ pytest.importorskip("triton")
 from tests.ops.gpu_reference import FLOATS, TOLERANCE, on_device
 from tritorch.core.dtype import from_numpy_dtype
 from tritorch.core.promotion import category
-from tritorch.ops.declare import OPERATORS
-from tritorch.ops.kinds import Pointwise
+from tritorch.ops.record.operator import OPERATORS
+from tritorch.ops.record.pointwise import Pointwise
 
 pytestmark = pytest.mark.device
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.ops.gpu_reference import FLOATS, compare, numbers
-from tritorch.ops.backends import backend
+from tritorch.ops.record.backends import backend
 
 pytestmark = pytest.mark.device
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "gru": 3, "lstm": 4}

@@ -46,9 +46,9 @@ def test_weights_add_up_to_one_and_gradients_are_the_transpose(kind):
 def test_many_taps_are_one_product(monkeypatch):
     x = numbers((1, 1, 2, 90), np.float64)
     args = (3, 90, 4, None, False, "bicubic_aa", False)
-    few = torch.ops.backends.backend("cpu", "resample").resample(x, *args)
+    few = torch.ops.record.backends.backend("cpu", "resample").resample(x, *args)
     monkeypatch.setattr("tritorch.cpu.resample._FEW", 1000)
-    many = torch.ops.backends.backend("cpu", "resample").resample(x, *args)
+    many = torch.ops.record.backends.backend("cpu", "resample").resample(x, *args)
     np.testing.assert_allclose(few, many)
 
 

@@ -12,7 +12,7 @@ import pytest
 import tritorch as torch
 from tritorch.cpu import linalg as by_numpy
 from tritorch.func import vmap
-from tritorch.ops.backends import backend
+from tritorch.ops.record.backends import backend
 
 RECORDED = np.load(Path(__file__).parent / "recorded_linalg.npz")
 ERRORS = json.loads(str(RECORDED["errors"]))

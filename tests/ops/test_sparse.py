@@ -9,7 +9,7 @@ import pytest
 import tritorch as torch
 from tritorch.autograd import forward_ad, gradcheck, gradgradcheck
 from tritorch.nn import functional as F
-from tritorch.ops.declare import OPERATORS
+from tritorch.ops.record.operator import OPERATORS
 
 DOUBLE = {"dtype": torch.float64}
 PLACES = torch.tensor([[0, 1, 1, 0, 2], [2, 0, 2, 2, 1]])

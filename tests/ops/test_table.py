@@ -8,8 +8,8 @@ from table import CASES, Case, refuses
 
 import tritorch as torch
 from tritorch.autograd import gradcheck, gradgradcheck
-from tritorch.ops import backends
-from tritorch.ops.declare import OPERATORS
+from tritorch.ops.record import backends
+from tritorch.ops.record.operator import OPERATORS
 
 pytestmark = pytest.mark.filterwarnings("ignore:index_reduce:UserWarning")  # beta, it says
 

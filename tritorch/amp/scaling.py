@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
 from tritorch.ops.multi_tensor import rescale_
+from tritorch.ops.record.publishing import PUBLIC
 
 
 def unscale_and_check_(

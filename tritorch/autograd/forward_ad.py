@@ -57,13 +57,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"original Tensor, this is not supported. Tensor is of size {list(tensor.shape)} "
             f"while the given forward gradient is of size {list(tangent.shape)}."
         )
-    from tritorch.ops import careful
+    from tritorch.ops.interpret import forward_mode
 
-    return careful.make_dual(tensor, tangent)
+    return forward_mode.make_dual(tensor, tangent)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent of a tensor."""
-    from tritorch.ops import careful
+    from tritorch.ops.interpret import forward_mode
 
-    return UnpackedDualTensor(careful.primal_of(tensor), tensor._tangent if _levels else None)
+    return UnpackedDualTensor(forward_mode.primal_of(tensor), tensor._tangent if _levels else None)

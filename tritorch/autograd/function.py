@@ -101,7 +101,7 @@ class _FunctionOperator:
             for i, each in enumerate(grads):
                 if each is None and node.__dict__["_shapes"][i] is not None:
                     shape, kind, device = node.__dict__["_shapes"][i]
-                    from tritorch.ops.declare import PUBLIC
+                    from tritorch.ops.record.publishing import PUBLIC
 
                     grads[i] = PUBLIC["zeros"](shape, dtype=kind, device=device)
         results = self.function.backward(node, *grads)
@@ -197,10 +197,10 @@ def _apply(cls: Any, args: tuple[Any, ...]) -> Any:
 
 def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
     """The call on the primals, its outputs with the tangents that `jvp` gives."""
-    from tritorch.ops import careful
+    from tritorch.ops.interpret import forward_mode
 
     ctx = cls._backward_cls()
-    primals = tuple(careful.primal_of(arg) for arg in args)
+    primals = tuple(forward_mode.primal_of(arg) for arg in args)
     result = _run(cls, primals, ctx, keep=True)
     tangents = []
     for arg, primal in zip(args, primals):
@@ -211,7 +211,7 @@ def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
     moved = cls.jvp(ctx, *tangents)
     many = isinstance(result, tuple)
     duals = tuple(
-        out if t is None else careful.make_dual(out, t)
+        out if t is None else forward_mode.make_dual(out, t)
         for out, t in zip(result if many else (result,), moved if many else (moved,))
     )
     return duals if many else duals[0]

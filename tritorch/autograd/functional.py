@@ -11,7 +11,7 @@ from tritorch.core.tensor import Tensor
 
 def _op(name: str) -> Any:
     # Operators are built on autograd, so they are asked for when they are there.
-    from tritorch.ops.declare import PUBLIC
+    from tritorch.ops.record.publishing import PUBLIC
 
     return PUBLIC[name]
 

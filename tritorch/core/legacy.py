@@ -54,7 +54,7 @@ CUDA_TYPES = {f"{name}Tensor": _make(name, kind, True) for name, kind in _KINDS.
 
 
 def _new_sparse(kind: dtypes.dtype, args: tuple[Any, ...], kwargs: Any) -> Tensor:
-    from tritorch.ops.sparse.build import sparse_coo_tensor
+    from tritorch.ops.interpret.sparse.build import sparse_coo_tensor
 
     if not args or isinstance(args[0], int):
         return sparse_coo_tensor(args or (0,), dtype=kind, **kwargs)

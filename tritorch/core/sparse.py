@@ -3,12 +3,12 @@
 # Note [Sparse tensors]
 A sparse tensor is a plain `Tensor` whose array is a `SparseArray`.  As with the arrays of `vmap`,
 fast paths see a type that is neither an ndarray's nor a GPU array's and hand over to
-`ops/careful.py`, which asks the rules of `ops/sparse` by the operator's name: dense tensors pay
-nothing for sparse ones.
+`ops/interpret/door.py`, which asks the rules of `ops/interpret/sparse` by the operator's name:
+dense tensors pay nothing for sparse ones.
 
 Indices and values are tensors without history.  Gradients flow through the operators that take
-values out of a sparse tensor and put them into one (`ops/sparse/record.py`); all else is composed
-of these and of dense operators on values, so it runs wherever those run.
+values out of a sparse tensor and put them into one (`ops/interpret/sparse/record.py`); all else is
+composed of these and of dense operators on values, so it runs wherever those run.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class _Graphed:
 
 
 def _like(outputs: Sequence[Any]) -> tuple[Any, ...]:
-    from tritorch.ops.declare import PUBLIC
+    from tritorch.ops.record.publishing import PUBLIC
 
     return tuple(PUBLIC["zeros_like"](o) if o.requires_grad else None for o in outputs)
 

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 Groups = tuple[tuple[str, ...] | str, ...]  # of names; "..." by itself is an ellipsis
 

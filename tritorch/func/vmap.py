@@ -12,7 +12,7 @@ from tritorch.core.batched import BatchedArray
 from tritorch.core.generator import Generator, cuda_generator, default_generator
 from tritorch.core.tensor import Tensor
 from tritorch.func.trees import broadcast_to, flatten, unflatten
-from tritorch.ops import careful
+from tritorch.ops.interpret import vmap as batches
 
 _levels = itertools.count(1)  # inner vmaps have greater levels
 
@@ -116,16 +116,16 @@ def _run(
     inside = [
         leaf
         if dim is None
-        else careful.to_batched(leaf.movedim(dim, 0) if leaf.ndim > 1 else leaf, level)
+        else batches.to_batched(leaf.movedim(dim, 0) if leaf.ndim > 1 else leaf, level)
         for leaf, dim in zip(leaves, dims)
     ]
-    careful.active.levels.append((level, size))
-    careful.active.modes.append(randomness)
+    batches.active.levels.append((level, size))
+    batches.active.modes.append(randomness)
     try:
         result = func(*unflatten(inside[:n], spec), **unflatten(inside[n:], named_spec))
     finally:
-        careful.active.levels.pop()
-        careful.active.modes.pop()
+        batches.active.levels.pop()
+        batches.active.modes.pop()
     outs, out_spec = flatten(result)
     wanted = (
         broadcast_to(out_dims, result) if isinstance(result, (list, tuple, dict)) else [out_dims]
@@ -142,7 +142,7 @@ def _run(
         if dim is None:
             done.append(out)
             continue
-        whole = careful.from_batched(out, level, size)
+        whole = batches.from_batched(out, level, size)
         done.append(whole.movedim(0, dim) if whole.ndim > 1 else whole)
     return unflatten(done, out_spec)
 
@@ -151,7 +151,7 @@ def _in_chunks(
     func: Any, leaves: list[Any], dims: list[Any], spec: Any, named_spec: Any, n: int, size: int,
     out_dims: Any, randomness: str, chunk: int,
 ) -> Any:  # fmt: skip
-    from tritorch.ops.declare import PUBLIC
+    from tritorch.ops.record.publishing import PUBLIC
 
     parts = []
     states = _random_states() if randomness == "same" else []

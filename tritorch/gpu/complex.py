@@ -72,8 +72,8 @@ def call(
 def _through_host(
     name: str, arguments: tuple[Any, ...], compute: dtype, out_dtype: dtype, out: Array | None
 ) -> Array:
-    from tritorch.ops.backends import via_host
-    from tritorch.ops.declare import OPERATORS
+    from tritorch.ops.record.backends import via_host
+    from tritorch.ops.record.operator import OPERATORS
 
     via_host.add(f"pointwise.{name} (complex)")
     index = next(a.device_index for a in arguments if type(a) is Array)

@@ -183,7 +183,7 @@ def prod(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The product over dims."""
     if dtype.is_complex:
         from tritorch.cpu import reduction as cpu
-        from tritorch.ops.backends import through_host
+        from tritorch.ops.record.backends import through_host
 
         return through_host("reduction.prod", cpu.prod)(x, dims, keepdim, dtype)
     if dtype is bool_:
@@ -323,7 +323,7 @@ def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
     """log(sum(exp(x))) over dims, without overflow."""
     if x.dtype.is_complex:
         from tritorch.cpu import reduction as cpu
-        from tritorch.ops.backends import through_host
+        from tritorch.ops.record.backends import through_host
 
         return through_host("reduction.logsumexp", cpu.logsumexp)(x, dims, keepdim)
     acc = accumulator(x.dtype)

@@ -93,7 +93,7 @@ def _run(
 
 def _complex(name: str, x: Array, *rest: Any) -> Array:
     from tritorch.cpu import scan as cpu
-    from tritorch.ops.backends import through_host
+    from tritorch.ops.record.backends import through_host
 
     return through_host(f"scan.{name}", getattr(cpu, name))(x, *rest)
 

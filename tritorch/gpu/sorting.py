@@ -223,7 +223,7 @@ def _runs(x: Array, order: Array | None) -> tuple[Array, Array, Array]:
 
 def _on_host(name: str, x: Array) -> Any:
     """Complex numbers, which have no order that a GPU sorts by."""
-    from tritorch.ops.backends import backend, through_host
+    from tritorch.ops.record.backends import backend, through_host
 
     return through_host(f"sorting.{name}", getattr(backend("cpu", "sorting"), name))(x)
 

@@ -9,7 +9,7 @@ from tritorch.core.dtype import bool_, dtype as Dtype, float32, int64
 from tritorch.core.info import iinfo
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.reduction import vector_norm
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # tritorch.masked.<name>

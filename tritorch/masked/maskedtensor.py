@@ -26,7 +26,7 @@ from tritorch.core.dtype import (
 )
 from tritorch.core.tensor import Tensor
 from tritorch.masked import _ops
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 _TYPES: tuple[Dtype, ...] = (
     float16, float32, float64, bool_, int8, int16, int32, int64, uint8,

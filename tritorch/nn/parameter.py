@@ -6,7 +6,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core.tensor import Tensor, make_subclass
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 
 class _ParameterMeta(type):

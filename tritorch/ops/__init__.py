@@ -3,11 +3,9 @@
 from tritorch.ops import (
     activation,
     arithmetic,
-    aten,
     attention,
     batch_statistics,
     comparison,
-    compat,
     conv,
     conv_norm,
     copies,
@@ -22,7 +20,6 @@ from tritorch.ops import (
     fft,
     folding,
     foreach,
-    former,
     fractional_pool,
     gather,
     grid,
@@ -55,17 +52,18 @@ from tritorch.ops import (
     shape,
     softmax,
     sorting,
-    sparse,
     special,
     statistics,
     stft,
     upsample,
     vectors,
-    vendors,
     views,
     windows,
 )
-from tritorch.ops.declare import OPERATORS, PUBLIC
+from tritorch.ops.interpret import sparse
+from tritorch.ops.legacy import aten, compat, former, vendors
+from tritorch.ops.record.operator import OPERATORS
+from tritorch.ops.record.publishing import PUBLIC
 
 compat.publish()
 foreach.publish()

@@ -19,9 +19,13 @@ from tritorch.ops.checks import (
     wrap_dim,
 )
 from tritorch.ops.copying import written
-from tritorch.ops.declare import PUBLIC, Operator, differentiated, in_place_of, laid_out, lies
-from tritorch.ops.kinds import INT_TO_FLOAT, apply, ternary, unary
 from tritorch.ops.pointwise import sigmoid, tanh
+from tritorch.ops.record.apply import apply
+from tritorch.ops.record.kinds import ternary, unary
+from tritorch.ops.record.operator import Operator, laid_out, lies
+from tritorch.ops.record.pointwise import INT_TO_FLOAT
+from tritorch.ops.record.publishing import PUBLIC, in_place_of
+from tritorch.ops.record.writing import differentiated
 from tritorch.ops.softmax import differentiating, log_softmax, softmax
 
 FUNCTIONAL: dict[str, Any] = {}  # torch.nn.functional.<name>
@@ -35,7 +39,7 @@ def functional(function: Any) -> Any:
 
 def functional_with_out(function: Any) -> Any:
     """The same, with an `out=` argument."""
-    from tritorch.ops.declare import with_out
+    from tritorch.ops.record.publishing import with_out
 
     FUNCTIONAL[function.__name__] = with_out(function)
     return function

@@ -20,26 +20,11 @@ from tritorch.ops.checks import (
     require_kernel,
     require_tensor,
 )
-from tritorch.ops.declare import (
-    FLOATS,
-    NOT_IMPLEMENTED,
-    PUBLIC,
-    accepts_expanded,
-    ndarray,
-    public,
-    write_out,
-)
-from tritorch.ops.kinds import (
-    INT_TO_FLOAT,
-    SAME,
-    apply,
-    apply_in_place,
-    attach_operator,
-    binary,
-    fast_binary,
-    fast_in_place,
-    ternary,
-)
+from tritorch.ops.record.apply import apply, apply_in_place
+from tritorch.ops.record.kinds import attach_operator, binary, fast_binary, fast_in_place, ternary
+from tritorch.ops.record.operator import FLOATS, NOT_IMPLEMENTED, ndarray
+from tritorch.ops.record.pointwise import INT_TO_FLOAT, SAME
+from tritorch.ops.record.publishing import PUBLIC, accepts_expanded, public, write_out
 
 
 def conj(value: Any) -> Any:

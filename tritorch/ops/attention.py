@@ -11,12 +11,13 @@ from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
-from tritorch.ops.backends import backend
-from tritorch.ops.careful import active
 from tritorch.ops.checks import broadcast_shapes
-from tritorch.ops.declare import FLOATS, PUBLIC, Operator, ndarray
-from tritorch.ops.outputs import cpp_name
+from tritorch.ops.interpret.vmap import active
 from tritorch.ops.random import source_for
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import FLOATS, Operator, ndarray
+from tritorch.ops.record.outputs import cpp_name
+from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import expand, reshape
 from tritorch.ops.softmax import softmax
 

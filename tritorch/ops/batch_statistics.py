@@ -9,8 +9,8 @@ from typing import Any
 
 from tritorch.core.dtype import float32
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import public
 from tritorch.ops.norm import update_running
+from tritorch.ops.record.publishing import public
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def _shaped(v: Tensor, x: Tensor) -> Tensor:
 
 
 def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
-    from tritorch.ops.declare import PUBLIC
+    from tritorch.ops.record.publishing import PUBLIC
 
     variance, mean = PUBLIC["var_mean"](_wide(x), _over(x), correction=0)
     return mean, variance

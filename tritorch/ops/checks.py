@@ -265,3 +265,10 @@ _SMALL = 1024  # less than the largest number of any type
 _C_TYPES = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "int8": "int8_t",
             "uint8": "uint8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t",
             "float32": "float", "float64": "double"}  # fmt: skip
+
+
+def shape_error(shape: Sequence[int], broadcast: Sequence[int]) -> RuntimeError:
+    """Results of one shape do not fit a tensor of another."""
+    return RuntimeError(
+        f"output with shape {list(shape)} doesn't match the broadcast shape {list(broadcast)}"
+    )

@@ -11,8 +11,9 @@ from tritorch.core.dtype import bool_
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor
-from tritorch.ops.declare import PUBLIC, public
-from tritorch.ops.kinds import ALWAYS_BOOL, attach_operator, binary
+from tritorch.ops.record.kinds import attach_operator, binary
+from tritorch.ops.record.pointwise import ALWAYS_BOOL
+from tritorch.ops.record.publishing import PUBLIC, public
 
 _compare = functools.partial(binary, rule=ALWAYS_BOOL, numbers="other")
 eq = _compare("eq", np.equal, operator="eq")

@@ -11,10 +11,11 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
-from tritorch.ops.backends import backend
 from tritorch.ops.conv import _PARAMS, _convolution, _input, _weight
-from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.norm import _composed_batch
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import PUBLIC
 
 
 def _on_cpu(x: Any, w: Any, b: Any, *rest: Any) -> Any:

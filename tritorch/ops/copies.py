@@ -10,7 +10,8 @@ from tritorch.core.layout import contiguous_format, strided
 from tritorch.core.tensor import Tensor
 from tritorch.ops import memory, parts, shape
 from tritorch.ops.checks import not_implemented, require_tensor
-from tritorch.ops.declare import PUBLIC, ndarray, public, with_out
+from tritorch.ops.record.operator import ndarray
+from tritorch.ops.record.publishing import PUBLIC, public, with_out
 
 
 def _row_major_copy(x: Tensor) -> Tensor:

@@ -22,8 +22,10 @@ from tritorch.ops.checks import (
     require_distinct_elements,
     require_tensor,
 )
-from tritorch.ops.declare import PUBLIC, Operator, in_place, ndarray, public
-from tritorch.ops.outputs import require_separate
+from tritorch.ops.record.operator import Operator, ndarray
+from tritorch.ops.record.outputs import require_separate
+from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.writing import in_place
 
 # ---- copies --------------------------------------------------------------------------------------
 
@@ -233,9 +235,9 @@ _copy = Operator("copy", "self src", grad=(zeros_of, lambda g: g), kind="in_plac
 def write_array(target: Any, value: Any, non_blocking: bool = False) -> None:
     """target[...] = value: any dtypes, any devices, broadcasting."""
     if type(target) is BatchedArray:
-        from tritorch.ops import careful
+        from tritorch.ops.interpret import vmap
 
-        careful.write(target, value)
+        vmap.write(target, value)
     elif type(target) is ndarray:
         if type(value) is not ndarray:
             value = _dense_source(target, value).numpy()
@@ -280,13 +282,13 @@ Tensor.copy_ = copy_  # type: ignore[attr-defined]
 
 def written(op: Operator, self: Tensor, params: tuple[Any, ...], *others: Any) -> Tensor:
     """A record in place, whose gradient needs the result instead of its first input."""
-    from tritorch.ops import careful
+    from tritorch.ops.interpret import forward_mode
 
     inputs = (self, *others)
     check_inplace(*inputs)
     require_distinct_elements(self)
-    if careful.has_tangent(inputs):
-        return careful.replace(self, op.call(inputs, params))
+    if forward_mode.has_tangent(inputs):
+        return forward_mode.replace(self, op.call(inputs, params))
     result = op.call((self.detach(), *others), params)
     write = lambda: write_array(self._array, result._array)
     return in_place(op, self, params, inputs, write)

@@ -9,7 +9,7 @@ from tritorch.core.dtype import bool_, uint8
 from tritorch.core.tensor import Tensor
 from tritorch.ops.arithmetic import times
 from tritorch.ops.checks import require_tensor, wrap_dim
-from tritorch.ops.declare import PUBLIC, public
+from tritorch.ops.record.publishing import PUBLIC, public
 
 # ---- the trapezoid rule --------------------------------------------------------------------------
 

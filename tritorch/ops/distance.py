@@ -8,7 +8,7 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.checks import broadcast_shapes, not_implemented
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.reduction import vector_norm
 
 _MODES = (

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import reshape
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

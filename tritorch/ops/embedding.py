@@ -8,8 +8,9 @@ from typing import Any
 from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
-from tritorch.ops.backends import backend
-from tritorch.ops.declare import PUBLIC, Operator, laid_out, ndarray
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import Operator, laid_out, ndarray
+from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import reshape
 
 _embedding = Operator(
@@ -34,7 +35,7 @@ def _rows_grad(
         raise RuntimeError(
             "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
         )
-    from tritorch.ops.sparse.record import coo
+    from tritorch.ops.interpret.sparse.record import coo
 
     places, rows = reshape(indices, -1), reshape(g, (-1, weight_shape[1]))
     if padding >= 0:

@@ -38,7 +38,8 @@ from tritorch.ops.checks import (
     require_storage,
     sizes,
 )
-from tritorch.ops.declare import PUBLIC, Operator, public, write_out
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import PUBLIC, public, write_out
 
 PUBLIC["from_numpy"] = from_numpy
 
@@ -111,7 +112,7 @@ def _make_sparse(
     shape: Sequence[int], value: Any, kind: dtype | None, device: Any, requires_grad: bool,
     layout: Any,
 ) -> Tensor:  # fmt: skip
-    from tritorch.ops.sparse.build import empty
+    from tritorch.ops.interpret.sparse.build import empty
 
     if value:
         raise RuntimeError("full(...) is not implemented for sparse layout")
@@ -199,14 +200,14 @@ def _like(name: str, make: Any, with_value: bool = False) -> None:
         where = input.device if device is None else place(device)
         shape = tuple(input.shape)
         if type(input._array) is SparseArray or layout not in (None, layouts.strided):
-            from tritorch.ops.sparse.like import make_like
+            from tritorch.ops.interpret.sparse.like import make_like
 
             return make_like(input, number, kind, where, layout, requires_grad)
         if type(input._array) is BatchedArray:
-            from tritorch.ops import careful
+            from tritorch.ops.interpret import vmap
 
             made = _make(shape, number, kind, where, requires_grad, None, None, pin_memory)
-            return careful.new_like(input, made)
+            return vmap.new_like(input, made)
         if memory_format is layouts.preserve_format:
             strides = layouts.dense_strides_like(shape, input.stride())
         else:
@@ -248,9 +249,9 @@ def _new(name: str, value: Any) -> None:
         layout = self.layout if layout is None and type(self._array) is SparseArray else layout
         made = _make(shape, value, kind, where, requires_grad, None, layout, pin_memory)
         if type(self._array) is BatchedArray:
-            from tritorch.ops import careful
+            from tritorch.ops.interpret import vmap
 
-            return careful.new_like(self, made)
+            return vmap.new_like(self, made)
         return made
 
     method.__name__ = name

@@ -15,8 +15,9 @@ import numpy as np
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, wrap_dim
-from tritorch.ops.declare import PUBLIC, public
-from tritorch.ops.kinds import apply, ternary
+from tritorch.ops.record.apply import apply
+from tritorch.ops.record.kinds import ternary
+from tritorch.ops.record.publishing import PUBLIC, public
 
 
 def _rounded(x: Any, scale: Any) -> Any:

@@ -14,9 +14,10 @@ from tritorch.core.dtype import complex64, complex128, dtype as Dtype, float32, 
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor, wrap_dim
-from tritorch.ops.declare import PUBLIC, Operator, with_out
 from tritorch.ops.joining import roll
 from tritorch.ops.padding import pad
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import PUBLIC, with_out
 
 FFT: dict[str, Callable[..., Any]] = {}  # tritorch.fft.<name>
 Dims = tuple[int, ...]

@@ -9,7 +9,7 @@ from typing import Any
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import require_kernel, require_tensor, wrap_dim
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import reshape
 
 

@@ -9,7 +9,7 @@ from tritorch.core.dtype import int64
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.checks import not_implemented
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import reshape
 
 

@@ -9,7 +9,6 @@ from tritorch.core import arrays
 from tritorch.core.dtype import bool_, int32, int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
-from tritorch.ops.backends import backend
 from tritorch.ops.checks import (
     broadcast_shapes,
     convert_number,
@@ -17,8 +16,10 @@ from tritorch.ops.checks import (
     require_tensor,
     wrap_dim,
 )
-from tritorch.ops.declare import PUBLIC, Operator, accepts_expanded, ndarray, public
 from tritorch.ops.parts import basic_index
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import Operator, ndarray
+from tritorch.ops.record.publishing import PUBLIC, accepts_expanded, public
 from tritorch.ops.shape import contiguous_format, expand, reshape
 
 INT64 = int64.numpy
@@ -81,7 +82,7 @@ _gather = Operator(
 
 def _sparse_gather_grad(g: Tensor, index: Tensor, dim: int, shape: Any) -> Tensor:
     """One entry for each index."""
-    from tritorch.ops.sparse.record import coo
+    from tritorch.ops.interpret.sparse.record import coo
 
     ranges = [PUBLIC["arange"](n, device=g.device) for n in index.shape]
     places = list(PUBLIC["meshgrid"](*ranges, indexing="ij"))

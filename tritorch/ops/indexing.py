@@ -14,12 +14,14 @@ from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import bool_, int64, uint8
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
-from tritorch.ops.backends import backend
 from tritorch.ops.checks import broadcast_shapes, convert_number, require_distinct_elements
-from tritorch.ops.declare import PUBLIC, Operator, in_place, ndarray, public
 from tritorch.ops.memory import alias
-from tritorch.ops.outputs import require_separate
 from tritorch.ops.parts import PARTS, basic_index, finish_part
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import Operator, ndarray
+from tritorch.ops.record.outputs import require_separate
+from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.writing import in_place
 from tritorch.ops.shape import expand
 
 # ---- x[...] --------------------------------------------------------------------------------------
@@ -363,9 +365,9 @@ def index_put_(
 
     def write() -> None:
         if type(self._array) is BatchedArray:
-            from tritorch.ops import careful
+            from tritorch.ops.interpret import vmap
 
-            careful.index_put(self, integers, spread, accumulate)
+            vmap.index_put(self, integers, spread, accumulate)
             return
         functions = backend("cpu" if type(self._array) is ndarray else "gpu", "indexing")
         arrays_ = tuple(None if index is None else index._array for index in integers)
@@ -453,7 +455,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     else:
         found = _nonzero.call((input,), ())
     if out is not None:
-        from tritorch.ops.declare import write_out
+        from tritorch.ops.record.publishing import write_out
 
         return write_out(found, out, "nonzero")
     return found

@@ -10,7 +10,7 @@ import numpy as np
 from tritorch.core.dtype import dtype, float64
 from tritorch.core.info import iinfo
 from tritorch.core.promotion import category
-from tritorch.ops.outputs import cpp_name
+from tritorch.ops.record.outputs import cpp_name
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}

@@ -11,10 +11,11 @@ import numpy as np
 from tritorch import _C
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
-from tritorch.ops.backends import backend
 from tritorch.ops.checks import one_of, wrap_dim, wrap_dims
-from tritorch.ops.declare import PUBLIC, Operator, accepts_expanded, ndarray, public
 from tritorch.ops.parts import narrow
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import Operator, ndarray
+from tritorch.ops.record.publishing import PUBLIC, accepts_expanded, public
 from tritorch.ops.shape import contiguous_format, expand, new_dim, reshape, unsqueeze
 
 _cat = Operator("cat", "tensors", "dim sizes", variadic=True, layout="format",

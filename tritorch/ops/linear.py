@@ -12,8 +12,9 @@ from tritorch.cpu import threads
 from tritorch.cpu.narrow import like, widen
 from tritorch.ops.activation import functional, functional_with_out
 from tritorch.ops.arithmetic import conj
-from tritorch.ops.declare import PUBLIC, Operator
 from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_same_dtype
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import contiguous_format, reshape
 
 

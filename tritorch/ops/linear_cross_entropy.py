@@ -26,8 +26,8 @@ from tritorch.core.dtype import bfloat16, dtype as Dtype, float16, float32, floa
 from tritorch.core.tensor import Tensor
 from tritorch.ops import loss as losses
 from tritorch.ops.activation import FUNCTIONAL, functional
-from tritorch.ops.backends import backend
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import reshape
 
 _POLICIES = ("auto", "accurate", "balanced", "compact")

@@ -14,9 +14,10 @@ from tritorch.core.dtype import bool_, int64
 from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional, logsigmoid
-from tritorch.ops.backends import backend
 from tritorch.ops.checks import require_castable, require_kernel
-from tritorch.ops.declare import FLOATS, PUBLIC, Operator, laid_out, ndarray
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
+from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import broadcast_tensors, reshape
 from tritorch.ops.softmax import differentiating, log_softmax
 

@@ -15,7 +15,6 @@ from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.cpu.narrow import like, widen
 from tritorch.ops.arithmetic import conj
-from tritorch.ops.backends import backend
 from tritorch.ops.checks import (
     broadcast_shapes,
     former_order,
@@ -23,16 +22,10 @@ from tritorch.ops.checks import (
     require_tensor,
     wrap_dim,
 )
-from tritorch.ops.declare import (
-    PUBLIC,
-    Operator,
-    compute_out,
-    in_place_of,
-    ndarray,
-    public,
-    write_out,
-)
-from tritorch.ops.outputs import cpp_name
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import Operator, ndarray
+from tritorch.ops.record.outputs import cpp_name
+from tritorch.ops.record.publishing import PUBLIC, compute_out, in_place_of, public, write_out
 from tritorch.ops.shape import expand, reshape
 
 BLAS_TYPES = frozenset(np.dtype(code) for code in "fdFD")

@@ -14,7 +14,8 @@ from tritorch.core.dtype import complex32, dtype, float16
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_storage
-from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
+from tritorch.ops.record.operator import Operator, ndarray
+from tritorch.ops.record.publishing import PUBLIC, public
 from tritorch.ops.views import view_operator
 
 # ---- strides -------------------------------------------------------------------------------------

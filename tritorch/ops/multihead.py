@@ -9,8 +9,8 @@ from tritorch.core.dtype import bool_
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.attention import scaled_dot_product_attention
-from tritorch.ops.declare import PUBLIC
 from tritorch.ops.linear import linear
+from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.softmax import softmax
 
 

@@ -10,9 +10,10 @@ from tritorch.core.dtype import float32
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
-from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented
-from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import reshape
 
 # ---- layer norm ----------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.quantized import KINDS, Quantizer, integers_of, per_tensor_affine
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import wrap_dim
-from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.fake_quantize import choose_parameters
+from tritorch.ops.record.publishing import PUBLIC, public
 from tritorch.ops.recurrent import STEPS
 
 _HEADER = 16  # bytes: two int64, rows and columns

@@ -9,10 +9,11 @@ import numpy as np
 
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
-from tritorch.ops.backends import backend
 from tritorch.ops.checks import convert_number, require_kernel, require_tensor
-from tritorch.ops.declare import PUBLIC, Operator, laid_out
 from tritorch.ops.parts import narrow
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import Operator, laid_out
+from tritorch.ops.record.publishing import PUBLIC
 
 _pad = Operator(
     "pad",

@@ -11,7 +11,8 @@ from tritorch.autograd.graph import forbid_writes
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of, sizes, wrap_dim
-from tritorch.ops.declare import PUBLIC, Operator, ndarray, public
+from tritorch.ops.record.operator import Operator, ndarray
+from tritorch.ops.record.publishing import PUBLIC, public
 from tritorch.ops.shape import contiguous_format, expand, reshape, view
 from tritorch.ops.views import embed, view_operator
 

@@ -14,8 +14,10 @@ from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.ops.checks import not_implemented, require_kernel
-from tritorch.ops.declare import PUBLIC, Operator, laid_out, lies, public
-from tritorch.ops.kinds import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME, unary
+from tritorch.ops.record.kinds import unary
+from tritorch.ops.record.operator import Operator, laid_out, lies
+from tritorch.ops.record.pointwise import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME
+from tritorch.ops.record.publishing import PUBLIC, public
 
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 LN2, LN10 = math.log(2), math.log(10)
@@ -305,7 +307,7 @@ def nan_to_num(
     if not (input.is_floating_point() or input.is_complex()):
         return input.clone()
     if type(input._array) is SparseArray:
-        from tritorch.ops.sparse.pointwise import on_values
+        from tritorch.ops.interpret.sparse.pointwise import on_values
 
         return on_values(lambda x: nan_to_num(x, nan, posinf, neginf), input, "NanToNum")
     if input.is_complex():

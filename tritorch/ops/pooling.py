@@ -8,9 +8,10 @@ from typing import Any
 from tritorch.core.dtype import bool_
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
-from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, require_kernel, require_tensor, wrap_dim
-from tritorch.ops.declare import PUBLIC, Operator, ndarray, with_out
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import Operator, ndarray
+from tritorch.ops.record.publishing import PUBLIC, with_out
 from tritorch.ops.shape import reshape
 
 _max_pool = Operator(

@@ -10,8 +10,8 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.checks import wrap_dim
-from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.fake_quantize import choose_parameters
+from tritorch.ops.record.publishing import PUBLIC, public
 
 
 def _check(x: Tensor, kind: Any) -> None:

@@ -14,8 +14,6 @@ from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops import randomness
 from tritorch.ops.activation import FUNCTIONAL, functional
-from tritorch.ops.backends import backend
-from tritorch.ops.careful import active
 from tritorch.ops.checks import (
     not_implemented,
     one_of,
@@ -27,9 +25,13 @@ from tritorch.ops.checks import (
     sizes,
 )
 from tritorch.ops.copying import write_array, written, zeros_of
-from tritorch.ops.declare import PUBLIC, Operator, in_place, public, write_out
 from tritorch.ops.factory import _check_shape, place
 from tritorch.ops.integer_bounds import between, most
+from tritorch.ops.interpret.vmap import active
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import PUBLIC, public, write_out
+from tritorch.ops.record.writing import in_place
 
 
 def source_for(generator: Generator | None, device: Any) -> Generator:

@@ -14,8 +14,8 @@ import numpy as np
 from tritorch import _C
 from tritorch.core.batched import BatchedArray
 from tritorch.core.tensor import Tensor
-from tritorch.ops.careful import active
 from tritorch.ops.copying import write_array
+from tritorch.ops.interpret.vmap import active
 
 Levels = list[tuple[int, int]]  # (level, batch size), outermost first
 
@@ -88,7 +88,7 @@ def drawn(draw: Callable[[Any], Any], shape: Any) -> Any:
         return wrap(draw((*sizes, *shape)), levels)
     if not levels:
         return draw(shape)
-    from tritorch.ops.declare import PUBLIC
+    from tritorch.ops.record.publishing import PUBLIC
 
     each = [_C.wrap(draw(shape)) for _ in range(int(np.prod(sizes)))]
     return wrap(PUBLIC["stack"](each).reshape((*sizes, shape))._array, levels)

@@ -12,8 +12,8 @@ from tritorch.core.dtype import dtype, float64, int64
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_known, require_options, require_storage
-from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.factory import _check_shape, _finish, place
+from tritorch.ops.record.publishing import PUBLIC, public
 
 
 def _on(array: np.ndarray[Any, Any], device: Any, requires_grad: bool, out: Any) -> Tensor:

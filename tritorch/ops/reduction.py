@@ -14,17 +14,10 @@ from tritorch.core.dtype import bool_, dtype, int64, uint8
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
-from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
-from tritorch.ops.declare import (
-    FLOATS,
-    PUBLIC,
-    Operator,
-    ndarray,
-    public,
-    with_out,
-    write_out,
-)
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import FLOATS, Operator, ndarray
+from tritorch.ops.record.publishing import PUBLIC, public, with_out, write_out
 from tritorch.ops.shape import expand, reshape, unsqueeze
 
 _UNSET: Any = object()

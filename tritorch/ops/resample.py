@@ -7,7 +7,7 @@ from typing import Any
 from tritorch.core.dtype import dtype, float32, uint8
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented
-from tritorch.ops.declare import Operator
+from tritorch.ops.record.operator import Operator
 
 _resample: Operator = Operator(
     "resample",

@@ -12,11 +12,12 @@ from typing import Any
 from tritorch.core import arrays
 from tritorch.core.generator import Generator
 from tritorch.core.tensor import Tensor
-from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, require_tensor, scalar_name
-from tritorch.ops.declare import PUBLIC, Operator, public
 from tritorch.ops.random import source_for
 from tritorch.ops.randomness import expanded
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import PUBLIC, public
 
 
 def _draws(name: str) -> Callable[..., Any]:

@@ -16,8 +16,8 @@ from tritorch.core import arrays
 from tritorch.core.dtype import bfloat16, float32
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
-from tritorch.ops.declare import Operator
 from tritorch.ops.grouped import grouped_mm
+from tritorch.ops.record.operator import Operator
 
 
 class ScalingType(enum.IntEnum):

@@ -8,7 +8,8 @@ from tritorch.core.dtype import bool_, dtype, float32, float64, int64
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
-from tritorch.ops.declare import PUBLIC, Operator, in_place_of, ndarray, public
+from tritorch.ops.record.operator import Operator, ndarray
+from tritorch.ops.record.publishing import PUBLIC, in_place_of, public
 from tritorch.ops.reduction import named_results
 from tritorch.ops.shape import reshape
 from tritorch.ops.softmax import differentiating

@@ -11,10 +11,11 @@ import numpy as np
 from tritorch.core.dtype import bool_, dtype, float32, int32, int64, uint64
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
-from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
-from tritorch.ops.declare import PUBLIC, Operator, lies, public, write_out
 from tritorch.ops.gather import scatter_reduce_grad
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import Operator, lies
+from tritorch.ops.record.publishing import PUBLIC, public, write_out
 from tritorch.ops.reduction import vector_norm
 from tritorch.ops.shape import contiguous_format
 

@@ -15,8 +15,9 @@ from tritorch.core.dtype import dtype
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of, sizes, wrap_dim, wrap_dims
-from tritorch.ops.declare import PUBLIC, ndarray, public
 from tritorch.ops.memory import alias, view_dtype
+from tritorch.ops.record.operator import ndarray
+from tritorch.ops.record.publishing import PUBLIC, public
 from tritorch.ops.views import view_operator
 
 # ---- reshaping -----------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from tritorch.core.dtype import dtype
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
-from tritorch.ops.declare import FLOATS, Operator, ndarray, public
+from tritorch.ops.record.operator import FLOATS, Operator, ndarray
+from tritorch.ops.record.publishing import public
 from tritorch.ops.shape import reshape
 
 _softmax = Operator("softmax", "x", "dim kind", cpu="softmax.softmax",

@@ -8,7 +8,8 @@ from tritorch.core.dtype import bool_, int32, int64
 from tritorch.core.promotion import category, promote_types, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_kernel, require_tensor, wrap_dim
-from tritorch.ops.declare import PUBLIC, Operator, public
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import PUBLIC, public
 from tritorch.ops.reduction import _at_index, named_results, share_evenly
 from tritorch.ops.shape import reshape
 

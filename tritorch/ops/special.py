@@ -18,10 +18,12 @@ from tritorch.cpu import pointwise as cpu
 from tritorch.cpu.gamma import factorial
 from tritorch.cpu.narrow import like, widen
 from tritorch.cpu.polynomials import FUNCTIONS as POLYNOMIALS
-from tritorch.ops.backends import backend
 from tritorch.ops.checks import not_implemented, require_tensor
-from tritorch.ops.declare import PUBLIC, Operator, in_place_of, public, with_out
-from tritorch.ops.kinds import INT_TO_FLOAT, binary, unary
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.kinds import binary, unary
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.pointwise import INT_TO_FLOAT
+from tritorch.ops.record.publishing import PUBLIC, in_place_of, public, with_out
 from tritorch.ops.reduction import named_results
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}

@@ -15,14 +15,8 @@ from tritorch.core.dtype import bool_, float32, float64, int64
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
-from tritorch.ops.declare import (
-    PUBLIC,
-    Operator,
-    laid_out,
-    public,
-    refuse_grad_with_out,
-    write_out,
-)
+from tritorch.ops.record.operator import Operator, laid_out
+from tritorch.ops.record.publishing import PUBLIC, public, refuse_grad_with_out, write_out
 from tritorch.ops.reduction import named_results
 
 # ---- covariance ----------------------------------------------------------------------------------

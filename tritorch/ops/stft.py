@@ -9,9 +9,9 @@ from typing import Any
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor, wrap_dim
-from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.fft import c2c, c2r, promoted, r2c
 from tritorch.ops.padding import pad
+from tritorch.ops.record.publishing import PUBLIC, public
 
 
 def _shown(value: Any) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
-from tritorch.ops.backends import backend
 from tritorch.ops.checks import require_kernel
-from tritorch.ops.declare import Operator
+from tritorch.ops.record.backends import backend
+from tritorch.ops.record.operator import Operator
 from tritorch.ops.resample import resample
 
 _nearest = Operator(

@@ -8,7 +8,8 @@ from typing import Any
 from tritorch.core.dtype import int32, int64
 from tritorch.core.tensor import Tensor
 from tritorch.ops import attention
-from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import PUBLIC
 
 Bounds = tuple[int, int]
 

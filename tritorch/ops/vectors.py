@@ -7,7 +7,8 @@ import warnings
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, not_implemented, require_tensor, wrap_dim
-from tritorch.ops.declare import Operator, public, with_out
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import public, with_out
 
 _cross: Operator = Operator(
     "linalg_cross", "a b", "dim", cpu="vectors.cross",

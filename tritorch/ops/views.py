@@ -11,7 +11,7 @@ from typing import Any
 
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import Operator, ndarray
+from tritorch.ops.record.operator import Operator, ndarray
 
 
 def view_operator(

@@ -17,8 +17,8 @@ from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.cpu.special import i0
 from tritorch.ops.checks import not_implemented
-from tritorch.ops.declare import PUBLIC
 from tritorch.ops.factory import _finish, place
+from tritorch.ops.record.publishing import PUBLIC
 
 Array = np.ndarray[Any, Any]
 Shape = Callable[[Array, int], Array]  # of the places, and how many steps a period has

@@ -27,9 +27,9 @@ from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.kernels.optim_rules import Variant, options_of, rebound, whole
 from tritorch.ops import PUBLIC
-from tritorch.ops.backends import backend
 from tritorch.ops.memory import view_as_real
 from tritorch.ops.multi_tensor import copy_back, dense, norm_of_all
+from tritorch.ops.record.backends import backend
 from tritorch.optim._per_parameter import PerParameter, check_devices, numbers_of, refuse_sparse
 
 _where = PUBLIC["where"]

@@ -7,7 +7,7 @@ from typing import Any
 from tritorch.autograd import no_grad
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
-from tritorch.ops.sparse.record import filled
+from tritorch.ops.interpret.sparse.record import filled
 from tritorch.optim._elementwise import Elementwise
 from tritorch.optim._per_parameter import check, full_like, scalar
 from tritorch.optim.optimizer import ParamsT

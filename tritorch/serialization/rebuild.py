@@ -257,7 +257,7 @@ def _get_layout(name: str) -> layouts.layout:
 
 def _rebuild_sparse_tensor(layout: Any, data: Any, *, charge: Charge = _free) -> Tensor:
     """A sparse tensor of its parts, which are checked: indices reach wherever they are told to."""
-    from tritorch.ops.sparse import build
+    from tritorch.ops.interpret.sparse import build
 
     if not isinstance(layout, layouts.layout) or not isinstance(data, tuple):
         raise RuntimeError("sparse tensor in checkpoint: needs a layout and its parts")

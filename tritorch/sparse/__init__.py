@@ -3,8 +3,8 @@
 from typing import Any
 
 from tritorch.core import gates as _gates, legacy as _legacy
-from tritorch.ops.sparse import FUNCTIONS as _FUNCTIONS
-from tritorch.ops.sparse.invariants import check_sparse_tensor_invariants
+from tritorch.ops.interpret.sparse import FUNCTIONS as _FUNCTIONS
+from tritorch.ops.interpret.sparse.invariants import check_sparse_tensor_invariants
 from tritorch.sparse.gradcheck import as_sparse_gradcheck
 from tritorch.sparse.semi_structured import (
     SparseSemiStructuredTensor,

@@ -10,8 +10,14 @@ from typing import Any
 from tritorch.core import layout as layouts
 from tritorch.core.sparse import BY_ROW, SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
-from tritorch.ops.sparse.record import coalesced, filled, from_keys, gather_like, is_sparse
+from tritorch.ops.interpret.sparse.record import (
+    coalesced,
+    filled,
+    from_keys,
+    gather_like,
+    is_sparse,
+)
+from tritorch.ops.record.publishing import PUBLIC
 
 
 def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:

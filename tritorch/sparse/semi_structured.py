@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 from tritorch import _C
 from tritorch.core import dtype as dtypes
 from tritorch.core.tensor import Tensor, make_subclass
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 
 class _Config(NamedTuple):

@@ -22,7 +22,7 @@ from tritorch.core.dtype import (
 from tritorch.core.layout import strided
 from tritorch.core.promotion import category, promote_types
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 Number = int | float | complex
 Message = str | Callable[[str], str] | None

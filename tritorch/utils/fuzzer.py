@@ -227,7 +227,7 @@ class FuzzedSparseTensor(FuzzedTensor):
         size: Sequence[int], dtype: DType, sparse_dim: int, nnz: int, is_coalesced: bool
     ) -> Tensor:
         """A tensor with nnz values, or fewer where fewer fit, at random places."""
-        from tritorch.ops.sparse.build import sparse_coo_tensor
+        from tritorch.ops.interpret.sparse.build import sparse_coo_tensor
 
         outer = tuple(size[:sparse_dim])
         count = min(nnz, math.prod(outer)) if is_coalesced else nnz

@@ -10,7 +10,7 @@ from tritorch.nn import functional as _functions
 from tritorch.nn.modules.container import ModuleList, Sequential
 from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 F: Any = _functions
 

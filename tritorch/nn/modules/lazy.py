@@ -12,7 +12,7 @@ from tritorch.nn.modules import conv, norm
 from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 
 class LazyModuleMixin:

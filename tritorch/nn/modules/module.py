@@ -19,7 +19,7 @@ from tritorch.nn.modules.state import (
     _IncompatibleKeys,  # noqa: F401
 )
 from tritorch.nn.parameter import Buffer, Parameter, is_lazy
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 
 class _GlobalHooks:

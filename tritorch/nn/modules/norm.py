@@ -10,7 +10,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions, init
 from tritorch.nn.modules.linear import parameter
 from tritorch.nn.modules.module import Module
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 F: Any = _functions
 

@@ -15,8 +15,8 @@ from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
 from tritorch.nn.modules.norm import LayerNorm
 from tritorch.nn.modules.stateless import STATELESS
-from tritorch.ops.declare import PUBLIC
 from tritorch.ops.multihead import as_added
+from tritorch.ops.record.publishing import PUBLIC
 
 F: Any = _functions
 Dropout: Any = STATELESS["Dropout"]

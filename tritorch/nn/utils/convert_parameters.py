@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 
 def _check(param: Tensor, device: object) -> object:

@@ -13,8 +13,8 @@ from tritorch.nn.modules.module import Module
 from tritorch.nn.utils.parametrize import register_parametrization
 from tritorch.nn.utils.spectral_norm import default_dim
 from tritorch.nn.utils.weight_norm import _weight_norm, norm_except_dim
-from tritorch.ops.declare import PUBLIC
 from tritorch.ops.linalg import geqrf, householder_product, matrix_exp, solve
+from tritorch.ops.record.publishing import PUBLIC
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

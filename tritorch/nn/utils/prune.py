@@ -10,7 +10,7 @@ from typing import Any, cast
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.module import Module
 from tritorch.nn.utils.convert_parameters import parameters_to_vector
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 
 class BasePruningMethod(ABC):

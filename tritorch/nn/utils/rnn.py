@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tritorch.core.dtype import int64
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 
 class PackedSequence_(NamedTuple):

@@ -13,7 +13,7 @@ from tritorch.nn.hooks import find_hook
 from tritorch.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter, UninitializedParameter
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 F: Any = _functions
 

@@ -9,7 +9,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.nn.hooks import find_hook
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter, UninitializedParameter
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:

@@ -11,9 +11,10 @@ from tritorch.core.batched import BatchedArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.cpu.linalg import LinAlgError, element
-from tritorch.ops.backends import composed_backend
 from tritorch.ops.checks import broadcast_shapes, not_implemented, require_tensor
-from tritorch.ops.declare import PUBLIC, Array, Operator, with_out
+from tritorch.ops.record.backends import composed_backend
+from tritorch.ops.record.operator import Array, Operator
+from tritorch.ops.record.publishing import PUBLIC, with_out
 from tritorch.ops.reduction import named_results
 
 __all__ = ["LINALG", "LinAlgError", "factorisation", "linalg", "named_results"]
@@ -39,7 +40,7 @@ def linalg(*, out: bool = True, also: Sequence[str] = (), torch: Sequence[str] =
 def factorisation(
     name: str, inputs: str, params: str = "", by: Callable[..., Any] | None = None, **options: Any
 ) -> Operator:
-    """A record over batches of matrices: vmap gives it one more batch dim (`ops/careful.py`).
+    """A record over batches of matrices: `interpret/vmap.py` gives it one more batch dim.
 
     All its inputs have the same batch dims.  by: it computes by other operators, on both devices.
     """

@@ -6,9 +6,9 @@ from typing import Any
 
 from tritorch.core.info import finfo
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
 from tritorch.ops.linalg.common import factorisation
 from tritorch.ops.linalg.spectra import eigh
+from tritorch.ops.record.publishing import PUBLIC
 
 # ---- gradients -----------------------------------------------------------------------------------
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
 from tritorch.ops.linalg.qr import linalg_qr
 from tritorch.ops.linalg.spectra import svd
+from tritorch.ops.record.publishing import PUBLIC
 
 
 def _range_basis(A: Tensor, q: int, n_iterations: int) -> Tensor:

@@ -9,7 +9,6 @@ from tritorch.core.dtype import int32
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
-from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.linalg.common import (
     check_info,
     eye_like,
@@ -26,6 +25,7 @@ from tritorch.ops.linalg.common import (
     with_batch,
 )
 from tritorch.ops.linalg.triangular import triangular
+from tritorch.ops.record.publishing import PUBLIC, public
 
 # ---- rows in another order -----------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ def _old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = N
     result = tuple(found) if get_infos else tuple(found)[:2]
     if out is None:
         return result
-    from tritorch.ops.declare import write_out
+    from tritorch.ops.record.publishing import write_out
 
     return write_out(result, out)
 

@@ -9,10 +9,10 @@ from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_castable, wrap_dim
-from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.linalg.common import LINALG, linalg, require_matrix
 from tritorch.ops.linalg.spectra import svdvals
 from tritorch.ops.linalg.systems import inv_ex
+from tritorch.ops.record.publishing import PUBLIC, public
 from tritorch.ops.reduction import vector_norm
 
 LINALG["vector_norm"] = vector_norm

@@ -6,7 +6,6 @@ from typing import Any
 
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.linalg.common import (
     eye_like,
     factorisation,
@@ -17,6 +16,7 @@ from tritorch.ops.linalg.common import (
     require_matrix,
 )
 from tritorch.ops.linalg.triangular import triangular
+from tritorch.ops.record.publishing import PUBLIC, public
 
 # ---- qr ------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from tritorch import _C
 from tritorch.core.info import finfo
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.linalg.common import (
     LINALG,
     factorisation,
@@ -20,6 +19,7 @@ from tritorch.ops.linalg.common import (
     require_matrix,
     require_phase_free,
 )
+from tritorch.ops.record.publishing import PUBLIC, public
 
 # ---- singular values -----------------------------------------------------------------------------
 

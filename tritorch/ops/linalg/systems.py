@@ -8,7 +8,6 @@ from typing import Any
 from tritorch.core.info import finfo
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.linalg.common import (
     SINGULAR_INVERSE,
     SINGULAR_SYSTEM,
@@ -25,6 +24,7 @@ from tritorch.ops.linalg.common import (
     with_batch,
 )
 from tritorch.ops.linalg.spectra import pinv, pinv_gradient
+from tritorch.ops.record.publishing import PUBLIC, public
 
 # ---- systems -------------------------------------------------------------------------------------
 

@@ -8,8 +8,6 @@ from typing import Any
 from tritorch.core.dtype import int64
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
-from tritorch.ops.backends import composed_backend
-from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.linalg.common import (
     NOT_POSITIVE,
     SINGULAR_INVERSE,
@@ -26,6 +24,8 @@ from tritorch.ops.linalg.common import (
     require_system,
     with_batch,
 )
+from tritorch.ops.record.backends import composed_backend
+from tritorch.ops.record.publishing import PUBLIC, public
 
 # ---- triangular systems --------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from tritorch.core.generator import Generator
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
+from tritorch.ops.record.publishing import PUBLIC
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from tritorch.core import defaults
 from tritorch.core.tensor import Tensor
 from tritorch.ops import loss, parts
 from tritorch.ops.checks import wrap_dim
-from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.norm import normalised_by_batch, normalised_by_group
+from tritorch.ops.record.publishing import PUBLIC, public
 from tritorch.ops.reduction import vector_norm
 
 # ---- losses --------------------------------------------------------------------------------------

@@ -9,9 +9,8 @@ from typing import Any
 from tritorch.core import layout as layouts
 from tritorch.core.sparse import BLOCKED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
-from tritorch.ops.sparse.convert import compress
-from tritorch.ops.sparse.record import (
+from tritorch.ops.interpret.sparse.convert import compress
+from tritorch.ops.interpret.sparse.record import (
     SparseOperator,
     arange,
     cannot_run,
@@ -24,6 +23,7 @@ from tritorch.ops.sparse.record import (
     rule,
     values_of,
 )
+from tritorch.ops.record.publishing import PUBLIC
 
 # ---- copies --------------------------------------------------------------------------------------
 

@@ -10,8 +10,14 @@ from tritorch.core import layout as layouts
 from tritorch.core.dtype import int64
 from tritorch.core.sparse import BY_ROW, COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC, with_out
-from tritorch.ops.sparse.record import cannot_run, coalesced, is_sparse, layout_of, values_of
+from tritorch.ops.interpret.sparse.record import (
+    cannot_run,
+    coalesced,
+    is_sparse,
+    layout_of,
+    values_of,
+)
+from tritorch.ops.record.publishing import PUBLIC, with_out
 
 
 def _array(x: Tensor, name: str, kinds: Sequence[Any], family: str) -> SparseArray:

@@ -3,7 +3,7 @@
 Importing this registers the rules by which dense operators take sparse operands.
 """
 
-from tritorch.ops.sparse import (
+from tritorch.ops.interpret.sparse import (
     access,
     build,
     convert,

@@ -11,9 +11,9 @@ from tritorch.core.layout import layout
 from tritorch.core.sparse import BLOCKED, BY_ROW, COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import sizes
-from tritorch.ops.declare import PUBLIC, public
-from tritorch.ops.sparse import invariants
-from tritorch.ops.sparse.record import coo, filled
+from tritorch.ops.interpret.sparse import invariants
+from tritorch.ops.interpret.sparse.record import coo, filled
+from tritorch.ops.record.publishing import PUBLIC, public
 
 
 def wrap(array: SparseArray, requires_grad: bool = False) -> Tensor:

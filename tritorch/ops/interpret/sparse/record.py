@@ -1,6 +1,7 @@
 """Sparse operators: their record, how values and indices become tensors and back, and the rules.
 
-A rule is what a dense operator does with sparse operands; `careful` finds it by the record's name.
+A rule is what a dense operator does with sparse operands; `interpret/door.py` finds it by the
+record's name.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from tritorch import _C
 from tritorch.core import layout as layouts
 from tritorch.core.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC, Operator
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import PUBLIC
 
 RULES: dict[str, Callable[..., Any]] = {}  # by the dense operator's name
 
@@ -357,7 +359,7 @@ def _dense_grad(g: Tensor, pattern: SparseArray, masked: bool) -> Tensor:
         return g
     if masked:
         return masked_by(g, coalesced_pattern(pattern))
-    from tritorch.ops.sparse.convert import convert
+    from tritorch.ops.interpret.sparse.convert import convert
 
     sparse_dim = pattern.sparse_dims if pattern.plain is None else None
     return convert(g, pattern.layout, pattern.block, pattern.dense_dims, sparse_dim)

@@ -9,9 +9,9 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.sparse import SHOWN
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import sizes
-from tritorch.ops.declare import PUBLIC
-from tritorch.ops.sparse.convert import convert
-from tritorch.ops.sparse.record import arange, coo
+from tritorch.ops.interpret.sparse.convert import convert
+from tritorch.ops.interpret.sparse.record import arange, coo
+from tritorch.ops.record.publishing import PUBLIC
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> Tensor:

@@ -12,7 +12,7 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.sparse import BLOCKED, BY_ROW
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
-from tritorch.ops.sparse.record import arange, flat_keys
+from tritorch.ops.interpret.sparse.record import arange, flat_keys
 
 
 class _State(threading.local):

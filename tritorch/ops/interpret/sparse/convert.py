@@ -11,8 +11,7 @@ from tritorch.core.dtype import dtype, int64
 from tritorch.core.layout import layout
 from tritorch.core.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.ops.declare import PUBLIC
-from tritorch.ops.sparse.record import (
+from tritorch.ops.interpret.sparse.record import (
     cannot_run,
     coalesced,
     coalesced_pattern,
@@ -29,6 +28,7 @@ from tritorch.ops.sparse.record import (
     layout_of,
     values_of,
 )
+from tritorch.ops.record.publishing import PUBLIC
 
 _TITLES = {
     layouts.sparse_coo: "ToSparse1", layouts.sparse_csr: "ToSparseCsr",

@@ -6,8 +6,9 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
-from tritorch.ops.declare import PUBLIC, Array
 from tritorch.ops.memory import as_strided
+from tritorch.ops.record.operator import Array
+from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import rebinding
 
 # PyTorch has these as torch.<name> too.

@@ -13,9 +13,8 @@ from tritorch.core import layout as layouts
 from tritorch.core.sparse import COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor
-from tritorch.ops.declare import PUBLIC, Operator
-from tritorch.ops.sparse.convert import compress, to_dense
-from tritorch.ops.sparse.record import (
+from tritorch.ops.interpret.sparse.convert import compress, to_dense
+from tritorch.ops.interpret.sparse.record import (
     SparseOperator,
     arange,
     cannot_run,
@@ -29,6 +28,8 @@ from tritorch.ops.sparse.record import (
     rule,
     values_of,
 )
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import PUBLIC
 
 
 class Pattern:

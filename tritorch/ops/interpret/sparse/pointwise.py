@@ -10,9 +10,8 @@ from tritorch.autograd.graph import check_inplace
 from tritorch.core.sparse import SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, require_castable
-from tritorch.ops.declare import PUBLIC
-from tritorch.ops.sparse.convert import compress, to_dense
-from tritorch.ops.sparse.record import (
+from tritorch.ops.interpret.sparse.convert import compress, to_dense
+from tritorch.ops.interpret.sparse.record import (
     SparseOperator,
     arange,
     cannot_run,
@@ -28,6 +27,7 @@ from tritorch.ops.sparse.record import (
     key_shape,
     values_of,
 )
+from tritorch.ops.record.publishing import PUBLIC
 
 # f(0) is 0: what is done to the values alone.
 _NAMES = (
@@ -62,14 +62,14 @@ def call(op: Any, inputs: Sequence[Any], out: Any = None) -> Tensor:
 
 
 def _call(op: Any, inputs: Sequence[Any]) -> Tensor:
-    from tritorch.ops import kinds
+    from tritorch.ops.record.apply import apply
 
     name = op.gpu_name  # what it computes
     if len(inputs) == 1 and name in KEEP_ZERO:
         if name not in LINEAR:
-            return on_values(lambda x: kinds.apply(op, (x,)), inputs[0], _title(op))
+            return on_values(lambda x: apply(op, (x,)), inputs[0], _title(op))
         x = inputs[0]
-        return filled(x._array, kinds.apply(op, (values_of(x),)), _title(op))
+        return filled(x._array, apply(op, (values_of(x),)), _title(op))
     if len(inputs) == 2:
         a, b = inputs
         if name in ("add", "sub"):
@@ -187,16 +187,16 @@ def _add_compressed(op: Any, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _mul(op: Any, a: Any, b: Any) -> Tensor:
-    from tritorch.ops import kinds
+    from tritorch.ops.record.apply import apply
 
     if is_sparse(a) and is_sparse(b):
         return _intersect(op, a, b)
     x, other = (a, b) if is_sparse(a) else (b, a)
     swapped = x is b
     array = x._array
-    apply = lambda u, v: kinds.apply(op, (v, u) if swapped else (u, v))
+    multiply = lambda u, v: apply(op, (v, u) if swapped else (u, v))
     if _is_number(other):
-        return filled(array, apply(values_of(x), other), _title(op))
+        return filled(array, multiply(values_of(x), other), _title(op))
     shape = broadcast_shapes(x.shape, other.shape)
     if shape != array.shape:
         if array.plain is not None or array.dense_dims:
@@ -208,7 +208,7 @@ def _mul(op: Any, a: Any, b: Any) -> Tensor:
         array = x._array
     dense = other.expand(shape)
     at = gather(dense, coordinates(array)).reshape(array.values.shape)
-    return filled(array, apply(values_of(x), at), _title(op))
+    return filled(array, multiply(values_of(x), at), _title(op))
 
 
 def _expand(x: Tensor, shape: Sequence[int]) -> Tensor:
@@ -229,7 +229,7 @@ def _expand(x: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _intersect(op: Any, a: Tensor, b: Tensor) -> Tensor:
-    from tritorch.ops import kinds
+    from tritorch.ops.record.apply import apply
 
     x, y = a._array, b._array
     if x.plain is not None or y.plain is not None:
@@ -257,13 +257,13 @@ def _intersect(op: Any, a: Tensor, b: Tensor) -> Tensor:
         u, v = u.index_select(0, kept), v.index_select(0, at.index_select(0, kept))
     else:
         indices = own.indices
-    values = kinds.apply(op, (v, u) if over_b else (u, v))
+    values = apply(op, (v, u) if over_b else (u, v))
     shape = (*key_shape(own), *values.shape[1:])
     return coo(indices, values, shape, own.coalesced, _title(op))
 
 
 def _intersect_compressed(op: Any, a: Tensor, b: Tensor) -> Tensor:
-    from tritorch.ops import kinds
+    from tritorch.ops.record.apply import apply
 
     x, y = a._array, b._array
     if x.shape != y.shape:
@@ -273,7 +273,7 @@ def _intersect_compressed(op: Any, a: Tensor, b: Tensor) -> Tensor:
         )
     if x.layout is y.layout and x.values.shape == y.values.shape:
         if _same(x.indices, y.indices) and _same(x.plain, y.plain):
-            return filled(x, kinds.apply(op, (values_of(a), values_of(b))), _title(op))
+            return filled(x, apply(op, (values_of(a), values_of(b))), _title(op))
     if x.batch_dims or y.batch_dims:
         raise RuntimeError("mul: batches of sparse matrices must have the same entries")
     product = _intersect(op, coalesced(in_coo(a)), coalesced(in_coo(b)))
@@ -283,7 +283,7 @@ def _intersect_compressed(op: Any, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _div(op: Any, a: Any, b: Any) -> Tensor:
-    from tritorch.ops import kinds
+    from tritorch.ops.record.apply import apply
 
     if not _is_number(b) or not is_sparse(a):
         if is_sparse(b):
@@ -293,11 +293,11 @@ def _div(op: Any, a: Any, b: Any) -> Tensor:
             f"{list(b.shape)} for divisor)"
         )
     x = coalesced(a) if op.name != "div" and a._array.plain is None else a
-    return filled(x._array, kinds.apply(op, (values_of(x), b)), _title(op))
+    return filled(x._array, apply(op, (values_of(x), b)), _title(op))
 
 
 def _pow(op: Any, a: Any, b: Any) -> Tensor:
-    from tritorch.ops import kinds
+    from tritorch.ops.record.apply import apply
 
     if not is_sparse(a) or not _is_number(b):
         raise cannot_run("pow.Tensor_Tensor", a if is_sparse(a) else b)
@@ -307,7 +307,7 @@ def _pow(op: Any, a: Any, b: Any) -> Tensor:
             "dense"
         )
     x = coalesced(a) if a._array.plain is None else a
-    return filled(x._array, kinds.apply(op, (values_of(x), b)), _title(op))
+    return filled(x._array, apply(op, (values_of(x), b)), _title(op))
 
 
 # ---- in place ------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ def _pow(op: Any, a: Any, b: Any) -> Tensor:
 
 def call_in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
     """The in-place form: self gets the result's entries and history."""
-    from tritorch.ops import careful
+    from tritorch.ops.interpret import door
 
     self = inputs[0]
     if not is_sparse(self):
@@ -338,7 +338,7 @@ def call_in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
         own.values.copy_(new.values)  # other tensors on the same memory see it
         _C.bump_version(self)
         return self
-    careful.replace(self, result)
+    door.replace(self, result)
     _C.bump_version(self)
     return self
 

@@ -12,9 +12,9 @@ from typing import Any
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.conv import convolution
-from tritorch.ops.declare import PUBLIC, public
 from tritorch.ops.grid import affine_grid_generator, grid_sampler
 from tritorch.ops.norm import normalised_by_batch
+from tritorch.ops.record.publishing import PUBLIC, public
 from tritorch.ops.recurrent import one_direction
 
 Ints = Sequence[int]

@@ -9,9 +9,8 @@ from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.sparse import SHOWN
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import wrap_dim, wrap_dims
-from tritorch.ops.declare import PUBLIC
-from tritorch.ops.sparse.convert import compress
-from tritorch.ops.sparse.record import (
+from tritorch.ops.interpret.sparse.convert import compress
+from tritorch.ops.interpret.sparse.record import (
     SparseOperator,
     cannot_run,
     coalesced,
@@ -25,6 +24,7 @@ from tritorch.ops.sparse.record import (
     rule,
     values_of,
 )
+from tritorch.ops.record.publishing import PUBLIC
 
 # ---- sums ----------------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""Former names, vendor names and ATen internals that programs still call."""

@@ -1,0 +1,228 @@
+"""Calls of pointwise records on any inputs: promotion, broadcasting, `out=`, in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.autograd.graph import check_inplace
+from tritorch.core.promotion import result_type
+from tritorch.core.tensor import Tensor
+from tritorch.cpu.narrow import WIDE, is_narrow
+from tritorch.ops.checks import (
+    broadcast_shapes,
+    require_castable,
+    require_distinct_elements,
+    shape_error,
+)
+from tritorch.ops.record.operator import Array, ndarray
+from tritorch.ops.record.outputs import require_dtype, require_separate
+from tritorch.ops.record.pointwise import BIG, COMPLEX_TO_REAL, Pointwise, gpu_pointwise
+from tritorch.ops.record.publishing import refuse_grad_with_out, resize_output
+from tritorch.ops.record.writing import in_place
+
+
+def _write(array: Any, value: Any) -> None:
+    """array[...] = value, with whatever cast that takes."""
+    if type(array) is ndarray:
+        if array.dtype.kind in "iu" and value.dtype.kind == "f":
+            value = value.astype(np.int64)
+        elif array.dtype.kind != "c" and value.dtype.kind == "c":
+            value = value.real
+        if array.dtype.names and not value.dtype.names:  # complex32 is a pair of numbers
+            array["real"], array["imag"] = value.real, value.imag
+            return
+        np.copyto(array, value, casting="unsafe")
+    else:
+        array.copy_(value)
+
+
+def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
+    """The result for floats of one dtype and numbers: NumPy promotes them as PyTorch; else None."""
+    masks = op.masks
+    operands: list[Any] = []
+    kind = None
+    try:
+        for value in inputs:
+            number = type(value)
+            if number is not float and number is not int:
+                value = value._a
+                if type(value) is not ndarray or value.size >= BIG:
+                    return None
+                if len(operands) >= masks:
+                    if kind is None:
+                        kind = value.dtype
+                    elif value.dtype is not kind:
+                        return None
+            operands.append(value)
+        if kind in op.direct and kind.kind == "f":
+            result = op.cpu(*operands)
+        elif kind is not None and is_narrow(kind) and op.widens:
+            wide: dict[int, Any] = {}  # by identity: h + h widens once
+            for i in range(masks, len(operands)):
+                value = operands[i]
+                if type(value) is ndarray:
+                    operands[i] = wide.get(id(value))
+                    if operands[i] is None:
+                        wide[id(value)] = operands[i] = value.astype(WIDE)
+            result = op.cpu(*operands)
+            if result.dtype is WIDE:
+                result = result.astype(kind)
+        else:
+            return None
+        return result if type(result) is ndarray else None
+    except (AttributeError, ValueError, OverflowError, TypeError):
+        return None  # the general path says what is wrong, if anything is
+
+
+def _require_integers(inputs: Sequence[Any]) -> None:
+    """Refuses Python integers that no integer type holds."""
+    for value in inputs:
+        if type(value) is int and not -(2**63) <= value < 2**64:
+            raise OverflowError("int too big to convert")
+
+
+def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
+    """The general path: tensors and numbers, any dtypes, shapes that broadcast."""
+    if out is None:
+        result = _direct(op, inputs)
+        if result is not None:
+            return op.finish(result, *inputs)
+    _require_integers(inputs)
+    common = result_type(*inputs[op.masks : len(inputs) - op.beside])
+    if not op.implements(common):
+        op.refuse(inputs, common, out, None)
+    compute = op.compute_dtype(common)
+    result = op.result_dtype(compute)
+    operands, shape, _ = _operands(op, inputs)
+    if operands is None:
+        from tritorch.ops.interpret import door
+
+        return door.pointwise(op, inputs, out)
+    if out is None:
+        return op.finish_cast(op.compute(operands, compute, result), compute.numpy, *inputs)
+    refuse_grad_with_out(op.name, *inputs, out)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if op.rule == COMPLEX_TO_REAL and compute.is_complex:
+        if out.dtype is not compute:
+            require_castable(result, out.dtype)
+    else:
+        require_dtype(op.name, result, out.dtype)
+    require_distinct_elements(out)
+    require_separate(out, inputs)
+    if tuple(out.shape) != tuple(shape) and any(x is out for x in inputs):
+        raise shape_error(out.shape, shape)
+    value = op.compute(operands, compute, result)
+    resize_output(out, shape, lambda: op.finish_cast(value, compute.numpy, *inputs).stride())
+    check_inplace(out)
+    _write(out._array, value)
+    _C.bump_version(out)
+    return out
+
+
+def _operands(op: Pointwise, inputs: Sequence[Any]) -> tuple[Any, tuple[int, ...], Any]:
+    """Arrays (or numbers), the broadcast shape, the device.  No operands: take care."""
+    operands: list[Any] = []
+    shapes: list[tuple[int, ...]] = []
+    on_gpu = None
+    for value in inputs:
+        if isinstance(value, Tensor):
+            try:
+                array = value._a
+            except AttributeError:
+                return None, (), None
+            kind = type(array)
+            if kind is Array:
+                if on_gpu is not None and array.device_index != on_gpu.device_index:
+                    _refuse_devices(inputs)
+                on_gpu = array
+            elif kind is not ndarray:
+                return None, (), None
+            operands.append(array)
+            shapes.append(array.shape)
+        else:
+            operands.append(value)
+    if on_gpu is not None:
+        # A 0-d tensor on the CPU may meet tensors on a GPU, as a number.
+        for i, operand in enumerate(operands):
+            if type(operand) is ndarray:
+                if operand.ndim:
+                    _refuse_devices(inputs)
+                operands[i] = operand.item()
+    return operands, broadcast_shapes(*shapes) if shapes else (), on_gpu
+
+
+def _refuse_devices(inputs: Sequence[Any]) -> None:
+    devices = list(dict.fromkeys(str(t.device) for t in inputs if isinstance(t, Tensor)))
+    raise RuntimeError(
+        f"Expected all tensors to be on the same device, but found at least two devices, "
+        f"{devices[0]} and {devices[1]}!"
+    )
+
+
+def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
+    """The in-place form: the result goes into the first input."""
+    self = inputs[0]
+    check_inplace(self, *inputs[1:])
+    _require_integers(inputs)
+    common = result_type(*inputs[op.masks : len(inputs) - op.beside])
+    if not op.implements(common):
+        op.refuse(inputs, common, self, self.shape)
+    compute = op.compute_dtype(common)
+    result = op.result_dtype(compute)
+    if op.rule == COMPLEX_TO_REAL and compute.is_complex:
+        raise RuntimeError(f"In-place {op.name} is not supported for complex tensors.")
+    require_castable(result, self.dtype)
+    operands, shape, _ = _operands(op, inputs)
+    if operands is None:
+        from tritorch.ops.interpret import door
+
+        return door.in_place(op, inputs)
+    array = self._a
+    if shape != tuple(array.shape):
+        raise shape_error(array.shape, shape)
+    require_distinct_elements(self)
+    require_separate(self, inputs)
+
+    def write() -> None:
+        if (
+            op.is_ufunc
+            and type(array) is ndarray
+            and result.numpy is array.dtype
+            and array.dtype in op.direct
+            and all(type(o) is not ndarray or o.dtype is array.dtype for o in operands)
+        ):
+            try:
+                if len(operands) == 1 and array.size >= BIG and _in_blocks(array, operands):
+                    from tritorch.cpu import threads
+
+                    threads.elementwise(op.cpu, array, *operands)
+                else:
+                    op.cpu(*operands, out=array)  # type: ignore[call-arg]
+                return
+            except (OverflowError, TypeError):
+                pass
+        if (
+            type(array) is Array
+            and not compute.is_complex
+            and gpu_pointwise().may_write(array, operands)
+        ):
+            name = op.narrow.get(compute.name, op.gpu_name)
+            gpu_pointwise().call(name, tuple(operands), compute, result, array)
+        else:
+            _write(array, op.compute(operands, compute, result))
+
+    return in_place(op, self, (), inputs, write)
+
+
+def _in_blocks(array: Any, operands: Sequence[Any]) -> bool:
+    """Whether blocks of an array may be written while others are read: all dense, none shifted."""
+    return array.flags.c_contiguous and all(
+        o is array or (o.flags.c_contiguous and not np.may_share_memory(o, array))
+        for o in operands
+        if type(o) is ndarray
+    )

@@ -1,0 +1,142 @@
+"""How a record's gradients run: straight-line Python made of what they name, at first use."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tritorch import _C
+from tritorch.autograd.graph import packed_output
+from tritorch.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tritorch.ops.record.operator import Operator
+
+
+def argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return tuple(inspect.signature(function).parameters)
+    return code.co_varnames[: code.co_argcount]
+
+
+def output_of(name: str) -> int | None:
+    """k of "outk"."""
+    number = name.removeprefix("out")
+    return int(number) if number != name and number.isdigit() else None
+
+
+def _shape(saved: Any) -> tuple[int, ...]:
+    """The shape of an input that was saved, or of which only that was."""
+    return saved if type(saved) is tuple else tuple(saved._array.shape)
+
+
+def compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
+    """`backward(node, g)` as straight-line Python: fetch what is named, call what is wanted."""
+    if op.composed:
+        return _fused_backward(op)
+    functions = [op.joint] if op.joint else [f for f in op.gradients if f]
+    names = {name for function in functions for name in argument_names(function)}
+    lines = ["def backward(node, g):"]
+    if op.keeps or set(op.inputs) & (names | {op._shape_of(name) for name in names}):
+        lines.append("    saved = node.unpack()")
+    if set(op.params) & names:
+        lines.append("    params = node.params")
+    if "out" in names or any(output_of(name) is not None for name in names):
+        lines.append("    out = fetch_output(node)")
+    lines.append("    edges = node.edges")
+    world: dict[str, Any] = {"fetch_output": _fetch_output, "shape": _shape}
+
+    def saved(name: str) -> str:
+        i = op.inputs.index(name)
+        return f"saved[{i}:]" if op.variadic and i == len(op.inputs) - 1 else f"saved[{i}]"
+
+    def argument(name: str) -> str:
+        if name in ("g", "out"):
+            return name
+        if name == "needs":
+            return "[edge is not None for edge in edges]"
+        if name in op.inputs:
+            return saved(name)
+        if name in op.params:
+            return f"params[{op.params.index(name)}]"
+        if output_of(name) is not None:
+            return f"out[{output_of(name)}]"
+        whole = op._shape_of(name)
+        assert whole is not None
+        if op.variadic and whole == op.inputs[-1]:
+            return f"[shape(each) for each in {saved(whole)}]"
+        return f"shape({saved(whole)})"
+
+    def call(i: int, function: Callable[..., Any]) -> str:
+        world[f"f{i}"] = function
+        return f"f{i}({', '.join(map(argument, argument_names(function)))})"
+
+    if op.joint:
+        lines.append(f"    return {call(0, op.joint)}")
+    else:
+        parts = [
+            f"{call(i, f)} if edges[{i}] is not None else None" if f else "None"
+            for i, f in enumerate(op.gradients)
+        ]
+        lines.append(f"    return ({', '.join(parts)},)")
+    exec("\n".join(lines), world)
+    return world["backward"]
+
+
+def _fetch_output(node: Any) -> Any:
+    return packed_output(node) if node.packed else node.output()
+
+
+def _fused_backward(op: Operator) -> Callable[[Any, Any], Any]:
+    """A fused operator's gradients: `joint`'s, or those of its composed definition."""
+    joint = op.joint
+    names = argument_names(joint) if joint else ()
+    numbers = {name: k for name in names if (k := output_of(name)) is not None}
+    shapes = {name: op.inputs.index(x) for name in names if (x := op._shape_of(name))}
+    fetches = "out" in names or numbers
+
+    def backward(node: Any, g: Any) -> Any:
+        inputs, params = node.unpack(), node.params or ()
+        if joint is not None and not _C.is_grad_enabled():
+            known = dict(zip(op.inputs + op.params, (*inputs, *params)), g=g)
+            if fetches:
+                known["out"] = out = _fetch_output(node)
+                known |= {name: out[k] for name, k in numbers.items()}
+            for name, i in shapes.items():
+                known[name] = _shape(inputs[i])
+            found = joint(*(known[name] for name in names))
+            if found is not NotImplemented:
+                return found
+        return _through_composed(op, g[0] if node.n_outputs else g, inputs, params)
+
+    return backward
+
+
+def _through_composed(
+    op: Operator, g: Tensor, inputs: Sequence[Any], params: Sequence[Any]
+) -> tuple[Any, ...]:
+    from tritorch.autograd import grad
+
+    assert op.composed is not None
+    again = _C.set_grad_enabled(True)  # the caller's mode: whether these are differentiated again
+    try:
+        # What no gradient depends on was not saved: zeros of its shape do as well.
+        inputs = [
+            g.new_zeros(x).requires_grad_() if name in op.unread and type(x) is tuple else x
+            for name, x in zip(op.inputs, inputs)
+        ]
+        if not again:
+            inputs = [
+                x.detach().requires_grad_() if isinstance(x, Tensor) and x._requires_grad else x
+                for x in inputs
+            ]
+        wanted = [x for x in inputs if isinstance(x, Tensor) and x._requires_grad]
+        out = op.composed(*inputs, *params)
+        found = iter(grad(out, wanted, g, create_graph=again, allow_unused=True))
+    finally:
+        _C.set_grad_enabled(again)
+    return tuple(
+        next(found) if isinstance(x, Tensor) and x._requires_grad else None for x in inputs
+    )

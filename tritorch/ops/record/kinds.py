@@ -1,0 +1,405 @@
+"""The pointwise kinds: unary, binary and ternary operators from one line each.
+
+A kind owns validation, promotion, broadcasting and allocation.  Its function has a fast path, plain
+ndarrays of one dtype that the ufunc handles as PyTorch does, and a general path for all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.core.tensor import Tensor
+from tritorch.ops.record.apply import apply, apply_in_place
+from tritorch.ops.record.operator import Array, Operator, ndarray
+from tritorch.ops.record.pointwise import ALWAYS_BOOL, BIG, SAME, Pointwise, gpu_pointwise
+from tritorch.ops.record.publishing import PUBLIC
+
+
+def _export(name: str, function: Any, *, method: bool = True, public: bool = True) -> None:
+    function.__name__ = function.__qualname__ = name
+    if public:
+        PUBLIC[name] = function
+    if method:
+        setattr(Tensor, name, function)
+
+
+# ---- unary ---------------------------------------------------------------------------------------
+
+
+def unary(
+    name: str,
+    cpu: Callable[..., Any],
+    *,
+    rule: int = SAME,
+    grad: Any = None,
+    without: str = "",
+    gpu: str | None = None,
+    aliases: Sequence[str] = (),
+    inplace: bool | str = True,
+    method: bool = True,
+    public: bool = True,
+    node: str | None = None,
+    domain: tuple[float, float] = (-3.0, 3.0),
+    direct: bool | str = True,
+    lends: str = "",
+    refuses: str | NotImplementedError = "",
+    layout: str = "elementwise",
+    out: bool = True,
+    doc: str = "",
+) -> Callable[..., Tensor]:
+    """Declares y = f(x): the function, the method, in place and `out=`.
+
+    inplace: "constant" where PyTorch cannot differentiate the form in place."""
+    op = Pointwise(
+        name, "x", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
+        domain=domain, direct=direct, lends=lends, refuses=refuses, layout=layout,
+    )  # fmt: skip
+    may_write = out
+    run, finish, fits, plans = op.apply, op.finish, op.direct, op.plans
+
+    def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        try:
+            a = input._a
+            kind = a.dtype
+            if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
+                return run(cpu, a, input)
+            elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
+                return finish(gpu_pointwise().flat1(op.gpu_name, a, *plans[kind]), input)
+        except AttributeError:
+            if not isinstance(input, Tensor):
+                raise TypeError(
+                    f"{name}(): argument 'input' (position 1) must be Tensor, not "
+                    f"{type(input).__name__}"
+                ) from None
+        if out is not None and not may_write:
+            raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
+        return apply(op, (input,), out)
+
+    function.__doc__ = doc or f"{name} of each element."
+    _publish(op, function, aliases, method, public)
+    if inplace:
+        written = op
+        if inplace == "constant":
+            written = Pointwise(
+                f"{name}_", "x", cpu, rule=rule, without=without, gpu=gpu or name,
+                node=f"{name.title()}1", grad=without_derivative_in_place(name),
+            )  # fmt: skip
+
+        def method_in_place(self: Tensor) -> Tensor:
+            return apply_in_place(written, (self,))
+
+        method_in_place.__doc__ = f"In-place version of {name}."
+        for alias in (name, *aliases):
+            _export(f"{alias}_", method_in_place, public=alias in _TORCH_IN_PLACE)
+    return function
+
+
+def without_derivative_in_place(name: str) -> Callable[..., Any]:
+    """The gradient of a form in place of which PyTorch has none."""
+
+    def refuse(g: Tensor) -> Tensor:
+        raise NotImplementedError(
+            f"the derivative for 'inplace version of {name}' is not implemented."
+        )
+
+    return refuse
+
+
+# torch publishes some in-place forms as functions too.
+_TORCH_IN_PLACE = frozenset(
+    [
+        "abs",
+        "acos",
+        "acosh",
+        "arccos",
+        "arccosh",
+        "arcsin",
+        "arcsinh",
+        "arctan",
+        "arctanh",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "ceil",
+        "conj",
+        "cos",
+        "cosh",
+        "deg2rad",
+        "erf",
+        "erfc",
+        "exp",
+        "exp2",
+        "expm1",
+        "fix",
+        "floor",
+        "frac",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "neg",
+        "negative",
+        "rad2deg",
+        "reciprocal",
+        "relu",
+        "round",
+        "rsqrt",
+        "sigmoid",
+        "sin",
+        "sinc",
+        "sinh",
+        "sqrt",
+        "square",
+        "tan",
+        "tanh",
+        "trunc",
+    ]
+)
+
+
+def _publish(
+    op: Operator, function: Any, aliases: Sequence[str], method: bool, public: bool
+) -> None:
+    function.op = op
+    for alias in (*aliases, op.name):  # the last one names the function
+        _export(alias, function, method=method, public=public)
+
+
+# ---- binary --------------------------------------------------------------------------------------
+
+
+def binary(
+    name: str,
+    cpu: Callable[..., Any],
+    *,
+    rule: int = SAME,
+    grad: Any = None,
+    without: str = "",
+    gpu: str | None = None,
+    aliases: Sequence[str] = (),
+    inplace: bool = True,
+    method: bool = True,
+    public: bool = True,
+    operator: str | None = None,
+    node: str | None = None,
+    domain: tuple[float, float] = (-3.0, 3.0),
+    direct: bool | str = True,
+    numbers: str = "any",
+    keeps: str = "",
+    refuses: str | NotImplementedError = "",
+    layout: str = "elementwise",
+    apart: str = "",
+    export: bool = True,
+    narrow: dict[str, str] | None = None,
+    doc: str = "",
+) -> Callable[..., Tensor]:
+    """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator."""
+    op = Pointwise(
+        name, "a b", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
+        domain=domain, direct=direct, numbers=numbers, keeps=keeps, refuses=refuses, layout=layout,
+        apart=apart, narrow=narrow,
+    )  # fmt: skip
+    function = fast_binary(op, _general_binary(op))
+    function.__doc__ = doc or f"{name} of each pair of elements, broadcasting."
+    if export:
+        _publish(op, function, aliases, method, public)
+    else:
+        function.op = op  # type: ignore[attr-defined]
+        function.__name__ = name
+    if operator:
+        attach_operator(
+            operator,
+            fast_binary(op, _general_operator(op)),
+            lambda self, other: apply_in_place(op, (self, other)),
+        )
+    if inplace and export:
+        method_in_place = fast_in_place(op)
+        method_in_place.__doc__ = f"In-place version of {name}."
+        for alias in (name, *aliases):
+            _export(f"{alias}_", method_in_place, public=False)
+    return function
+
+
+def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
+    """a.f_(b) on plain ndarrays of one dtype that nobody records; the general path for all else."""
+    cpu, wants, fits, plans = op.cpu, op.wants, op.direct, op.plans
+    bump, numbers, meet = _C.bump_version, op.numbers != "none", np.may_share_memory
+
+    def method(self: Tensor, other: Any) -> Tensor:
+        if op.is_ufunc and op.rule == SAME:
+            try:
+                a = self._a
+                kind = a.dtype
+                number = type(other)
+                if number is float or number is int:
+                    if (
+                        numbers
+                        and type(a) is ndarray
+                        and kind in fits
+                        and (kind.kind == "f" or (number is int and kind.kind in "iu"))
+                        and a.size < BIG
+                        and 0 not in a.strides
+                        and not self._inference
+                        and not wants(self)
+                    ):
+                        cpu(a, other, a)
+                        bump(self)
+                        return self
+                    _require_operands(op, self, other)
+                    return apply_in_place(op, (self, other))
+                b = other._a
+                if b.dtype is kind and kind in fits and type(a) is ndarray and type(b) is ndarray:
+                    if (
+                        a.shape == b.shape
+                        and a.size < BIG
+                        and (a.base is None is b.base or not np.may_share_memory(a, b))
+                        and 0 not in a.strides
+                        and (a is b or a.base is None is b.base or not meet(a, b))
+                        and not self._inference
+                        and not wants(self, other)
+                    ):
+                        cpu(a, b, a)
+                        bump(self)
+                        return self
+                elif (
+                    type(a) is Array
+                    and kind in plans
+                    and type(b) is Array
+                    and b.dtype is kind
+                    and not wants(self, other)
+                ):
+                    if a.shape == b.shape and a.is_contiguous() and b.is_contiguous():
+                        if gpu_pointwise().may_write(a, (b,)) and not self._inference:
+                            gpu_pointwise().flat2(op.gpu_name, a, b, *plans[kind], a)
+                            bump(self)
+                            return self
+            except (AttributeError, OverflowError):
+                pass
+        _require_operands(op, self, other)
+        return apply_in_place(op, (self, other))
+
+    return method
+
+
+def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any]:
+    """f(a, b) on plain ndarrays of one dtype (or with a number); `general` for all else."""
+    cpu, run, finish, fits, plans = op.function, op.apply, op.finish, op.direct, op.plans
+    numbers = op.numbers != "none"
+    # NumPy compares narrow integers with numbers that they do not hold; PyTorch casts those.
+    integers = "i" if op.rule == ALWAYS_BOOL else "iu"
+    least = 8 if op.rule == ALWAYS_BOOL else 1
+
+    def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+        try:
+            a = input._a
+            kind = a.dtype
+            if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
+                number = type(other)
+                if number is float or number is int:
+                    if numbers and (
+                        kind.kind == "f"
+                        or (number is int and kind.kind in integers and kind.itemsize >= least)
+                    ):
+                        return run(cpu, a, other, input, other)
+                else:
+                    b = other._a
+                    if type(b) is ndarray and b.dtype is kind and b.size < BIG:
+                        return run(cpu, a, b, input, other)
+            elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
+                number = type(other)
+                if number is float or number is int:
+                    if kind.is_floating_point and numbers:
+                        launched = gpu_pointwise().flat2_number(op.gpu_name, a, other, *plans[kind])
+                        return finish(launched, input, other)
+                else:
+                    b = other._a
+                    if b.dtype is kind and a.shape == b.shape and b.is_contiguous():
+                        if a.device_index == b.device_index:
+                            launched = gpu_pointwise().flat2(op.gpu_name, a, b, *plans[kind])
+                            return finish(launched, input, other)
+        except (AttributeError, ValueError, OverflowError, TypeError):
+            pass  # the general path says what is wrong, if anything is
+        return general(input, other, out)
+
+    return function
+
+
+def _general_binary(op: Pointwise) -> Callable[..., Any]:
+    def general(input: Any, other: Any, out: Any) -> Any:
+        _require_operands(op, input, other)
+        return apply(op, (input, other), out)
+
+    return general
+
+
+def _general_operator(op: Pointwise) -> Callable[..., Any]:
+    def general(input: Any, other: Any, out: Any) -> Any:
+        if isinstance(other, OPERANDS):
+            return apply(op, (input, other), out)
+        if op.name == "eq" and isinstance(other, ndarray):
+            return apply(op, (input, _C.wrap(other)), out)  # as in PyTorch; not <, >, !=
+        return NotImplemented
+
+    return general
+
+
+def _require_operands(op: Pointwise, input: Any, other: Any) -> None:
+    allowed = {"any": (True, True), "other": (False, True), "none": (False, False)}[op.numbers]
+    for value, argument, position in ((input, "input", 1), (other, "other", 2)):
+        kinds = (Tensor, int, float, complex, bool, np.generic)
+        if not isinstance(value, kinds if allowed[position - 1] else Tensor):
+            raise TypeError(
+                f"{op.name}(): argument '{argument}' (position {position}) must be Tensor, not "
+                f"{type(value).__name__}"
+            )
+    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+        raise TypeError(
+            f"{op.name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+
+
+OPERANDS = (Tensor, int, float, complex, np.generic)
+
+
+def attach_operator(
+    name: str,
+    forward: Callable[..., Any],
+    in_place_function: Callable[..., Any] | None,
+    backward: Callable[..., Any] | None = None,
+) -> None:
+    """Makes a function of two operands Python's operator `name` ("add") of Tensor.
+
+    Foreign types get their say: NotImplemented.  backward(self, other): other `name` self, where
+    PyTorch computes that in another way.
+    """
+
+    def reflected(self: Any, other: Any) -> Any:
+        if isinstance(other, OPERANDS):
+            return backward(self, other) if backward else forward(other, self)
+        if isinstance(other, np.ndarray):
+            return forward(_C.wrap(other), self)
+        return NotImplemented
+
+    def in_place_operator(self: Any, other: Any) -> Any:
+        assert in_place_function is not None
+        return in_place_function(self, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    _export(f"__{name}__", forward, public=False)
+    if name not in ("eq", "ne", "lt", "le", "gt", "ge"):
+        _export(f"__r{name}__", reflected, public=False)
+        if name == "truediv":
+            _export("__rdiv__", reflected, public=False)
+        if in_place_function is not None:
+            _export(f"__i{name}__", in_place_operator, public=False)
+
+
+def ternary(
+    name: str, inputs: str, cpu: Callable[..., Any], *, rule: int = SAME, **options: Any
+) -> Pointwise:
+    """Declares the record of a pointwise function of three or more operands."""
+    return Pointwise(name, inputs, cpu, rule=rule, **options)

@@ -1,0 +1,296 @@
+"""How an operator is declared: one record, from which everything else is derived.
+
+    exp = unary("exp", np.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj())
+
+A record (`Operator`) names the backends and the gradients.  Kinds (`kinds.py`) derive from it
+the function, the method, the in-place and `out=` forms; structured operators are a checked function
+around `record.call(tensors, params)`.
+
+# Note [Gradients name what they need]
+A gradient is a function whose *argument names* say what it needs: `g` (the output's gradient),
+`out` (the output; of several a tuple, or `out1` for the second alone), the operator's inputs and
+params by their declared names, and `x_shape` for the shape alone of an input `x`.  What no wanted
+gradient names is not saved, so it may be freed, and changed in place.  It uses public operators
+only, so it differentiates again.
+
+    grad=(lambda g, b: g * b.conj(), lambda g, a: g * a.conj())        one for each input
+    joint=lambda g, x, weight, needs: (dx, dweight)                    or one for all of them
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.autograd.graph import Node
+from tritorch.core.promotion import promote_types
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import dtypes_of, not_implemented
+from tritorch.ops.record.backends import composed_backend, resolve
+from tritorch.ops.record.gradients import argument_names, compile_backward, output_of
+
+ndarray = np.ndarray
+FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+Array = _C.Array
+MOST = 16  # inputs that the native half tells apart
+NOT_IMPLEMENTED = "torch::autograd::NotImplemented"  # PyTorch's node of what has no derivative
+ALL = 0xFFFFFFFF  # a mask of all inputs, or outputs
+# By the numbers that the native half (src/tensor/placing.h) knows them by.
+PLACINGS = (
+    "", "elementwise", "row-major", "copy", "format", "column-major", "indexed",
+    "part", "reshaped", "unsqueezed",
+)  # fmt: skip
+OPERATORS: dict[str, Operator] = {}  # every record, by name
+
+
+class Operator(_C.OperatorBase):
+    """One operator: its backends, its gradients, and how calls are recorded."""
+
+    def __init__(
+        self,
+        name: str,
+        inputs: str,
+        params: str = "",
+        *,
+        cpu: Callable[..., Any] | str | None = None,
+        gpu: Callable[..., Any] | str | None = None,
+        grad: Any = None,
+        joint: Callable[..., Any] | None = None,
+        composed: Callable[..., Tensor] | None = None,
+        of: Callable[..., Tensor] | None = None,
+        view: bool = False,
+        outputs: int = 1,
+        node: str | None = None,
+        kind: str = "structured",
+        variadic: bool = False,
+        unread: str = "",
+        lends: str = "",
+        keeps: str = "",
+        layout: str = "",
+        without: str = "",
+        kernel: str = "",
+        typed: int = 1,
+    ) -> None:
+        """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
+        "family.function" of tritorch.cpu / tritorch.gpu (one string is enough for both).
+        composed: a fused operator by smaller ones, `composed(*inputs, *params)`, giving its first
+        output: gradients go through it when they are differentiated again, when there is no other,
+        and when `joint` returns NotImplemented.
+        of: instead of cpu and gpu, the operator by smaller ones, recorded as one call.
+        outputs: for several outputs, a mask of those that gradients flow through.
+        variadic: the last name of `inputs` stands for all tensors from there on.
+        unread: of a fused operator, the inputs whose values no gradient depends on.
+        lends: inputs, or `out`, that are kept for the gradient but may be written:
+        Note [Lent tensors].
+        keeps: inputs that PyTorch keeps for the gradient, which this one does not need: whoever
+        writes them before the backward pass gets the error that he would get there.
+        layout: where results of the CPU's function lie: "elementwise", as PyTorch's TensorIterator
+        derives it from the operands; "row-major"; "copy", as one of the first input would;
+        "format", in the memory format that the inputs suggest; "column-major" matrices; "indexed",
+        as x[indices]; "part", "reshaped" and "unsqueezed", as such a view; else where the function
+        has put them.
+        without: the dtypes, or categories of them ("bool", "int", "half", "complex"), of which
+        PyTorch has no kernel; kernel: what its error calls that; typed: how many of the first
+        inputs decide."""
+        self.name = name
+        self.inputs = tuple(inputs.split())
+        self.params = tuple(params.split())
+        self.kind = kind
+        self.variadic = variadic
+        self.unread = frozenset(unread.split())
+        self.lends = frozenset(lends.split())
+        self.keeps = frozenset(keeps.split())
+        self.outputs = outputs
+        self.is_view = view
+        self.of = of
+        if of is not None:
+            cpu = gpu = composed_backend(of)
+        self._cpu = cpu
+        self._gpu = gpu if gpu is not None or callable(cpu) else cpu
+        self.gradients = _normalise(grad, len(self.inputs))
+        self.joint = joint
+        self.composed = composed
+        functions = (joint, composed, *self.gradients)
+        differentiable = view or any(function is not None for function in functions)
+        stem = (node or "").rstrip("0123456789")  # node="Sum1": SumBackward1
+        number = (node or "")[len(stem) :] or "0"
+        title = "".join(part.title() for part in name.strip("_").split("_"))
+        self.backward_name = f"{stem or title}Backward{number}"
+        if node == NOT_IMPLEMENTED:
+            self.backward_name = node
+        node_type = type(self.backward_name, (Node,), {"__slots__": ()})
+        lent = sum(1 << i for i, each in enumerate(self.inputs) if each in self.lends)
+        lent |= ("out" in self.lends) << 31
+        kept = sum(1 << i for i, each in enumerate(self.inputs) if each in self.keeps)
+        if self.variadic and self.inputs[-1] in self.keeps:
+            kept |= ALL & -(1 << len(self.inputs) - 1)
+        self._define(node_type, *self._what_is_saved(), lent, kept, differentiable)
+        self.placing = PLACINGS.index(layout)
+        self.layout = layout
+        self._without, self.kernel, self.typed = without, kernel or name, typed
+        self.lacks = dtypes_of(without)
+        if name in OPERATORS:
+            raise ValueError(f"there is a record named {name} already")
+        OPERATORS[name] = self
+
+    def like(self, name: str, node: str, **changes: Any) -> Operator:
+        """The same operator under another name, for another of PyTorch's overloads."""
+        same = {
+            "cpu": self._cpu, "gpu": self._gpu, "grad": self.gradients, "joint": self.joint,
+            "composed": self.composed, "of": self.of, "view": self.is_view,
+            "outputs": self.outputs, "kind": self.kind, "variadic": self.variadic,
+            "unread": " ".join(self.unread), "lends": " ".join(self.lends),
+            "keeps": " ".join(self.keeps), "layout": self.layout, "without": self._without,
+            "kernel": self.kernel, "typed": self.typed,
+        }  # fmt: skip
+        inputs, params = " ".join(self.inputs), " ".join(self.params)
+        return Operator(name, inputs, params, node=node, **(same | changes))
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}({', '.join(self.inputs + self.params)})>"
+
+    def _what_is_saved(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """For the gradient of each input, as masks: the inputs, their shapes and the outputs that
+        it needs."""
+        functions = [self.joint] * max(len(self.inputs), 1) if self.joint else self.gradients
+        saves, shapes, outs = [], [], []
+        bits = {x: 1 << j for j, x in enumerate(self.inputs)}
+        if self.variadic:
+            bits[self.inputs[-1]] = ALL & -bits[self.inputs[-1]]
+        for function in functions:
+            names = argument_names(function) if function else ()
+            for name in names:
+                if name not in (*self.inputs, *self.params, "g", "needs"):
+                    if name != "out" and output_of(name) is None and not self._shape_of(name):
+                        raise TypeError(f"{self.name}: a gradient asks for '{name}': no such thing")
+            whole, shaped = set(names), {self._shape_of(name) for name in names}
+            if self.composed:
+                whole = set(self.inputs) - self.unread
+                shaped |= self.unread
+            saves.append(sum(bit for x, bit in bits.items() if x in whole))
+            shapes.append(sum(bit for x, bit in bits.items() if x in shaped))
+            numbers = [output_of(name) for name in names]
+            outs.append(ALL if "out" in names else sum(1 << k for k in numbers if k is not None))
+        if self.variadic:
+            return (saves[0],) * MOST, (shapes[0],) * MOST, (outs[0],) * MOST
+        return tuple(saves), tuple(shapes), tuple(outs)
+
+    def _shape_of(self, name: str) -> str | None:
+        """x of "x_shape", if that is not the name of an input or param itself."""
+        stem = name.removesuffix("_shape")
+        given = (*self.inputs, *self.params)
+        return stem if name not in given and stem != name and stem in self.inputs else None
+
+    # ---- forward ------------------------------------------------------------------------------
+
+    def cpu(self, *args: Any) -> Any:
+        """The CPU function; resolved at the first call."""
+        self.cpu = _resolve("cpu", self._cpu, self.name)  # type: ignore[method-assign]
+        return self.cpu(*args)
+
+    def gpu(self, *args: Any) -> Any:
+        """The GPU function; resolved at the first call."""
+        self.gpu = _resolve("gpu", self._gpu, self.name)  # type: ignore[method-assign]
+        return self.gpu(*args)
+
+    def call(self, tensors: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
+        """Runs on checked and promoted inputs, and records the call."""
+        if self.lacks:
+            self.require_kernel(tensors)
+        try:
+            values = [None if tensor is None else tensor._a for tensor in tensors]
+        except AttributeError:
+            return self._careful(tensors, params)
+        backend = self.cpu
+        for array in values:
+            if type(array) is not ndarray and array is not None:
+                if type(array) is not Array:
+                    return self._careful(tensors, params)
+                backend = self.gpu
+        if backend is not self.cpu:
+            self._same_device(tensors)
+        result = backend(values, *params) if self.variadic else backend(*values, *params)
+        if type(result) is tuple:
+            return self.finish_many(result, self.outputs, params, *tensors)
+        if self.is_view:
+            return self.finish_view(result, params, tensors[0])
+        return self.finish_with(result, params, *tensors)
+
+    def require_kernel(self, tensors: Sequence[Any]) -> None:
+        """Refuses dtypes of which PyTorch has no kernel."""
+        kinds = [tensor.dtype for tensor in tensors[: self.typed]]
+        common = functools.reduce(promote_types, kinds)
+        if common in self.lacks:
+            raise not_implemented(self.kernel, common)
+
+    def view(self, source: Tensor, params: tuple[Any, ...]) -> Tensor:
+        """Replays a view on another base."""
+        return self.call((source,), params)
+
+    def _same_device(self, tensors: Sequence[Any]) -> None:
+        where = None
+        for tensor in tensors:
+            if tensor is None:
+                continue
+            device = tensor.device
+            if where is not None and device != where:
+                raise RuntimeError(
+                    f"Expected all tensors to be on the same device, but found at least two "
+                    f"devices, {where} and {device}! (when checking arguments of {self.name})"
+                )
+            where = device
+
+    def _careful(self, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
+        """Forward-mode duals, vmapped arrays."""
+        from tritorch.ops.interpret import door
+
+        return door.call(self, tensors, params)
+
+    # ---- backward -----------------------------------------------------------------------------
+
+    def backward(self, node: Any, g: Any) -> Any:
+        """The gradients of a recorded call, one for each input or None; compiled at first use."""
+        self.backward = compile_backward(self)  # type: ignore[method-assign, assignment]
+        return self.backward(node, g)
+
+
+def _normalise(grad: Any, n: int) -> tuple[Any, ...]:
+    if grad is None:
+        return (None,) * n
+    if callable(grad):
+        return (grad,) + (None,) * (n - 1)
+    return tuple(grad) + (None,) * (n - len(grad))
+
+
+def _resolve(which: str, function: Any, name: str) -> Callable[..., Any]:
+    if function is None:
+        raise NotImplementedError(f"{name} has no implementation on the {which.upper()}")
+    if not callable(function):
+        return resolve(which, function)
+    return _C.Quiet(function) if which == "cpu" else function
+
+
+def laid_out(layout: str, out: Tensor, *inputs: Any) -> Tensor:
+    """A composed function's new result, moved to where one of a record with this layout lies."""
+    return _C.place(PLACINGS.index(layout), out, *inputs)
+
+
+def lies(layout: str) -> Callable[..., Any]:
+    """Says where the results of a composed function of one tensor lie."""
+    placing = PLACINGS.index(layout)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def placed(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+            return _C.place(placing, function(input, *args, **kwargs), input)
+
+        return placed
+
+    return decorate
+
+
+# ---- public names --------------------------------------------------------------------------------

@@ -1,0 +1,260 @@
+"""The pointwise record, and what every call of one goes through.
+
+# Note [Dtype rules]
+A rule names how inputs become the dtype that is computed in, and what comes out:
+
+    SAME            what the inputs promote to
+    INT_TO_FLOAT    the same, integers and bools becoming the default float
+    ALWAYS_BOOL     computed in the promoted dtype, gives bool
+    COMPLEX_TO_REAL the promoted dtype; complex gives its parts' dtype
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.core import arrays, defaults
+from tritorch.core.arrays import cast_number
+from tritorch.core.dtype import all_dtypes, bool_, complex32, complex64, dtype, float32
+from tritorch.core.promotion import category
+from tritorch.core.tensor import Tensor
+from tritorch.cpu.narrow import PER, round_block, widen_block
+from tritorch.ops.checks import (
+    broadcast_shapes,
+    not_implemented,
+    require_castable,
+    require_distinct_elements,
+    shape_error,
+)
+from tritorch.ops.record.operator import Array, Operator, ndarray
+from tritorch.ops.record.outputs import require_dtype, require_separate
+
+SAME, INT_TO_FLOAT, ALWAYS_BOOL, COMPLEX_TO_REAL = range(4)
+
+
+BIG = 1 << 20  # elements from which threads pay; the CPU's functions of several passes cut blocks
+
+
+_CATEGORY = {"bool": 0, "int": 1, "float": 2, "complex": 3}
+
+
+_NARROW = {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}  # compute in float32
+
+
+_HALF = ("float16", "bfloat16")
+
+
+class Pointwise(Operator):
+    """A pointwise record: also its dtype rule, and which dtypes it does not take."""
+
+    def __init__(
+        self,
+        name: str,
+        inputs: str,
+        cpu: Callable[..., Any],
+        *,
+        rule: int,
+        grad: Any = None,
+        params: str = "",
+        without: str = "",
+        gpu: str | None = None,
+        node: str | None = None,
+        domain: tuple[float, float] = (-3.0, 3.0),
+        direct: bool | str = True,
+        masks: int = 0,
+        lends: str = "",
+        keeps: str = "",
+        numbers: str = "any",
+        refuses: str | NotImplementedError = "",
+        layout: str = "elementwise",
+        beside: int = 0,
+        apart: str = "",
+        narrow: dict[str, str] | None = None,
+    ) -> None:
+        """without: the categories that PyTorch does not implement, "half" being both narrow floats
+        and "chalf" complex32.
+        direct: whether the CPU's function promotes numbers as PyTorch does and gives its dtype,
+        for all dtypes or for "float" alone.
+        numbers: which of two operands may be one: "any", "other", "none".
+        refuses: what PyTorch says (a RuntimeError, or an exception of its own, before anything
+        else) of the category that it refuses: the first of `without`.
+        beside: how many of the last inputs are numbers that do not promote.
+        apart: inputs that are no operands where they are numbers: in PyTorch they do not take part
+        in where the result lies, as do other numbers.
+        narrow: the jit functions of narrow types, of an operator whose result depends on how far
+        apart their numbers lie; others compute in float32."""
+        super().__init__(
+            name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
+            kind="pointwise", lends=lends, keeps=keeps, layout=layout,
+        )  # fmt: skip
+        self.beside = beside
+        names = (*apart.split(), *self.inputs[len(self.inputs) - beside :])
+        self.apart = sum(1 << self.inputs.index(name) for name in names)
+        self.function = cpu
+        self.cpu = _C.Quiet(cpu)  # type: ignore[method-assign]
+        self.gpu_name = gpu or name
+        self.narrow = narrow or {}
+        self.rule = rule
+        self.masks = masks  # the first inputs are bools, whatever is computed in
+        self.domain = domain
+        words = without.split()
+        self.without = frozenset(_CATEGORY[word] for word in words if word not in ("half", "chalf"))
+        self.without_half = "half" in words
+        self.without_chalf = "chalf" in words
+        self.widens = 2 not in self.without and not self.without_half and not self.narrow
+        refusal = RuntimeError(refuses) if isinstance(refuses, str) else refuses
+        self.refuses = (_CATEGORY[words[0]], type(refusal), str(refusal)) if refuses else None
+        self.numbers = numbers
+        self.is_ufunc = isinstance(cpu, np.ufunc)
+        # On the GPU: what inputs of one dtype are computed in, and what comes out.
+        self.plans = {
+            kind: (kind, self.result_dtype(kind))
+            for kind in all_dtypes
+            if category(kind) not in self.without
+            and not kind.is_complex
+            and not (self.without_half and kind.name in _HALF)
+            and (rule != INT_TO_FLOAT or kind.is_floating_point)
+            and kind.name not in self.narrow
+        }
+        # The dtypes that the ufunc maps to PyTorch's result, all inputs having the same one.
+        self.direct = frozenset(
+            kind.numpy
+            for kind in all_dtypes
+            if direct and self._is_direct(kind) and (direct is True or category(kind) == 2)
+        )
+
+    def _is_direct(self, kind: dtype) -> bool:
+        rank = category(kind)
+        if rank in self.without or kind.name in _NARROW:
+            return False
+        return rank >= 2 or self.rule in (SAME, ALWAYS_BOOL, COMPLEX_TO_REAL)
+
+    def compute_dtype(self, common: dtype) -> dtype:
+        """What is computed in, given what the inputs promote to."""
+        if not self.implements(common):
+            raise not_implemented(self.name, common)
+        if self.rule == INT_TO_FLOAT and category(common) < 2:
+            return defaults.dtype()
+        return common
+
+    def implements(self, common: dtype) -> bool:
+        """Whether PyTorch has a kernel for what inputs promote to; a RuntimeError if it says so."""
+        rank = category(common)
+        if self.refuses is not None and self.refuses[0] == rank:
+            raise self.refuses[1](self.refuses[2])
+        if rank in self.without or (self.without_half and common.name in _HALF):
+            return False
+        return common.native or (common is complex32 and not self.without_chalf)
+
+    def refuse(self, inputs: Sequence[Any], common: dtype, out: Tensor | None, shape: Any) -> None:
+        """Says what is wrong with a call for whose dtype there is no kernel.  What does not depend
+        on kernels is looked at first, as in PyTorch: shapes, and whether the result can be cast.
+
+        shape: that of a tensor that is written in place."""
+        broadcast = broadcast_shapes(*(x.shape for x in inputs if isinstance(x, Tensor)))
+        if shape is not None and broadcast != tuple(shape):
+            raise shape_error(shape, broadcast)
+        if isinstance(out, Tensor):
+            to_float = self.rule == INT_TO_FLOAT and category(common) < 2
+            result = defaults.dtype() if to_float else common
+            check = (
+                require_castable
+                if shape is not None
+                else functools.partial(require_dtype, self.name)
+            )
+            check(self.result_dtype(result), out.dtype)
+            require_distinct_elements(out)
+            require_separate(out, inputs)
+            if broadcast != tuple(out.shape) and any(x is out for x in inputs):
+                raise shape_error(out.shape, broadcast)
+        raise not_implemented(self.name, common)
+
+    def result_dtype(self, compute: dtype) -> dtype:
+        """What comes out."""
+        if self.rule == ALWAYS_BOOL:
+            return bool_
+        return compute.to_real() if self.rule == COMPLEX_TO_REAL else compute
+
+    def compute(self, operands: Sequence[Any], compute: dtype, result: dtype) -> Any:
+        """The result's array; operands are arrays of one device, broadcastable, and numbers."""
+        for operand in operands:
+            if type(operand) is Array:
+                name = self.narrow.get(compute.name, self.gpu_name)
+                return gpu_pointwise().call(name, tuple(operands), compute, result)
+        widens = compute.name in _NARROW and compute.name not in self.narrow
+        kind = float32 if widens else compute
+        if widens and not self.masks:
+            quick = self._narrow_in_blocks(operands, compute.numpy)
+            if quick is not None:
+                return quick
+        if compute is complex32:
+            kind = complex64
+        values = [
+            arrays.cast(operand, kind) if type(operand) is ndarray else cast_number(operand, kind)
+            for operand in operands[self.masks :]
+        ]
+        values[:0] = operands[: self.masks]
+        if not any(type(operand) is ndarray for operand in operands):
+            values = [np.asarray(value, kind.numpy) for value in values]
+        out = self._on_cpu(values, kind)
+        if type(out) is not ndarray:
+            out = np.asarray(out)
+        return arrays.cast(out, result)
+
+    def _narrow_in_blocks(self, operands: Sequence[Any], kind: np.dtype[Any]) -> Any:
+        """Large dense arrays of one narrow type, each block widened, computed and rounded in the
+        cache; else None."""
+        first = operands[0]
+        if type(first) is not ndarray or first.size < BIG or self.result_dtype(float32) is bool_:
+            return None
+        given: dict[int, Any] = {}  # by identity: h + h widens once
+        for operand in operands:
+            if type(operand) is ndarray:
+                if operand.dtype != kind or operand.shape != first.shape:
+                    return None
+                if not operand.flags.c_contiguous:
+                    return None
+                given[id(operand)] = operand
+        from tritorch.cpu import threads
+
+        places = {each: i for i, each in enumerate(given)}
+        which = [places.get(id(operand)) for operand in operands]
+        values = [o if type(o) is ndarray else cast_number(o, float32) for o in operands]
+
+        def compute(*parts: Any) -> Any:
+            wide = [widen_block(part) for part in parts]
+            result = self.cpu(*(v if i is None else wide[i] for v, i in zip(values, which)))
+            return round_block(result, kind)
+
+        return threads.mapped(compute, kind, *given.values(), per=PER)
+
+    def _on_cpu(self, values: list[Any], kind: dtype) -> Any:
+        if max(getattr(value, "size", 0) for value in values) < BIG:
+            return self.cpu(*values)
+        shape = np.broadcast_shapes(*(getattr(value, "shape", ()) for value in values))
+        arrays_given = [v for v in values if type(v) is ndarray]
+        same = [v for v in arrays_given if v.shape == shape]
+        if all(v.flags.c_contiguous for v in same):
+            from tritorch.cpu import threads
+
+            out_dtype = self.result_dtype(kind).numpy
+            if self.is_ufunc:
+                out = np.empty(shape, out_dtype)
+                threads.elementwise(self.cpu, out, *values)
+                return out
+            if len(same) == len(arrays_given):  # several passes: over blocks, each stays in cache
+                into = getattr(self.cpu, "into", None) if out_dtype is kind.numpy else None
+                return threads.mapped(self.cpu, out_dtype, *values, into=into)
+        return self.cpu(*values)
+
+
+@functools.cache
+def gpu_pointwise() -> Any:
+    from tritorch.gpu import pointwise
+
+    return pointwise

@@ -1,0 +1,225 @@
+"""What of a record is public: functions, methods, in-place forms, and `out=`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.autograd.graph import check_inplace, place
+from tritorch.core import arrays
+from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import OVERLAP, require_castable
+from tritorch.ops.record.outputs import (
+    cpp_name,
+    overload,
+    require_common_dtype,
+    require_dtype,
+    require_own_memory,
+    require_own_shape,
+    require_separate,
+)
+from tritorch.ops.record.writing import differentiated
+
+PUBLIC: dict[str, Callable[..., Any]] = {}  # tritorch.<name>
+
+
+def public(
+    *,
+    method: bool | str = True,
+    inplace: bool = False,
+    alone: bool = False,
+    out: bool | str = False,
+    torch: bool = True,
+    aliases: Sequence[str] = (),
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Publishes a function as `tritorch.name`, as a method, in place and with `out=`, as asked.
+
+    alone: in place, no argument may share memory with what is written.
+    out: "dtype" if it computes in the dtype of its output."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        name = function.__name__
+        exposed = with_out(function, computes_in_out=out == "dtype") if out else function
+        for alias in (name, *aliases):
+            if torch:
+                PUBLIC[alias] = exposed
+            if method:
+                setattr(Tensor, method if isinstance(method, str) else alias, function)
+            if inplace:
+                setattr(Tensor, f"{alias}_", in_place_of(function, f"{alias}_", alone))
+        return exposed
+
+    return decorate
+
+
+def with_out(function: Callable[..., Any], *, computes_in_out: bool = False) -> Any:
+    """The function with an `out=` argument.
+
+    computes_in_out: an output's dtype is the one that is computed in, unless `dtype` says another.
+    """
+
+    def wrapper(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is None:
+            return function(*args, **kwargs)
+        name = function.__name__
+        if computes_in_out and isinstance(out, Tensor):
+            if kwargs.get("dtype") is None:
+                kwargs["dtype"] = out.dtype
+            elif kwargs["dtype"] is not out.dtype:
+                raise RuntimeError(
+                    f"Expected out tensor to have dtype {cpp_name(kwargs['dtype'])}, but got "
+                    f"{cpp_name(out.dtype)} instead"
+                )
+        return compute_out(name, function, out, *args, **kwargs)
+
+    wrapper.__name__ = function.__name__
+    wrapper.__qualname__ = function.__name__
+    wrapper.__doc__ = function.__doc__
+    wrapper.__wrapped__ = function  # type: ignore[attr-defined]
+    return wrapper
+
+
+def compute_out(
+    name: str, function: Callable[..., Any], out: Any, *args: Any, own_dtype: bool = False,
+    **named: Any,
+) -> Any:  # fmt: skip
+    """Writes what a function gives into an output; name: whose rules about outputs hold.
+
+    own_dtype: the result surely has the dtype that the inputs promote to."""
+    inputs = (*args, *named.values())
+    refuse_grad_with_out(name, *inputs, out)
+    try:
+        result = function(*args, **named)
+    except NotImplementedError:
+        require_common_dtype(name, inputs, out, own_dtype)  # PyTorch says this first
+        raise
+    require_own_memory(name, inputs, out)
+    return write_out(result, out, name)
+
+
+def refuse_grad_with_out(name: str, *tensors: Any) -> None:
+    """Gradients exclude out=, whether inputs or outputs want them."""
+    if not _C.is_grad_enabled():
+        return
+    for tensor in tensors:
+        several = tensor if isinstance(tensor, (tuple, list)) else ()
+        if _C.any_requires_grad(tensor, *several):
+            who = f"{name}(): " if name else ""
+            raise RuntimeError(
+                f"{who}functions with out=... arguments don't support automatic differentiation, "
+                f"but one of the arguments requires grad."
+            )
+
+
+def write_out(result: Any, out: Any, name: str = "") -> Any:
+    """Writes an operator's results into given tensors, resizing them as PyTorch does."""
+    if isinstance(result, tuple):
+        if not isinstance(out, (tuple, list)):
+            kind = type(out).__name__
+            raise TypeError(f"{name}(): argument 'out' must be tuple of Tensors, not {kind}")
+        if len(out) != len(result):
+            raise TypeError(f"expected tuple of {len(result)} elements but got {len(out)}")
+        name = overload(name)
+        for value, target in zip(result, out):
+            if isinstance(target, Tensor):
+                require_dtype(name, value.dtype, target.dtype)
+        for value, target in zip(result, out):
+            write_out(value, target, name)
+        if hasattr(result, "_fields"):
+            return getattr(result, "written", type(result))(*out)
+        return tuple(out)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+    refuse_grad_with_out(name, result, out)
+    if out.device != result.device:
+        raise RuntimeError(
+            f"Expected out tensor to be on {result.device}, but got {out.device} instead"
+        )
+    require_dtype(name, result.dtype, out.dtype)
+    resize_output(out, result.shape, result.stride)
+    before = _C.set_grad_enabled(False)
+    try:
+        out.copy_(result)
+    finally:
+        _C.set_grad_enabled(before)
+    return out
+
+
+def resize_output(out: Tensor, shape: Sequence[int], strides: Callable[[], Any]) -> None:
+    """Gives an output another shape, dense in a result's order; warns when it had elements."""
+    if tuple(out._array.shape) == tuple(shape):
+        return
+    if out.numel():
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape "
+            f"{list(out.shape)}, which does not match the required output shape {list(shape)}. "
+            f"This behavior is deprecated, and in a future PyTorch release outputs will not be "
+            f"resized unless they have zero elements. You can explicitly reuse an out tensor t by "
+            f"resizing it, inplace, to zero elements with t.resize_(0).",
+            stacklevel=4,
+        )
+    out.resize_(shape)
+    if (wanted := strides()) != out.stride():
+        out._a = arrays.strided(out._array, shape, wanted, 0)
+
+
+def in_place_of(function: Callable[..., Any], name: str, alone: bool = False) -> Any:
+    """`x.f_(...)` from `f(x, ...)`: computes, then copies into x."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_inplace(self, *args)
+        source = self
+        if _C.is_grad_enabled() and _C.any_requires_grad(self, *args, *kwargs.values()):
+            source = PUBLIC["clone"](self)  # gradients may need it as it was
+        result = function(source, *args, **kwargs)
+        require_separate(self, args, alone)
+        require_castable(result.dtype, self.dtype)
+        require_own_shape(function.__name__, result, self)
+        node = result._raw_node
+        if node is None or self._base is not None or result.dtype is not self.dtype:
+            return self.copy_(result)
+        before = _C.set_grad_enabled(False)
+        try:
+            self.copy_(result)
+        finally:
+            _C.set_grad_enabled(before)
+        place(self, node, result.output_nr)
+        return self
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"In-place version of {function.__name__}."
+    return method
+
+
+def accepts_expanded(name: str, fill: Callable[..., Any]) -> None:
+    """Lets `Tensor.name` write tensors whose elements share memory, which PyTorch advises against.
+
+    fill(array, *arguments): writes NumPy's array where the operator would."""
+    plain = getattr(Tensor, name)
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        try:
+            return cast(Tensor, plain(self, *args, **kwargs))
+        except RuntimeError as error:
+            if str(error) != OVERLAP or type(self._array) is not np.ndarray:
+                raise
+            if differentiated(self, *args, *kwargs.values()):
+                raise
+        warnings.warn(
+            f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before "
+            f"performing this operation. This also applies to advanced indexing e.g. tensor[mask] "
+            f"= scalar",
+            stacklevel=2,
+        )
+        plainly = lambda x: x._array if isinstance(x, Tensor) else x
+        fill(self._array, *map(plainly, args), **{k: plainly(x) for k, x in kwargs.items()})
+        _C.bump_version(self)
+        return self
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = plain.__doc__
+    setattr(Tensor, name, method)

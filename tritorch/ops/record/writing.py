@@ -1,0 +1,82 @@
+"""Operators that write the memory of their first input, and their place in its history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tritorch import _C
+from tritorch.autograd.graph import check_inplace, rewrite_history
+from tritorch.core import arrays
+from tritorch.core.tensor import Tensor
+from tritorch.ops.record.gradients import argument_names
+from tritorch.ops.record.operator import Operator
+
+
+def differentiated(*tensors: Any) -> bool:
+    """Whether a call on these is recorded."""
+    return _C.is_grad_enabled() and _C.any_requires_grad(*tensors)
+
+
+def in_place(
+    op: Operator, self: Tensor, params: tuple[Any, ...], inputs: Sequence[Any], write: Any
+) -> Tensor:
+    """Runs `write()` on self's memory and makes the call self's history.
+
+    inputs: the record's inputs, self first.
+    """
+    if any(isinstance(x, Tensor) and x._tangent is not None for x in inputs):
+        return _write_dual(op, self, params, inputs, write)
+    check_inplace(self, *inputs[1:])
+    first, others = inputs[0], inputs[1:]
+    before, shared = 0, list[Tensor]()
+    if op.wants(*inputs):
+        again = any(x is self for x in others)
+        if again:
+            twin = _as_it_was(self, _C.alias(self))
+            others = [twin if x is self else x for x in others]
+        shared = [x for x in others if isinstance(x, Tensor) and x._shared is self._shared]
+        before = self._shared.version
+        if again or _saves_self(op, inputs):
+            first = _as_it_was(self, _C.wrap(arrays.copy(self._array)))
+    write()
+    _C.bump_version(self)
+    node = op.record(self, params, first, *others)
+    if shared and node is not None and node.saved is not None:
+        # The gradient will say that what it needs was written.
+        versions = node.versions or (0,) * len(node.saved)
+        node.versions = tuple(
+            before if any(x is each for each in shared) else version
+            for x, version in zip(node.saved, versions)
+        )
+    rewrite_history(self, node)
+    return self
+
+
+def _as_it_was(tensor: Tensor, other: Tensor) -> Tensor:
+    """Another tensor at the place in the graph that a tensor has before it is written."""
+    other._raw_node, other.output_nr, other._leaf = tensor._node, tensor.output_nr, tensor._leaf
+    return other
+
+
+def _write_dual(
+    op: Operator, self: Tensor, params: tuple[Any, ...], inputs: Sequence[Any], write: Any
+) -> Tensor:
+    from tritorch.ops.interpret import forward_mode
+
+    def plain(primal: Tensor, primals: Sequence[Any]) -> None:
+        in_place(op, primal, params, primals, write)
+
+    return forward_mode.write_dual(op, self, inputs, params, plain)
+
+
+def _saves_self(op: Operator, inputs: Sequence[Any]) -> bool:
+    if op.joint:
+        return op.inputs[0] in argument_names(op.joint)
+    return any(
+        function is not None
+        and op.inputs[0] in argument_names(function)
+        and isinstance(tensor, Tensor)
+        and tensor._requires_grad
+        for function, tensor in zip(op.gradients, inputs)
+    )
