@@ -13,6 +13,7 @@ from tritorch import _C
 from tritorch.core import layout
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import complex32, complex64, dtype, float32, float64, from_numpy_dtype
+from tritorch.core.meta import MetaArray
 
 ndarray = np.ndarray
 CPU = Device("cpu")
@@ -68,13 +69,15 @@ def empty(shape: Sequence[int], kind: dtype, device: Device) -> Any:
         if not kind.native:
             raise NotImplementedError(f"{kind} is not supported on the GPU")
         return _C.empty(shape, kind, device.index)
-    raise NotImplementedError(f"tensors on {device} are not supported")
+    return MetaArray(shape, kind)
 
 
 def empty_strided(shape: Sequence[int], strides: Sequence[int], kind: dtype, device: Device) -> Any:
     """An uninitialised array with given strides."""
-    if device.type != "cpu":
+    if device.type == "cuda":
         return _C.empty_strided(shape, strides, kind, device.index)
+    if device.type == "meta":
+        return MetaArray(shape, kind, strides)
     if math.prod(shape) == 0:
         return np_strided(np.empty(0, kind.numpy), shape, strides, 0)
     # Dense in some order, as a rule: NumPy transposes faster than it makes views by strides.
@@ -107,7 +110,7 @@ def zeros(shape: Sequence[int], kind: dtype, device: Device) -> Any:
     """An array of zeros."""
     if device.type == "cpu":
         return np.zeros(shape, kind.numpy)
-    return _C.empty(shape, kind, device.index).zero_()
+    return empty(shape, kind, device).zero_()
 
 
 def full(shape: Sequence[int], value: Any, kind: dtype, device: Device) -> Any:
@@ -120,7 +123,7 @@ def full(shape: Sequence[int], value: Any, kind: dtype, device: Device) -> Any:
             else:
                 out.fill(cast_number(value, kind))
         return out
-    return _C.empty(shape, kind, device.index).fill_(cast_number(value, kind))
+    return empty(shape, kind, device).fill_(cast_number(value, kind))
 
 
 def cast_number(value: Any, kind: dtype) -> Any:
@@ -225,6 +228,8 @@ def copy(array: Any) -> Any:
             return array.copy()
         return lay_out(array, layout.dense_strides_like(array.shape, strides_of(array)))
     strides = layout.dense_strides_like(array.shape, array.strides)
+    if type(array) is MetaArray:
+        return array.new(array.shape, None, strides)
     return _C.empty_strided(array.shape, strides, array.dtype, array.device_index).copy_(array)
 
 
@@ -261,6 +266,10 @@ def _copy_in_tiles(array: Any) -> Any:
 
 def move(array: Any, device: Device, non_blocking: bool = False) -> Any:
     """The array on another device (itself if it is there)."""
+    if device.type == "meta":
+        if type(array) is MetaArray:
+            return array
+        return MetaArray(array.shape, dtype_of(array), strides_of(array))
     if type(array) is ndarray:
         if device.type == "cpu":
             return array

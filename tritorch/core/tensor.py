@@ -20,6 +20,7 @@ from tritorch import _C
 from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import FROM_ML_DTYPES, from_numpy_dtype
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.size import Size
 from tritorch.core.sparse import SHOWN, SparseArray
@@ -51,9 +52,14 @@ class Tensor(_C.TensorBase):
     @property
     def is_cpu(self) -> bool:
         """Whether the elements are in host memory."""
-        return not self.is_cuda
+        return self.device.type == "cpu"
 
-    is_meta = is_quantized = is_mkldnn = is_mps = is_xpu = False
+    @property
+    def is_meta(self) -> bool:
+        """Whether there is no memory."""
+        return type(self._array) is MetaArray
+
+    is_quantized = is_mkldnn = is_mps = is_xpu = False
     is_nested = is_vulkan = is_xla = is_mtia = is_ipu = is_maia = False
     names_ = None
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core.layout import contiguous_strides
+from tritorch.core.strides import transform_order
 from tritorch.cpu import threads
 
 Array = np.ndarray[Any, Any]
@@ -123,39 +124,12 @@ def _complex_dim(x: Array, dim: int, norm: int, forward: bool) -> Array:
 # ---- where results lie ---------------------------------------------------------------------------
 
 
-def _batches(ndim: int, dims: Dims) -> list[int]:
-    """The dims that are not transformed, in the order in which std::partition leaves them."""
-    order, first, last = [*range(ndim)], 0, ndim
-    while True:
-        while first < last and order[first] not in dims:
-            first += 1
-        last -= 1
-        while first < last and order[last] in dims:
-            last -= 1
-        if first >= last:
-            return order[:first]
-        order[first], order[last] = order[last], order[first]
-        first += 1
-
-
-@functools.lru_cache(256)
-def _arrangement(strides: Dims, dims: Dims, last_stays: bool) -> tuple[Dims, Dims, Dims]:
-    """In which order dims lie in a result's memory, how they get back, and where `dims` went."""
-    order = _batches(len(strides), dims)
-    order.sort(key=lambda dim: -strides[dim])
-    first = len(order)
-    order += sorted(dims[:-1] if last_stays else dims, key=lambda dim: -strides[dim])
-    order += dims[-1:] if last_stays else ()
-    back = sorted(range(len(strides)), key=order.__getitem__)
-    return tuple(order), tuple(back), tuple(range(first, len(strides)))
-
-
 def _innermost(
     compute: Callable[..., Array], x: Array, dims: Dims, last_stays: bool = True
 ) -> Array:
     """compute(x, dims), its result having the transformed dims innermost in memory, as MKL's has,
     and the others in the order of x."""
-    order, back, moved = _arrangement(x.strides, dims, last_stays)
+    order, back, moved = transform_order(x.strides, dims, last_stays)
     out = compute(x.transpose(order), moved)
     if 1 in out.shape:
         _C.restride(out, contiguous_strides(out.shape))

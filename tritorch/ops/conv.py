@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.meta import MetaArray
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
@@ -15,6 +16,23 @@ from tritorch.ops.record.outputs import cpp_name
 from tritorch.ops.record.publishing import PUBLIC
 
 _PARAMS = "stride padding dilation transposed output_padding groups"
+
+
+def convolution_result(
+    x: MetaArray, w: MetaArray, b: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> MetaArray:  # fmt: skip
+    """The result of a convolution, or of its transpose."""
+    spatial = []
+    for i, n in enumerate(x.shape[2:]):
+        reach = dilation[i] * (w.shape[2 + i] - 1)
+        if transposed:
+            spatial.append((n - 1) * stride[i] - 2 * padding[i] + reach + output_padding[i] + 1)
+        else:
+            spatial.append((n + 2 * padding[i] - reach - 1) // stride[i] + 1)
+    shape = (x.shape[0], w.shape[1] * groups if transposed else w.shape[0], *spatial)
+    return x.new(shape)
+
 
 # The three kernels of convolution: forward, input's gradient, weight's gradient.  Each is linear in
 # both operands, and the gradients of one are the other two.
@@ -32,6 +50,7 @@ _convolution = Operator(
         ),
         lambda g: g.sum([i for i in range(g.ndim) if i != 1]),
     ),
+    infer=convolution_result,
 )
 _input: Operator = Operator(
     "convolution_input",
@@ -50,6 +69,7 @@ _input: Operator = Operator(
             (y, g), (tuple(w.shape), stride, padding, dilation, transposed, output_padding, groups)
         ),
     ),
+    infer=lambda y, w, shape, *rest: y.new(shape),
 )
 _weight: Operator = Operator(
     "convolution_weight",
@@ -68,6 +88,7 @@ _weight: Operator = Operator(
             (y, g), (tuple(x.shape), stride, padding, dilation, transposed, output_padding, groups)
         ),
     ),
+    infer=lambda y, x, shape, *rest: y.new(shape),
 )
 
 

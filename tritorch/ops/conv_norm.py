@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.dtype import float32
+from tritorch.core.layout import dense_strides_like as copy_strides
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
-from tritorch.ops.conv import _PARAMS, _convolution, _input, _weight
+from tritorch.ops.conv import _PARAMS, _convolution, _input, _weight, convolution_result
 from tritorch.ops.norm import _composed_batch
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
@@ -26,6 +28,11 @@ def _on_cpu(x: Any, w: Any, b: Any, *rest: Any) -> Any:
 
 # Also mean, 1 / std and variance of each channel of the result, through which no gradients flow:
 # the gradient of the norm includes what they depend on.
+def _with_statistics_results(*given: Any) -> Any:
+    y = convolution_result(*given[:-1])
+    return y, *(y.new(y.shape[1:2], float32 if y.dtype.itemsize < 4 else None) for _ in range(3))
+
+
 _with_statistics = Operator(
     "convolution_with_statistics",
     "x w b",
@@ -46,6 +53,7 @@ _with_statistics = Operator(
         lambda g: g[0].sum([i for i in range(g[0].ndim) if i != 1]),
     ),
     composed=lambda x, w, b, *rest: _convolution.call((x, w, b), rest[:-1]),
+    infer=_with_statistics_results,
 )
 
 
@@ -96,6 +104,7 @@ _normalised = Operator(
     ),
     joint=_gradients,
     composed=_composed,
+    infer=lambda x, *rest: x.new(x.shape, None, copy_strides(x.shape, x.strides)),
 )
 _back = Operator(
     "batch_norm_add_relu_backward",
@@ -105,6 +114,12 @@ _back = Operator(
     outputs=0b1111,
     cpu=_plain_gradients,
     gpu=lambda *args: backend("gpu", "norm").normalised_backward(*args),
+    infer=lambda y, x, *rest: (
+        x.new(x.shape),
+        x.new(x.shape[1:2]),
+        x.new(x.shape[1:2]),
+        x.new(x.shape),
+    ),
 )
 
 

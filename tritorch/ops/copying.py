@@ -13,6 +13,7 @@ from tritorch.core import arrays, dtype as dtypes, layout as layouts
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
+from tritorch.core.meta import META, MetaArray, no_data
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.cpu.narrow import WIDE, is_narrow, round_to
@@ -51,7 +52,15 @@ def _in_format(array: Any, format: Any) -> Any:
     return out
 
 
-_clone = Operator("clone", "x", "format", cpu=_in_format, gpu=_in_format, grad=lambda g: g)
+def _cloned(x: MetaArray, format: Any) -> MetaArray:
+    if format is layouts.preserve_format:
+        return x.new(x.shape, None, layouts.dense_strides_like(x.shape, x.strides))
+    return x.new(x.shape, None, layouts.format_strides(x.shape, format))
+
+
+_clone = Operator(
+    "clone", "x", "format", cpu=_in_format, gpu=_in_format, grad=lambda g: g, infer=_cloned
+)
 
 
 @public()
@@ -85,8 +94,15 @@ def _convert(x: Any, kind: dtype, device: Any, non_blocking: bool, old: Any) -> 
     return arrays.copy(out) if out is x else arrays.lay_out_as_copy(out, x)
 
 
+def _converted(x: MetaArray, kind: dtype, device: Any, non_blocking: bool, old: Any) -> MetaArray:
+    if device is not None and x.device == META != device:
+        raise no_data()
+    strides = layouts.dense_strides_like(x.shape, x.strides)
+    return MetaArray(x.shape, kind, strides, x.device if device is None else device)
+
+
 _to_copy = Operator("to_copy", "x", "kind device non_blocking old", cpu=_convert, gpu=_convert,
-                    grad=lambda g, old: g.to(device=old[1], dtype=old[0]))  # fmt: skip
+                    grad=lambda g, old: g.to(device=old[1], dtype=old[0]), infer=_converted)  # fmt: skip
 
 
 def _resolve_device(device: Any) -> Device:

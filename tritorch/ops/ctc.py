@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tritorch.core.dtype import int64
+from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.checks import not_implemented
@@ -65,15 +66,20 @@ def _composed(
     return loss.masked_fill(~possible, math.inf)
 
 
+def _results(x: MetaArray, targets: MetaArray, *rest: Any) -> tuple[MetaArray, MetaArray]:
+    steps, batch, _ = x.shape
+    return x.new((batch,)), x.new((batch, steps, 2 * targets.shape[1] + 1))
+
+
 _ctc = Operator(
     "ctc_loss", "log_probs targets n_steps n_labels", "blank zero_infinity", outputs=0b01,
     cpu=lambda *given: backend("cpu", "ctc").ctc_loss(*given[:-1]),
     gpu=lambda *given: backend("gpu", "ctc").ctc_loss(*given[:-1]),
-    joint=_gradient, composed=_composed,
+    joint=_gradient, composed=_composed, infer=_results
 )  # fmt: skip
 _ctc_back = Operator(
     "ctc_loss_backward", "y log_probs targets n_steps n_labels loss alpha", "blank zero_infinity",
-    kind="internal", cpu="ctc.ctc_loss_backward",
+    kind="internal", cpu="ctc.ctc_loss_backward", infer=lambda y, x, *rest: x.new(x.shape)
 )  # fmt: skip
 
 _WHERE = "(while checking arguments for ctc_loss_allocate_outputs)"

@@ -15,6 +15,7 @@ from tritorch.ops.checks import require_kernel
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.random import sample, source_for
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import PUBLIC
 
@@ -40,12 +41,12 @@ def _scale(g: Tensor, p: float) -> float:
 # The CPU keeps what it kept; the GPU draws the numbers again, unless the mask is asked for.
 _dropout = Operator(
     "dropout", "x", "p", cpu=_drop, gpu=_drop_with_mask, outputs=0b01, node="NativeDropout",
-    grad=lambda g, out1, p: g[0] * out1 * _scale(g[0], p),
+    grad=lambda g, out1, p: g[0] * out1 * _scale(g[0], p), infer=lambda x, p: (x.new(x.shape), x.new(x.shape, bool_))
 )  # fmt: skip
 _dropout_again: Operator = Operator(
     "dropout_again", "x", "p seed offset", gpu="random.dropout", kind="internal",
     node="NativeDropout",
-    grad=lambda g, p, seed, offset: _dropout_again.call((g,), (p, seed, offset)),
+    grad=lambda g, p, seed, offset: _dropout_again.call((g,), (p, seed, offset)), infer=same
 )  # fmt: skip
 
 

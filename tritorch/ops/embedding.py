@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from tritorch.core.dtype import float32, int32, int64
+from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.record.backends import backend
@@ -18,12 +19,12 @@ _embedding = Operator(
     cpu=lambda w, i, p, f: backend("cpu", "indexing").rows(w, i),
     gpu=lambda w, i, p, f: backend("gpu", "indexing").index(w, (i,)),
     grad=(lambda g, weight_shape, indices, padding, by_frequency: _back.call(
-        (g, indices), (weight_shape[0], padding, by_frequency)), None),
+        (g, indices), (weight_shape[0], padding, by_frequency)), None), infer=lambda w, i, *rest: w.new((*i.shape, *w.shape[1:]))
 )  # fmt: skip
 _back: Operator = Operator(
     "embedding_backward", "y indices", "n padding by_frequency", kind="internal",
     cpu="embedding.embedding_backward",
-    grad=(lambda g, indices, padding: _gather_rows(g, indices, padding), None),
+    grad=(lambda g, indices, padding: _gather_rows(g, indices, padding), None), infer=lambda y, i, n, *rest: y.new((n, *y.shape[i.ndim:]))
 )  # fmt: skip
 
 
@@ -111,6 +112,8 @@ def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: fl
     from tritorch.autograd import no_grad
     from tritorch.ops.reduction import vector_norm
 
+    if weight.is_meta:
+        return
     with no_grad():
         rows = indices.reshape(-1).unique()
         used = weight.index_select(0, rows)
@@ -151,12 +154,17 @@ def _composed_bag(
     return _Bags(weight, indices, offsets, False, weights, include_last, wanted).composed(mode)
 
 
+def _bag_results(w: MetaArray, i: Any, offsets: MetaArray, s: Any, mode: str, last: bool,
+                 padding: int) -> MetaArray:  # fmt: skip
+    return w.new((offsets.shape[0] - last, w.shape[1]))
+
+
 _bag = Operator(
     "embedding_bag", "weight indices offsets weights", "mode include_last padding",
     cpu=lambda w, i, o, s, *rest: backend("cpu", "embedding").embedding_bag(w, i, o, s, *rest),
     joint=lambda g, weight, indices, offsets, weights, mode, include_last, padding: _bag_grads(
         g, weight, indices, offsets, weights, mode, include_last, padding),
-    composed=_composed_bag,
+    composed=_composed_bag, infer=_bag_results
 )  # fmt: skip
 # Without weights, sums and means depend on the rows linearly: no gradient reads them.
 _linear_bag = Operator(
@@ -164,12 +172,12 @@ _linear_bag = Operator(
     node="EmbeddingBag", cpu=_bag._cpu,
     joint=lambda g, weight_shape, indices, offsets, mode, include_last, padding: _bag_grads(
         g, g.new_zeros(weight_shape), indices, offsets, None, mode, include_last, padding),
-    composed=_composed_bag, unread="weight",
+    composed=_composed_bag, unread="weight", infer=_bag_results
 )  # fmt: skip
 _bag_back = Operator(
     "embedding_bag_backward", "y weight indices offsets weights", "mode include_last padding",
     kind="internal", outputs=0b11,
-    cpu=lambda *given: backend("cpu", "embedding").embedding_bag_backward(*given),
+    cpu=lambda *given: backend("cpu", "embedding").embedding_bag_backward(*given), infer=lambda y, w, i, o, s, *rest: (w.new(w.shape), None if s is None else s.new(s.shape))
 )  # fmt: skip
 
 

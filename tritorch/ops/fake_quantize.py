@@ -104,7 +104,7 @@ def fake_quantize_per_channel_affine(
     _check_bounds(quant_min, quant_max)
     _check_floats(input)
     whole = not zero_point.is_floating_point()
-    if whole and not input.is_cuda and zero_point.numel():
+    if whole and input.is_cpu and zero_point.numel():
         low, high = zero_point.aminmax()
         if int(low) < quant_min or int(high) > quant_max:
             raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")

@@ -11,7 +11,9 @@ from typing import Any
 
 from tritorch.core import defaults
 from tritorch.core.dtype import complex64, complex128, dtype as Dtype, float32, float64
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, scalar_name
+from tritorch.core.strides import transformed_strides
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor, wrap_dim
 from tritorch.ops.joining import roll
@@ -23,6 +25,35 @@ FFT: dict[str, Callable[..., Any]] = {}  # tritorch.fft.<name>
 Dims = tuple[int, ...]
 Sizes = int | Sequence[int] | None
 
+
+def _transformed(x: MetaArray, dims: Any, norm: Any, forward: bool) -> MetaArray:
+    kind = x.dtype.to_complex()
+    if not dims or 0 in x.shape:
+        return x.new(x.shape, kind, x.strides if not dims else None)
+    return x.new(x.shape, kind, transformed_strides(x.shape, x.strides, tuple(dims), False))
+
+
+def _halved(x: MetaArray, dims: Any, norm: Any, onesided: bool) -> MetaArray:
+    shape = list(x.shape)
+    if onesided:
+        shape[dims[-1]] = shape[dims[-1]] // 2 + 1
+    return _placed(x, tuple(shape), x.dtype.to_complex(), dims)
+
+
+def _doubled(x: MetaArray, dims: Any, norm: Any, size: int) -> MetaArray:
+    shape = list(x.shape)
+    shape[dims[-1]] = size
+    if dims[:-1] and 0 not in x.shape:
+        x = _transformed(x, dims[:-1], norm, False)
+    return _placed(x, tuple(shape), x.dtype.to_real(), dims[-1:])
+
+
+def _placed(x: MetaArray, shape: Any, kind: Any, dims: Any) -> MetaArray:
+    if 0 in x.shape:
+        return x.new(shape, kind)
+    return x.new(shape, kind, transformed_strides(shape, x.strides, tuple(dims)))
+
+
 _c2c = Operator(
     "fft_c2c",
     "x",
@@ -30,7 +61,10 @@ _c2c = Operator(
     cpu="fft.c2c",
     kind="fft",
     grad=lambda g, dims, norm, forward: c2c(g, dims, norm, not forward),
+    infer=_transformed,
 )
+
+
 _r2c = Operator(
     "fft_r2c",
     "x",
@@ -42,6 +76,7 @@ _r2c = Operator(
         if onesided
         else c2c(g, dims, norm, False).real
     ),
+    infer=_halved,
 )
 _c2r: Operator = Operator(
     "fft_c2r",
@@ -50,6 +85,7 @@ _c2r: Operator = Operator(
     cpu="fft.c2r",
     kind="fft",
     grad=lambda g, dims, norm, size: _middle(r2c(g, dims, norm, True), dims[-1], size, 2.0),
+    infer=_doubled,
 )
 
 

@@ -18,6 +18,7 @@ from tritorch.ops.checks import (
 )
 from tritorch.ops.parts import basic_index
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.infer import same, unknown_size
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.publishing import PUBLIC, accepts_expanded, public
 from tritorch.ops.shape import contiguous_format, expand, reshape
@@ -77,6 +78,7 @@ _gather = Operator(
     gpu=lambda x, i, dim, shape: backend("gpu", "indexing").gather(x, dim, i),
     grad=(lambda g, index, dim, shape: g.new_zeros(shape).scatter_add(dim, index, g), None),
     keeps="x",
+    infer=lambda x, i, dim, shape: x.new(i.shape),
 )
 
 
@@ -150,6 +152,7 @@ _scatter = Operator(
         lambda g, index, dim: g.gather(dim, index),
     ),
     layout="row-major",
+    infer=same,
 )
 _scatter_value = Operator(
     "scatter_value",
@@ -160,6 +163,7 @@ _scatter_value = Operator(
     gpu=lambda x, i, dim, v: backend("gpu", "indexing").scatter_value(x, dim, i, v),
     grad=(lambda g, index, dim: g.scatter(dim, index, 0), None),
     layout="row-major",
+    infer=same,
 )
 _scatter_add = Operator(
     "scatter_add",
@@ -169,6 +173,7 @@ _scatter_add = Operator(
     gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter_add(x, dim, i, s),
     grad=(lambda g: g, None, lambda g, index, dim: g.gather(dim, index)),
     layout="row-major",
+    infer=same,
 )
 _scatter_reduce = Operator(
     "scatter_reduce",
@@ -184,6 +189,7 @@ _scatter_reduce = Operator(
         g, x, index, src, out, dim, reduce, include_self
     ),
     layout="row-major",
+    infer=same,
 )
 
 
@@ -381,6 +387,9 @@ _index_select = Operator(
     cpu=lambda x, i, dim, shape: backend("cpu", "indexing").index_select(x, dim, i),
     gpu=lambda x, i, dim, shape: backend("gpu", "indexing").index_select(x, dim, i),
     grad=(lambda g, index, dim, shape: g.new_zeros(shape).index_add(dim, index, g), None),
+    infer=lambda x, i, dim, shape: x.new(
+        (*x.shape[:dim], i.numel(), *x.shape[dim + 1 :]) if x.shape else ()
+    ),
 )
 
 
@@ -401,6 +410,7 @@ _index_add = Operator(
     gpu=lambda x, i, s, dim, a: backend("gpu", "indexing").index_add(x, dim, i, s, a),
     grad=(lambda g: g, None, lambda g, index, dim, alpha: g.index_select(dim, index) * alpha),
     keeps="source",
+    infer=same,
 )
 
 
@@ -455,6 +465,7 @@ _index_copy = Operator(
         lambda g, index, dim: g.index_select(dim, index),
     ),
     keeps="source",
+    infer=same,
 )
 
 
@@ -484,6 +495,7 @@ _index_fill = Operator(
         None,
         lambda g, index, dim: g.index_select(dim, index.unique()).sum(),
     ),
+    infer=same,
 )
 
 
@@ -535,6 +547,7 @@ _take = Operator(
     grad=(lambda g, index, shape: g.new_zeros(shape).put(index, g, True), None),
     keeps="x",
     layout="row-major",
+    infer=lambda x, i, shape: x.new(i.shape),
 )
 
 
@@ -594,6 +607,7 @@ _put = Operator(
     ),
     keeps="source",
     layout="copy",
+    infer=same,
 )
 
 
@@ -627,6 +641,7 @@ _masked_select = Operator(
     cpu="indexing.masked_select",
     grad=(lambda g, x_shape, mask: g.new_zeros(x_shape).masked_scatter(mask, g), None),
     keeps="x",
+    infer=unknown_size,
 )
 
 
@@ -652,6 +667,7 @@ _masked_scatter = Operator(
         None,
         lambda g, mask, shape: _masked_scatter_grad(g, mask, shape),
     ),
+    infer=same,
 )
 
 

@@ -12,12 +12,14 @@ import numpy as np
 from tritorch.autograd.graph import check_inplace
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import bool_, int64, uint8
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, convert_number, require_distinct_elements
 from tritorch.ops.memory import alias
 from tritorch.ops.parts import PARTS, basic_index, finish_part
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.infer import unknown_size
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import require_separate
 from tritorch.ops.record.publishing import PUBLIC, public
@@ -283,11 +285,20 @@ def _complete(x: Tensor, advanced: list[tuple[int, Tensor]]) -> tuple[Tensor | N
 
 
 # x and its index tensors are inputs; None stands for a whole dim.
+def _index_result(values: Sequence[Any], shape: Any) -> MetaArray:
+    x, indices = values[0], values[1:]
+    given = [i for i, index in enumerate(indices) if index is not None]
+    common = broadcast_shapes(*(indices[i].shape for i in given))
+    rest = [n for i, n in enumerate(x.shape) if i >= len(indices) or indices[i] is None]
+    at = given[0] if given[-1] - given[0] + 1 == len(given) else 0
+    return x.new((*rest[:at], *common, *rest[at:]))
+
+
 _index = Operator(
     "index", "x indices", "shape", variadic=True,
     cpu=lambda values, shape: backend("cpu", "indexing").index(values[0], tuple(values[1:])),
     gpu=lambda values, shape: backend("gpu", "indexing").index(values[0], tuple(values[1:])),
-    joint=lambda g, indices, shape: _index_grad(g, indices, shape), node="Index", layout="indexed",
+    joint=lambda g, indices, shape: _index_grad(g, indices, shape), node="Index", layout="indexed", infer=_index_result
 )  # fmt: skip
 
 
@@ -443,7 +454,7 @@ def index_put(
 
 # ---- where ---------------------------------------------------------------------------------------
 
-_nonzero = Operator("nonzero", "x", cpu="indexing.nonzero")
+_nonzero = Operator("nonzero", "x", cpu="indexing.nonzero", infer=unknown_size)
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:

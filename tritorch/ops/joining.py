@@ -9,19 +9,35 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of, wrap_dim, wrap_dims
 from tritorch.ops.parts import narrow
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.publishing import PUBLIC, accepts_expanded, public
 from tritorch.ops.shape import contiguous_format, expand, new_dim, reshape, unsqueeze
 
+
+def _cat_result(values: Sequence[MetaArray], dim: int, sizes: Any) -> MetaArray:
+    shape = list(next((v for v in values if v.shape != (0,)), values[0]).shape)
+    if shape:
+        shape[dim] = sum(v.shape[dim] for v in values if v.shape != (0,) or len(shape) == 1)
+    return values[0].new(shape)
+
+
+def _stack_result(values: Sequence[MetaArray], dim: int) -> MetaArray:
+    shape = list(values[0].shape)
+    shape.insert(dim, len(values))
+    return values[0].new(shape)
+
+
 _cat = Operator("cat", "tensors", "dim sizes", variadic=True, layout="format",
                 cpu=lambda values, dim, sizes: backend("cpu", "shaping").cat(values, dim),
                 gpu=lambda values, dim, sizes: backend("gpu", "shaping").cat(values, dim),
-                joint=lambda g, dim, sizes, needs: _cat_grad(g, dim, sizes, needs))  # fmt: skip
+                joint=lambda g, dim, sizes, needs: _cat_grad(g, dim, sizes, needs), infer=_cat_result)  # fmt: skip
 
 
 def _stack_on(device: str) -> Any:
@@ -32,7 +48,7 @@ def _stack_on(device: str) -> Any:
 
 
 _stack = Operator("stack", "tensors", "dim", variadic=True, cpu=_stack_on("cpu"),
-                  gpu=_stack_on("gpu"), joint=lambda g, dim: g.unbind(dim))  # fmt: skip
+                  gpu=_stack_on("gpu"), joint=lambda g, dim: g.unbind(dim), infer=_stack_result)  # fmt: skip
 
 
 def _cat_grad(g: Tensor, dim: int, sizes: Sequence[int], needs: Sequence[bool]) -> tuple[Any, ...]:
@@ -190,10 +206,16 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 # ---- order ---------------------------------------------------------------------------------------
 
 _flip = Operator(
-    "flip", "x", "dims", cpu="shaping.flip", layout="copy", grad=lambda g, dims: g.flip(dims)
+    "flip",
+    "x",
+    "dims",
+    cpu="shaping.flip",
+    layout="copy",
+    grad=lambda g, dims: g.flip(dims),
+    infer=same,
 )
 _roll = Operator("roll", "x", "shifts dims", cpu="shaping.roll", layout="format",
-                 grad=lambda g, shifts, dims: g.roll([-s for s in shifts], dims))  # fmt: skip
+                 grad=lambda g, shifts, dims: g.roll([-s for s in shifts], dims), infer=same)  # fmt: skip
 
 
 def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
@@ -291,10 +313,20 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 # ---- triangles -----------------------------------------------------------------------------------
 
 _tril = Operator(
-    "tril", "x", "diagonal", cpu="shaping.tril", grad=lambda g, diagonal: g.tril(diagonal)
+    "tril",
+    "x",
+    "diagonal",
+    cpu="shaping.tril",
+    grad=lambda g, diagonal: g.tril(diagonal),
+    infer=same,
 )
 _triu = Operator(
-    "triu", "x", "diagonal", cpu="shaping.triu", grad=lambda g, diagonal: g.triu(diagonal)
+    "triu",
+    "x",
+    "diagonal",
+    cpu="shaping.triu",
+    grad=lambda g, diagonal: g.triu(diagonal),
+    infer=same,
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tritorch.core import defaults
 from tritorch.core.batched import BatchedArray
-from tritorch.core.dtype import bool_, int64
+from tritorch.core.dtype import bool_, float32, int64
 from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional, logsigmoid
@@ -174,7 +174,7 @@ def binary_cross_entropy(
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
     _bce.require_kernel((input, target))
-    if input.numel() and not input.is_cuda and bool(((input < 0) | (input > 1)).any()):
+    if input.numel() and input.is_cpu and bool(((input < 0) | (input > 1)).any()):
         raise RuntimeError("all elements of input should be between 0 and 1")
     loss = _bce.call((input, target), ())
     if weight is not None:
@@ -606,7 +606,7 @@ def _check_targets(target: Tensor, classes: int, ignore: int) -> None:
     array = target._array
     while isinstance(array, BatchedArray):
         array = array.array
-    if target.is_cuda or not array.size:
+    if type(array) is not ndarray or not array.size:
         return
     if int(array.min()) >= 0 and int(array.max()) < classes:
         return
@@ -659,7 +659,7 @@ _cross_entropy = Operator(
     kernel="log_softmax_lastdim_kernel_impl",
     joint=lambda g, logits, target, weight, out1, ignore, smoothing: (
         _cross_entropy_back(g[0], logits, target, weight, out1, ignore, smoothing), None, None
-    ),
+    ), infer=lambda x, *rest: (x.new(x.shape[:-1]), x.new(x.shape[:-1], float32))
 )  # fmt: skip
 _cross_entropy_grad = Operator(
     "cross_entropy_backward",
@@ -672,6 +672,7 @@ _cross_entropy_grad = Operator(
     gpu=lambda g, x, t, w, lse, ignore, s: backend("gpu", "loss").cross_entropy_backward(
         g, x, t, w, ignore, s, lse
     ),
+    infer=lambda g, x, *rest: x.new(x.shape),
 )
 
 

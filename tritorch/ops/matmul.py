@@ -39,9 +39,9 @@ def _cpu_mm(a: Any, b: Any) -> Any:
 
 
 _mm = Operator("mm", "a b", cpu=_cpu_mm, gpu="matmul.mm",
-               grad=(lambda g, b: g.mm(b.mH), lambda g, a: a.mH.mm(g)))  # fmt: skip
+               grad=(lambda g, b: g.mm(b.mH), lambda g, a: a.mH.mm(g)), infer=lambda a, b: a.new((a.shape[0], b.shape[1])))  # fmt: skip
 _bmm = Operator("bmm", "a b", cpu=_cpu_mm, gpu="matmul.bmm",
-                grad=(lambda g, b: g.bmm(b.mH), lambda g, a: a.mH.bmm(g)))  # fmt: skip
+                grad=(lambda g, b: g.bmm(b.mH), lambda g, a: a.mH.bmm(g)), infer=lambda a, b: a.new((*a.shape[:2], b.shape[2])))  # fmt: skip
 
 
 def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
@@ -313,9 +313,11 @@ _addmm = Operator(
         lambda g, beta: g if beta == 1 else g * beta,
         lambda g, b, alpha: _times(g.matmul(b.mH), alpha),
         lambda g, a, alpha: _times(a.mH.matmul(g), alpha),
-    ),
+    ), infer=lambda c, a, b, *rest: a.new((a.shape[0], b.shape[1]))
 )  # fmt: skip
-_baddbmm = _addmm.like("baddbmm", "Baddbmm")
+_baddbmm = _addmm.like(
+    "baddbmm", "Baddbmm", infer=lambda c, a, b, *rest: a.new((*a.shape[:2], b.shape[2]))
+)
 
 
 def _times(x: Tensor, factor: float) -> Tensor:
@@ -362,7 +364,7 @@ def _cpu_activation(addend: Any, a: Any, b: Any, beta: float, alpha: float, name
 
 _addmm_activation_record = Operator(
     "_addmm_activation", "addend a b", "beta alpha activation", cpu=_cpu_activation,
-    gpu="matmul.addmm_activation", composed=_composed_activation, node="AddmmActivation",
+    gpu="matmul.addmm_activation", composed=_composed_activation, node="AddmmActivation", infer=lambda c, a, b, *rest: a.new((a.shape[0], b.shape[1]))
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.dtype import float32
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
@@ -17,6 +18,41 @@ from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import reshape
 
 # ---- layer norm ----------------------------------------------------------------------------------
+
+
+def _statistics(x: MetaArray, shape: Any) -> MetaArray:
+    """Means, or 1 / stds: of narrow types they are float32."""
+    return x.new(shape, float32 if x.dtype.itemsize < 4 else None)
+
+
+def _layer_norm_results(x: MetaArray, w: Any, b: Any, n: int, eps: float) -> Any:
+    lead = x.shape[: x.ndim - n]
+    return x.new(x.shape), _statistics(x, lead), _statistics(x, lead)
+
+
+def _rms_norm_results(x: MetaArray, w: Any, n: int, eps: float) -> Any:
+    return x.new(x.shape), _statistics(x, x.shape[: x.ndim - n])
+
+
+def _group_norm_results(x: MetaArray, w: Any, b: Any, groups: int, eps: float) -> Any:
+    shape = (x.shape[0], groups)
+    return x.new(x.shape), _statistics(x, shape), _statistics(x, shape)
+
+
+def _batch_norm_results(x: MetaArray, w: Any, b: Any, mean: Any, var: Any, *rest: Any) -> Any:
+    channels = x.shape[1:2]
+    return x.new(x.shape), *(_statistics(x, channels) for _ in range(3))
+
+
+def _rows_gradients(y: MetaArray, x: MetaArray, w: Any, *rest: Any) -> Any:
+    """Those of x, weight and bias, where normalised over the last dims."""
+    shape = x.shape[x.ndim - rest[-1] :]
+    return x.new(x.shape), x.new(shape), x.new(shape)
+
+
+def _channel_gradients(y: MetaArray, x: MetaArray, *rest: Any) -> Any:
+    """Those of x, weight and bias, where weights are one a channel."""
+    return x.new(x.shape), x.new(x.shape[1:2]), x.new(x.shape[1:2])
 
 
 def _affine(x: Tensor, w: Any, b: Any) -> Tensor:
@@ -47,11 +83,12 @@ _layer = Operator(
     joint=lambda g, x, w, out1, out2, n: _layer_back.call((g[0], x, w, out1, out2), (n,)),
     composed=_composed_layer,
     unread="b",
+    infer=_layer_norm_results,
 )
 _layer_back: Operator = Operator(
     "layer_norm_backward", "y x w mean rstd", "n", kind="internal", outputs=0b111,
     cpu=lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r),
-    gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r),
+    gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r), infer=_rows_gradients
 )  # fmt: skip
 
 
@@ -126,11 +163,12 @@ _rms = Operator(
     joint=lambda g, x, w, out1, n: _rms_back.call((g[0], x, w, out1), (n,)),
     composed=_composed_rms,
     layout="format",
+    infer=_rms_norm_results,
 )
 _rms_back: Operator = Operator(
     "rms_norm_backward", "y x w rstd", "n", kind="internal", outputs=0b11,
     cpu=lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r),
-    gpu=lambda y, x, w, r, n: backend("gpu", "norm").rms_norm_backward(y, x, n, w, r),
+    gpu=lambda y, x, w, r, n: backend("gpu", "norm").rms_norm_backward(y, x, n, w, r), infer=lambda *given: _rows_gradients(*given)[:2]
 )  # fmt: skip
 
 
@@ -171,7 +209,7 @@ _group = Operator(
     gpu=lambda x, w, b, groups, eps: backend("gpu", "norm").group_norm(x, groups, w, b, eps),
     joint=lambda g, x, w, out1, out2, groups: _group_back.call(
         (g[0], x, w, out1, out2), (groups,)),
-    composed=_composed_group, unread="b",
+    composed=_composed_group, unread="b", infer=_group_norm_results
 )  # fmt: skip
 _group_back: Operator = Operator(
     "group_norm_backward",
@@ -185,6 +223,7 @@ _group_back: Operator = Operator(
     gpu=lambda y, x, w, m, r, groups: backend("gpu", "norm").group_norm_backward(
         y, x, groups, w, m, r
     ),
+    infer=_channel_gradients,
 )
 
 
@@ -279,6 +318,7 @@ _batch = Operator(
     composed=_composed_batch,
     unread="b",
     layout="format",
+    infer=_batch_norm_results,
 )
 _batch_back: Operator = Operator(
     "batch_norm_backward",
@@ -292,6 +332,7 @@ _batch_back: Operator = Operator(
     gpu=lambda y, x, w, m, r, training: backend("gpu", "norm").batch_norm_backward(
         y, x, w, m, r, training
     ),
+    infer=_channel_gradients,
 )
 
 

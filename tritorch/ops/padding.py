@@ -15,6 +15,15 @@ from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator, laid_out
 from tritorch.ops.record.publishing import PUBLIC
 
+
+def _padded(shape: Sequence[int], padding: Sequence[int]) -> list[int]:
+    """A shape with `padding` before and after each of the last dims, the last dim first."""
+    out = list(shape)
+    for i in range(len(padding) // 2):
+        out[-1 - i] += padding[2 * i] + padding[2 * i + 1]
+    return out
+
+
 _pad = Operator(
     "pad",
     "x",
@@ -23,6 +32,7 @@ _pad = Operator(
     gpu=lambda x, p, mode, value, shape: backend("gpu", "shaping").pad(x, p, mode, value),
     grad=lambda g, padding, mode, shape: _back.call((g,), (shape, padding, mode)),
     layout="format",
+    infer=lambda x, padding, mode, value, shape: x.new(_padded(x.shape, padding)),
 )
 _back: Operator = Operator(
     "pad_backward",
@@ -31,6 +41,7 @@ _back: Operator = Operator(
     kind="internal",
     cpu="shaping.pad_backward",
     grad=lambda g, padding, mode, shape: _pad.call((g,), (padding, mode, 0.0, shape)),
+    infer=lambda y, shape, *rest: y.new(shape),
 )
 
 

@@ -6,13 +6,34 @@ import functools
 from typing import Any
 
 from tritorch.core.dtype import bool_
+from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.checks import not_implemented, require_kernel, require_tensor, wrap_dim
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.infer import with_indices as with_places
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.publishing import PUBLIC, with_out
 from tritorch.ops.shape import reshape
+
+
+def _pooled_shape(
+    x: MetaArray, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
+) -> Any:
+    """The shape of what windows of the spatial dims give."""
+    sizes = zip(x.shape[2:], kernel, stride, padding, dilation)
+    return (*x.shape[:2], *(_out_size(*each, ceil) for each in sizes))
+
+
+def _max_pool_results(x: MetaArray, *params: Any) -> Any:
+    return with_places(x, _pooled_shape(x, *params))
+
+
+def _avg_pool_result(
+    x: MetaArray, kernel: Any, stride: Any, padding: Any, ceil: bool, *rest: Any
+) -> MetaArray:
+    return x.new(_pooled_shape(x, kernel, stride, padding, (1,) * len(kernel), ceil))
+
 
 _max_pool = Operator(
     "max_pool",
@@ -22,6 +43,7 @@ _max_pool = Operator(
     grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
     keeps="x",
     layout="format",
+    infer=_max_pool_results,
 )
 _unpool_op = Operator(
     "max_pool_backward",
@@ -30,11 +52,12 @@ _unpool_op = Operator(
     cpu="pooling.max_pool_backward",
     kind="internal",
     grad=(lambda g, indices: _pick(g, indices), None),
+    infer=lambda y, i, shape: y.new(shape),
 )
 _adaptive_max = Operator(
     "adaptive_max_pool", "x", "size", cpu="pooling.adaptive_max_pool", keeps="x",
     layout="format",
-    grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
+    grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape), infer=lambda x, size: with_places(x, (*x.shape[:2], *size))
 )  # fmt: skip
 _avg_pool = Operator(
     "avg_pool",
@@ -47,6 +70,7 @@ _avg_pool = Operator(
     ),
     keeps="x",
     layout="format",
+    infer=_avg_pool_result,
 )
 _avg_back: Operator = Operator(
     "avg_pool_backward",
@@ -57,6 +81,7 @@ _avg_back: Operator = Operator(
     grad=lambda g, shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_pool.call(
         (g,), (kernel, stride, padding, ceil_mode, include, divisor, shape)
     ),
+    infer=lambda y, shape, *rest: y.new(shape),
 )
 _adaptive_avg = Operator(
     "adaptive_avg_pool",
@@ -67,6 +92,7 @@ _adaptive_avg = Operator(
     grad=lambda g, shape: _adaptive_back.call((g,), (shape,)),
     keeps="x",
     layout="format",
+    infer=lambda x, size, shape: x.new((*x.shape[:2], *size)),
 )
 _mean_of_all = _adaptive_avg.like("adaptive_mean", "Mean1", keeps="")  # as PyTorch to size 1
 _adaptive_back: Operator = Operator(
@@ -76,6 +102,7 @@ _adaptive_back: Operator = Operator(
     kind="internal",
     cpu="pooling.adaptive_avg_pool_backward",
     grad=lambda g, y, shape: _adaptive_avg.call((g,), (tuple(y.shape[2:]), shape)),
+    infer=lambda y, shape: y.new(shape),
 )
 
 

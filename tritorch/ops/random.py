@@ -10,6 +10,7 @@ from tritorch.autograd.graph import check_inplace
 from tritorch.core import defaults, layout as layouts
 from tritorch.core.dtype import bool_, dtype, int64
 from tritorch.core.generator import Generator, default_for
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops import randomness
@@ -37,7 +38,7 @@ from tritorch.ops.record.writing import in_place
 def source_for(generator: Generator | None, device: Any) -> Generator:
     """The generator given, or the device's default one."""
     source = generator or default_for(device)
-    if source.device.type != device.type:
+    if source.device.type != device.type != "meta":
         raise RuntimeError(
             f"Expected a '{device.type}' device type for generator but found '{source.device.type}'"
         )
@@ -56,6 +57,8 @@ def sample(name: str, generator: Generator | None, device: Any, shape: Any, *res
 
 def _sample(name: str, generator: Generator | None, device: Any, shape: Any, *rest: Any) -> Any:
     source = source_for(generator, device)
+    if device.type == "meta":
+        return _undrawn(name, shape, *rest)
     if device.type == "cpu":
         return getattr(backend("cpu", "random"), name)(source.native, shape, *rest)
     count = (
@@ -65,6 +68,15 @@ def _sample(name: str, generator: Generator | None, device: Any, shape: Any, *re
     )
     seed, offset = source.draw(count)
     return getattr(backend("gpu", "random"), name)((seed, offset, device.index), shape, *rest)
+
+
+def _undrawn(name: str, shape: Any, *rest: Any) -> MetaArray:
+    """What would be drawn, without memory."""
+    if name == "multinomial":
+        return shape.new((*shape.shape[:-1], rest[0]), int64)
+    if type(shape) is MetaArray:
+        return shape.new(shape.shape)
+    return MetaArray((shape,) if isinstance(shape, int) else shape, rest[0])
 
 
 def _drawn(
@@ -369,7 +381,7 @@ for _method in (uniform_, normal_, exponential_, cauchy_, geometric_, log_normal
 
 def _check_probabilities(p: Tensor) -> None:
     p = _C.wrap(randomness.unwrap(p._array)[0])
-    if p.numel() and not p.is_cuda and not bool(((p >= 0) & (p <= 1)).all()):
+    if p.numel() and p.is_cpu and not bool(((p >= 0) & (p <= 1)).all()):
         raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
 
 
@@ -435,7 +447,7 @@ def multinomial(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
         )
     weights = _C.wrap(randomness.unwrap(input._array)[0])
-    if weights.numel() and not weights.is_cuda:
+    if weights.numel() and weights.is_cpu:
         if not bool((weights.isfinite() & (weights >= 0)).all()):
             raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
         if bool((weights.amax(-1) == 0).any()):

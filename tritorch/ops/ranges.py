@@ -21,6 +21,11 @@ def _on(array: np.ndarray[Any, Any], device: Any, requires_grad: bool, out: Any)
     return _finish(arrays.move(array, where), requires_grad, out)
 
 
+def _number(x: Tensor) -> Any:
+    """The number in a tensor; any one of its dtype for a tensor without memory."""
+    return x.dtype.numpy.type(0).item() if x.is_meta else x.item()
+
+
 @public(method=False)
 def arange(
     *args: Any,
@@ -139,7 +144,7 @@ def linspace(
     _check_steps("linspace", start, end, steps, dtype)
     if device is None and out is None:
         device = next((v.device for v in (start, end) if isinstance(v, Tensor)), None)
-    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
     if category(kind) < 3 and (isinstance(start, complex) or isinstance(end, complex)):
         raise RuntimeError(
@@ -174,7 +179,7 @@ def logspace(
     _check_steps("logspace", start, end, steps, dtype)
     if device is None and out is None:
         device = next((v.device for v in (start, end) if isinstance(v, Tensor)), None)
-    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
     wide = dtypes.complex128 if kind.is_complex else float64
     with np.errstate(all="ignore"):

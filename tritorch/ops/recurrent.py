@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.linear import linear
@@ -74,10 +75,34 @@ def _composed_packed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: 
     return PUBLIC["cat"]([packed, *cell])
 
 
+def _results(
+    gates: MetaArray, h: MetaArray, c: Any, w: MetaArray, b: Any, mode: str, sizes: Any,
+    reverse: bool,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    n, (batch, hidden) = gates.shape[0], h.shape
+    gated = mode in ("lstm", "gru")
+    packed = gates.new((n + batch * (1 if c is None else 2), hidden))
+    return (
+        packed,
+        gates.new(gates.shape) if gated else None,
+        gates.new((n, hidden)) if gated else None,
+    )
+
+
+def _gradients(
+    g: MetaArray, packed: Any, acts: Any, rest: Any, h: MetaArray, c: Any, w: MetaArray, b: Any,
+    mode: str, sizes: Any, reverse: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    n = packed.shape[0] - h.shape[0] * (1 if c is None else 2)
+    gates = g.new((n, w.shape[0]))
+    like = lambda x: None if x is None else x.new(x.shape)
+    return gates, like(h), like(c), like(w), like(b)
+
+
 _backward = Operator(
     "recurrent_backward", "g packed acts rest h c w b", "mode sizes reverse", kind="internal",
     cpu=lambda *given: backend("cpu", "recurrent").backward(*given),
-    gpu=lambda *given: backend("gpu", "recurrent").backward(*given), outputs=0b11111,
+    gpu=lambda *given: backend("gpu", "recurrent").backward(*given), outputs=0b11111, infer=_gradients
 )  # fmt: skip
 _scan = Operator(
     "recurrent", "gates h c w b", "mode sizes reverse", outputs=0b001,
@@ -86,7 +111,7 @@ _scan = Operator(
     joint=lambda g, h, c, w, b, out, mode, sizes, reverse: _backward.call(
         (g[0], *out, h, c, w, b), (mode, sizes, reverse)
     ),
-    composed=_composed_packed,
+    composed=_composed_packed, infer=_results
 )  # fmt: skip
 
 

@@ -11,11 +11,13 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import defaults
 from tritorch.core.dtype import bool_, dtype, int64, uint8
+from tritorch.core.meta import MetaArray
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.infer import reduced, same, with_indices
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
 from tritorch.ops.record.publishing import PUBLIC, public, with_out, write_out
 from tritorch.ops.shape import expand, reshape, unsqueeze
@@ -269,8 +271,18 @@ def prod(
 
 # ---- logic ---------------------------------------------------------------------------------------
 
-_any = reduction("any", "dims keepdim", None)
-_all = reduction("all", "dims keepdim", None)
+_any = reduction(
+    "any",
+    "dims keepdim",
+    None,
+    infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), bool_),
+)
+_all = reduction(
+    "all",
+    "dims keepdim",
+    None,
+    infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), bool_),
+)
 
 
 def _logical(name: str, op: Operator) -> Any:
@@ -324,13 +336,26 @@ def _at_index(g: Any, x_shape: Any, out1: Tensor, dim: int, keepdim: bool) -> Te
 
 def _indexed(name: str) -> Operator:
     node = name.split("_")[0].title()
-    return reduction(name, "dim keepdim", _at_index, outputs=0b01, node=node)
+    return reduction(
+        name, "dim keepdim", _at_index, outputs=0b01, node=node,
+        infer=lambda x, dim, keepdim: with_indices(x, reduced(x.shape, dim, keepdim)),
+    )  # fmt: skip
 
 
 _max = _indexed("max_with_index")
 _min = _indexed("min_with_index")
-_argmax = reduction("argmax", "dim keepdim", None)
-_argmin = reduction("argmin", "dim keepdim", None)
+_argmax = reduction(
+    "argmax",
+    "dim keepdim",
+    None,
+    infer=lambda x, dim, keepdim: x.new(reduced(x.shape, dim, keepdim), int64),
+)
+_argmin = reduction(
+    "argmin",
+    "dim keepdim",
+    None,
+    infer=lambda x, dim, keepdim: x.new(reduced(x.shape, dim, keepdim), int64),
+)
 
 
 def _require_elements(name: str, x: Tensor, dims: tuple[int, ...]) -> None:
@@ -476,15 +501,22 @@ _aminmax = named_results("aminmax", "min", "max")
 
 # ---- statistics ----------------------------------------------------------------------------------
 
+
+def _var_mean_results(x: MetaArray, dims: Any, correction: float, keepdim: bool) -> Any:
+    shape = reduced(x.shape, dims, keepdim)
+    return x.new(shape, x.dtype.to_real()), x.new(shape)
+
+
 _var = reduction(
     "var",
     "dims correction keepdim",
     lambda g, x, dims, correction, keepdim: _var_grad(g, x, dims, correction, keepdim),
+    infer=lambda x, dims, _, keepdim: x.new(reduced(x.shape, dims, keepdim), x.dtype.to_real()),
 )
 _var_mean = reduction(
     "var_mean", "dims correction keepdim",
     lambda g, x, dims, correction, keepdim: _var_mean_grad(g, x, dims, correction, keepdim),
-    outputs=0b11,
+    outputs=0b11, infer=_var_mean_results
 )  # fmt: skip
 
 
@@ -589,7 +621,7 @@ def std(
 
 
 _std = Operator("std_sqrt", "v", cpu=np.sqrt, gpu=lambda v: _gpu_sqrt(v), node="Std",
-                grad=lambda g, out: (g / (2 * out)).masked_fill(out == 0, 0))  # fmt: skip
+                grad=lambda g, out: (g / (2 * out)).masked_fill(out == 0, 0), infer=same)  # fmt: skip
 
 
 def _gpu_sqrt(v: Any) -> Any:
@@ -664,6 +696,9 @@ _vector_norm = reduction(
     "order dims keepdim kind",
     lambda g, x, out, order, dims, keepdim: _norm_grad(g, x, out, order, dims, keepdim),
     node="LinalgVectorNorm",
+    infer=lambda x, _, dims, keepdim, kind: x.new(
+        reduced(x.shape, dims, keepdim), (kind or x.dtype).to_real()
+    ),
 )
 
 

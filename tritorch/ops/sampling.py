@@ -16,6 +16,7 @@ from tritorch.ops.checks import not_implemented, require_tensor, scalar_name
 from tritorch.ops.random import source_for
 from tritorch.ops.randomness import expanded
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import PUBLIC, public
 
@@ -38,14 +39,14 @@ def _draws(name: str) -> Callable[..., Any]:
 
 def _drawn(name: str, inputs: str) -> Operator:
     draw = _draws(name)
-    return Operator(f"{name}_drawn", inputs, "generator", cpu=draw, gpu=draw)
+    return Operator(f"{name}_drawn", inputs, "generator", cpu=draw, gpu=draw, infer=same)
 
 
 def _moving(name: str, grad: Any, node: str | None = None) -> Operator:
     """The sample as it is, moving with its parameter: so that nothing is drawn a second time where
     a record runs again, as in forward mode."""
     give = lambda a, sample: sample
-    return Operator(name, "a sample", cpu=give, gpu=give, grad=grad, node=node)
+    return Operator(name, "a sample", cpu=give, gpu=give, grad=grad, node=node, infer=give)
 
 
 def _refuse(name: str) -> Callable[..., Any]:
@@ -61,11 +62,11 @@ def _zeros(g: Tensor) -> Tensor:
 
 _gamma_slope = Operator(
     "standard_gamma_grad", "a x", cpu="sampling.standard_gamma_grad",
-    grad=(_refuse("_standard_gamma_grad"),) * 2, kind="internal",
+    grad=(_refuse("_standard_gamma_grad"),) * 2, kind="internal", infer=same
 )  # fmt: skip
 _dirichlet_slope = Operator(
     "dirichlet_grad", "x a total", cpu="sampling.dirichlet_grad",
-    grad=(_refuse("_dirichlet_grad"),) * 3, kind="internal",
+    grad=(_refuse("_dirichlet_grad"),) * 3, kind="internal", infer=same
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from tritorch.core.dtype import bool_, dtype, float32, float64, int64
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
+from tritorch.ops.record.infer import with_indices
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.publishing import PUBLIC, in_place_of, public
 from tritorch.ops.reduction import named_results
@@ -34,6 +35,7 @@ _cummax, _cummin = (
         "dim",
         lambda g, out1, x_shape, dim: _cumextreme_grad(g, out1, x_shape, dim),
         keeps="x",
+        infer=lambda x, dim: with_indices(x, x.shape),
     )
     for name in ("cummax", "cummin")
 )

@@ -14,6 +14,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
 from tritorch.ops.gather import scatter_reduce_grad
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.infer import reduced, same
 from tritorch.ops.record.operator import Operator, lies
 from tritorch.ops.record.publishing import PUBLIC, public, write_out
 from tritorch.ops.reduction import vector_norm
@@ -34,7 +35,7 @@ _index_reduce = Operator(
     gpu=lambda x, i, s, dim, r, inc: backend("gpu", "indexing").index_reduce(x, dim, i, s, r, inc),
     joint=lambda g, x, index, src, out, dim, reduce, include_self: scatter_reduce_grad(
         g, x, _expanded(index, src, dim), src, out, dim, reduce, include_self
-    ),
+    ), infer=same
 )  # fmt: skip
 
 
@@ -205,7 +206,14 @@ def _hash_on_gpu(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     return out.view_dtype(uint64)
 
 
-_hash = Operator("hash_tensor", "x", "dims keepdim", cpu=_hash_on_cpu, gpu=_hash_on_gpu)
+_hash = Operator(
+    "hash_tensor",
+    "x",
+    "dims keepdim",
+    cpu=_hash_on_cpu,
+    gpu=_hash_on_gpu,
+    infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), uint64),
+)
 
 
 @public()

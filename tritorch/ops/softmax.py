@@ -12,9 +12,9 @@ from tritorch.ops.record.publishing import public
 from tritorch.ops.shape import reshape
 
 _softmax = Operator("softmax", "x", "dim kind", cpu="softmax.softmax",
-                    grad=lambda g, out, dim: _softmax_back(g, out, dim))  # fmt: skip
+                    grad=lambda g, out, dim: _softmax_back(g, out, dim), infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
 _log_softmax = Operator("log_softmax", "x", "dim kind", cpu="softmax.log_softmax",
-                        grad=lambda g, out, dim: _log_softmax_back(g, out, dim))  # fmt: skip
+                        grad=lambda g, out, dim: _log_softmax_back(g, out, dim), infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
 
 
 def _composed_softmax_grad(g: Tensor, out: Tensor, dim: int) -> Tensor:
@@ -27,11 +27,16 @@ def _composed_log_softmax_grad(g: Tensor, out: Tensor, dim: int) -> Tensor:
 
 # Fused; used where nobody differentiates again (see `differentiating`).
 _softmax_backward = Operator(
-    "softmax_backward", "g out_", "dim kind", cpu="softmax.softmax_backward", kind="internal"
+    "softmax_backward",
+    "g out_",
+    "dim kind",
+    cpu="softmax.softmax_backward",
+    kind="internal",
+    infer=lambda g, out_, dim, kind: g.new(g.shape, kind),
 )
 _log_softmax_backward = Operator(
     "log_softmax_backward", "g out_", "dim kind", cpu="softmax.log_softmax_backward",
-    kind="internal",
+    kind="internal", infer=lambda g, out_, dim, kind: g.new(g.shape, kind)
 )  # fmt: skip
 
 

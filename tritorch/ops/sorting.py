@@ -8,6 +8,7 @@ from tritorch.core.dtype import bool_, int32, int64
 from tritorch.core.promotion import category, promote_types, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_kernel, require_tensor, wrap_dim
+from tritorch.ops.record.infer import reduced, unknown_size, with_indices
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import PUBLIC, public
 from tritorch.ops.reduction import _at_index, named_results, share_evenly
@@ -19,15 +20,27 @@ def _scatter_back(g: Any, x_shape: Any, out1: Tensor, dim: int) -> Tensor:
 
 
 _sort = Operator(
-    "sort", "x", "dim descending", cpu="sorting.sort", grad=_scatter_back, layout="copy"
+    "sort",
+    "x",
+    "dim descending",
+    cpu="sorting.sort",
+    grad=_scatter_back,
+    layout="copy",
+    infer=lambda x, *rest: with_indices(x, x.shape),
 )
 _topk = Operator(
-    "topk", "x", "k dim largest", cpu="sorting.topk", grad=_scatter_back, layout="row-major"
+    "topk",
+    "x",
+    "k dim largest",
+    cpu="sorting.topk",
+    grad=_scatter_back,
+    layout="row-major",
+    infer=lambda x, k, dim, largest: with_indices(x, (*x.shape[:dim], k, *x.shape[dim + 1 :])),
 )
 _kthvalue = Operator(
     "kthvalue", "x", "k dim", cpu="sorting.kthvalue", without="bool", kernel="kthvalue_cpu",
     layout="row-major",
-    grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False),
+    grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False), infer=lambda x, k, dim: with_indices(x, reduced(x.shape, dim, False))
 )  # fmt: skip
 _median, _nanmedian, _mode = (
     Operator(
@@ -39,6 +52,7 @@ _median, _nanmedian, _mode = (
         layout="row-major",
         without=without,
         kernel="median_out",
+        infer=lambda x, dim: with_indices(x, reduced(x.shape, dim, False)),
     )
     for name, without in (("median", "bool"), ("nanmedian", "bool"), ("mode", ""))
 )
@@ -155,8 +169,10 @@ median, nanmedian, mode = (
 
 # ---- unique --------------------------------------------------------------------------------------
 
-_unique = Operator("unique", "x", cpu="sorting.unique")
-_consecutive = Operator("unique_consecutive", "x", cpu="sorting.unique_consecutive")
+_unique = Operator("unique", "x", cpu="sorting.unique", infer=unknown_size)
+_consecutive = Operator(
+    "unique_consecutive", "x", cpu="sorting.unique_consecutive", infer=unknown_size
+)
 
 
 def _choose(
@@ -244,7 +260,13 @@ def unique_consecutive(
 
 # ---- searching -----------------------------------------------------------------------------------
 
-_searchsorted = Operator("searchsorted", "sorted values", "right", cpu="sorting.searchsorted")
+_searchsorted = Operator(
+    "searchsorted",
+    "sorted values",
+    "right",
+    cpu="sorting.searchsorted",
+    infer=lambda s, v, right: v.new(v.shape, int64),
+)
 
 
 @public(method=False, out=True)
@@ -325,8 +347,12 @@ def bucketize(
 
 # ---- counting ------------------------------------------------------------------------------------
 
-_bincount = Operator("bincount", "x weights", "minlength", cpu="sorting.bincount")
-_histc = Operator("histc", "x", "bins low high", cpu="sorting.histc")
+_bincount = Operator(
+    "bincount", "x weights", "minlength", cpu="sorting.bincount", infer=unknown_size
+)
+_histc = Operator(
+    "histc", "x", "bins low high", cpu="sorting.histc", infer=lambda x, bins, *rest: x.new((bins,))
+)
 
 
 @public()
@@ -350,7 +376,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if category(input.dtype) != 2:
         raise not_implemented("histogram_cpu", input.dtype)
     low, high = (v.item() if isinstance(v, Tensor) else v for v in (min, max))
-    if low == high and input.numel():
+    if low == high and input.numel() and not input.is_meta:
         low, high = input.min().item(), input.max().item()
     if low == high:
         low, high = low - 1, high + 1

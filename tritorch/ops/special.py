@@ -20,6 +20,7 @@ from tritorch.cpu.narrow import like, widen
 from tritorch.cpu.polynomials import FUNCTIONS as POLYNOMIALS
 from tritorch.ops.checks import not_implemented, require_tensor
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.infer import same
 from tritorch.ops.record.kinds import binary, unary
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.pointwise import INT_TO_FLOAT
@@ -48,6 +49,7 @@ _polygamma = Operator(
         "polygamma", (x, float(n), (-1) ** (n + 1) * factorial(n)), float64, x.dtype
     ),
     grad=lambda g, x, n: g * polygamma(n + 1, x),
+    infer=same,
 )
 
 
@@ -266,7 +268,7 @@ def _frexp_on_gpu(x: Any) -> tuple[Any, Any]:
 
 _frexp = Operator(
     "frexp", "x", cpu=cpu.frexp, gpu=_frexp_on_gpu, outputs=0b01, layout="copy",
-    grad=lambda g, out: g[0] / out[1].exp2().to(g[0].dtype),
+    grad=lambda g, out: g[0] / out[1].exp2().to(g[0].dtype), infer=lambda x: (x.new(x.shape), x.new(x.shape, int32))
 )  # fmt: skip
 _parts = named_results("frexp", "mantissa", "exponent")
 

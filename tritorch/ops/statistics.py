@@ -12,6 +12,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core.dtype import bool_, float32, float64, int64
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
@@ -132,9 +133,14 @@ def _ranked_on_cpu(x: Any, ranks: tuple[int, ...], places: bool) -> tuple[Any, A
     return np.take_along_axis(x, index, -1), index
 
 
+def _ranked_results(x: MetaArray, ranks: tuple[int, ...], places: bool) -> Any:
+    shape = (*x.shape[:-1], len(ranks))
+    return x.new(shape), x.new(shape if places else (0,), int64)
+
+
 _ranked = Operator(
     "ranked", "x", "ranks places", cpu=_ranked_on_cpu, outputs=0b01,
-    grad=lambda g, x_shape, out1: g[0].new_zeros(x_shape).scatter_add(-1, out1, g[0]),
+    grad=lambda g, x_shape, out1: g[0].new_zeros(x_shape).scatter_add(-1, out1, g[0]), infer=_ranked_results
 )  # fmt: skip
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 

@@ -27,6 +27,7 @@ _nearest = Operator(
         (g,), (shape, size, scales, exact)
     ),
     layout="format",
+    infer=lambda x, size, *rest: x.new((*x.shape[:2], *size)),
 )
 _nearest_back: Operator = Operator(
     "upsample_nearest_backward",
@@ -40,6 +41,7 @@ _nearest_back: Operator = Operator(
         y, shape, scales, exact
     ),
     grad=lambda g, shape, size, scales, exact: _nearest.call((g,), (size, scales, exact, shape)),
+    infer=lambda y, shape, *rest: y.new(shape),
 )
 _linear = Operator(
     "upsample_linear",
@@ -57,6 +59,7 @@ _linear = Operator(
         (g,), (shape, size, scales, align)
     ),
     layout="format",
+    infer=lambda x, size, *rest: x.new((*x.shape[:2], *size)),
 )
 _linear_back: Operator = Operator(
     "upsample_linear_backward",
@@ -70,6 +73,7 @@ _linear_back: Operator = Operator(
         y, shape, scales, align
     ),
     grad=lambda g, shape, size, scales, align: _linear.call((g,), (size, scales, align, shape)),
+    infer=lambda y, shape, *rest: y.new(shape),
 )
 
 

@@ -20,7 +20,7 @@ def view_operator(
     """Declares a view: `function(array, *params)` gives the view of an array of either kind."""
     op = Operator(
         name, "x", params, cpu=function, gpu=function, grad=grad, view=True, node=node, kind="view",
-        layout=layout,
+        layout=layout, infer=function,
     )  # fmt: skip
     op.cpu = op.gpu = function  # type: ignore[method-assign]
     return op
@@ -37,7 +37,7 @@ def _embed(g: Any, shape: tuple[int, ...], op: Operator, params: tuple[Any, ...]
 
 
 embed_op = Operator("embed", "part", "shape op params", cpu=_embed, gpu=_embed, kind="internal",
-                    grad=lambda g, op, params: op.call((g,), params))  # fmt: skip
+                    grad=lambda g, op, params: op.call((g,), params), infer=lambda part, shape, op, params: part.new(shape))  # fmt: skip
 
 
 def embed(g: Tensor, shape: Sequence[int], op: Operator, params: tuple[Any, ...]) -> Tensor:

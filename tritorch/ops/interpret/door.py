@@ -1,64 +1,71 @@
-"""The slow path: tensors that carry a tangent (forward mode), a hidden batch dim (vmap), or are
-sparse.
+"""The door: who runs an operator on tensors whose arrays are no plain ones.
 
-Operators come here when a tensor's fast field is unset or holds a BatchedArray.  Tangents are taken
-off first, then batches: so both nest in any order.
+Fast paths and `Operator.call` come here when a tensor carries a tangent, or when its array is
+neither an ndarray nor a GPU array.  INTERPRETERS says which module runs the operator then, by the
+array's type; each such module has three functions:
+
+    call(op, tensors, params)        Operator.call
+    pointwise(op, inputs, out)       a pointwise record's call
+    in_place(op, inputs)             the same, written into the first input
+
+# Note [Nesting]
+Where several apply, the one that stands first in the table goes first, and what it runs comes back
+here without what it took off.  Tangents go first: a derivative is made of operators, on whatever
+arrays there are.  Sparse arrays go before batches, because their rules are made of dense operators
+on values, which may be batched.  Meta arrays go last: a batch of them is a batch.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.core.batched import BatchedArray
+from tritorch.core.meta import MetaArray
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.ops.interpret.forward_mode import has_tangent, replace, with_tangents
-from tritorch.ops.interpret.vmap import _batched_pointwise, batched
+
+
+class Tangent:
+    """Stands in the table for tensors that carry a tangent, whatever their array is."""
+
+
+INTERPRETERS: dict[type, str] = {
+    Tangent: "forward_mode",
+    SparseArray: "sparse.run",
+    BatchedArray: "vmap",
+    MetaArray: "meta",
+}
+_RANK = {kind: rank for rank, kind in enumerate(INTERPRETERS)}
+
+
+@functools.cache
+def _module(kind: type) -> Any:
+    return importlib.import_module(f"tritorch.ops.interpret.{INTERPRETERS[kind]}")
+
+
+def _interpreter(tensors: Sequence[Any]) -> Any:
+    """The module that runs an operator on these."""
+    kinds = [
+        Tangent if tensor._tangent is not None else type(tensor._array)
+        for tensor in tensors
+        if isinstance(tensor, Tensor)
+    ]
+    return _module(min((kind for kind in kinds if kind in _RANK), key=_RANK.__getitem__))
 
 
 def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    """Operator.call, with care."""
-    run = lambda *inputs: op.call(inputs, params)
-    if has_tangent(tensors):
-        return with_tangents(run, tensors, op)
-    if _has_sparse(tensors):
-        from tritorch.ops.interpret.sparse import record
-
-        return record.dispatch(op, tensors, params)
-    return batched(op, tensors, params)
+    """Operator.call on what is no plain array."""
+    return _interpreter(tensors).call(op, tensors, params)
 
 
 def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
-    """kinds.apply, with care."""
-    from tritorch.ops.record.apply import apply
-
-    if _has_sparse(inputs) and not has_tangent(inputs):
-        from tritorch.ops.interpret.sparse import pointwise as sparse
-
-        return sparse.call(op, inputs, out)
-    if out is not None:
-        raise RuntimeError(f"{op.name}(): out= is not supported inside vmap or forward mode")
-    if has_tangent(inputs):
-        return with_tangents(lambda *xs: apply(op, xs), inputs, op)
-    return _batched_pointwise(op, inputs)
+    """A pointwise record's call on what is no plain array."""
+    return _interpreter(inputs).pointwise(op, inputs, out)
 
 
 def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
-    """kinds.apply_in_place, with care: the result replaces the first input's array."""
-    from tritorch.ops.record.apply import apply
-
-    if _has_sparse(inputs) and not has_tangent(inputs):
-        from tritorch.ops.interpret.sparse import pointwise as sparse
-
-        return sparse.call_in_place(op, inputs)
-    return replace(inputs[0], apply(op, inputs))
-
-
-# ---- forward mode --------------------------------------------------------------------------------
-
-
-def _has_sparse(tensors: Sequence[Any]) -> bool:
-    return any(isinstance(t, Tensor) and type(t._array) is SparseArray for t in tensors)
-
-
-# ---- vmap ----------------------------------------------------------------------------------------
+    """A pointwise record in place on what is no plain array."""
+    return _interpreter(inputs).in_place(op, inputs)

@@ -13,6 +13,27 @@ from tritorch.core.tensor import Tensor
 Run = Callable[..., Any]
 
 
+def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """Operator.call on tensors of which some carry a tangent."""
+    return with_tangents(lambda *inputs: op.call(inputs, params), tensors, op)
+
+
+def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
+    """A pointwise record's call on tensors of which some carry a tangent."""
+    from tritorch.ops.record.apply import apply
+
+    if out is not None:
+        raise RuntimeError(f"{op.name}(): out= is not supported inside vmap or forward mode")
+    return with_tangents(lambda *xs: apply(op, xs), inputs, op)
+
+
+def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
+    """The in-place form: the result replaces the first input's array."""
+    from tritorch.ops.record.apply import apply
+
+    return replace(inputs[0], apply(op, inputs))
+
+
 def has_tangent(tensors: Sequence[Any]) -> bool:
     """Whether any of these carries a tangent."""
     return any(isinstance(t, Tensor) and t._tangent is not None for t in tensors)

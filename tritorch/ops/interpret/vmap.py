@@ -10,7 +10,7 @@ from tritorch import _C
 from tritorch.core.batched import BatchedArray
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
-from tritorch.ops.interpret.forward_mode import make_dual, primal_of
+from tritorch.ops.interpret.forward_mode import make_dual, primal_of, replace
 
 
 class _Active(threading.local):
@@ -70,7 +70,7 @@ def _whole(t: Tensor) -> Tensor:
     return _C.wrap(t._array.array)
 
 
-def batched(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
+def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """An operator on batches: by its kind's rule, or one after the other."""
     level = level_of(tensors)
     if op.kind == "pointwise":
@@ -90,6 +90,18 @@ def batched(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
         wrapped = tuple(None if a is None else BatchedArray(a, level) for a in found)
         return op.finish_many(wrapped, op.outputs, params, *inputs)
     return op.finish_with(BatchedArray(found, level), params, *inputs)
+
+
+def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
+    """A pointwise record on batches."""
+    if out is not None:
+        raise RuntimeError(f"{op.name}(): out= is not supported inside vmap or forward mode")
+    return _batched_pointwise(op, inputs)
+
+
+def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
+    """The in-place form: the result replaces the first input's array."""
+    return replace(inputs[0], _batched_pointwise(op, inputs))
 
 
 def _one_by_one(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: int) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.batched import BatchedArray
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.cpu.linalg import LinAlgError, element
@@ -141,10 +142,12 @@ def eye_like(x: Tensor, n: int | None = None) -> Tensor:
 
 
 def on_host(x: Tensor) -> Any:
-    """The values; of all examples, inside vmap."""
+    """The values; of all examples, inside vmap; none of what has no memory."""
     array: Any = x._array
     while type(array) is BatchedArray:
         array = array.array
+    if type(array) is MetaArray:
+        return np.empty(0)
     return array.numpy() if type(array) is Array else np.asarray(array)
 
 

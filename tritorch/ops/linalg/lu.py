@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tritorch.core.dtype import int32
+from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
@@ -29,7 +29,13 @@ from tritorch.ops.record.publishing import PUBLIC, public
 
 # ---- rows in another order -----------------------------------------------------------------------
 
-_order = factorisation("lu_order", "pivots", "m", cpu="triangular.permutation")
+_order = factorisation(
+    "lu_order",
+    "pivots",
+    "m",
+    cpu="triangular.permutation",
+    infer=lambda pivots, m: pivots.new((*pivots.shape[:-1], m), int64),
+)
 
 
 def _row_order(pivots: Tensor, m: int) -> Tensor:
@@ -72,7 +78,7 @@ def _lu_gradient(g: Any, out0: Tensor, out1: Tensor) -> Tensor:
 
 _factor = factorisation("linalg_lu_factor_ex", "x", cpu="triangular.lu_factor", outputs=0b001,
                         layout="column-major",
-                        grad=_lu_gradient)  # fmt: skip
+                        grad=_lu_gradient, infer=lambda x: (x.new(x.shape), x.new((*x.shape[:-2], min(x.shape[-2:])), int32), x.new(x.shape[:-2], int32)))  # fmt: skip
 _LUFactor = named_results("linalg_lu_factor", "LU", "pivots")
 _LUFactorEx = named_results("linalg_lu_factor_ex", "LU", "pivots", "info")
 _LU = named_results("linalg_lu", "P", "L", "U")
@@ -252,9 +258,9 @@ public(out=True)(_old_lu_solve)
 # ---- LDL -----------------------------------------------------------------------------------------
 
 _ldl = factorisation("linalg_ldl_factor_ex", "x", "hermitian", cpu="triangular.ldl_factor",
-                     outputs=0, layout="column-major")  # fmt: skip
+                     outputs=0, layout="column-major", infer=lambda x, hermitian: (x.new(x.shape), x.new(x.shape[:-1], int32), x.new(x.shape[:-2], int32)))  # fmt: skip
 _ldl_solve = factorisation("linalg_ldl_solve", "ld pivots b", "hermitian",
-                           cpu="triangular.ldl_solve")  # fmt: skip
+                           cpu="triangular.ldl_solve", layout="column-major", infer=lambda ld, pivots, b, hermitian: b.new(b.shape))  # fmt: skip
 _LDL = named_results("linalg_ldl_factor", "LD", "pivots")
 _LDLEx = named_results("linalg_ldl_factor_ex", "LD", "pivots", "info")
 _ZERO_BLOCK = (

@@ -24,6 +24,7 @@ from tritorch.ops.linalg.systems import inv
 from tritorch.ops.matmul import matmul
 from tritorch.ops.parts import diagonal as _top_diagonal
 from tritorch.ops.record.backends import composed_backend
+from tritorch.ops.record.infer import same
 from tritorch.ops.record.publishing import PUBLIC, public
 from tritorch.ops.vectors import linalg_cross
 
@@ -113,7 +114,7 @@ def _cpu_exponential(x: Any) -> Any:
 
 _matrix_exp: Any = factorisation(
     "linalg_matrix_exp", "x", cpu=_cpu_exponential, gpu=composed_backend(_exponential),
-    grad=_matrix_exp_gradient,
+    grad=_matrix_exp_gradient, infer=same
 )  # fmt: skip
 
 

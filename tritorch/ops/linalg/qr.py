@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
@@ -16,6 +17,7 @@ from tritorch.ops.linalg.common import (
     require_matrix,
 )
 from tritorch.ops.linalg.triangular import triangular
+from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.publishing import PUBLIC, public
 
 # ---- qr ------------------------------------------------------------------------------------------
@@ -62,9 +64,21 @@ def _qr_gradient(g: Any, out: Any, x_shape: Any, mode: str) -> Tensor:
     return PUBLIC["cat"]([square, q @ rest], -1)
 
 
+def _qr_results(x: MetaArray, mode: str) -> tuple[MetaArray, MetaArray]:
+    *lead, m, n = x.shape
+    k = m if mode == "complete" else min(m, n)
+    return x.new((0,) if mode == "r" else (*lead, m, k)), x.new((*lead, k, n))
+
+
 _qr = factorisation("linalg_qr", "x", "mode", cpu="linalg.qr", outputs=0b11, grad=_qr_gradient,
-                    layout="column-major")  # fmt: skip
-_geqrf = factorisation("geqrf", "x", cpu="linalg.geqrf", layout="column-major")
+                    layout="column-major", infer=_qr_results)  # fmt: skip
+_geqrf = factorisation(
+    "geqrf",
+    "x",
+    cpu="linalg.geqrf",
+    layout="column-major",
+    infer=lambda x: (x.new(x.shape), x.new((*x.shape[:-2], min(x.shape[-2:])))),
+)
 _LinalgQR = named_results("linalg_qr", "Q", "R")
 _QR = named_results("qr", "Q", "R")
 _Geqrf = named_results("geqrf", "a", "tau")
@@ -158,7 +172,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     m, n = A.shape[-2:]
     v, t = _reflections(A, tau)
     eye: Tensor = PUBLIC["eye"](m, n, dtype=A.dtype, device=A.device)
-    return eye - v @ (t @ v[..., :n, :].mH)
+    return laid_out("column-major", eye - v @ (t @ v[..., :n, :].mH), A)
 
 
 def _require_ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> None:
@@ -201,5 +215,7 @@ def ormqr(
     v, t = _reflections(input, tau)
     middle = t.mH if transpose else t
     if left:
-        return other - v @ (middle @ (v.mH @ other))
-    return other - ((other @ v) @ middle) @ v.mH
+        found = other - v @ (middle @ (v.mH @ other))
+    else:
+        found = other - ((other @ v) @ middle) @ v.mH
+    return laid_out("column-major", found, other)

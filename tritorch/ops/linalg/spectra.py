@@ -6,6 +6,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core.info import finfo
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
@@ -90,10 +91,22 @@ def _svd_of_vectors(g_u: Any, g_s: Any, g_vh: Any, u: Tensor, s: Tensor, vh: Ten
     return total
 
 
+def _svd_results(x: MetaArray, full: bool) -> tuple[MetaArray, ...]:
+    *lead, m, n = x.shape
+    k = min(m, n)
+    values = x.new((*lead, k), x.dtype.to_real())
+    return x.new((*lead, m, m if full else k)), values, x.new((*lead, n if full else k, n))
+
+
 _svd = factorisation("linalg_svd", "x", "full", cpu="linalg.svd", outputs=0b111,
                      layout="column-major",
-                     grad=_svd_gradient)  # fmt: skip
-_svdvals = factorisation("linalg_svdvals", "x", cpu="linalg.svdvals")
+                     grad=_svd_gradient, infer=_svd_results)  # fmt: skip
+_svdvals = factorisation(
+    "linalg_svdvals",
+    "x",
+    cpu="linalg.svdvals",
+    infer=lambda x: x.new((*x.shape[:-2], min(x.shape[-2:])), x.dtype.to_real()),
+)
 _LinalgSVD = named_results("linalg_svd", "U", "S", "Vh")
 _SVD = named_results("svd", "U", "S", "V")
 
@@ -181,11 +194,22 @@ def _eig_gradient(g: Any, out: Any) -> Tensor:
 
 _eigh = factorisation("linalg_eigh", "x", "uplo", cpu="linalg.eigh", outputs=0b11,
                       layout="column-major",
-                      grad=_eigh_gradient)  # fmt: skip
-_eigvalsh = factorisation("linalg_eigvalsh", "x", "uplo", cpu="linalg.eigvalsh")
+                      grad=_eigh_gradient, infer=lambda x, uplo: (x.new(x.shape[:-1], x.dtype.to_real()), x.new(x.shape)))  # fmt: skip
+_eigvalsh = factorisation(
+    "linalg_eigvalsh",
+    "x",
+    "uplo",
+    cpu="linalg.eigvalsh",
+    infer=lambda x, uplo: x.new(x.shape[:-1], x.dtype.to_real()),
+)
 _eig = factorisation("linalg_eig", "x", cpu="linalg.eig", outputs=0b11, grad=_eig_gradient,
-                     layout="column-major")  # fmt: skip
-_eigvals = factorisation("linalg_eigvals", "x", cpu="linalg.eigvals")
+                     layout="column-major", infer=lambda x: (x.new(x.shape[:-1], x.dtype.to_complex()), x.new(x.shape, x.dtype.to_complex())))  # fmt: skip
+_eigvals = factorisation(
+    "linalg_eigvals",
+    "x",
+    cpu="linalg.eigvals",
+    infer=lambda x: x.new(x.shape[:-1], x.dtype.to_complex()),
+)
 _Eigh = named_results("linalg_eigh", "eigenvalues", "eigenvectors")
 _Eig = named_results("linalg_eig", "eigenvalues", "eigenvectors")
 
@@ -319,7 +343,7 @@ def pinv_gradient(g: Tensor, inverse: Tensor, x: Tensor) -> Tensor:
 
 _pinv_record = factorisation(
     "linalg_pinv", "x", "atol rtol hermitian", by=_pinv,
-    grad=lambda g, x, out: pinv_gradient(g, out, x),
+    grad=lambda g, x, out: pinv_gradient(g, out, x), infer=lambda x, *rest: x.new((*x.shape[:-2], x.shape[-1], x.shape[-2]))
 )  # fmt: skip
 
 

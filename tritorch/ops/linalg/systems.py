@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tritorch.core.dtype import int32, int64
 from tritorch.core.info import finfo
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
@@ -24,16 +26,22 @@ from tritorch.ops.linalg.common import (
     with_batch,
 )
 from tritorch.ops.linalg.spectra import pinv, pinv_gradient
+from tritorch.ops.record.infer import same
 from tritorch.ops.record.publishing import PUBLIC, public
 
 # ---- systems -------------------------------------------------------------------------------------
+
+
+def _solve_results(a: MetaArray, b: MetaArray) -> tuple[MetaArray, MetaArray]:
+    return b.new(b.shape), a.new(a.shape[:-2], int32)
+
 
 _solve: Any = factorisation(
     "linalg_solve_ex", "a b", cpu="linalg.solve_ex", outputs=0b01, layout="column-major",
     grad=(
         lambda g, a, out: -(_solved(a.mH, g[0]) @ out[0].mH),
         lambda g, a: _solved(a.mH, g[0]),
-    ),
+    ), infer=_solve_results
 )  # fmt: skip
 _SolveEx = named_results("linalg_solve_ex", "result", "info")
 
@@ -88,7 +96,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 _inverse = factorisation(
     "linalg_inv_ex", "x", cpu="linalg.inv_ex", outputs=0b01, layout="column-major",
-    grad=lambda g, out: -(out[0].mH @ (g[0] @ out[0].mH)),
+    grad=lambda g, out: -(out[0].mH @ (g[0] @ out[0].mH)), infer=lambda x: (x.new(x.shape), x.new(x.shape[:-2], int32))
 )  # fmt: skip
 _InvEx = named_results("linalg_inv_ex", "inverse", "info")
 
@@ -172,7 +180,7 @@ def _faddeev_le_verrier(x: Tensor) -> Tensor:
 
 
 _cofactor = factorisation("linalg_cofactor", "x", cpu="linalg.cofactor",
-                          composed=_adjugate_gradient)  # fmt: skip
+                          composed=_adjugate_gradient, infer=same)  # fmt: skip
 
 
 def _det_gradient(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
@@ -182,7 +190,9 @@ def _det_gradient(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return (g * out.conj())[..., None, None] * inverse.mH
 
 
-_det: Any = factorisation("linalg_det", "x", cpu="linalg.det", grad=_det_gradient)
+_det: Any = factorisation(
+    "linalg_det", "x", cpu="linalg.det", grad=_det_gradient, infer=lambda x: x.new(x.shape[:-2])
+)
 
 
 def _slogdet_gradient(g: Any, x: Tensor, out0: Tensor) -> Tensor:
@@ -198,8 +208,12 @@ def _slogdet_gradient(g: Any, x: Tensor, out0: Tensor) -> Tensor:
     return weight[..., None, None] * _inverse.call((x,))[0].mH
 
 
+def _slogdet_results(x: MetaArray) -> tuple[MetaArray, MetaArray]:
+    return x.new(x.shape[:-2]), x.new(x.shape[:-2], x.dtype.to_real())
+
+
 _slogdet = factorisation("linalg_slogdet", "x", cpu="linalg.slogdet", outputs=0b11,
-                         grad=_slogdet_gradient)  # fmt: skip
+                         grad=_slogdet_gradient, infer=_slogdet_results)  # fmt: skip
 _LinalgSlogdet = named_results("linalg_slogdet", "sign", "logabsdet")
 _Slogdet = named_results("slogdet", "sign", "logabsdet")
 
@@ -256,8 +270,17 @@ def _lstsq_joint(g: Any, a: Tensor, b: Tensor, out: Any, needs: Any) -> Any:
     return g_a, g_b
 
 
+def _lstsq_results(a: MetaArray, b: MetaArray, rcond: Any, driver: str) -> tuple[Any, ...]:
+    *lead, m, n = a.shape
+    k = b.shape[-1]
+    rank = a.new((0,) if driver == "gels" else lead, int64)
+    residuals = a.new((*lead, k) if m > n and driver != "gelsy" else (0,), a.dtype.to_real())
+    values = a.new((*lead, min(m, n)) if driver in ("gelsd", "gelss") else (0,), a.dtype.to_real())
+    return b.new((*lead, n, k)), residuals, rank, values
+
+
 _lstsq = factorisation("linalg_lstsq", "a b", "rcond driver", cpu="linalg.lstsq", outputs=0b0011,
-                       joint=_lstsq_joint)  # fmt: skip
+                       joint=_lstsq_joint, infer=_lstsq_results)  # fmt: skip
 _Lstsq = named_results("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 

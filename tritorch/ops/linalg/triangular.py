@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tritorch.core.dtype import int64
+from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
@@ -25,6 +25,8 @@ from tritorch.ops.linalg.common import (
     with_batch,
 )
 from tritorch.ops.record.backends import composed_backend
+from tritorch.ops.record.infer import same
+from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.publishing import PUBLIC, public
 
 # ---- triangular systems --------------------------------------------------------------------------
@@ -36,7 +38,9 @@ def _system_gradient(g: Tensor, a: Tensor, out: Tensor, upper: bool, unit: bool)
 
 
 _BLOCK = 64
-_inverse = factorisation("triangular_inverse", "a", "upper unit", cpu="triangular.inverse")
+_inverse = factorisation(
+    "triangular_inverse", "a", "upper unit", cpu="triangular.inverse", infer=same
+)
 
 
 def _by_blocks(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
@@ -62,7 +66,7 @@ _solve: Any = factorisation(
     grad=(
         _system_gradient,
         lambda g, a, upper, unit: _solve.call((a.mH, g), (not upper, unit)),
-    ),
+    ), infer=lambda a, b, *rest: b.new(b.shape)
 )  # fmt: skip
 
 
@@ -106,8 +110,12 @@ def triangular_solve(
     require_computable("triangular_solve_cpu", A)
     A, input = with_batch(A, input)
     if transpose:
-        return _TriangularSolve(triangular(A.mT, input, not upper, unitriangular), A.clone())
-    return _TriangularSolve(triangular(A, input, bool(upper), unitriangular), A.clone())
+        return _TriangularSolve(triangular(A.mT, input, not upper, unitriangular), _copied(A))
+    return _TriangularSolve(triangular(A, input, bool(upper), unitriangular), _copied(A))
+
+
+def _copied(A: Tensor) -> Tensor:
+    return laid_out("column-major", A.clone(), A)
 
 
 # ---- Cholesky ------------------------------------------------------------------------------------
@@ -124,7 +132,7 @@ def _cholesky_gradient(g: Any, out: Any, upper: bool) -> Tensor:
 
 
 _cholesky = factorisation("linalg_cholesky_ex", "x", "upper", cpu="linalg.cholesky_ex",
-                          layout="column-major", outputs=0b01, grad=_cholesky_gradient)  # fmt: skip
+                          layout="column-major", outputs=0b01, grad=_cholesky_gradient, infer=lambda x, upper: (x.new(x.shape), x.new(x.shape[:-2], int32)))  # fmt: skip
 _CholeskyEx = named_results("linalg_cholesky_ex", "L", "info")
 
 
@@ -176,7 +184,13 @@ def _solve_joint(g: Tensor, b: Tensor, factor: Tensor, out: Tensor, upper: bool)
 
 
 _cholesky_solve: Any = factorisation(
-    "cholesky_solve", "b factor", "upper", by=_solved, joint=_solve_joint
+    "cholesky_solve",
+    "b factor",
+    "upper",
+    by=_solved,
+    joint=_solve_joint,
+    layout="column-major",
+    infer=lambda b, factor, upper: b.new(b.shape),
 )
 
 

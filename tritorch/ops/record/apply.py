@@ -9,6 +9,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
 from tritorch.cpu.narrow import WIDE, is_narrow
@@ -136,8 +137,8 @@ def _operands(op: Pointwise, inputs: Sequence[Any]) -> tuple[Any, tuple[int, ...
             except AttributeError:
                 return None, (), None
             kind = type(array)
-            if kind is Array:
-                if on_gpu is not None and array.device_index != on_gpu.device_index:
+            if kind is MetaArray or kind is Array:
+                if on_gpu is not None and array.device != on_gpu.device:
                     _refuse_devices(inputs)
                 on_gpu = array
             elif kind is not ndarray:

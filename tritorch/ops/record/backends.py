@@ -17,6 +17,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import locks
+from tritorch.core.meta import MetaArray
 
 via_host: set[str] = set()  # "family.name" of what went through the host in this process
 
@@ -119,4 +120,4 @@ def composed_backend(definition: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, _C.Array))
+    return isinstance(value, (np.ndarray, _C.Array, MetaArray))

@@ -27,11 +27,13 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd.graph import Node
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import promote_types
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import dtypes_of, not_implemented
 from tritorch.ops.record.backends import composed_backend, resolve
 from tritorch.ops.record.gradients import argument_names, compile_backward, output_of
+from tritorch.ops.record.infer import KINDS, inferred, laid_out as infer_layout
 
 ndarray = np.ndarray
 FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
@@ -74,6 +76,7 @@ class Operator(_C.OperatorBase):
         without: str = "",
         kernel: str = "",
         typed: int = 1,
+        infer: Callable[..., Any] | None = None,
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
         "family.function" of tritorch.cpu / tritorch.gpu (one string is enough for both).
@@ -95,7 +98,9 @@ class Operator(_C.OperatorBase):
         has put them.
         without: the dtypes, or categories of them ("bool", "int", "half", "complex"), of which
         PyTorch has no kernel; kernel: what its error calls that; typed: how many of the first
-        inputs decide."""
+        inputs decide.
+        infer: the results for MetaArrays in place of arrays, where the kind does not say it
+        (`record/infer.py`)."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
@@ -109,6 +114,7 @@ class Operator(_C.OperatorBase):
         self.of = of
         if of is not None:
             cpu = gpu = composed_backend(of)
+        self._infer = infer
         self._cpu = cpu
         self._gpu = gpu if gpu is not None or callable(cpu) else cpu
         self.gradients = _normalise(grad, len(self.inputs))
@@ -145,7 +151,7 @@ class Operator(_C.OperatorBase):
             "outputs": self.outputs, "kind": self.kind, "variadic": self.variadic,
             "unread": " ".join(self.unread), "lends": " ".join(self.lends),
             "keeps": " ".join(self.keeps), "layout": self.layout, "without": self._without,
-            "kernel": self.kernel, "typed": self.typed,
+            "kernel": self.kernel, "typed": self.typed, "infer": self._infer,
         }  # fmt: skip
         inputs, params = " ".join(self.inputs), " ".join(self.params)
         return Operator(name, inputs, params, node=node, **(same | changes))
@@ -220,6 +226,21 @@ class Operator(_C.OperatorBase):
             return self.finish_view(result, params, tensors[0])
         return self.finish_with(result, params, *tensors)
 
+    def infer(self, specs: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
+        """The results for inputs as MetaArrays describe them: MetaArrays too."""
+        return inferred(self, specs, params)
+
+    @functools.cached_property
+    def rule_of_results(self) -> Callable[..., Any]:
+        """What was declared as `infer`, or what follows from the kind."""
+        if self._infer is not None:
+            return self._infer
+        if self.of is not None:
+            return composed_backend(self.of)
+        if self.kind in KINDS:
+            return KINDS[self.kind](self)
+        raise NotImplementedError(f"{self.name} has no rule for results without data")
+
     def require_kernel(self, tensors: Sequence[Any]) -> None:
         """Refuses dtypes of which PyTorch has no kernel."""
         kinds = [tensor.dtype for tensor in tensors[: self.typed]]
@@ -276,17 +297,24 @@ def _resolve(which: str, function: Any, name: str) -> Callable[..., Any]:
 
 def laid_out(layout: str, out: Tensor, *inputs: Any) -> Tensor:
     """A composed function's new result, moved to where one of a record with this layout lies."""
+    return _placed(layout, out, *inputs)
+
+
+def _placed(layout: str, out: Tensor, *inputs: Any) -> Tensor:
+    if type(out._array) is MetaArray:
+        specs = [x._array for x in inputs if isinstance(x, Tensor)]
+        out._a = infer_layout(layout, out._array, specs)
+        return out
     return _C.place(PLACINGS.index(layout), out, *inputs)
 
 
 def lies(layout: str) -> Callable[..., Any]:
     """Says where the results of a composed function of one tensor lie."""
-    placing = PLACINGS.index(layout)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def placed(input: Tensor, *args: Any, **kwargs: Any) -> Any:
-            return _C.place(placing, function(input, *args, **kwargs), input)
+            return _placed(layout, function(input, *args, **kwargs), input)
 
         return placed
 

@@ -21,6 +21,7 @@ from tritorch import _C
 from tritorch.core import arrays, defaults
 from tritorch.core.arrays import cast_number
 from tritorch.core.dtype import all_dtypes, bool_, complex32, complex64, dtype, float32
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.cpu.narrow import PER, round_block, widen_block
@@ -31,6 +32,7 @@ from tritorch.ops.checks import (
     require_distinct_elements,
     shape_error,
 )
+from tritorch.ops.record.infer import elementwise
 from tritorch.ops.record.operator import Array, Operator, ndarray
 from tritorch.ops.record.outputs import require_dtype, require_separate
 
@@ -183,6 +185,8 @@ class Pointwise(Operator):
     def compute(self, operands: Sequence[Any], compute: dtype, result: dtype) -> Any:
         """The result's array; operands are arrays of one device, broadcastable, and numbers."""
         for operand in operands:
+            if type(operand) is MetaArray:
+                return elementwise(self, operands, compute, result)
             if type(operand) is Array:
                 name = self.narrow.get(compute.name, self.gpu_name)
                 return gpu_pointwise().call(name, tuple(operands), compute, result)

@@ -8,6 +8,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace, rewrite_history
 from tritorch.core import arrays
+from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.gradients import argument_names
 from tritorch.ops.record.operator import Operator
@@ -39,7 +40,8 @@ def in_place(
         before = self._shared.version
         if again or _saves_self(op, inputs):
             first = _as_it_was(self, _C.wrap(arrays.copy(self._array)))
-    write()
+    if type(self._array) is not MetaArray:
+        write()
     _C.bump_version(self)
     node = op.record(self, params, first, *others)
     if shared and node is not None and node.saved is not None:

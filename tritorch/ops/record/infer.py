@@ -1,0 +1,124 @@
+"""What a record's results are without data: shapes, dtypes, strides, and what they alias.
+
+A record's `infer` is a function of the arguments of its backends, with MetaArrays in place of
+arrays.  It gives the result as a MetaArray (`x.new(shape, dtype)`), or a tuple of them; a view
+gives a view of its input.  Kinds derive it; where results lie in memory follows from the record's
+layout, if it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tritorch.core import strides as rules
+from tritorch.core.dtype import int64
+from tritorch.core.meta import MetaArray
+
+Shape = tuple[int, ...]
+
+
+def reduced(shape: Shape, dims: Any, keepdim: bool) -> Shape:
+    """A shape without the dims that a reduction takes, or with ones in their place."""
+    gone = {dims} if isinstance(dims, int) else set(dims)
+    if keepdim:
+        return tuple(1 if dim in gone else n for dim, n in enumerate(shape))
+    return tuple(n for dim, n in enumerate(shape) if dim not in gone)
+
+
+def reduction(op: Any) -> Callable[..., Any]:
+    """The rule of reductions: the param `kind` is the result's dtype, if the record has one."""
+    along = op.params.index("dims" if "dims" in op.params else "dim")
+    keep = op.params.index("keepdim")
+    kind = op.params.index("kind") if "kind" in op.params else None
+
+    def infer(x: MetaArray, *params: Any) -> MetaArray:
+        found = None if kind is None else params[kind]
+        return x.new(reduced(x.shape, params[along], params[keep]), found)
+
+    return infer
+
+
+def scan(op: Any) -> Callable[..., Any]:
+    """The rule of scans: one result like the input for each output of the record."""
+    kind = op.params.index("kind") if "kind" in op.params else None
+
+    def infer(x: MetaArray, *params: Any) -> MetaArray:
+        return x.new(x.shape, None if kind is None else params[kind])
+
+    return infer
+
+
+def same(x: MetaArray, *rest: Any) -> MetaArray:
+    """The rule of records whose result is like their first input."""
+    return x.new(x.shape)
+
+
+def unknown_size(*given: Any) -> Any:
+    """The rule of records whose results' sizes depend on values."""
+    raise NotImplementedError("the size of the result depends on the values of a meta tensor")
+
+
+def with_indices(x: MetaArray, shape: Shape) -> tuple[MetaArray, MetaArray]:
+    """Values of a shape, and where they were found."""
+    return x.new(shape), x.new(shape, int64)
+
+
+KINDS: dict[str, Callable[[Any], Callable[..., Any]]] = {"reduction": reduction, "scan": scan}
+
+
+def inferred(op: Any, specs: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """The results of a record for inputs as described."""
+    found = (
+        op.rule_of_results(list(specs), *params)
+        if op.variadic
+        else op.rule_of_results(*specs, *params)
+    )
+    if not op.layout or op.is_view:
+        return found
+    if isinstance(found, tuple):
+        return tuple(None if each is None else laid_out(op.layout, each, specs) for each in found)
+    return laid_out(op.layout, found, specs)
+
+
+def laid_out(layout: str, result: MetaArray, specs: Sequence[Any]) -> MetaArray:
+    """A result where a record's layout puts it."""
+    shape = result.shape
+    lies = [(x.shape, x.strides) for x in specs if type(x) is MetaArray]
+    if layout == "elementwise":
+        strides = rules.result_strides(
+            shape, [lie for lie in lies if lie[0]], any(not lie[0] for lie in lies)
+        )
+    elif layout == "copy":
+        strides = rules.copy_strides(*lies[0]) if lies[0][0] == shape else result.strides
+    elif layout == "format":
+        strides = rules.suggested_strides(shape, lies)
+    elif layout == "column-major":
+        whole = len(lies[0][0]) == len(shape)
+        strides = rules.column_major_strides(shape) if whole else result.new(shape).strides
+    elif layout == "indexed":
+        indices = [x if x is None else (x.shape, x.strides) for x in specs[1:]]
+        strides = rules.indexed_strides(shape, lies[0], indices)
+    else:
+        strides = result.new(shape).strides
+    return result if strides == result.strides else result.new(shape, None, strides)
+
+
+def elementwise(op: Any, operands: Sequence[Any], compute: Any, result: Any) -> MetaArray:
+    """The result of a pointwise record for arrays without memory, and numbers."""
+    from tritorch.ops.checks import broadcast_shapes
+
+    arrays = [x for x in operands if type(x) is MetaArray]
+    shape = broadcast_shapes(*(x.shape for x in arrays))
+    numbers, lies = False, []
+    for i, x in enumerate(operands):
+        if type(x) is not MetaArray:
+            numbers |= not op.apart >> i & 1
+        elif not x.shape:
+            numbers = True
+        elif x.dtype is not compute and i >= op.masks:
+            lies.append((x.shape, rules.copy_strides(x.shape, x.strides)))
+        else:
+            lies.append((x.shape, x.strides))
+    strides = rules.result_strides(shape, lies, numbers)
+    return arrays[0].new(shape, result, strides)
