@@ -102,7 +102,8 @@ def _converted(x: MetaArray, kind: dtype, device: Any, non_blocking: bool, old: 
 
 
 _to_copy = Operator("to_copy", "x", "kind device non_blocking old", cpu=_convert, gpu=_convert,
-                    grad=lambda g, old: g.to(device=old[1], dtype=old[0]), infer=_converted)  # fmt: skip
+                    grad=lambda g, old: g.to(device=old[1], dtype=old[0]),
+                    infer=_converted)  # fmt: skip
 
 
 def _resolve_device(device: Any) -> Device:

@@ -41,7 +41,8 @@ def _scale(g: Tensor, p: float) -> float:
 # The CPU keeps what it kept; the GPU draws the numbers again, unless the mask is asked for.
 _dropout = Operator(
     "dropout", "x", "p", cpu=_drop, gpu=_drop_with_mask, outputs=0b01, node="NativeDropout",
-    grad=lambda g, out1, p: g[0] * out1 * _scale(g[0], p), infer=lambda x, p: (x.new(x.shape), x.new(x.shape, bool_))
+    grad=lambda g, out1, p: g[0] * out1 * _scale(g[0], p),
+    infer=lambda x, p: (x.new(x.shape), x.new(x.shape, bool_))
 )  # fmt: skip
 _dropout_again: Operator = Operator(
     "dropout_again", "x", "p seed offset", gpu="random.dropout", kind="internal",

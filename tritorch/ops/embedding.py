@@ -19,12 +19,14 @@ _embedding = Operator(
     cpu=lambda w, i, p, f: backend("cpu", "indexing").rows(w, i),
     gpu=lambda w, i, p, f: backend("gpu", "indexing").index(w, (i,)),
     grad=(lambda g, weight_shape, indices, padding, by_frequency: _back.call(
-        (g, indices), (weight_shape[0], padding, by_frequency)), None), infer=lambda w, i, *rest: w.new((*i.shape, *w.shape[1:]))
+        (g, indices), (weight_shape[0], padding, by_frequency)), None),
+        infer=lambda w, i, *rest: w.new((*i.shape, *w.shape[1:]))
 )  # fmt: skip
 _back: Operator = Operator(
     "embedding_backward", "y indices", "n padding by_frequency", kind="internal",
     cpu="embedding.embedding_backward",
-    grad=(lambda g, indices, padding: _gather_rows(g, indices, padding), None), infer=lambda y, i, n, *rest: y.new((n, *y.shape[i.ndim:]))
+    grad=(lambda g, indices, padding: _gather_rows(g, indices, padding), None),
+    infer=lambda y, i, n, *rest: y.new((n, *y.shape[i.ndim:]))
 )  # fmt: skip
 
 
@@ -177,7 +179,8 @@ _linear_bag = Operator(
 _bag_back = Operator(
     "embedding_bag_backward", "y weight indices offsets weights", "mode include_last padding",
     kind="internal", outputs=0b11,
-    cpu=lambda *given: backend("cpu", "embedding").embedding_bag_backward(*given), infer=lambda y, w, i, o, s, *rest: (w.new(w.shape), None if s is None else s.new(s.shape))
+    cpu=lambda *given: backend("cpu", "embedding").embedding_bag_backward(*given),
+    infer=lambda y, w, i, o, s, *rest: (w.new(w.shape), None if s is None else s.new(s.shape))
 )  # fmt: skip
 
 
@@ -304,7 +307,7 @@ class _Bags:
         rows, bag = op.call((weight, indices), (padding, by_frequency)), self.bag_of
         if weights is not None:
             rows = rows * weights.unsqueeze(1)
-        if padding >= 0:
+        if padding >= 0 and not indices.is_meta:
             chosen = (indices != padding).nonzero().reshape(-1)
             rows, bag, indices = (v.index_select(0, chosen) for v in (rows, bag, indices))
         return rows, bag, indices

@@ -98,11 +98,13 @@ def _gradient(g: Tensor, x: Tensor, grid: Tensor, mode: int, padding: int, align
 
 _sample = Operator(
     "grid_sampler", "x grid", "mode padding align", cpu=composed_backend(_composed),
-    gpu="grid.grid_sample", joint=_gradient, composed=_composed, infer=lambda x, grid, *rest: x.new((*x.shape[:2], *grid.shape[1:-1]))
+    gpu="grid.grid_sample", joint=_gradient, composed=_composed,
+    infer=lambda x, grid, *rest: x.new((*x.shape[:2], *grid.shape[1:-1]))
 )  # fmt: skip
 _back = Operator(
     "grid_sampler_backward", "y x grid", "mode padding align needs_x needs_grid", kind="internal",
-    gpu="grid.grid_sample_backward", outputs=0b11, infer=lambda y, x, grid, *rest: (x.new(x.shape), grid.new(grid.shape))
+    gpu="grid.grid_sample_backward", outputs=0b11,
+    infer=lambda y, x, grid, *rest: (x.new(x.shape), grid.new(grid.shape))
 )  # fmt: skip
 
 

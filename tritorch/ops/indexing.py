@@ -298,7 +298,8 @@ _index = Operator(
     "index", "x indices", "shape", variadic=True,
     cpu=lambda values, shape: backend("cpu", "indexing").index(values[0], tuple(values[1:])),
     gpu=lambda values, shape: backend("gpu", "indexing").index(values[0], tuple(values[1:])),
-    joint=lambda g, indices, shape: _index_grad(g, indices, shape), node="Index", layout="indexed", infer=_index_result
+    joint=lambda g, indices, shape: _index_grad(g, indices, shape), node="Index", layout="indexed",
+    infer=_index_result
 )  # fmt: skip
 
 
@@ -348,6 +349,8 @@ def index_put_(
     self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False
 ) -> Tensor:
     """self[indices] = values (or += values)."""
+    if self.is_meta and any(index is not None and index.dtype is bool_ for index in indices):
+        return in_place(_index_put, self, (accumulate,), (self, values, *indices), lambda: None)
     integers = _indices_to_integers(self, indices)
     advanced = [(dim, index) for dim, index in enumerate(integers) if index is not None]
     if all(index.numel() for _, index in advanced) and any(not self.shape[d] for d, _ in advanced):

@@ -37,7 +37,8 @@ def _stack_result(values: Sequence[MetaArray], dim: int) -> MetaArray:
 _cat = Operator("cat", "tensors", "dim sizes", variadic=True, layout="format",
                 cpu=lambda values, dim, sizes: backend("cpu", "shaping").cat(values, dim),
                 gpu=lambda values, dim, sizes: backend("gpu", "shaping").cat(values, dim),
-                joint=lambda g, dim, sizes, needs: _cat_grad(g, dim, sizes, needs), infer=_cat_result)  # fmt: skip
+                joint=lambda g, dim, sizes, needs: _cat_grad(g, dim, sizes, needs),
+                infer=_cat_result)  # fmt: skip
 
 
 def _stack_on(device: str) -> Any:
@@ -48,7 +49,8 @@ def _stack_on(device: str) -> Any:
 
 
 _stack = Operator("stack", "tensors", "dim", variadic=True, cpu=_stack_on("cpu"),
-                  gpu=_stack_on("gpu"), joint=lambda g, dim: g.unbind(dim), infer=_stack_result)  # fmt: skip
+                  gpu=_stack_on("gpu"), joint=lambda g, dim: g.unbind(dim),
+                  infer=_stack_result)  # fmt: skip
 
 
 def _cat_grad(g: Tensor, dim: int, sizes: Sequence[int], needs: Sequence[bool]) -> tuple[Any, ...]:
@@ -215,7 +217,8 @@ _flip = Operator(
     infer=same,
 )
 _roll = Operator("roll", "x", "shifts dims", cpu="shaping.roll", layout="format",
-                 grad=lambda g, shifts, dims: g.roll([-s for s in shifts], dims), infer=same)  # fmt: skip
+                 grad=lambda g, shifts, dims: g.roll([-s for s in shifts], dims),
+                 infer=same)  # fmt: skip
 
 
 def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:

@@ -39,9 +39,11 @@ def _cpu_mm(a: Any, b: Any) -> Any:
 
 
 _mm = Operator("mm", "a b", cpu=_cpu_mm, gpu="matmul.mm",
-               grad=(lambda g, b: g.mm(b.mH), lambda g, a: a.mH.mm(g)), infer=lambda a, b: a.new((a.shape[0], b.shape[1])))  # fmt: skip
+               grad=(lambda g, b: g.mm(b.mH), lambda g, a: a.mH.mm(g)),
+               infer=lambda a, b: a.new((a.shape[0], b.shape[1])))  # fmt: skip
 _bmm = Operator("bmm", "a b", cpu=_cpu_mm, gpu="matmul.bmm",
-                grad=(lambda g, b: g.bmm(b.mH), lambda g, a: a.mH.bmm(g)), infer=lambda a, b: a.new((*a.shape[:2], b.shape[2])))  # fmt: skip
+                grad=(lambda g, b: g.bmm(b.mH), lambda g, a: a.mH.bmm(g)),
+                infer=lambda a, b: a.new((*a.shape[:2], b.shape[2])))  # fmt: skip
 
 
 def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
@@ -364,7 +366,8 @@ def _cpu_activation(addend: Any, a: Any, b: Any, beta: float, alpha: float, name
 
 _addmm_activation_record = Operator(
     "_addmm_activation", "addend a b", "beta alpha activation", cpu=_cpu_activation,
-    gpu="matmul.addmm_activation", composed=_composed_activation, node="AddmmActivation", infer=lambda c, a, b, *rest: a.new((a.shape[0], b.shape[1]))
+    gpu="matmul.addmm_activation", composed=_composed_activation, node="AddmmActivation",
+    infer=lambda c, a, b, *rest: a.new((a.shape[0], b.shape[1]))
 )  # fmt: skip
 
 

@@ -88,7 +88,8 @@ _layer = Operator(
 _layer_back: Operator = Operator(
     "layer_norm_backward", "y x w mean rstd", "n", kind="internal", outputs=0b111,
     cpu=lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r),
-    gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r), infer=_rows_gradients
+    gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r),
+    infer=_rows_gradients
 )  # fmt: skip
 
 
@@ -168,7 +169,8 @@ _rms = Operator(
 _rms_back: Operator = Operator(
     "rms_norm_backward", "y x w rstd", "n", kind="internal", outputs=0b11,
     cpu=lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r),
-    gpu=lambda y, x, w, r, n: backend("gpu", "norm").rms_norm_backward(y, x, n, w, r), infer=lambda *given: _rows_gradients(*given)[:2]
+    gpu=lambda y, x, w, r, n: backend("gpu", "norm").rms_norm_backward(y, x, n, w, r),
+    infer=lambda *given: _rows_gradients(*given)[:2]
 )  # fmt: skip
 
 

@@ -57,7 +57,8 @@ _unpool_op = Operator(
 _adaptive_max = Operator(
     "adaptive_max_pool", "x", "size", cpu="pooling.adaptive_max_pool", keeps="x",
     layout="format",
-    grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape), infer=lambda x, size: with_places(x, (*x.shape[:2], *size))
+    grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
+    infer=lambda x, size: with_places(x, (*x.shape[:2], *size))
 )  # fmt: skip
 _avg_pool = Operator(
     "avg_pool",

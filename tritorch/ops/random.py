@@ -250,7 +250,7 @@ def normal(
     if isinstance(std, Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if std.numel() and not bool((std >= 0).all()):
+        if std.numel() and not std.is_meta and not bool((std >= 0).all()):
             raise RuntimeError("normal expects all elements of std >= 0.0")
     else:
         _check_std(std)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tritorch.core import arrays, defaults, dtype as dtypes
 from tritorch.core.dtype import dtype, float64, int64
+from tritorch.core.meta import META, MetaArray
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_known, require_options, require_storage
@@ -16,9 +18,14 @@ from tritorch.ops.factory import _check_shape, _finish, place
 from tritorch.ops.record.publishing import PUBLIC, public
 
 
-def _on(array: np.ndarray[Any, Any], device: Any, requires_grad: bool, out: Any) -> Tensor:
+def _on(
+    shape: tuple[int, ...], kind: dtype, make: Callable[[], Any], device: Any, requires_grad: bool,
+    out: Any,
+) -> Tensor:  # fmt: skip
+    """make()'s ndarray as a tensor on a device; nothing is made for one without memory."""
     where = place(out.device if out is not None and device is None else device)
-    return _finish(arrays.move(array, where), requires_grad, out)
+    array = MetaArray(shape, kind) if where.type == "meta" else arrays.move(make(), where)
+    return _finish(array, requires_grad, out)
 
 
 def _number(x: Tensor) -> Any:
@@ -87,11 +94,12 @@ def arange(
         return _finish(
             shaping.arange(start, step, count, kind, where.index or 0), requires_grad, out
         )
-    if category(kind) < 2:
-        array = np.arange(count, dtype=np.int64) * step + start
-    else:
-        array = start + np.arange(count, dtype=np.float64) * step
-    return _on(arrays.cast(array, kind), device, requires_grad, out)
+
+    def make() -> Any:
+        steps = np.arange(count, dtype=np.int64 if category(kind) < 2 else np.float64)
+        return arrays.cast(start + steps * step, kind)
+
+    return _on((count,), kind, make, device, requires_grad, out)
 
 
 def inclusive_range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Tensor:
@@ -126,6 +134,14 @@ def _check_steps(name: str, start: Any, end: Any, steps: Any, kind: dtype | None
             raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors")
 
 
+def _device_of(ends: Sequence[Any], device: Any, out: Any) -> Any:
+    """Where a line between two ends is made: numbers that are not known make one without memory."""
+    devices = [end.device for end in ends if isinstance(end, Tensor)]
+    if META in devices:
+        return META
+    return devices[0] if devices and device is None and out is None else device
+
+
 def _linear_kind(start: Any, end: Any, kind: dtype | None) -> dtype:
     if kind is not None:
         return kind
@@ -142,8 +158,7 @@ def linspace(
     """`steps` values from start to end, evenly spaced."""
     require_options("linspace", dtype, layout, requires_grad, pin_memory)
     _check_steps("linspace", start, end, steps, dtype)
-    if device is None and out is None:
-        device = next((v.device for v in (start, end) if isinstance(v, Tensor)), None)
+    device = _device_of((start, end), device, out)
     start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
     if category(kind) < 3 and (isinstance(start, complex) or isinstance(end, complex)):
@@ -151,7 +166,8 @@ def linspace(
             f"torch.linspace(): inferred dtype {defaults.dtype().to_complex()} can't be safely "
             f"cast to passed dtype {kind}"
         )
-    return _on(_line(start, end, int(steps), kind), device, requires_grad, out)
+    make = lambda: _line(start, end, int(steps), kind)
+    return _on((int(steps),), kind, make, device, requires_grad, out)
 
 
 def _line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, Any]:
@@ -177,16 +193,18 @@ def logspace(
 ) -> Tensor:  # fmt: skip
     """`steps` values from base^start to base^end, evenly spaced in the exponent."""
     _check_steps("logspace", start, end, steps, dtype)
-    if device is None and out is None:
-        device = next((v.device for v in (start, end) if isinstance(v, Tensor)), None)
+    device = _device_of((start, end), device, out)
     start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
     wide = dtypes.complex128 if kind.is_complex else float64
-    with np.errstate(all="ignore"):
-        values = np.power(
-            complex(base) if kind.is_complex else float(base), _line(start, end, int(steps), wide)
-        )
-    return _on(arrays.cast(values, kind), device, requires_grad, out)
+
+    def make() -> Any:
+        with np.errstate(all="ignore"):
+            exponents = _line(start, end, int(steps), wide)
+            values = np.power(complex(base) if kind.is_complex else float(base), exponents)
+        return arrays.cast(values, kind)
+
+    return _on((int(steps),), kind, make, device, requires_grad, out)
 
 
 @public(method=False)
@@ -201,7 +219,8 @@ def eye(
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
     require_storage((n, m))
     kind = dtype or (out.dtype if out is not None else defaults.dtype())
-    return _on(np.eye(n, m, dtype=kind.numpy), device, requires_grad, out)
+    make = lambda: np.eye(n, m, dtype=kind.numpy)
+    return _on((n, m), kind, make, device, requires_grad, out)
 
 
 def _tri_indices(name: str, rows: Any) -> None:
@@ -209,7 +228,8 @@ def _tri_indices(name: str, rows: Any) -> None:
         row: int, col: int, offset: int = 0, *, dtype: dtype = int64, device: Any = "cpu",
         layout: Any = None, pin_memory: bool = False,
     ) -> Tensor:  # fmt: skip
-        return _on(arrays.cast(np.stack(rows(row, offset, col)), dtype), device, False, None)
+        indices = arrays.cast(np.stack(rows(row, offset, col)), dtype)
+        return _on(indices.shape, dtype, lambda: indices, device, False, None)
 
     function.__name__ = name
     function.__doc__ = "The row and column indices of a triangle, as a 2 x n tensor."

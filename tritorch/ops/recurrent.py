@@ -102,7 +102,8 @@ def _gradients(
 _backward = Operator(
     "recurrent_backward", "g packed acts rest h c w b", "mode sizes reverse", kind="internal",
     cpu=lambda *given: backend("cpu", "recurrent").backward(*given),
-    gpu=lambda *given: backend("gpu", "recurrent").backward(*given), outputs=0b11111, infer=_gradients
+    gpu=lambda *given: backend("gpu", "recurrent").backward(*given), outputs=0b11111,
+    infer=_gradients
 )  # fmt: skip
 _scan = Operator(
     "recurrent", "gates h c w b", "mode sizes reverse", outputs=0b001,

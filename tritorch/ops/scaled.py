@@ -57,7 +57,8 @@ def _cpu_scaled(a: Any, b: Any, left: Any, right: Any, bias: Any, kind: Any, fas
 
 _product = Operator(
     "scaled_product", "a b scale_a scale_b bias", "kind fast", cpu=_cpu_scaled,
-    gpu="matmul.scaled_mm", kind="internal", infer=lambda a, b, sa, sb, bias, kind, fast: a.new((a.shape[0], b.shape[1]), kind)
+    gpu="matmul.scaled_mm", kind="internal",
+    infer=lambda a, b, sa, sb, bias, kind, fast: a.new((a.shape[0], b.shape[1]), kind)
 )  # fmt: skip
 
 

@@ -12,9 +12,11 @@ from tritorch.ops.record.publishing import public
 from tritorch.ops.shape import reshape
 
 _softmax = Operator("softmax", "x", "dim kind", cpu="softmax.softmax",
-                    grad=lambda g, out, dim: _softmax_back(g, out, dim), infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
+                    grad=lambda g, out, dim: _softmax_back(g, out, dim),
+                    infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
 _log_softmax = Operator("log_softmax", "x", "dim kind", cpu="softmax.log_softmax",
-                        grad=lambda g, out, dim: _log_softmax_back(g, out, dim), infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
+                        grad=lambda g, out, dim: _log_softmax_back(g, out, dim),
+                        infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
 
 
 def _composed_softmax_grad(g: Tensor, out: Tensor, dim: int) -> Tensor:

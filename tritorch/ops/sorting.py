@@ -40,7 +40,8 @@ _topk = Operator(
 _kthvalue = Operator(
     "kthvalue", "x", "k dim", cpu="sorting.kthvalue", without="bool", kernel="kthvalue_cpu",
     layout="row-major",
-    grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False), infer=lambda x, k, dim: with_indices(x, reduced(x.shape, dim, False))
+    grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False),
+    infer=lambda x, k, dim: with_indices(x, reduced(x.shape, dim, False))
 )  # fmt: skip
 _median, _nanmedian, _mode = (
     Operator(

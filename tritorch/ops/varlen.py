@@ -44,11 +44,15 @@ def _gradients(
 
 _varlen = Operator(
     "varlen_attention", "q k v q_starts k_starts", "longest window scale", outputs=0b01,
-    cpu="attention.varlen", node="VarlenAttn", joint=_gradients, composed=_composed, infer=lambda q, k, v, *rest: (q.new((*q.shape[:-1], v.shape[-1])), q.new((q.shape[1], q.shape[0]), float32))
+    cpu="attention.varlen", node="VarlenAttn", joint=_gradients, composed=_composed,
+    infer=lambda q, k, v, *rest: (
+        q.new((*q.shape[:-1], v.shape[-1])), q.new((q.shape[1], q.shape[0]), float32)
+    )
 )  # fmt: skip
 _varlen_back = Operator(
     "varlen_attention_backward", "y q k v q_starts k_starts out_ lse", "longest window scale",
-    kind="internal", outputs=0b111, cpu="attention.varlen_backward", infer=lambda y, q, k, v, *rest: (q.new(q.shape), k.new(k.shape), v.new(v.shape))
+    kind="internal", outputs=0b111, cpu="attention.varlen_backward",
+    infer=lambda y, q, k, v, *rest: (q.new(q.shape), k.new(k.shape), v.new(v.shape))
 )  # fmt: skip
 
 

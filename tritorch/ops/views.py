@@ -37,7 +37,8 @@ def _embed(g: Any, shape: tuple[int, ...], op: Operator, params: tuple[Any, ...]
 
 
 embed_op = Operator("embed", "part", "shape op params", cpu=_embed, gpu=_embed, kind="internal",
-                    grad=lambda g, op, params: op.call((g,), params), infer=lambda part, shape, op, params: part.new(shape))  # fmt: skip
+                    grad=lambda g, op, params: op.call((g,), params),
+                    infer=lambda part, shape, op, params: part.new(shape))  # fmt: skip
 
 
 def embed(g: Tensor, shape: Sequence[int], op: Operator, params: tuple[Any, ...]) -> Tensor:

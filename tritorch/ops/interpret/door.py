@@ -48,12 +48,15 @@ def _module(kind: type) -> Any:
 
 def _interpreter(tensors: Sequence[Any]) -> Any:
     """The module that runs an operator on these."""
-    kinds = [
+    kinds: list[type] = [
         Tangent if tensor._tangent is not None else type(tensor._array)
         for tensor in tensors
         if isinstance(tensor, Tensor)
     ]
-    return _module(min((kind for kind in kinds if kind in _RANK), key=_RANK.__getitem__))
+    kinds = [kind for kind in kinds if kind in _RANK]
+    if not kinds:  # the gate says which argument is none
+        raise TypeError("an operator was called without a tensor")
+    return _module(min(kinds, key=_RANK.__getitem__))
 
 
 def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:

@@ -25,6 +25,7 @@ from tritorch.ops.linalg.common import (
     with_batch,
 )
 from tritorch.ops.linalg.triangular import triangular
+from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.publishing import PUBLIC, public
 
 # ---- rows in another order -----------------------------------------------------------------------
@@ -78,7 +79,10 @@ def _lu_gradient(g: Any, out0: Tensor, out1: Tensor) -> Tensor:
 
 _factor = factorisation("linalg_lu_factor_ex", "x", cpu="triangular.lu_factor", outputs=0b001,
                         layout="column-major",
-                        grad=_lu_gradient, infer=lambda x: (x.new(x.shape), x.new((*x.shape[:-2], min(x.shape[-2:])), int32), x.new(x.shape[:-2], int32)))  # fmt: skip
+                        grad=_lu_gradient,
+                        infer=lambda x: (
+                            x.new(x.shape), x.new((*x.shape[:-2], min(x.shape[-2:])), int32),
+                            x.new(x.shape[:-2], int32)))  # fmt: skip
 _LUFactor = named_results("linalg_lu_factor", "LU", "pivots")
 _LUFactorEx = named_results("linalg_lu_factor_ex", "LU", "pivots", "info")
 _LU = named_results("linalg_lu", "P", "L", "U")
@@ -238,8 +242,8 @@ def lu_solve(
         )
     order = _row_order(pivots, LU.shape[-1])
     if left:
-        return by_factors(LU, order, B, adjoint)
-    return by_factors(LU, order, B.mH, not adjoint).mH
+        return laid_out("column-major", by_factors(LU, order, B, adjoint), B)
+    return laid_out("column-major", by_factors(LU, order, B.mH, not adjoint), B).mH
 
 
 def _old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
@@ -258,9 +262,13 @@ public(out=True)(_old_lu_solve)
 # ---- LDL -----------------------------------------------------------------------------------------
 
 _ldl = factorisation("linalg_ldl_factor_ex", "x", "hermitian", cpu="triangular.ldl_factor",
-                     outputs=0, layout="column-major", infer=lambda x, hermitian: (x.new(x.shape), x.new(x.shape[:-1], int32), x.new(x.shape[:-2], int32)))  # fmt: skip
+                     outputs=0, layout="column-major",
+                     infer=lambda x, hermitian: (
+                         x.new(x.shape), x.new(x.shape[:-1], int32), x.new(x.shape[:-2], int32)
+                     ))  # fmt: skip
 _ldl_solve = factorisation("linalg_ldl_solve", "ld pivots b", "hermitian",
-                           cpu="triangular.ldl_solve", layout="column-major", infer=lambda ld, pivots, b, hermitian: b.new(b.shape))  # fmt: skip
+                           cpu="triangular.ldl_solve", layout="column-major",
+                           infer=lambda ld, pivots, b, hermitian: b.new(b.shape))  # fmt: skip
 _LDL = named_results("linalg_ldl_factor", "LD", "pivots")
 _LDLEx = named_results("linalg_ldl_factor_ex", "LD", "pivots", "info")
 _ZERO_BLOCK = (

@@ -194,7 +194,9 @@ def _eig_gradient(g: Any, out: Any) -> Tensor:
 
 _eigh = factorisation("linalg_eigh", "x", "uplo", cpu="linalg.eigh", outputs=0b11,
                       layout="column-major",
-                      grad=_eigh_gradient, infer=lambda x, uplo: (x.new(x.shape[:-1], x.dtype.to_real()), x.new(x.shape)))  # fmt: skip
+                      grad=_eigh_gradient,
+                      infer=lambda x, uplo: (
+                          x.new(x.shape[:-1], x.dtype.to_real()), x.new(x.shape)))  # fmt: skip
 _eigvalsh = factorisation(
     "linalg_eigvalsh",
     "x",
@@ -203,7 +205,10 @@ _eigvalsh = factorisation(
     infer=lambda x, uplo: x.new(x.shape[:-1], x.dtype.to_real()),
 )
 _eig = factorisation("linalg_eig", "x", cpu="linalg.eig", outputs=0b11, grad=_eig_gradient,
-                     layout="column-major", infer=lambda x: (x.new(x.shape[:-1], x.dtype.to_complex()), x.new(x.shape, x.dtype.to_complex())))  # fmt: skip
+                     layout="column-major",
+                     infer=lambda x: tuple(
+                         x.new(shape, x.dtype.to_complex()) for shape in (x.shape[:-1], x.shape)
+                     ))  # fmt: skip
 _eigvals = factorisation(
     "linalg_eigvals",
     "x",
@@ -343,7 +348,8 @@ def pinv_gradient(g: Tensor, inverse: Tensor, x: Tensor) -> Tensor:
 
 _pinv_record = factorisation(
     "linalg_pinv", "x", "atol rtol hermitian", by=_pinv,
-    grad=lambda g, x, out: pinv_gradient(g, out, x), infer=lambda x, *rest: x.new((*x.shape[:-2], x.shape[-1], x.shape[-2]))
+    grad=lambda g, x, out: pinv_gradient(g, out, x),
+    infer=lambda x, *rest: x.new((*x.shape[:-2], x.shape[-1], x.shape[-2]))
 )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from tritorch.ops.linalg.common import (
 )
 from tritorch.ops.linalg.spectra import pinv, pinv_gradient
 from tritorch.ops.record.infer import same
+from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.publishing import PUBLIC, public
 
 # ---- systems -------------------------------------------------------------------------------------
@@ -59,6 +60,7 @@ def _solve_any(A: Tensor, B: Tensor, left: bool) -> Any:
             f"{name}: Expected A and B to have the same dtype, but found A of type "
             f"{scalar_name(A.dtype)} and B of type {scalar_name(B.dtype)} instead"
         )
+    given = B
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
     if vector:
         if not left:
@@ -72,7 +74,11 @@ def _solve_any(A: Tensor, B: Tensor, left: bool) -> Any:
     result, info = _solve.call(pair)
     if not left:
         result = result.mT
-    return _SolveEx(result.squeeze(-1) if vector else result, info)
+    if vector:  # PyTorch lays vectors out as matrices too
+        result = result.squeeze(-1)
+        if result.ndim > 1:
+            result = laid_out("column-major", result.clone(), given)
+    return _SolveEx(result, info)
 
 
 @linalg()
@@ -96,7 +102,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 _inverse = factorisation(
     "linalg_inv_ex", "x", cpu="linalg.inv_ex", outputs=0b01, layout="column-major",
-    grad=lambda g, out: -(out[0].mH @ (g[0] @ out[0].mH)), infer=lambda x: (x.new(x.shape), x.new(x.shape[:-2], int32))
+    grad=lambda g, out: -(out[0].mH @ (g[0] @ out[0].mH)),
+    infer=lambda x: (x.new(x.shape), x.new(x.shape[:-2], int32))
 )  # fmt: skip
 _InvEx = named_results("linalg_inv_ex", "inverse", "info")
 

@@ -66,7 +66,7 @@ _solve: Any = factorisation(
     grad=(
         _system_gradient,
         lambda g, a, upper, unit: _solve.call((a.mH, g), (not upper, unit)),
-    ), infer=lambda a, b, *rest: b.new(b.shape)
+    ), layout="column-major", infer=lambda a, b, *rest: b.new(b.shape)
 )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def triangular(a: Tensor, b: Tensor, upper: bool, unit: bool = False, left: bool
     a, b = with_batch(a, b)
     if left:
         return _solve.call((a, b), (upper, unit))
-    return _solve.call((a.mT, b.mT), (not upper, unit)).mT
+    return _solve.call((a.mT, b.mT), (not upper, unit)).contiguous().mT
 
 
 @linalg()
@@ -132,7 +132,9 @@ def _cholesky_gradient(g: Any, out: Any, upper: bool) -> Tensor:
 
 
 _cholesky = factorisation("linalg_cholesky_ex", "x", "upper", cpu="linalg.cholesky_ex",
-                          layout="column-major", outputs=0b01, grad=_cholesky_gradient, infer=lambda x, upper: (x.new(x.shape), x.new(x.shape[:-2], int32)))  # fmt: skip
+                          layout="column-major", outputs=0b01, grad=_cholesky_gradient,
+                          infer=lambda x, upper: (
+                              x.new(x.shape), x.new(x.shape[:-2], int32)))  # fmt: skip
 _CholeskyEx = named_results("linalg_cholesky_ex", "L", "info")
 
 
