@@ -99,7 +99,7 @@ def set_default_tensor_type(t: Any) -> None:
 
 def type_name(tensor: Tensor) -> str:
     """ "tritorch.cuda.FloatTensor"."""
-    where = "cuda." if tensor.is_cuda else ""
+    where = "" if tensor.is_cpu else f"{tensor.device.type}."
     if tensor.is_sparse:
         where += "sparse."
     elif tensor.layout is not strided:

@@ -19,6 +19,7 @@ from tritorch.core.strides import copy_strides, view_strides
 
 META = Device("meta")
 Shape = tuple[int, ...]
+NO_DATA = "Cannot copy out of meta tensor; no data!"
 
 
 class MetaMemory:
@@ -251,7 +252,7 @@ class MetaArray:
 
 def no_data() -> NotImplementedError:
     """The error of whoever wants the elements of a meta tensor."""
-    return NotImplementedError("Cannot copy out of meta tensor; no data!")
+    return NotImplementedError(NO_DATA)
 
 
 def _reach(shape: Shape, strides: Shape) -> int:

@@ -11,6 +11,7 @@ from tritorch.core import defaults
 from tritorch.core.arrays import as_numbers
 from tritorch.core.dtype import FROM_ML_DTYPES
 from tritorch.core.layout import strided
+from tritorch.core.meta import MetaArray
 from tritorch.core.sparse import BY_ROW
 from tritorch.core.tensor import Tensor
 
@@ -149,6 +150,8 @@ def _nested(values: Any, indent: int, summarise: bool, formatter: Any) -> str:
 def contents_of(tensor: Tensor, indent: int) -> str:
     """The elements, in brackets."""
     array = tensor._array
+    if type(array) is MetaArray:
+        return "..."
     host = array if type(array) is np.ndarray else array.numpy()
     if host.size == 0:
         return "[]"
@@ -206,6 +209,11 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
             dtype_shown = []
         text, own = _sparse_contents(tensor)
         suffixes = own + suffixes + dtype_shown + [f"layout={tensor.layout}"]
+    elif tensor.is_meta:
+        suffixes.append(f"size={tuple(tensor.shape)}")
+        if tensor.dtype is not defaults.dtype():
+            suffixes.append(f"dtype={tensor.dtype}")
+        text = contents_of(tensor, indent) if contents is None else contents
     elif tensor.numel() == 0:
         if tensor.ndim != 1:
             suffixes.append(f"size={tuple(tensor.shape)}")

@@ -105,7 +105,7 @@ class UntypedStorage:
     @property
     def is_cuda(self) -> bool:
         """Whether they are on a GPU."""
-        return type(self._array) is not np.ndarray
+        return type(self._array) is _C.Array
 
     @property
     def _cdata(self) -> int:
@@ -151,7 +151,7 @@ class UntypedStorage:
         return iter(self.tolist())
 
     def __repr__(self) -> str:
-        rows = "\n".join(f" {value}" for value in self.tolist()[:20])
+        rows = _shown(self)
         return (
             f"{rows}\n[tritorch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
         )
@@ -395,11 +395,18 @@ class TypedStorage:
         )
 
     def __repr__(self) -> str:
-        rows = "\n".join(f" {value}" for value in self.tolist()[:20])
+        rows = _shown(self)
         return (
             f"{rows}\n[tritorch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of "
             f"size {len(self)}]"
         )
+
+
+def _shown(storage: Any) -> str:
+    """The first elements of a storage, one a line."""
+    if storage.device.type == "meta":
+        return "..."
+    return "\n".join(f" {value}" for value in storage.tolist()[:20])
 
 
 def is_storage(obj: Any) -> bool:

@@ -160,11 +160,13 @@ class Tensor(_C.TensorBase):
 
     def is_shared(self) -> bool:
         """Whether other processes can see the memory; GPU memory counts as shared."""
-        return self.is_cuda or self.untyped_storage().is_shared()
+        if not self.is_cpu:
+            return self.is_cuda
+        return self.untyped_storage().is_shared()
 
     def share_memory_(self) -> Tensor:
         """Moves the memory, with all tensors on it, where other processes can see it."""
-        if not self.is_cuda:
+        if self.is_cpu:
             from tritorch.core.sharing import share
 
             share(self.untyped_storage(), self)
@@ -298,6 +300,8 @@ class Tensor(_C.TensorBase):
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
         if self._requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if self.is_meta:
+            raise BufferError("Cannot pack tensors on meta")
         if type(self._array) is np.ndarray:
             return self._array.__dlpack__(**options)
         return self._array.__dlpack__(stream=stream, **options)
@@ -315,6 +319,8 @@ class Tensor(_C.TensorBase):
             raise RuntimeError(
                 f"a Tensor with {self.numel()} elements cannot be converted to Scalar"
             )
+        if type(array) is MetaArray:
+            raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         value = (array if type(array) is np.ndarray else array.numpy()).reshape(()).item()
         if type(value) is tuple:  # a type that NumPy lacks
             value = arrays.as_numbers(array).item()
@@ -400,7 +406,7 @@ class Tensor(_C.TensorBase):
         return tensor_str(self, tensor_contents)
 
     def __format__(self, spec: str) -> str:
-        if self.ndim == 0 and type(self) is Tensor:
+        if self.ndim == 0 and type(self) is Tensor and not self.is_meta:
             return self.item().__format__(spec)
         return object.__format__(self, spec)
 

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from tritorch import _C
-from tritorch.core.dtype import bool_, float32
+from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
@@ -15,6 +15,7 @@ from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.random import source_for
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
 from tritorch.ops.record.outputs import cpp_name
 from tritorch.ops.record.publishing import PUBLIC
@@ -95,7 +96,9 @@ _attention = Operator(
     "scaled_dot_product_attention", "q k v mask", "causal scale drop", outputs=0b01,
     cpu="attention.attention", node="ScaledDotProductFlashAttention",
     joint=_attention_grad, composed=_composed,
-    infer=lambda q, k, v, *rest: (q.new((*q.shape[:-1], v.shape[-1])), q.new(q.shape[:-1], float32))
+    infer=lambda q, k, v, *rest: (
+        q.new((*q.shape[:-1], v.shape[-1])), q.new(q.shape[:-1], computed(q))
+    )
 )  # fmt: skip
 _attention_back = Operator(
     "attention_backward", "y q k v mask out_ lse", "causal scale drop", kind="internal",

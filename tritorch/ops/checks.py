@@ -272,3 +272,8 @@ def shape_error(shape: Sequence[int], broadcast: Sequence[int]) -> RuntimeError:
     return RuntimeError(
         f"output with shape {list(shape)} doesn't match the broadcast shape {list(broadcast)}"
     )
+
+
+def any_true(condition: Tensor) -> bool:
+    """Whether a condition holds anywhere; nowhere in what has no memory."""
+    return not condition.is_meta and bool(condition.any())

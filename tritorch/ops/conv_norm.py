@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch.core.dtype import float32
 from tritorch.core.layout import dense_strides_like as copy_strides
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.conv import _PARAMS, _convolution, _input, _weight, convolution_result
 from tritorch.ops.norm import _composed_batch
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import PUBLIC
 
@@ -30,7 +30,7 @@ def _on_cpu(x: Any, w: Any, b: Any, *rest: Any) -> Any:
 # the gradient of the norm includes what they depend on.
 def _with_statistics_results(*given: Any) -> Any:
     y = convolution_result(*given[:-1])
-    return y, *(y.new(y.shape[1:2], float32 if y.dtype.itemsize < 4 else None) for _ in range(3))
+    return y, *(y.new(y.shape[1:2], computed(y)) for _ in range(3))
 
 
 _with_statistics = Operator(

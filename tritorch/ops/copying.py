@@ -222,7 +222,7 @@ def cuda(
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """A copy in page-locked memory (itself if it is there)."""
-    if self.is_cuda:
+    if not self.is_cpu:
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
     if self.is_pinned():
         return self

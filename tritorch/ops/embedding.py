@@ -180,7 +180,9 @@ _bag_back = Operator(
     "embedding_bag_backward", "y weight indices offsets weights", "mode include_last padding",
     kind="internal", outputs=0b11,
     cpu=lambda *given: backend("cpu", "embedding").embedding_bag_backward(*given),
-    infer=lambda y, w, i, o, s, *rest: (w.new(w.shape), None if s is None else s.new(s.shape))
+    infer=lambda y, w, i, o, s, *rest: (
+        w.new(w.shape), y.new((0,)) if s is None else s.new(s.shape)
+    )
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from tritorch.core.dtype import bool_, int32, int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import (
+    any_true,
     broadcast_shapes,
     convert_number,
     not_implemented,
@@ -227,7 +228,7 @@ def scatter_reduce_grad(
         (g.gather(dim, index) * exclusive),
         (g * out).gather(dim, index) / src.masked_fill(src_zero, 1),
     )
-    if bool((src_zero & (zeros_at > 1)).any()):
+    if any_true(src_zero & (zeros_at > 1)):
         grad_src = grad_src.masked_fill(src_zero & (zeros_at > 1), 0)
     return drop(grad_x), None, grad_src
 
@@ -672,6 +673,8 @@ _masked_scatter = Operator(
 
 
 def _masked_scatter_grad(g: Tensor, mask: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if mask.is_meta:
+        return g.new_zeros(shape)
     used = masked_select(g, mask)
     total = 1
     for n in shape:

@@ -97,7 +97,8 @@ def _gradient(g: Tensor, x: Tensor, grid: Tensor, mode: int, padding: int, align
 
 
 _sample = Operator(
-    "grid_sampler", "x grid", "mode padding align", cpu=composed_backend(_composed),
+    "grid_sampler", "x grid", "mode padding align", layout="row-major",
+    cpu=composed_backend(_composed),
     gpu="grid.grid_sample", joint=_gradient, composed=_composed,
     infer=lambda x, grid, *rest: x.new((*x.shape[:2], *grid.shape[1:-1]))
 )  # fmt: skip

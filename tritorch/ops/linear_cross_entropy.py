@@ -284,17 +284,20 @@ def linear_cross_entropy(
     ignore = -100 if ignore_index is None else ignore_index
     if options is not None:
         simple = reduction in ("none", "mean", "sum") and label_smoothing == 0.0
-        if simple and target.dtype is int64 and linear_weight.ndim == 2:
+        plain = simple and target.dtype is int64 and linear_weight.ndim == 2
+        if plain and not input.is_meta:  # without memory there is none to save
             return _in_chunks(
                 input, linear_weight, target, linear_bias, weight, reduction, ignore, options
             )
-        warnings.warn(
-            f"linear_cross_entropy: ``options`` ignored; chunked path needs reduction in "
-            f"{{'mean','sum','none'}}, label_smoothing == 0, target.dtype == int64, out_features "
-            f"== (). Got reduction={reduction!r}, label_smoothing={label_smoothing}, "
-            f"target.dtype={target.dtype}, out_features={tuple(linear_weight.shape[1:-1])}.",
-            stacklevel=2,
-        )
+        if not plain:
+            warnings.warn(
+                f"linear_cross_entropy: ``options`` ignored; chunked path needs reduction in "
+                f"{{'mean','sum','none'}}, label_smoothing == 0, target.dtype == int64, "
+                f"out_features == (). Got reduction={reduction!r}, label_smoothing="
+                f"{label_smoothing}, target.dtype={target.dtype}, "
+                f"out_features={tuple(linear_weight.shape[1:-1])}.",
+                stacklevel=2,
+            )
     classes, *outer = linear_weight.shape[:-1]
     rows = classes * math.prod(outer)
     w = reshape(linear_weight, (rows, linear_weight.shape[-1]))

@@ -10,12 +10,13 @@ import numpy as np
 
 from tritorch.core import defaults
 from tritorch.core.batched import BatchedArray
-from tritorch.core.dtype import bool_, float32, int64
+from tritorch.core.dtype import bool_, int64
 from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional, logsigmoid
-from tritorch.ops.checks import require_castable, require_kernel
+from tritorch.ops.checks import any_true, require_castable, require_kernel
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
 from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import broadcast_tensors, reshape
@@ -174,7 +175,7 @@ def binary_cross_entropy(
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
     _bce.require_kernel((input, target))
-    if input.numel() and input.is_cpu and bool(((input < 0) | (input > 1)).any()):
+    if input.is_cpu and any_true((input < 0) | (input > 1)):
         raise RuntimeError("all elements of input should be between 0 and 1")
     loss = _bce.call((input, target), ())
     if weight is not None:
@@ -297,7 +298,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * PUBLIC["ones_like"](input)
-    elif bool((var < 0).any()):
+    elif any_true(var < 0):
         raise ValueError("var has negative entry/entries")
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
@@ -659,7 +660,7 @@ _cross_entropy = Operator(
     kernel="log_softmax_lastdim_kernel_impl",
     joint=lambda g, logits, target, weight, out1, ignore, smoothing: (
         _cross_entropy_back(g[0], logits, target, weight, out1, ignore, smoothing), None, None
-    ), infer=lambda x, *rest: (x.new(x.shape[:-1]), x.new(x.shape[:-1], float32))
+    ), infer=lambda x, *rest: (x.new(x.shape[:-1]), x.new(x.shape[:-1], computed(x)))
 )  # fmt: skip
 _cross_entropy_grad = Operator(
     "cross_entropy_backward",

@@ -13,6 +13,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import not_implemented
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import reshape
@@ -20,28 +21,23 @@ from tritorch.ops.shape import reshape
 # ---- layer norm ----------------------------------------------------------------------------------
 
 
-def _statistics(x: MetaArray, shape: Any) -> MetaArray:
-    """Means, or 1 / stds: of narrow types they are float32."""
-    return x.new(shape, float32 if x.dtype.itemsize < 4 else None)
-
-
 def _layer_norm_results(x: MetaArray, w: Any, b: Any, n: int, eps: float) -> Any:
     lead = x.shape[: x.ndim - n]
-    return x.new(x.shape), _statistics(x, lead), _statistics(x, lead)
+    return x.new(x.shape), x.new(lead, computed(x)), x.new(lead, computed(x))
 
 
 def _rms_norm_results(x: MetaArray, w: Any, n: int, eps: float) -> Any:
-    return x.new(x.shape), _statistics(x, x.shape[: x.ndim - n])
+    return x.new(x.shape), x.new(x.shape[: x.ndim - n], computed(x))
 
 
 def _group_norm_results(x: MetaArray, w: Any, b: Any, groups: int, eps: float) -> Any:
     shape = (x.shape[0], groups)
-    return x.new(x.shape), _statistics(x, shape), _statistics(x, shape)
+    return x.new(x.shape), x.new(shape, computed(x)), x.new(shape, computed(x))
 
 
 def _batch_norm_results(x: MetaArray, w: Any, b: Any, mean: Any, var: Any, *rest: Any) -> Any:
     channels = x.shape[1:2]
-    return x.new(x.shape), *(_statistics(x, channels) for _ in range(3))
+    return x.new(x.shape), *(x.new(channels, computed(x)) for _ in range(3))
 
 
 def _rows_gradients(y: MetaArray, x: MetaArray, w: Any, *rest: Any) -> Any:

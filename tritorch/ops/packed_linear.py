@@ -17,7 +17,7 @@ from tritorch.core.dtype import STORED, dtype as Dtype
 from tritorch.core.promotion import scalar_name
 from tritorch.core.quantized import KINDS, Quantizer, integers_of, per_tensor_affine
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import wrap_dim
+from tritorch.ops.checks import any_true, wrap_dim
 from tritorch.ops.fake_quantize import choose_parameters
 from tritorch.ops.record.publishing import PUBLIC, public
 from tritorch.ops.recurrent import STEPS
@@ -96,7 +96,7 @@ def fbgemm_pack_gemm_matrix_fp16(input: Tensor) -> Tensor:
     wrap_dim(1, input.ndim)
     _expect_type(input, dtypes.float32)
     x = input.detach()
-    if bool((x.abs() > _LARGEST_HALF).any()):
+    if any_true(x.abs() > _LARGEST_HALF):
         defaults.warn_once("FOUND weight out of range", stacklevel=3)
     return _pack(x.clamp(-_LARGEST_HALF, _LARGEST_HALF).half())
 

@@ -16,6 +16,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops import randomness
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import (
+    any_true,
     not_implemented,
     one_of,
     require_distinct_elements,
@@ -250,7 +251,7 @@ def normal(
     if isinstance(std, Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if std.numel() and not std.is_meta and not bool((std >= 0).all()):
+        if any_true(~(std >= 0)):
             raise RuntimeError("normal expects all elements of std >= 0.0")
     else:
         _check_std(std)
@@ -381,7 +382,7 @@ for _method in (uniform_, normal_, exponential_, cauchy_, geometric_, log_normal
 
 def _check_probabilities(p: Tensor) -> None:
     p = _C.wrap(randomness.unwrap(p._array)[0])
-    if p.numel() and p.is_cpu and not bool(((p >= 0) & (p <= 1)).all()):
+    if p.is_cpu and any_true(~((p >= 0) & (p <= 1))):
         raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
 
 
@@ -448,9 +449,9 @@ def multinomial(
         )
     weights = _C.wrap(randomness.unwrap(input._array)[0])
     if weights.numel() and weights.is_cpu:
-        if not bool((weights.isfinite() & (weights >= 0)).all()):
+        if any_true(~(weights.isfinite() & (weights >= 0))):
             raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-        if bool((weights.amax(-1) == 0).any()):
+        if any_true(weights.amax(-1) == 0):
             raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     return _C.wrap(
         sample(

@@ -15,7 +15,7 @@ from tritorch.core.meta import MetaArray
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
+from tritorch.ops.checks import any_true, not_implemented, require_tensor, wrap_dim, wrap_dims
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import reduced, same, with_indices
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
@@ -239,7 +239,7 @@ _prod_dim = _prod.like("prod_dim", "Prod1")
 
 def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     g, out = spread(g, dims, keepdim, x.shape), spread(out, dims, keepdim, x.shape)
-    if not bool((x == 0).any()):
+    if not x.is_meta and not any_true(x == 0):
         return g * (out / x).conj()
     # With zeros: the product of all others, from the left and from the right.
     order = [i for i in range(x.ndim) if i not in dims] + list(dims)

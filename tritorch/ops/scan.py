@@ -7,7 +7,7 @@ from typing import Any
 from tritorch.core.dtype import bool_, dtype, float32, float64, int64
 from tritorch.core.promotion import category
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
+from tritorch.ops.checks import any_true, not_implemented, require_tensor, wrap_dim
 from tritorch.ops.record.infer import with_indices
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.publishing import PUBLIC, in_place_of, public
@@ -45,7 +45,7 @@ _logcumsumexp = scan(
 
 
 def _cumprod_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
-    if not bool((x == 0).any()):
+    if not x.is_meta and not any_true(x == 0):
         return _reverse_cumsum(g * out.conj(), dim) / x.conj()
     # Zeros: d out[j] / d x[i] is the product of all x[0..j] but x[i].
     n = x.shape[dim]

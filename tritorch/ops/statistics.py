@@ -15,7 +15,7 @@ from tritorch.core.dtype import bool_, float32, float64, int64
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
+from tritorch.ops.checks import any_true, not_implemented, require_tensor, wrap_dim
 from tritorch.ops.record.operator import Operator, laid_out
 from tritorch.ops.record.publishing import PUBLIC, public, refuse_grad_with_out, write_out
 from tritorch.ops.reduction import named_results
@@ -40,7 +40,7 @@ def _check_weights(name: str, weights: Tensor, n: int, is_count: bool) -> None:
             f"cov(): expected {name} to have the same numel as there are observations in the input "
             f"but got {weights.numel()} != {n}"
         )
-    if n and bool((weights.detach() < 0).any()):
+    if any_true(weights.detach() < 0):
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
@@ -71,14 +71,14 @@ def cov(
     norm: Any = n - correction
     if weights is not None:
         total = weights.sum()
-        if n and bool(total == 0):
+        if n and any_true(total == 0):
             raise RuntimeError("cov(): weights sum to zero, can't be normalized")
         norm = total - correction
         if aweights is not None and correction:
             norm = total - correction * (weights * aweights).sum() / total
     sums = (rows if weights is None else rows * weights).sum(1)
     centred = rows - (sums / total).unsqueeze(1)
-    if bool(norm <= 0):
+    if any_true(norm <= 0) if isinstance(norm, Tensor) else norm <= 0:
         warnings.warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number "
             "of observations.",
@@ -139,7 +139,7 @@ def _ranked_results(x: MetaArray, ranks: tuple[int, ...], places: bool) -> Any:
 
 
 _ranked = Operator(
-    "ranked", "x", "ranks places", cpu=_ranked_on_cpu, outputs=0b01,
+    "ranked", "x", "ranks places", cpu=_ranked_on_cpu, outputs=0b01, layout="row-major",
     grad=lambda g, x_shape, out1: g[0].new_zeros(x_shape).scatter_add(-1, out1, g[0]),
     infer=_ranked_results
 )  # fmt: skip

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tritorch.core.dtype import float32, int32, int64
+from tritorch.core.dtype import int32, int64
 from tritorch.core.tensor import Tensor
 from tritorch.ops import attention
+from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import PUBLIC
 
@@ -46,7 +47,7 @@ _varlen = Operator(
     "varlen_attention", "q k v q_starts k_starts", "longest window scale", outputs=0b01,
     cpu="attention.varlen", node="VarlenAttn", joint=_gradients, composed=_composed,
     infer=lambda q, k, v, *rest: (
-        q.new((*q.shape[:-1], v.shape[-1])), q.new((q.shape[1], q.shape[0]), float32)
+        q.new((*q.shape[:-1], v.shape[-1])), q.new((q.shape[1], q.shape[0]), computed(q))
     )
 )  # fmt: skip
 _varlen_back = Operator(

@@ -30,7 +30,7 @@ _LACKING = {
         "per_channel_symmetric", "per_channel_affine_float_qparams", "QInt8Storage",
         "QInt32Storage", "QUInt8Storage", "QUInt4x2Storage", "QUInt2x4Storage",
         "_utils._rebuild_qtensor",
-        "_utils._rebuild_meta_tensor_no_storage", "_utils._rebuild_nested_tensor",
+        "_utils._rebuild_nested_tensor",
         "_utils._rebuild_wrapper_subclass", "_utils._rebuild_device_tensor_from_numpy",
         "_utils._rebuild_device_tensor_from_cpu_tensor",
     )

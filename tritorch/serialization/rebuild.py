@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.core import dtype as dtypes, layout as layouts
+from tritorch.core.meta import MetaArray
 from tritorch.core.storage import TypedStorage, UntypedStorage
 from tritorch.core.tensor import Tensor, _as_class
 
@@ -179,6 +181,22 @@ def _rebuild_tensor_v3(
     return tensor
 
 
+def _rebuild_meta_tensor_no_storage(
+    dtype: Any, size: Any, stride: Any, requires_grad: Any
+) -> Tensor:
+    shape, strides = _ints(size, "size"), _ints(stride, "stride")
+    if not isinstance(dtype, dtypes.dtype):
+        raise RuntimeError(f"tensor in checkpoint: needs a dtype, got {_kind(dtype)}")
+    if len(shape) != len(strides) or min((*shape, *strides), default=0) < 0:
+        raise RuntimeError(
+            f"tensor in checkpoint: sizes {list(shape)} and strides {list(strides)} must be of one "
+            f"length and not negative"
+        )
+    tensor = _C.wrap(MetaArray(shape, dtype, strides))
+    _require_grad(tensor, requires_grad)
+    return tensor
+
+
 def _require_tensor(data: Any) -> None:
     if not isinstance(data, Tensor):
         raise RuntimeError(f"parameter in checkpoint: needs a tensor, got {_kind(data)}")
@@ -293,6 +311,9 @@ def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
 
 def reduce_plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     """A tensor without its class and attributes, as PyTorch's __reduce_ex__ gives it."""
+    if tensor.is_meta:
+        shape, strides = tuple(tensor.shape), tensor.stride()
+        return _rebuild_meta_tensor_no_storage, (tensor.dtype, shape, strides, tensor._leaf)
     if tensor.is_quantized:
         raise NotImplementedError(
             "quantised tensors are not written; save int_repr(), scale and zero point"
@@ -329,5 +350,5 @@ def reduce_parameter(tensor: Any) -> Any:
 COMPUTING = _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_sparse_tensor  # take `charge`
 FUNCTIONS = (
     _rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_parameter,
-    _rebuild_parameter_with_state, _rebuild_sparse_tensor,
+    _rebuild_parameter_with_state, _rebuild_sparse_tensor, _rebuild_meta_tensor_no_storage,
 )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 from tritorch.autograd import no_grad
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype as Dtype
+from tritorch.core.meta import NO_DATA
 from tritorch.core.tensor import Tensor
 from tritorch.nn.hooks import BackwardHook, Hooks, RemovableHandle, _WrappedHook, add_hook
 from tritorch.nn.modules.state import (
@@ -509,7 +510,15 @@ class Module(StateDict):
                 )
             return tensor.to(device, dtype if floats else None, non_blocking)
 
-        return self._apply(convert)
+        try:
+            return self._apply(convert)
+        except NotImplementedError as error:
+            if str(error) != NO_DATA:
+                raise
+            raise NotImplementedError(
+                f"{NO_DATA} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() "
+                f"when moving module from meta to a different device."
+            ) from None
 
     def cuda(self, device: Any = None) -> Module:
         """To a GPU."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -190,6 +191,14 @@ class StateDict:
             return
         if lazy and not is_lazy(given):
             value.materialize(given.shape)
+        if value.is_meta and not given.is_meta and not assign:
+            warnings.warn(
+                f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
+                f"parameter in the current model, which is a no-op. (Did you mean to pass "
+                f"`assign=True` to assign items in the state dictionary to their corresponding key "
+                f"in the module instead of copying them in place?)",
+                stacklevel=2,
+            )
         try:
             with no_grad():
                 if assign:

@@ -15,6 +15,7 @@ from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
 from tritorch.nn.modules.norm import LayerNorm
 from tritorch.nn.modules.stateless import STATELESS
+from tritorch.ops.checks import any_true
 from tritorch.ops.multihead import as_added
 from tritorch.ops.record.publishing import PUBLIC
 
@@ -44,7 +45,7 @@ def _is_causal(mask: Tensor | None, is_causal: bool | None, size: int) -> bool:
         return bool(is_causal)
     if tuple(mask.shape) != (size, size):
         return False
-    return bool((mask == _causal(size, mask.device, mask.dtype)).all())
+    return not any_true(mask != _causal(size, mask.device, mask.dtype))
 
 
 def _length(layers: Any, x: Tensor) -> int:

@@ -28,7 +28,7 @@ def _eye(n: int, like: Tensor) -> Tensor:
 def _is_orthogonal(q: Tensor) -> bool:
     n, k = q.shape[-2:]
     error = 10.0 * n * finfo(q.dtype).eps
-    return bool(PUBLIC["allclose"](q.mH @ q, _eye(k, q), atol=error))
+    return not q.is_meta and PUBLIC["allclose"](q.mH @ q, _eye(k, q), atol=error)
 
 
 def _make_orthogonal(a: Tensor) -> Tensor:
@@ -114,8 +114,8 @@ class _Orthogonal(Module):
                 )
             a, tau = geqrf(Q)
             diagonal = a.diagonal(0, -2, -1)
-            diagonal.copy_(diagonal.sign())
-            diagonal[tau == 0.0] *= -1  # there is no reflection of a column that needs none
+            signs = diagonal.sign()  # there is no reflection of a column that needs none
+            diagonal.copy_(PUBLIC["where"](tau == 0.0, -signs, signs))
             return a.mT if transposed else a
 
 

@@ -159,6 +159,9 @@ def _operands(op: Pointwise, inputs: Sequence[Any]) -> tuple[Any, tuple[int, ...
 
 def _refuse_devices(inputs: Sequence[Any]) -> None:
     devices = list(dict.fromkeys(str(t.device) for t in inputs if isinstance(t, Tensor)))
+    if "meta" in devices:
+        other = next(device for device in devices if device != "meta")
+        raise RuntimeError(f"Tensor on device {other} is not on the expected device meta!")
     raise RuntimeError(
         f"Expected all tensors to be on the same device, but found at least two devices, "
         f"{devices[0]} and {devices[1]}!"

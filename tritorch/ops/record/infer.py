@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch.core import strides as rules
-from tritorch.core.dtype import int64
+from tritorch.core.dtype import dtype, float32, int64
 from tritorch.core.meta import MetaArray
 
 Shape = tuple[int, ...]
@@ -56,12 +56,19 @@ def same(x: MetaArray, *rest: Any) -> MetaArray:
 
 def unknown_size(*given: Any) -> Any:
     """The rule of records whose results' sizes depend on values."""
-    raise NotImplementedError("the size of the result depends on the values of a meta tensor")
+    raise NotImplementedError(
+        "attempted to run an operator with Meta tensors whose result's size depends on their values"
+    )
 
 
 def with_indices(x: MetaArray, shape: Shape) -> tuple[MetaArray, MetaArray]:
     """Values of a shape, and where they were found."""
     return x.new(shape), x.new(shape, int64)
+
+
+def computed(x: MetaArray) -> dtype:
+    """The dtype of what a kernel keeps of its work: float32 for narrow types."""
+    return float32 if x.dtype.itemsize < 4 else x.dtype
 
 
 KINDS: dict[str, Callable[[Any], Callable[..., Any]]] = {"reduction": reduction, "scan": scan}

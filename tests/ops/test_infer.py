@@ -1,0 +1,131 @@
+"""What records say of their results without data: what a run gives, on every case of the table."""
+
+from __future__ import annotations
+
+import collections
+
+import numpy as np
+import pytest
+from table import CASES, Case
+from test_table import call, leaves, outputs
+
+import tritorch as torch
+from tritorch.core.meta import MetaArray
+from tritorch.ops.record.operator import OPERATORS, Operator
+
+# Operators without a gradient, which the table does not have.
+MORE = [
+    Case("all", lambda x: (x > 0).all(0), [(3, 4)]),
+    Case("arg", lambda x: (x.argmax(1), x.argmin(), x.argmin(0, True)), [(3, 4)]),
+    Case("geqrf", lambda x: torch.geqrf(x), [(4, 3)]),
+    Case("hash", lambda x: torch.hash_tensor(x, 1), [(3, 4)]),
+    Case("histc", lambda x: x.histc(5, -1, 1), [(7,)]),
+    Case("eigenvalues", lambda x: (torch.linalg.eigvals(x), torch.linalg.eigvalsh(x)), [(3, 3)]),
+    Case("ldl", lambda x, b: _solved_by_ldl(x, b), [(3, 3), (3, 2)]),
+    Case("searchsorted", lambda x, v: torch.searchsorted(x.sort().values, v), [(5,), (2, 3)]),
+    Case("view", lambda x: x.view(4, 3), [(3, 4)]),
+    Case("poisson", lambda x: torch.poisson(x.abs()), [(3, 4)]),
+    Case("gamma", lambda x: torch._standard_gamma(x.abs() + 1), [(3, 4)]),
+    Case("dirichlet", lambda x: torch._sample_dirichlet(x.abs() + 1), [(3, 4)]),
+]
+# Records that no case calls by `Operator.call`: in place, inside of vmap, on a GPU alone, within
+# other records' functions.
+ELSEWHERE = {
+    "copy", "fill", "random_overwrite", "index_put", "to_batched", "from_batched", "view",
+    "dropout", "dropout_again", "grid_sampler_backward", "binomial_drawn", "identity",
+    "scaled_product", "triangular_inverse", "lobpcg",
+}  # fmt: skip
+UNKNOWN = {"nonzero", "masked_select", "unique", "unique_consecutive", "bincount"}  # sizes
+
+
+def _solved_by_ldl(x, b):
+    factors, pivots = torch.linalg.ldl_factor(x + x.mT)
+    return torch.linalg.ldl_solve(factors, pivots, b)
+
+
+def described(x):
+    return None if x is None else (tuple(x.shape), x.dtype, x.stride())
+
+
+def told(array):
+    return None if array is None else (array.shape, array.dtype, array.strides)
+
+
+def without_data(x):
+    return MetaArray(x.shape, x.dtype, x.stride())
+
+
+def on_meta(x):
+    made = torch.empty_strided(tuple(x.shape), x.stride(), dtype=x.dtype, device="meta")
+    return made.requires_grad_(x.requires_grad)
+
+
+class Watch:
+    """Compares what every call of a record gives with what its `infer` says."""
+
+    def __init__(self, monkeypatch):
+        self.seen = collections.Counter()
+        self.wrong = []
+        run = Operator.call
+
+        def watched(op, tensors, params=()):
+            plain = all(x is None or type(x._array) is np.ndarray for x in tensors)
+            specs = [None if x is None else without_data(x) for x in tensors] if plain else None
+            result = run(op, tensors, params)
+            if specs is not None and op.name not in UNKNOWN:
+                self.seen[op.name] += 1
+                found = op.infer(specs, params)
+                got = [told(each) for each in (found if isinstance(found, tuple) else (found,))]
+                want = [described(each) for each in outputs(result)]
+                if got != want:
+                    self.wrong.append((op.name, specs, params, got, want))
+            return result
+
+        monkeypatch.setattr(Operator, "call", watched)
+        infer = Operator.infer
+
+        def asked(op, specs, params=()):
+            self.seen[op.name] += 1
+            return infer(op, specs, params)
+
+        monkeypatch.setattr(Operator, "infer", asked)
+
+
+def gradients(outs, xs):
+    wanted = [out for out in outs if out.requires_grad]
+    if not wanted:
+        return []
+    seeds = [torch.ones_like(out) for out in wanted]
+    return list(torch.autograd.grad(wanted, xs, seeds, allow_unused=True))
+
+
+def test_infer_says_what_a_run_gives(monkeypatch):
+    watch = Watch(monkeypatch)
+    for case in CASES + MORE:
+        xs = leaves(case)
+        gradients(outputs(call(case, xs)), xs)
+        spread = [x.detach().repeat_interleave(2, -1)[..., ::2] if x.ndim else x for x in xs]
+        if case.name not in ("view", "view dtype", "as_strided", "complex pair"):
+            call(case, spread)
+        if case.name not in UNKNOWN:  # whose fast paths go by `call` are reached so
+            metas = [on_meta(x) for x in xs]
+            gradients(outputs(call(case, metas, "meta")), metas)
+    assert not watch.wrong, "\n".join(map(str, watch.wrong[:20]))
+    structured = {name for name, op in OPERATORS.items() if op.kind not in ("pointwise", "sparse")}
+    assert structured - set(watch.seen) - UNKNOWN == ELSEWHERE
+
+
+@pytest.mark.parametrize("case", CASES + MORE, ids=str)
+def test_meta_tensors_are_like_those_of_a_run(case):
+    xs = leaves(case)
+    outs = outputs(call(case, xs))
+    if case.name in UNKNOWN:
+        with pytest.raises(NotImplementedError, match="depends on their values"):
+            call(case, [on_meta(x) for x in xs], "meta")
+        return
+    want = [*map(described, outs), *map(described, gradients(outs, xs))]
+    metas = [on_meta(x) for x in xs]
+    found = outputs(call(case, metas, "meta"))
+    got = [*map(described, found), *map(described, gradients(found, metas))]
+    assert all(x.is_meta for x in found)
+    assert got == want
