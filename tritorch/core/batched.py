@@ -49,6 +49,18 @@ class BatchedArray:
         """Strides of one, in elements."""
         return arrays.strides_of(self.array)[1:]
 
+    def storage_offset(self) -> int:
+        """0: one is seen as if its memory began with it."""
+        return 0
+
+    @property
+    def storage_nbytes(self) -> int:
+        """The bytes from the first to the last element of one."""
+        if self.size == 0:
+            return 0
+        reach = sum((n - 1) * step for n, step in zip(self.shape, self.strides)) + 1
+        return reach * arrays.dtype_of(self.array).itemsize
+
     @property
     def device(self) -> Any:
         """Where the elements are."""

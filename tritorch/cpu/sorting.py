@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,7 @@ def searchsorted(sorted: Array, values: Array, right: bool) -> Array:
     if sorted.ndim == 1:
         return np.asarray(np.searchsorted(widen(sorted), widen(values), side)).astype(np.int64)
     out = np.empty(values.shape, np.int64)
-    rows = widen(sorted).reshape(-1, sorted.shape[-1])
+    rows = widen(sorted).reshape(math.prod(sorted.shape[:-1]), sorted.shape[-1])
     wanted = widen(values).reshape(rows.shape[0], -1)
     flat = out.reshape(rows.shape[0], -1)
     for i, row in enumerate(rows):

@@ -96,7 +96,7 @@ _attention = Operator(
     "scaled_dot_product_attention", "q k v mask", "causal scale drop", outputs=0b01,
     cpu="attention.attention", node="ScaledDotProductFlashAttention",
     joint=_attention_grad, composed=_composed,
-    infer=lambda q, k, v, *rest: (
+    batch="attention", infer=lambda q, k, v, *rest: (
         q.new((*q.shape[:-1], v.shape[-1])), q.new(q.shape[:-1], computed(q))
     )
 )  # fmt: skip
@@ -104,7 +104,7 @@ _attention_back = Operator(
     "attention_backward", "y q k v mask out_ lse", "causal scale drop", kind="internal",
     outputs=0b111,
     cpu="attention.attention_backward",
-    infer=lambda y, q, k, v, *rest: (q.new(q.shape), k.new(k.shape), v.new(v.shape))
+    batch="attention", infer=lambda y, q, k, v, *rest: (q.new(q.shape), k.new(k.shape), v.new(v.shape))
 )  # fmt: skip
 
 

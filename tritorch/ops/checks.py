@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.core import layout as layouts
+from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import all_dtypes, dtype as Dtype
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import can_cast, category, number_dtype, scalar_name
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
@@ -276,4 +279,7 @@ def shape_error(shape: Sequence[int], broadcast: Sequence[int]) -> RuntimeError:
 
 def any_true(condition: Tensor) -> bool:
     """Whether a condition holds anywhere; nowhere in what has no memory."""
-    return not condition.is_meta and bool(condition.any())
+    array = condition._array
+    while type(array) is BatchedArray:
+        array = array.array
+    return type(array) is not MetaArray and bool(_C.wrap(array).any())

@@ -50,6 +50,7 @@ _convolution = Operator(
         ),
         lambda g: g.sum([i for i in range(g.ndim) if i != 1]),
     ),
+    batch="convolution",
     infer=convolution_result,
 )
 _input: Operator = Operator(
@@ -69,6 +70,7 @@ _input: Operator = Operator(
             (y, g), (tuple(w.shape), stride, padding, dilation, transposed, output_padding, groups)
         ),
     ),
+    batch="convolution_input",
     infer=lambda y, w, shape, *rest: y.new(shape),
 )
 _weight: Operator = Operator(
@@ -88,6 +90,7 @@ _weight: Operator = Operator(
             (y, g), (tuple(x.shape), stride, padding, dilation, transposed, output_padding, groups)
         ),
     ),
+    batch="convolution_weight",
     infer=lambda y, x, shape, *rest: y.new(shape),
 )
 

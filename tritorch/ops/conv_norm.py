@@ -104,6 +104,7 @@ _normalised = Operator(
     ),
     joint=_gradients,
     composed=_composed,
+    batch="channels",
     infer=lambda x, *rest: x.new(x.shape, None, copy_strides(x.shape, x.strides)),
 )
 _back = Operator(
@@ -114,6 +115,7 @@ _back = Operator(
     outputs=0b1111,
     cpu=_plain_gradients,
     gpu=lambda *args: backend("gpu", "norm").normalised_backward(*args),
+    batch="channels",
     infer=lambda y, x, *rest: (
         x.new(x.shape),
         x.new(x.shape[1:2]),

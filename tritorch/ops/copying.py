@@ -59,7 +59,14 @@ def _cloned(x: MetaArray, format: Any) -> MetaArray:
 
 
 _clone = Operator(
-    "clone", "x", "format", cpu=_in_format, gpu=_in_format, grad=lambda g: g, infer=_cloned
+    "clone",
+    "x",
+    "format",
+    cpu=_in_format,
+    gpu=_in_format,
+    grad=lambda g: g,
+    batch="elementwise",
+    infer=_cloned,
 )
 
 
@@ -103,7 +110,7 @@ def _converted(x: MetaArray, kind: dtype, device: Any, non_blocking: bool, old: 
 
 _to_copy = Operator("to_copy", "x", "kind device non_blocking old", cpu=_convert, gpu=_convert,
                     grad=lambda g, old: g.to(device=old[1], dtype=old[0]),
-                    infer=_converted)  # fmt: skip
+                    batch="elementwise", infer=_converted)  # fmt: skip
 
 
 def _resolve_device(device: Any) -> Device:
@@ -329,6 +336,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
     def write() -> None:
         array = self._array
+        while type(array) is BatchedArray:
+            array = array.array
         number_ = arrays.cast_number(number, self.dtype)
         if type(array) is ndarray:
             array.fill(number_)

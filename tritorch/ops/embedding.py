@@ -20,13 +20,13 @@ _embedding = Operator(
     gpu=lambda w, i, p, f: backend("gpu", "indexing").index(w, (i,)),
     grad=(lambda g, weight_shape, indices, padding, by_frequency: _back.call(
         (g, indices), (weight_shape[0], padding, by_frequency)), None),
-        infer=lambda w, i, *rest: w.new((*i.shape, *w.shape[1:]))
+        batch="embedding", infer=lambda w, i, *rest: w.new((*i.shape, *w.shape[1:]))
 )  # fmt: skip
 _back: Operator = Operator(
     "embedding_backward", "y indices", "n padding by_frequency", kind="internal",
     cpu="embedding.embedding_backward",
     grad=(lambda g, indices, padding: _gather_rows(g, indices, padding), None),
-    infer=lambda y, i, n, *rest: y.new((n, *y.shape[i.ndim:]))
+    batch="embedding_backward", infer=lambda y, i, n, *rest: y.new((n, *y.shape[i.ndim:]))
 )  # fmt: skip
 
 

@@ -670,7 +670,7 @@ def _complex_array(real: Any, imag: Any) -> Any:
 _complex = Operator("complex", "real imag", cpu=_complex_array, gpu=_complex_array,
                     layout="elementwise", keeps="real imag",
                     grad=(lambda g: g.real, lambda g: g.imag),
-                    infer=lambda real, imag: real.new(
+                    batch="elementwise", infer=lambda real, imag: real.new(
                         broadcast_shapes(real.shape, imag.shape), real.dtype.to_complex(),
                     ))  # fmt: skip
 

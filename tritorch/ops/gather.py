@@ -79,6 +79,7 @@ _gather = Operator(
     gpu=lambda x, i, dim, shape: backend("gpu", "indexing").gather(x, dim, i),
     grad=(lambda g, index, dim, shape: g.new_zeros(shape).scatter_add(dim, index, g), None),
     keeps="x",
+    batch="dims",
     infer=lambda x, i, dim, shape: x.new(i.shape),
 )
 
@@ -153,6 +154,7 @@ _scatter = Operator(
         lambda g, index, dim: g.gather(dim, index),
     ),
     layout="row-major",
+    batch="dims",
     infer=same,
 )
 _scatter_value = Operator(
@@ -164,6 +166,7 @@ _scatter_value = Operator(
     gpu=lambda x, i, dim, v: backend("gpu", "indexing").scatter_value(x, dim, i, v),
     grad=(lambda g, index, dim: g.scatter(dim, index, 0), None),
     layout="row-major",
+    batch="dims",
     infer=same,
 )
 _scatter_add = Operator(
@@ -174,6 +177,7 @@ _scatter_add = Operator(
     gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter_add(x, dim, i, s),
     grad=(lambda g: g, None, lambda g, index, dim: g.gather(dim, index)),
     layout="row-major",
+    batch="dims",
     infer=same,
 )
 _scatter_reduce = Operator(
@@ -190,6 +194,7 @@ _scatter_reduce = Operator(
         g, x, index, src, out, dim, reduce, include_self
     ),
     layout="row-major",
+    batch="dims",
     infer=same,
 )
 
@@ -388,6 +393,7 @@ _index_select = Operator(
     cpu=lambda x, i, dim, shape: backend("cpu", "indexing").index_select(x, dim, i),
     gpu=lambda x, i, dim, shape: backend("gpu", "indexing").index_select(x, dim, i),
     grad=(lambda g, index, dim, shape: g.new_zeros(shape).index_add(dim, index, g), None),
+    batch="index_select",
     infer=lambda x, i, dim, shape: x.new(
         (*x.shape[:dim], i.numel(), *x.shape[dim + 1 :]) if x.shape else ()
     ),
@@ -411,6 +417,7 @@ _index_add = Operator(
     gpu=lambda x, i, s, dim, a: backend("gpu", "indexing").index_add(x, dim, i, s, a),
     grad=(lambda g: g, None, lambda g, index, dim, alpha: g.index_select(dim, index) * alpha),
     keeps="source",
+    batch="along_index",
     infer=same,
 )
 
@@ -466,6 +473,7 @@ _index_copy = Operator(
         lambda g, index, dim: g.index_select(dim, index),
     ),
     keeps="source",
+    batch="along_index",
     infer=same,
 )
 
@@ -496,6 +504,7 @@ _index_fill = Operator(
         None,
         lambda g, index, dim: g.index_select(dim, index.unique()).sum(),
     ),
+    batch="along_index",
     infer=same,
 )
 
@@ -548,6 +557,7 @@ _take = Operator(
     grad=(lambda g, index, shape: g.new_zeros(shape).put(index, g, True), None),
     keeps="x",
     layout="row-major",
+    batch="take",
     infer=lambda x, i, shape: x.new(i.shape),
 )
 
@@ -608,6 +618,7 @@ _put = Operator(
     ),
     keeps="source",
     layout="copy",
+    batch="put",
     infer=same,
 )
 

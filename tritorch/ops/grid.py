@@ -100,12 +100,12 @@ _sample = Operator(
     "grid_sampler", "x grid", "mode padding align", layout="row-major",
     cpu=composed_backend(_composed),
     gpu="grid.grid_sample", joint=_gradient, composed=_composed,
-    infer=lambda x, grid, *rest: x.new((*x.shape[:2], *grid.shape[1:-1]))
+    batch="fold", infer=lambda x, grid, *rest: x.new((*x.shape[:2], *grid.shape[1:-1]))
 )  # fmt: skip
 _back = Operator(
     "grid_sampler_backward", "y x grid", "mode padding align needs_x needs_grid", kind="internal",
     gpu="grid.grid_sample_backward", outputs=0b11,
-    infer=lambda y, x, grid, *rest: (x.new(x.shape), grid.new(grid.shape))
+    batch="fold", infer=lambda y, x, grid, *rest: (x.new(x.shape), grid.new(grid.shape))
 )  # fmt: skip
 
 

@@ -299,7 +299,7 @@ _index = Operator(
     cpu=lambda values, shape: backend("cpu", "indexing").index(values[0], tuple(values[1:])),
     gpu=lambda values, shape: backend("gpu", "indexing").index(values[0], tuple(values[1:])),
     joint=lambda g, indices, shape: _index_grad(g, indices, shape), node="Index", layout="indexed",
-    infer=_index_result
+    batch="index", infer=_index_result
 )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ _cat = Operator("cat", "tensors", "dim sizes", variadic=True, layout="format",
                 cpu=lambda values, dim, sizes: backend("cpu", "shaping").cat(values, dim),
                 gpu=lambda values, dim, sizes: backend("gpu", "shaping").cat(values, dim),
                 joint=lambda g, dim, sizes, needs: _cat_grad(g, dim, sizes, needs),
-                infer=_cat_result)  # fmt: skip
+                batch="dims", infer=_cat_result)  # fmt: skip
 
 
 def _stack_on(device: str) -> Any:
@@ -50,7 +50,7 @@ def _stack_on(device: str) -> Any:
 
 _stack = Operator("stack", "tensors", "dim", variadic=True, cpu=_stack_on("cpu"),
                   gpu=_stack_on("gpu"), joint=lambda g, dim: g.unbind(dim),
-                  infer=_stack_result)  # fmt: skip
+                  batch="dims", infer=_stack_result)  # fmt: skip
 
 
 def _cat_grad(g: Tensor, dim: int, sizes: Sequence[int], needs: Sequence[bool]) -> tuple[Any, ...]:
@@ -214,11 +214,12 @@ _flip = Operator(
     cpu="shaping.flip",
     layout="copy",
     grad=lambda g, dims: g.flip(dims),
+    batch="dims",
     infer=same,
 )
 _roll = Operator("roll", "x", "shifts dims", cpu="shaping.roll", layout="format",
                  grad=lambda g, shifts, dims: g.roll([-s for s in shifts], dims),
-                 infer=same)  # fmt: skip
+                 batch="dims", infer=same)  # fmt: skip
 
 
 def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
@@ -321,6 +322,7 @@ _tril = Operator(
     "diagonal",
     cpu="shaping.tril",
     grad=lambda g, diagonal: g.tril(diagonal),
+    batch="rows",
     infer=same,
 )
 _triu = Operator(
@@ -329,6 +331,7 @@ _triu = Operator(
     "diagonal",
     cpu="shaping.triu",
     grad=lambda g, diagonal: g.triu(diagonal),
+    batch="rows",
     infer=same,
 )
 

@@ -55,7 +55,7 @@ _linear = Operator(
         lambda g, w: g.matmul(conj(w)),
         lambda g, x: _rows(g).t().mm(conj(_rows(x))),
         lambda g: _rows(g).sum(0),
-    ), infer=lambda x, w, b: x.new((*x.shape[:-1], w.shape[0]))
+    ), batch="linear", infer=lambda x, w, b: x.new((*x.shape[:-1], w.shape[0]))
 )  # fmt: skip
 
 

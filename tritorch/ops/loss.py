@@ -660,7 +660,7 @@ _cross_entropy = Operator(
     kernel="log_softmax_lastdim_kernel_impl",
     joint=lambda g, logits, target, weight, out1, ignore, smoothing: (
         _cross_entropy_back(g[0], logits, target, weight, out1, ignore, smoothing), None, None
-    ), infer=lambda x, *rest: (x.new(x.shape[:-1]), x.new(x.shape[:-1], computed(x)))
+    ), batch="cross_entropy", infer=lambda x, *rest: (x.new(x.shape[:-1]), x.new(x.shape[:-1], computed(x)))
 )  # fmt: skip
 _cross_entropy_grad = Operator(
     "cross_entropy_backward",
@@ -673,6 +673,7 @@ _cross_entropy_grad = Operator(
     gpu=lambda g, x, t, w, lse, ignore, s: backend("gpu", "loss").cross_entropy_backward(
         g, x, t, w, ignore, s, lse
     ),
+    batch="cross_entropy",
     infer=lambda g, x, *rest: x.new(x.shape),
 )
 

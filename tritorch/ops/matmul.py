@@ -40,10 +40,10 @@ def _cpu_mm(a: Any, b: Any) -> Any:
 
 _mm = Operator("mm", "a b", cpu=_cpu_mm, gpu="matmul.mm",
                grad=(lambda g, b: g.mm(b.mH), lambda g, a: a.mH.mm(g)),
-               infer=lambda a, b: a.new((a.shape[0], b.shape[1])))  # fmt: skip
+               batch="product", infer=lambda a, b: a.new((a.shape[0], b.shape[1])))  # fmt: skip
 _bmm = Operator("bmm", "a b", cpu=_cpu_mm, gpu="matmul.bmm",
                 grad=(lambda g, b: g.bmm(b.mH), lambda g, a: a.mH.bmm(g)),
-                infer=lambda a, b: a.new((*a.shape[:2], b.shape[2])))  # fmt: skip
+                batch="product", infer=lambda a, b: a.new((*a.shape[:2], b.shape[2])))  # fmt: skip
 
 
 def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
@@ -315,10 +315,13 @@ _addmm = Operator(
         lambda g, beta: g if beta == 1 else g * beta,
         lambda g, b, alpha: _times(g.matmul(b.mH), alpha),
         lambda g, a, alpha: _times(a.mH.matmul(g), alpha),
-    ), infer=lambda c, a, b, *rest: a.new((a.shape[0], b.shape[1]))
+    ), batch="sum_with_product", infer=lambda c, a, b, *rest: a.new((a.shape[0], b.shape[1]))
 )  # fmt: skip
 _baddbmm = _addmm.like(
-    "baddbmm", "Baddbmm", infer=lambda c, a, b, *rest: a.new((*a.shape[:2], b.shape[2]))
+    "baddbmm",
+    "Baddbmm",
+    batch="sum_with_product",
+    infer=lambda c, a, b, *rest: a.new((*a.shape[:2], b.shape[2])),
 )
 
 
@@ -367,7 +370,7 @@ def _cpu_activation(addend: Any, a: Any, b: Any, beta: float, alpha: float, name
 _addmm_activation_record = Operator(
     "_addmm_activation", "addend a b", "beta alpha activation", cpu=_cpu_activation,
     gpu="matmul.addmm_activation", composed=_composed_activation, node="AddmmActivation",
-    infer=lambda c, a, b, *rest: a.new((a.shape[0], b.shape[1]))
+    batch="definition", infer=lambda c, a, b, *rest: a.new((a.shape[0], b.shape[1]))
 )  # fmt: skip
 
 

@@ -132,7 +132,7 @@ PUBLIC["detach_"] = detach_
 
 _identity = Operator("identity", "values source", cpu=lambda v, s: v, gpu=lambda v, s: v,
                      grad=(None, lambda g: g), kind="internal",
-                     infer=lambda values, source: values)  # fmt: skip
+                     batch="elementwise", infer=lambda values, source: values)  # fmt: skip
 
 
 def identity_of(values: Tensor, source: Tensor) -> Tensor:

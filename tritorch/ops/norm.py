@@ -79,13 +79,14 @@ _layer = Operator(
     joint=lambda g, x, w, out1, out2, n: _layer_back.call((g[0], x, w, out1, out2), (n,)),
     composed=_composed_layer,
     unread="b",
+    batch="norm_of_rows",
     infer=_layer_norm_results,
 )
 _layer_back: Operator = Operator(
     "layer_norm_backward", "y x w mean rstd", "n", kind="internal", outputs=0b111,
     cpu=lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r),
     gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r),
-    infer=_rows_gradients
+    batch="norm_of_rows_backward", infer=_rows_gradients
 )  # fmt: skip
 
 
@@ -160,13 +161,14 @@ _rms = Operator(
     joint=lambda g, x, w, out1, n: _rms_back.call((g[0], x, w, out1), (n,)),
     composed=_composed_rms,
     layout="format",
+    batch="norm_of_rows",
     infer=_rms_norm_results,
 )
 _rms_back: Operator = Operator(
     "rms_norm_backward", "y x w rstd", "n", kind="internal", outputs=0b11,
     cpu=lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r),
     gpu=lambda y, x, w, r, n: backend("gpu", "norm").rms_norm_backward(y, x, n, w, r),
-    infer=lambda *given: _rows_gradients(*given)[:2]
+    batch="norm_of_rows_backward", infer=lambda *given: _rows_gradients(*given)[:2]
 )  # fmt: skip
 
 
@@ -207,7 +209,7 @@ _group = Operator(
     gpu=lambda x, w, b, groups, eps: backend("gpu", "norm").group_norm(x, groups, w, b, eps),
     joint=lambda g, x, w, out1, out2, groups: _group_back.call(
         (g[0], x, w, out1, out2), (groups,)),
-    composed=_composed_group, unread="b", infer=_group_norm_results
+    composed=_composed_group, unread="b", batch="channels", infer=_group_norm_results
 )  # fmt: skip
 _group_back: Operator = Operator(
     "group_norm_backward",
@@ -221,6 +223,7 @@ _group_back: Operator = Operator(
     gpu=lambda y, x, w, m, r, groups: backend("gpu", "norm").group_norm_backward(
         y, x, groups, w, m, r
     ),
+    batch="channels",
     infer=_channel_gradients,
 )
 
@@ -316,6 +319,7 @@ _batch = Operator(
     composed=_composed_batch,
     unread="b",
     layout="format",
+    batch="channels",
     infer=_batch_norm_results,
 )
 _batch_back: Operator = Operator(
@@ -330,6 +334,7 @@ _batch_back: Operator = Operator(
     gpu=lambda y, x, w, m, r, training: backend("gpu", "norm").batch_norm_backward(
         y, x, w, m, r, training
     ),
+    batch="channels",
     infer=_channel_gradients,
 )
 

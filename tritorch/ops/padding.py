@@ -32,6 +32,7 @@ _pad = Operator(
     gpu=lambda x, p, mode, value, shape: backend("gpu", "shaping").pad(x, p, mode, value),
     grad=lambda g, padding, mode, shape: _back.call((g,), (shape, padding, mode)),
     layout="format",
+    batch="rows",
     infer=lambda x, padding, mode, value, shape: x.new(_padded(x.shape, padding)),
 )
 _back: Operator = Operator(
@@ -41,6 +42,7 @@ _back: Operator = Operator(
     kind="internal",
     cpu="shaping.pad_backward",
     grad=lambda g, padding, mode, shape: _pad.call((g,), (padding, mode, 0.0, shape)),
+    batch="rows",
     infer=lambda y, shape, *rest: y.new(shape),
 )
 

@@ -43,6 +43,7 @@ _max_pool = Operator(
     grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
     keeps="x",
     layout="format",
+    batch="fold",
     infer=_max_pool_results,
 )
 _unpool_op = Operator(
@@ -52,13 +53,14 @@ _unpool_op = Operator(
     cpu="pooling.max_pool_backward",
     kind="internal",
     grad=(lambda g, indices: _pick(g, indices), None),
+    batch="fold",
     infer=lambda y, i, shape: y.new(shape),
 )
 _adaptive_max = Operator(
     "adaptive_max_pool", "x", "size", cpu="pooling.adaptive_max_pool", keeps="x",
     layout="format",
     grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
-    infer=lambda x, size: with_places(x, (*x.shape[:2], *size))
+    batch="fold", infer=lambda x, size: with_places(x, (*x.shape[:2], *size))
 )  # fmt: skip
 _avg_pool = Operator(
     "avg_pool",
@@ -71,6 +73,7 @@ _avg_pool = Operator(
     ),
     keeps="x",
     layout="format",
+    batch="fold",
     infer=_avg_pool_result,
 )
 _avg_back: Operator = Operator(
@@ -82,6 +85,7 @@ _avg_back: Operator = Operator(
     grad=lambda g, shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_pool.call(
         (g,), (kernel, stride, padding, ceil_mode, include, divisor, shape)
     ),
+    batch="fold",
     infer=lambda y, shape, *rest: y.new(shape),
 )
 _adaptive_avg = Operator(
@@ -93,6 +97,7 @@ _adaptive_avg = Operator(
     grad=lambda g, shape: _adaptive_back.call((g,), (shape,)),
     keeps="x",
     layout="format",
+    batch="fold",
     infer=lambda x, size, shape: x.new((*x.shape[:2], *size)),
 )
 _mean_of_all = _adaptive_avg.like("adaptive_mean", "Mean1", keeps="")  # as PyTorch to size 1
@@ -103,6 +108,7 @@ _adaptive_back: Operator = Operator(
     kind="internal",
     cpu="pooling.adaptive_avg_pool_backward",
     grad=lambda g, y, shape: _adaptive_avg.call((g,), (tuple(y.shape[2:]), shape)),
+    batch="fold",
     infer=lambda y, shape: y.new(shape),
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import arrays, defaults, dtype as dtypes
+from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import dtype, float64, int64
 from tritorch.core.meta import META, MetaArray
 from tritorch.core.promotion import category
@@ -159,6 +160,8 @@ def linspace(
     require_options("linspace", dtype, layout, requires_grad, pin_memory)
     _check_steps("linspace", start, end, steps, dtype)
     device = _device_of((start, end), device, out)
+    if _batched((start, end)):
+        return _line_of_tensors(start, end, int(steps), dtype or defaults.dtype())
     start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
     if category(kind) < 3 and (isinstance(start, complex) or isinstance(end, complex)):
@@ -168,6 +171,18 @@ def linspace(
         )
     make = lambda: _line(start, end, int(steps), kind)
     return _on((int(steps),), kind, make, device, requires_grad, out)
+
+
+def _batched(ends: Sequence[Any]) -> bool:
+    return any(isinstance(end, Tensor) and type(end._array) is BatchedArray for end in ends)
+
+
+def _line_of_tensors(start: Any, end: Any, steps: int, kind: dtype) -> Tensor:
+    """The same of ends that differ from example to example."""
+    i = PUBLIC["arange"](steps, dtype=float64)
+    step = (end - start) / max(steps - 1, 1)
+    low, high = start + i * step, end - (steps - 1 - i) * step
+    return PUBLIC["where"](i < max(steps // 2, 1), low, high).to(kind)
 
 
 def _line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, Any]:
@@ -194,6 +209,9 @@ def logspace(
     """`steps` values from base^start to base^end, evenly spaced in the exponent."""
     _check_steps("logspace", start, end, steps, dtype)
     device = _device_of((start, end), device, out)
+    if _batched((start, end)):
+        exponents = _line_of_tensors(start, end, int(steps), float64)
+        return PUBLIC["pow"](float(base), exponents).to(dtype or defaults.dtype())
     start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
     wide = dtypes.complex128 if kind.is_complex else float64

@@ -622,7 +622,7 @@ def std(
 
 _std = Operator("std_sqrt", "v", cpu=np.sqrt, gpu=lambda v: _gpu_sqrt(v), node="Std",
                 grad=lambda g, out: (g / (2 * out)).masked_fill(out == 0, 0),
-                infer=same)  # fmt: skip
+                batch="elementwise", infer=same)  # fmt: skip
 
 
 def _gpu_sqrt(v: Any) -> Any:

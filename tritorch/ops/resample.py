@@ -18,6 +18,7 @@ _resample: Operator = Operator(
         (g,), (dim, n, m, scale, align, kind, not transposed)
     ),
     layout="format",
+    batch="dims",
     infer=lambda x, dim, n, m, scale, align, kind, transposed: x.new(
         (*x.shape[:dim], n if transposed else m, *x.shape[dim + 1 :])
     ),

@@ -37,16 +37,20 @@ def _draws(name: str) -> Callable[..., Any]:
     return draw
 
 
-def _drawn(name: str, inputs: str) -> Operator:
+def _drawn(name: str, inputs: str, batch: str = "elementwise") -> Operator:
     draw = _draws(name)
-    return Operator(f"{name}_drawn", inputs, "generator", cpu=draw, gpu=draw, infer=same)
+    return Operator(
+        f"{name}_drawn", inputs, "generator", cpu=draw, gpu=draw, infer=same, batch=batch
+    )
 
 
 def _moving(name: str, grad: Any, node: str | None = None) -> Operator:
     """The sample as it is, moving with its parameter: so that nothing is drawn a second time where
     a record runs again, as in forward mode."""
     give = lambda a, sample: sample
-    return Operator(name, "a sample", cpu=give, gpu=give, grad=grad, node=node, infer=give)
+    return Operator(
+        name, "a sample", cpu=give, gpu=give, grad=grad, node=node, infer=give, batch="lead"
+    )
 
 
 def _refuse(name: str) -> Callable[..., Any]:
@@ -62,11 +66,11 @@ def _zeros(g: Tensor) -> Tensor:
 
 _gamma_slope = Operator(
     "standard_gamma_grad", "a x", cpu="sampling.standard_gamma_grad",
-    grad=(_refuse("_standard_gamma_grad"),) * 2, kind="internal", infer=same
+    grad=(_refuse("_standard_gamma_grad"),) * 2, kind="internal", batch="elementwise", infer=same
 )  # fmt: skip
 _dirichlet_slope = Operator(
     "dirichlet_grad", "x a total", cpu="sampling.dirichlet_grad",
-    grad=(_refuse("_dirichlet_grad"),) * 3, kind="internal", infer=same
+    grad=(_refuse("_dirichlet_grad"),) * 3, kind="internal", batch="lead", infer=same
 )  # fmt: skip
 
 
@@ -77,7 +81,7 @@ def _dirichlet_gradient(g: Tensor, out: Tensor, a: Tensor) -> Tensor:
 
 _gamma_drawn = _drawn("standard_gamma", "a")
 _gamma = _moving("standard_gamma", lambda g, out, a: g * _standard_gamma_grad(a, out))
-_shares_drawn = _drawn("dirichlet", "a")
+_shares_drawn = _drawn("dirichlet", "a", "lead")
 _shares = _moving("dirichlet", _dirichlet_gradient, "SampleDirichlet")
 _poisson_drawn = _drawn("poisson", "a")
 _poisson = _moving("poisson", _zeros)

@@ -212,6 +212,7 @@ _hash = Operator(
     "dims keepdim",
     cpu=_hash_on_cpu,
     gpu=_hash_on_gpu,
+    batch="dims",
     infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), uint64),
 )
 

@@ -13,10 +13,10 @@ from tritorch.ops.shape import reshape
 
 _softmax = Operator("softmax", "x", "dim kind", cpu="softmax.softmax",
                     grad=lambda g, out, dim: _softmax_back(g, out, dim),
-                    infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
+                    batch="dims", infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
 _log_softmax = Operator("log_softmax", "x", "dim kind", cpu="softmax.log_softmax",
                         grad=lambda g, out, dim: _log_softmax_back(g, out, dim),
-                        infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
+                        batch="dims", infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
 
 
 def _composed_softmax_grad(g: Tensor, out: Tensor, dim: int) -> Tensor:
@@ -34,11 +34,12 @@ _softmax_backward = Operator(
     "dim kind",
     cpu="softmax.softmax_backward",
     kind="internal",
+    batch="dims",
     infer=lambda g, out_, dim, kind: g.new(g.shape, kind),
 )
 _log_softmax_backward = Operator(
     "log_softmax_backward", "g out_", "dim kind", cpu="softmax.log_softmax_backward",
-    kind="internal", infer=lambda g, out_, dim, kind: g.new(g.shape, kind)
+    kind="internal", batch="dims", infer=lambda g, out_, dim, kind: g.new(g.shape, kind)
 )  # fmt: skip
 
 

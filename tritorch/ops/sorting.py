@@ -26,6 +26,7 @@ _sort = Operator(
     cpu="sorting.sort",
     grad=_scatter_back,
     layout="copy",
+    batch="dims",
     infer=lambda x, *rest: with_indices(x, x.shape),
 )
 _topk = Operator(
@@ -35,13 +36,14 @@ _topk = Operator(
     cpu="sorting.topk",
     grad=_scatter_back,
     layout="row-major",
+    batch="dims",
     infer=lambda x, k, dim, largest: with_indices(x, (*x.shape[:dim], k, *x.shape[dim + 1 :])),
 )
 _kthvalue = Operator(
     "kthvalue", "x", "k dim", cpu="sorting.kthvalue", without="bool", kernel="kthvalue_cpu",
     layout="row-major",
     grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False),
-    infer=lambda x, k, dim: with_indices(x, reduced(x.shape, dim, False))
+    batch="dims", infer=lambda x, k, dim: with_indices(x, reduced(x.shape, dim, False))
 )  # fmt: skip
 _median, _nanmedian, _mode = (
     Operator(
@@ -53,6 +55,7 @@ _median, _nanmedian, _mode = (
         layout="row-major",
         without=without,
         kernel="median_out",
+        batch="dims",
         infer=lambda x, dim: with_indices(x, reduced(x.shape, dim, False)),
     )
     for name, without in (("median", "bool"), ("nanmedian", "bool"), ("mode", ""))
@@ -266,6 +269,7 @@ _searchsorted = Operator(
     "sorted values",
     "right",
     cpu="sorting.searchsorted",
+    batch="searchsorted",
     infer=lambda s, v, right: v.new(v.shape, int64),
 )
 

@@ -49,6 +49,7 @@ _polygamma = Operator(
         "polygamma", (x, float(n), (-1) ** (n + 1) * factorial(n)), float64, x.dtype
     ),
     grad=lambda g, x, n: g * polygamma(n + 1, x),
+    batch="elementwise",
     infer=same,
 )
 
@@ -269,7 +270,7 @@ def _frexp_on_gpu(x: Any) -> tuple[Any, Any]:
 _frexp = Operator(
     "frexp", "x", cpu=cpu.frexp, gpu=_frexp_on_gpu, outputs=0b01, layout="copy",
     grad=lambda g, out: g[0] / out[1].exp2().to(g[0].dtype),
-    infer=lambda x: (x.new(x.shape), x.new(x.shape, int32))
+    batch="elementwise", infer=lambda x: (x.new(x.shape), x.new(x.shape, int32))
 )  # fmt: skip
 _parts = named_results("frexp", "mantissa", "exponent")
 

@@ -27,6 +27,7 @@ _nearest = Operator(
         (g,), (shape, size, scales, exact)
     ),
     layout="format",
+    batch="fold",
     infer=lambda x, size, *rest: x.new((*x.shape[:2], *size)),
 )
 _nearest_back: Operator = Operator(
@@ -41,6 +42,7 @@ _nearest_back: Operator = Operator(
         y, shape, scales, exact
     ),
     grad=lambda g, shape, size, scales, exact: _nearest.call((g,), (size, scales, exact, shape)),
+    batch="fold",
     infer=lambda y, shape, *rest: y.new(shape),
 )
 _linear = Operator(
@@ -59,6 +61,7 @@ _linear = Operator(
         (g,), (shape, size, scales, align)
     ),
     layout="format",
+    batch="fold",
     infer=lambda x, size, *rest: x.new((*x.shape[:2], *size)),
 )
 _linear_back: Operator = Operator(
@@ -73,6 +76,7 @@ _linear_back: Operator = Operator(
         y, shape, scales, align
     ),
     grad=lambda g, shape, size, scales, align: _linear.call((g,), (size, scales, align, shape)),
+    batch="fold",
     infer=lambda y, shape, *rest: y.new(shape),
 )
 

@@ -15,7 +15,7 @@ _cross: Operator = Operator(
     grad=(
         lambda g, b, dim: _cross.call((b.conj().expand(g.shape), g), (dim,)),
         lambda g, a, dim: _cross.call((g, a.conj().expand(g.shape)), (dim,)),
-    ), infer=lambda a, b, dim: a.new(broadcast_shapes(a.shape, b.shape))
+    ), batch="dims", infer=lambda a, b, dim: a.new(broadcast_shapes(a.shape, b.shape))
 )  # fmt: skip
 
 

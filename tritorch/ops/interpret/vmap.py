@@ -10,7 +10,9 @@ from tritorch import _C
 from tritorch.core.batched import BatchedArray
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
-from tritorch.ops.interpret.forward_mode import make_dual, primal_of, replace
+from tritorch.ops.checks import require_castable, shape_error
+from tritorch.ops.interpret.batching import OF_KIND, RULES, Batch
+from tritorch.ops.interpret.forward_mode import make_dual, primal_of
 
 
 class _Active(threading.local):
@@ -71,17 +73,21 @@ def _whole(t: Tensor) -> Tensor:
 
 
 def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    """An operator on batches: by its kind's rule, or one after the other."""
+    """An operator on batches: by its record's rule, decomposed, or one after the other."""
     level = level_of(tensors)
     if op.kind == "pointwise":
         return _batched_pointwise(op, tensors)
     inputs = promoted(tensors, level)
-    rule = _RULES.get(op.name) or _RULES.get(op.kind)
+    rule = RULES.get(op.batch or OF_KIND.get(op.kind, ""))
     before = _C.set_grad_enabled(False)
     try:
-        found = rule(op, inputs, params, level) if rule is not None else None
-        if found is None and op.of is not None:
-            found = op.of(*inputs, *params)._array.array
+        found = None
+        if rule is not None:
+            batch = Batch(inputs, lambda t: is_batched(t, level), _batch_size(inputs, level))
+            found = rule(op, batch, params)
+        definition = op.of or (op.composed if op.batch == "definition" else None)
+        if found is None and definition is not None:
+            found = definition(*inputs, *params)._array.array
         if found is None:
             found = _one_by_one(op, inputs, params, level)
     finally:
@@ -89,6 +95,9 @@ def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     if isinstance(found, tuple):
         wrapped = tuple(None if a is None else BatchedArray(a, level) for a in found)
         return op.finish_many(wrapped, op.outputs, params, *inputs)
+    finish = op.finish_view if op.is_view else None
+    if finish is not None:
+        return finish(BatchedArray(found, level), params, inputs[0])
     return op.finish_with(BatchedArray(found, level), params, *inputs)
 
 
@@ -100,8 +109,21 @@ def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
 
 
 def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
-    """The in-place form: the result replaces the first input's array."""
-    return replace(inputs[0], _batched_pointwise(op, inputs))
+    """The in-place form: each example's result is written into its part of the memory."""
+    from tritorch.ops.record.writing import in_place
+
+    self = inputs[0]
+    level = level_of(inputs)
+    if not is_batched(self, level):
+        raise RuntimeError(
+            "vmap: an in-place operation on a tensor that is not batched, with one that is, is not "
+            "possible: use the out-of-place form"
+        )
+    result = _batched_pointwise(op, [x.detach() if isinstance(x, Tensor) else x for x in inputs])
+    if result.shape != self.shape:
+        raise shape_error(self.shape, result.shape)
+    require_castable(result.dtype, self.dtype)
+    return in_place(op, self, (), inputs, lambda: write(self._array, result._array))
 
 
 def _one_by_one(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: int) -> Any:
@@ -152,66 +174,6 @@ def _batched_pointwise(op: Any, inputs: Sequence[Any]) -> Any:
     finally:
         _C.set_grad_enabled(before)
     return op.finish(BatchedArray(result._array, level), *inputs)
-
-
-def _batched_reduction(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: int) -> Any:
-    """Dims move by one."""
-    if len(inputs) != 1:
-        return None
-    moved = list(params)
-    for i, name in enumerate(op.params):
-        if name == "dims":
-            moved[i] = tuple(dim + 1 for dim in params[i])
-        elif name == "dim":
-            moved[i] = params[i] + 1
-        elif name == "shape":
-            moved[i] = tuple(inputs[0]._array.array.shape)
-    result = op.call((_whole(inputs[0]),), tuple(moved))
-    return tuple(r._array for r in result) if isinstance(result, tuple) else result._array
-
-
-def _batched_mm(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: int) -> Any:
-    a, b = (_whole(t) if is_batched(t, level) else t.detach() for t in inputs)
-    return a.matmul(b)._array
-
-
-def _batched_linear(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: int) -> Any:
-    """Rows of a batch are rows; weights of a batch are a batched product."""
-    x, w, b = (  # type: Any, Any, Any
-        t if t is None else _whole(t) if is_batched(t, level) else t.detach() for t in inputs
-    )
-    if not is_batched(inputs[1], level) and not is_batched(inputs[2], level):
-        return op.call((x, w, b), params)._array
-    size = _batch_size(inputs, level)
-    if not is_batched(inputs[0], level):
-        x = x.expand(size, *x.shape)
-    rows = x.reshape(size, -1, x.shape[-1])
-    out = rows.matmul(w.transpose(-1, -2))
-    if b is not None:
-        out = out + (b.unsqueeze(1) if is_batched(inputs[2], level) else b)
-    return out.reshape(*x.shape[:-1], w.shape[-2])._array
-
-
-def _batched_matrices(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: int) -> Any:
-    """Batches of matrices have one more batch dim."""
-    size = _batch_size(inputs, level)
-    wholes = [
-        _whole(t) if is_batched(t, level) else t.detach().expand(size, *t.shape) for t in inputs
-    ]
-    result = op.call(wholes, params)
-    return tuple(r._array for r in result) if isinstance(result, tuple) else result._array
-
-
-_RULES: dict[str, Any] = {
-    "linalg": _batched_matrices,
-    "reduction": _batched_reduction,
-    "scan": _batched_reduction,
-    "fft": _batched_reduction,
-    "softmax": _batched_reduction,
-    "log_softmax": _batched_reduction,
-    "mm": _batched_mm,
-    "linear": _batched_linear,
-}
 
 
 def _register() -> tuple[Any, Any]:

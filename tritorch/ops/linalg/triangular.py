@@ -39,7 +39,7 @@ def _system_gradient(g: Tensor, a: Tensor, out: Tensor, upper: bool, unit: bool)
 
 _BLOCK = 64
 _inverse = factorisation(
-    "triangular_inverse", "a", "upper unit", cpu="triangular.inverse", infer=same
+    "triangular_inverse", "a", "upper unit", cpu="triangular.inverse", batch="lead", infer=same
 )
 
 

@@ -77,6 +77,7 @@ class Operator(_C.OperatorBase):
         kernel: str = "",
         typed: int = 1,
         infer: Callable[..., Any] | None = None,
+        batch: str = "",
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
         "family.function" of tritorch.cpu / tritorch.gpu (one string is enough for both).
@@ -100,7 +101,9 @@ class Operator(_C.OperatorBase):
         PyTorch has no kernel; kernel: what its error calls that; typed: how many of the first
         inputs decide.
         infer: the results for MetaArrays in place of arrays, where the kind does not say it
-        (`record/infer.py`)."""
+        (`record/infer.py`).
+        batch: the rule by which it runs on a batch of inputs at once, where the kind does not say it
+        (`interpret/batching.py`)."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
@@ -114,7 +117,7 @@ class Operator(_C.OperatorBase):
         self.of = of
         if of is not None:
             cpu = gpu = composed_backend(of)
-        self._infer = infer
+        self._infer, self.batch = infer, batch
         self._cpu = cpu
         self._gpu = gpu if gpu is not None or callable(cpu) else cpu
         self.gradients = _normalise(grad, len(self.inputs))
@@ -151,7 +154,7 @@ class Operator(_C.OperatorBase):
             "outputs": self.outputs, "kind": self.kind, "variadic": self.variadic,
             "unread": " ".join(self.unread), "lends": " ".join(self.lends),
             "keeps": " ".join(self.keeps), "layout": self.layout, "without": self._without,
-            "kernel": self.kernel, "typed": self.typed, "infer": self._infer,
+            "kernel": self.kernel, "typed": self.typed, "infer": self._infer, "batch": self.batch,
         }  # fmt: skip
         inputs, params = " ".join(self.inputs), " ".join(self.params)
         return Operator(name, inputs, params, node=node, **(same | changes))
