@@ -104,7 +104,8 @@ _attention_back = Operator(
     "attention_backward", "y q k v mask out_ lse", "causal scale drop", kind="internal",
     outputs=0b111,
     cpu="attention.attention_backward",
-    batch="attention", infer=lambda y, q, k, v, *rest: (q.new(q.shape), k.new(k.shape), v.new(v.shape))
+    batch="attention",
+    infer=lambda y, q, k, v, *rest: (q.new(q.shape), k.new(k.shape), v.new(v.shape))
 )  # fmt: skip
 
 

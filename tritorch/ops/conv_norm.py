@@ -53,6 +53,7 @@ _with_statistics = Operator(
         lambda g: g[0].sum([i for i in range(g[0].ndim) if i != 1]),
     ),
     composed=lambda x, w, b, *rest: _convolution.call((x, w, b), rest[:-1]),
+    batch="convolution_with_statistics",
     infer=_with_statistics_results,
 )
 

@@ -166,7 +166,7 @@ _bag = Operator(
     cpu=lambda w, i, o, s, *rest: backend("cpu", "embedding").embedding_bag(w, i, o, s, *rest),
     joint=lambda g, weight, indices, offsets, weights, mode, include_last, padding: _bag_grads(
         g, weight, indices, offsets, weights, mode, include_last, padding),
-    composed=_composed_bag, infer=_bag_results
+    composed=_composed_bag, batch="definition", infer=_bag_results
 )  # fmt: skip
 # Without weights, sums and means depend on the rows linearly: no gradient reads them.
 _linear_bag = Operator(
@@ -174,7 +174,7 @@ _linear_bag = Operator(
     node="EmbeddingBag", cpu=_bag._cpu,
     joint=lambda g, weight_shape, indices, offsets, mode, include_last, padding: _bag_grads(
         g, g.new_zeros(weight_shape), indices, offsets, None, mode, include_last, padding),
-    composed=_composed_bag, unread="weight", infer=_bag_results
+    composed=_composed_bag, unread="weight", batch="definition", infer=_bag_results
 )  # fmt: skip
 _bag_back = Operator(
     "embedding_bag_backward", "y weight indices offsets weights", "mode include_last padding",

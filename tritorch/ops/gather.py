@@ -679,6 +679,7 @@ _masked_scatter = Operator(
         None,
         lambda g, mask, shape: _masked_scatter_grad(g, mask, shape),
     ),
+    batch="masked_scatter",
     infer=same,
 )
 

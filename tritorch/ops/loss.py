@@ -660,7 +660,8 @@ _cross_entropy = Operator(
     kernel="log_softmax_lastdim_kernel_impl",
     joint=lambda g, logits, target, weight, out1, ignore, smoothing: (
         _cross_entropy_back(g[0], logits, target, weight, out1, ignore, smoothing), None, None
-    ), batch="cross_entropy", infer=lambda x, *rest: (x.new(x.shape[:-1]), x.new(x.shape[:-1], computed(x)))
+    ), batch="cross_entropy",
+    infer=lambda x, *rest: (x.new(x.shape[:-1]), x.new(x.shape[:-1], computed(x)))
 )  # fmt: skip
 _cross_entropy_grad = Operator(
     "cross_entropy_backward",

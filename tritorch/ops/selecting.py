@@ -35,7 +35,7 @@ _index_reduce = Operator(
     gpu=lambda x, i, s, dim, r, inc: backend("gpu", "indexing").index_reduce(x, dim, i, s, r, inc),
     joint=lambda g, x, index, src, out, dim, reduce, include_self: scatter_reduce_grad(
         g, x, _expanded(index, src, dim), src, out, dim, reduce, include_self
-    ), infer=same
+    ), batch="along_index", infer=same
 )  # fmt: skip
 
 

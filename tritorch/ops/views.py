@@ -38,6 +38,7 @@ def _embed(g: Any, shape: tuple[int, ...], op: Operator, params: tuple[Any, ...]
 
 embed_op = Operator("embed", "part", "shape op params", cpu=_embed, gpu=_embed, kind="internal",
                     grad=lambda g, op, params: op.call((g,), params),
+                    batch="embed",
                     infer=lambda part, shape, op, params: part.new(shape))  # fmt: skip
 
 

@@ -28,6 +28,16 @@ Params = tuple[Any, ...]
 SHAPES = ("shape", "old")  # params that are shapes of inputs
 
 
+RULES: dict[str, Callable[..., Any]] = {}
+OF_KIND = {"reduction": "dims", "scan": "dims", "fft": "dims", "linalg": "lead", "view": "view"}
+
+
+def rule(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a function the rule of its name."""
+    RULES[function.__name__] = function
+    return function
+
+
 class Batch:
     """The inputs of a record for all examples of one vmap."""
 
@@ -97,6 +107,7 @@ def _each(result: Any, change: Callable[[Any], Any] = lambda x: x) -> Any:
     return change(result)._array
 
 
+@rule
 def view(op: Any, batch: Batch, params: Params) -> Any:
     """A view of each example is a view of all: by strides, which its `infer` says."""
     whole = batch.inputs[0]
@@ -106,19 +117,37 @@ def view(op: Any, batch: Batch, params: Params) -> Any:
     if found.dtype is not one.dtype:  # it looks at the last dim alone
         return op.call((whole,), params)._array
     shape, strides = (batch.size, *found.shape), (steps[0], *found.strides)
-    array = whole._array
+    return _strided(whole, shape, strides, found.offset)._array
+
+
+def _strided(x: Tensor, shape: Any, strides: Any, skip: int) -> Tensor:
+    """A view by strides, `skip` elements after a tensor's first."""
+    array = x._array
     if isinstance(array, arrays.ndarray | _C.Array | MetaArray):
-        return arrays.strided(array, shape, strides, found.offset)
-    own = whole.storage_offset()
-    return whole.as_strided(shape, strides, own + found.offset)._array
+        return _C.wrap(arrays.strided(array, shape, strides, skip))
+    return x.as_strided(shape, strides, x.storage_offset() + skip)
 
 
+@rule
+def embed(op: Any, batch: Batch, params: Params) -> Any:
+    """Zeros of each example, with its part where a view of them looks."""
+    shape, of, view_params = params
+    part = batch.inputs[0]
+    out = part.new_zeros((batch.size, *shape))
+    found = of.infer((MetaArray(shape, part.dtype),), view_params)
+    strides = (out.stride(0), *found.strides)
+    _strided(out, (batch.size, *found.shape), strides, found.offset).copy_(part)
+    return out._array
+
+
+@rule
 def elementwise(op: Any, batch: Batch, params: Params) -> Any:
     """Dims are aligned from the last one."""
     ndim = max(batch.ndim(i) for i, x in enumerate(batch.inputs) if isinstance(x, Tensor))
     return _each(op.call([batch.aligned(i, ndim) for i in range(len(batch.inputs))], params))
 
 
+@rule
 def rows(op: Any, batch: Batch, params: Params) -> Any:
     """The record takes any leading dims of its first input; the others are shared."""
     if any(batch.batched[1:]):
@@ -126,6 +155,7 @@ def rows(op: Any, batch: Batch, params: Params) -> Any:
     return _each(op.call((batch.whole(0), *batch.inputs[1:]), _with_shapes(op, params, batch)))
 
 
+@rule
 def lead(op: Any, batch: Batch, params: Params) -> Any:
     """The record takes any leading dims, alike in all inputs."""
     found = op.call(batch.wholes, _with_shapes(op, params, batch))
@@ -140,6 +170,7 @@ def _with_shapes(op: Any, params: Params, batch: Batch) -> Params:
     )
 
 
+@rule
 def dims(op: Any, batch: Batch, params: Params) -> Any:
     """Params name dims, which move by one; examples without dims count as vectors of one."""
     moved = [
@@ -156,6 +187,7 @@ def dims(op: Any, batch: Batch, params: Params) -> Any:
     return _each(result, kept)
 
 
+@rule
 def fold(op: Any, batch: Batch, params: Params) -> Any:
     """The first dim of inputs and results is a batch already."""
     moved = tuple(
@@ -166,18 +198,7 @@ def fold(op: Any, batch: Batch, params: Params) -> Any:
     return _each(op.call(inputs, moved), batch.unfold)
 
 
-def shared(count: int) -> Callable[..., Any]:
-    """The rule `fold` for records whose inputs from `count` on belong to no sample."""
-
-    def rule(op: Any, batch: Batch, params: Params) -> Any:
-        if any(batch.batched[count:]):
-            return None
-        inputs = [batch.folded(i) for i in range(count)] + batch.inputs[count:]
-        return _each(op.call(inputs, params), batch.unfold)
-
-    return rule
-
-
+@rule
 def channels(op: Any, batch: Batch, params: Params) -> Any:
     """Samples, or groups of channels, do not meet: the batch becomes more channels.
 
@@ -190,11 +211,13 @@ def channels(op: Any, batch: Batch, params: Params) -> Any:
     return _each(op.call(inputs, moved), lambda x: batch.out_of_channels(x, 1 if x.ndim > 1 else 0))
 
 
+@rule
 def product(op: Any, batch: Batch, params: Params) -> Any:
     """A product of matrices is one of stacks of matrices."""
     return batch.inputs[0].matmul(batch.inputs[1])._array
 
 
+@rule
 def sum_with_product(op: Any, batch: Batch, params: Params) -> Any:
     """beta c + alpha a b, by smaller operators."""
     beta, alpha = params
@@ -207,6 +230,7 @@ def sum_with_product(op: Any, batch: Batch, params: Params) -> Any:
     return found._array
 
 
+@rule
 def linear(op: Any, batch: Batch, params: Params) -> Any:
     """Rows of a batch are rows; weights of a batch are a batched product."""
     x, w, b = batch.inputs
@@ -219,6 +243,7 @@ def linear(op: Any, batch: Batch, params: Params) -> Any:
     return out.reshape(*x.shape[:-1], w.shape[-2])._array
 
 
+@rule
 def convolution(op: Any, batch: Batch, params: Params) -> Any:
     """Images of a batch are images; weights of a batch are groups."""
     _, w, b = batch.inputs
@@ -229,6 +254,7 @@ def convolution(op: Any, batch: Batch, params: Params) -> Any:
     return batch.out_of_channels(found, 1)._array
 
 
+@rule
 def convolution_input(op: Any, batch: Batch, params: Params) -> Any:
     """The same of its input's gradient."""
     (shape, *rest), w = params, batch.inputs[1]
@@ -242,6 +268,7 @@ def convolution_input(op: Any, batch: Batch, params: Params) -> Any:
     return batch.out_of_channels(found, 1)._array
 
 
+@rule
 def convolution_weight(op: Any, batch: Batch, params: Params) -> Any:
     """Its weight's gradient, of each example: those of groups."""
     (n, *inner), *rest = params
@@ -263,6 +290,7 @@ def _shifted(index: Tensor, batch: Batch, n: int) -> Tensor:
     return index + first.reshape(-1, *(1,) * (index.ndim - 1))
 
 
+@rule
 def embedding(op: Any, batch: Batch, params: Params) -> Any:
     """Rows of several tables are rows of one."""
     weight, index = batch.inputs
@@ -272,6 +300,7 @@ def embedding(op: Any, batch: Batch, params: Params) -> Any:
     return _each(op.call((batch.folded(0), rows), (-1, False)))
 
 
+@rule
 def embedding_backward(op: Any, batch: Batch, params: Params) -> Any:
     """The gradients of several tables are one of one."""
     n, padding, by_frequency = params
@@ -282,6 +311,7 @@ def embedding_backward(op: Any, batch: Batch, params: Params) -> Any:
     return batch.unfold(found)._array
 
 
+@rule
 def index(op: Any, batch: Batch, params: Params) -> Any:
     """x[indices]: of x of a batch the example is one more index."""
     x, *indices = batch.inputs
@@ -305,6 +335,7 @@ def index(op: Any, batch: Batch, params: Params) -> Any:
     return found._array
 
 
+@rule
 def index_select(op: Any, batch: Batch, params: Params) -> Any:
     """Rows chosen alike in all examples; by indices of each example it is a gather."""
     dim = params[0]
@@ -328,20 +359,53 @@ def _spread(at: Tensor, x: Tensor, dim: int) -> Tensor:
     return at.reshape(view).expand(shape)
 
 
+@rule
 def along_index(op: Any, batch: Batch, params: Params) -> Any:
-    """index_add, index_copy, index_fill: an index that all examples share."""
-    if batch.batched[1] or batch.ndim(0) == 0:
+    """index_add and its like: rows of all examples are rows of one, where indices differ."""
+    dim = params[op.params.index("dim")]
+    shared, plain = op.inputs[2] == "value", batch.ndim(0) == 0
+    if shared and batch.batched[2]:
         return None
-    if op.inputs[2] == "value":
-        if batch.batched[2]:
-            return None
-        inputs = [batch.whole(0), *batch.inputs[1:]]
+    moved = lambda to: tuple(to if name == "dim" else v for name, v in zip(op.params, params))
+    x, at, source = batch.whole(0), batch.inputs[1], batch.inputs[2]
+    if not shared:
+        source = batch.whole(2)
+    if plain:
+        x, source = x.unsqueeze(1), source if shared or source.ndim > 1 else source.unsqueeze(1)
+    if not batch.batched[1]:
+        found = op.call((x, at, source), moved(dim + 1))
     else:
-        inputs = [batch.whole(0), batch.inputs[1], batch.whole(2)]
-    moved = tuple(v + 1 if name == "dim" else v for name, v in zip(op.params, params))
-    return _each(op.call(inputs, moved))
+        rows = x.movedim(dim + 1, 1)
+        at = _shifted(at, batch, rows.shape[1]).flatten()
+        if not shared:
+            source = source.movedim(dim + 1, 1).flatten(0, 1)
+        found = op.call((rows.flatten(0, 1), at, source), moved(0))
+        found = found.reshape(rows.shape).movedim(1, dim + 1)
+    return (found.squeeze(1) if plain else found)._array
 
 
+@rule
+def masked_scatter(op: Any, batch: Batch, params: Params) -> Any:
+    """Where a mask holds, the first elements of each example's source, in order."""
+    x, mask, source = batch.wholes
+    place = mask.flatten(1).cumsum(1) if mask.ndim > 1 else mask.unsqueeze(1).long()
+    taken = source.reshape(batch.size, -1).gather(1, (place - 1).clamp(min=0))
+    return taken.reshape(mask.shape).where(mask, x)._array
+
+
+@rule
+def convolution_with_statistics(op: Any, batch: Batch, params: Params) -> Any:
+    """A convolution, and mean, 1 / std and variance of its channels."""
+    from tritorch.ops.record.operator import OPERATORS
+    from tritorch.ops.record.publishing import PUBLIC
+
+    *convolved, eps = params
+    y = _C.wrap(convolution(OPERATORS["convolution"], batch, tuple(convolved)))
+    var, mean = PUBLIC["var_mean"](y, (1, *range(3, y.ndim)), correction=0)
+    return _each((y, mean, (var + eps).rsqrt(), var))
+
+
+@rule
 def take(op: Any, batch: Batch, params: Params) -> Any:
     """x.reshape(-1)[index]."""
     if not batch.batched[0]:
@@ -353,6 +417,7 @@ def take(op: Any, batch: Batch, params: Params) -> Any:
     return found.reshape(at.shape)._array
 
 
+@rule
 def put(op: Any, batch: Batch, params: Params) -> Any:
     """x with elements at flat places replaced or added to."""
     x, at, source = (v.reshape(batch.size, -1) for v in batch.wholes)
@@ -363,6 +428,7 @@ def put(op: Any, batch: Batch, params: Params) -> Any:
     return found.reshape(batch.whole(0).shape)._array
 
 
+@rule
 def searchsorted(op: Any, batch: Batch, params: Params) -> Any:
     """Places of values in rows."""
     rows, values = batch.inputs
@@ -377,6 +443,7 @@ def searchsorted(op: Any, batch: Batch, params: Params) -> Any:
     return _each(op.call((rows, values), params))
 
 
+@rule
 def cross_entropy(op: Any, batch: Batch, params: Params) -> Any:
     """Rows of all examples, weighed alike."""
     at = op.inputs.index("weight")
@@ -386,6 +453,7 @@ def cross_entropy(op: Any, batch: Batch, params: Params) -> Any:
     return _each(op.call(inputs, params), batch.unfold)
 
 
+@rule
 def attention(op: Any, batch: Batch, params: Params) -> Any:
     """Sequences of all examples; a mask that samples share is repeated for each."""
     at = op.inputs.index("mask")
@@ -402,6 +470,7 @@ def attention(op: Any, batch: Batch, params: Params) -> Any:
     return _each(op.call(inputs, params), batch.unfold)
 
 
+@rule
 def norm_of_rows(op: Any, batch: Batch, params: Params) -> Any:
     """Norms over the last dims; weights of each example are applied by themselves."""
     x, *affine = batch.wholes
@@ -414,6 +483,7 @@ def norm_of_rows(op: Any, batch: Batch, params: Params) -> Any:
     return _each((out, *statistics))
 
 
+@rule
 def norm_of_rows_backward(op: Any, batch: Batch, params: Params) -> Any:
     """The gradients of x, weight and bias, the latter summed over the rows of each example."""
     (n,) = params
@@ -434,18 +504,7 @@ def norm_of_rows_backward(op: Any, batch: Batch, params: Params) -> Any:
     return _each(found, lambda v: v.to(kind))
 
 
+@rule
 def definition(op: Any, batch: Batch, params: Params) -> Any:
     """None: the record is decomposed."""
     return None
-
-
-RULES: dict[str, Callable[..., Any]] = {
-    rule.__name__: rule
-    for rule in (
-        view, elementwise, rows, lead, dims, fold, channels, product, sum_with_product, linear,
-        convolution, convolution_input, convolution_weight, embedding, embedding_backward, index,
-        index_select, along_index, take, put, searchsorted, cross_entropy, attention, norm_of_rows,
-        norm_of_rows_backward, definition,
-    )
-}  # fmt: skip
-OF_KIND = {"reduction": "dims", "scan": "dims", "fft": "dims", "linalg": "lead", "view": "view"}

@@ -102,8 +102,8 @@ class Operator(_C.OperatorBase):
         inputs decide.
         infer: the results for MetaArrays in place of arrays, where the kind does not say it
         (`record/infer.py`).
-        batch: the rule by which it runs on a batch of inputs at once, where the kind does not say it
-        (`interpret/batching.py`)."""
+        batch: the rule by which it runs on a batch of inputs at once, where the kind does not say
+        it (`interpret/batching.py`)."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
