@@ -47,7 +47,8 @@ _dropout = Operator(
 _dropout_again: Operator = Operator(
     "dropout_again", "x", "p seed offset", gpu="random.dropout", kind="internal",
     node="NativeDropout",
-    grad=lambda g, p, seed, offset: _dropout_again.call((g,), (p, seed, offset)), batch="elementwise",
+    grad=lambda g, p, seed, offset: _dropout_again.call((g,), (p, seed, offset)),
+    batch="elementwise",
     infer=same
 )  # fmt: skip
 
