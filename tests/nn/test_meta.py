@@ -7,7 +7,9 @@ import pytest
 
 import tritorch as torch
 from tests.nn import cases
-from tritorch import nn
+from tritorch import _C, nn
+from tritorch.core.meta import MetaArray
+from tritorch.core.symbolic import ShapeEnv
 
 # What these are given decides what they compute by its values, in PyTorch too.
 BY_VALUES = ("nn.AdaptiveLogSoftmaxWithLoss(", "nn.CTCLoss(", "nn.BatchNorm1d(3, momentum=None)")
@@ -102,3 +104,59 @@ def test_a_model_of_billions_of_parameters_takes_no_memory():
     assert sum(p.numel() for p in model.parameters()) == 1_557_611_200
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
     assert took < 20  # 0.3 s on a quiet machine
+
+
+class Residual(nn.Module):
+    def __init__(self, width, out, stride):
+        super().__init__()
+        conv = lambda i, o, k, s: nn.Conv2d(i, o, k, s, k // 2, bias=False)
+        self.body = nn.Sequential(
+            conv(width, out, 3, stride), nn.BatchNorm2d(out), nn.ReLU(),
+            conv(out, out, 3, 1), nn.BatchNorm2d(out),
+        )  # fmt: skip
+        short = nn.Sequential(conv(width, out, 1, stride), nn.BatchNorm2d(out))
+        self.short = short if stride != 1 else nn.Identity()
+
+    def forward(self, x):
+        return torch.relu(self.body(x) + self.short(x))
+
+
+def resnet():
+    """ResNet-18, of few channels."""
+    layers = [nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.BatchNorm2d(8), nn.MaxPool2d(3, 2, 1)]
+    for width, out in ((8, 8), (8, 16), (16, 32), (32, 64)):
+        layers += [Residual(width, out, 1 if width == out else 2), Residual(out, out, 1)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+MODELS = {
+    "GPT": (lambda: GPT(2, 32, 2, 50, 24), (3, 17), torch.int64, (5, 11)),
+    "ResNet": (resnet, (3, 3, 64, 96), torch.float32, (2, 3, 96, 72)),
+    "LSTM": (lambda: nn.LSTM(3, 5, 2), (7, 4, 3), torch.float32, (7, 6, 3)),
+}
+
+
+def with_symbols(env, shape, fixed):
+    """A shape whose sizes are left open, but for some."""
+    return tuple(n if i in fixed else env.symbol(f"n{i}", n) for i, n in enumerate(shape))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sizes_left_open_pass_through_models(name):
+    make, shape, kind, other = MODELS[name]
+    # A recurrent layer's steps are run one after the other: their number is known.
+    fixed = {"GPT": (), "ResNet": (1,), "LSTM": (0, 2)}[name]
+    with torch.device("meta"):
+        model = make()
+    env = ShapeEnv()
+    sizes = with_symbols(env, shape, fixed)
+    found = model(_C.wrap(MetaArray(sizes, kind)))
+    out = found[0] if isinstance(found, tuple) else found
+    out.sum().backward()
+    assert not any(" == " in guard and "not" not in guard for guard in env.guards)
+    for symbol, n in zip(env.symbols, [n for i, n in enumerate(other) if i not in fixed]):
+        symbol.value = n  # as if this run had been with other sizes
+    again = model(torch.empty(other, dtype=kind, device="meta"))
+    again = again[0] if isinstance(again, tuple) else again
+    assert tuple(map(int, out.shape)) == again.shape
+    assert tuple(map(int, out.stride())) == again.stride()

@@ -10,7 +10,9 @@ from table import CASES, Case
 from test_table import call, leaves, outputs
 
 import tritorch as torch
+from tritorch import _C
 from tritorch.core.meta import MetaArray
+from tritorch.core.symbolic import ShapeEnv
 from tritorch.ops.record.operator import OPERATORS, Operator
 
 # Operators without a gradient, which the table does not have.
@@ -129,3 +131,24 @@ def test_meta_tensors_are_like_those_of_a_run(case):
     got = [*map(described, found), *map(described, gradients(found, metas))]
     assert all(x.is_meta for x in found)
     assert got == want
+
+
+def numbers(shape):
+    return tuple(map(int, shape))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.name not in UNKNOWN], ids=str)
+def test_sizes_that_are_left_open_are_those_of_a_run(case):
+    xs = leaves(case)
+    want = [described(x) for x in outputs(call(case, xs))]
+    env, symbols = ShapeEnv(), {}
+
+    def left_open(n):
+        return symbols.setdefault(n, env.symbol(f"s{n}", n)) if n > 1 else n
+
+    given = []
+    for x in xs:
+        shape = tuple(map(left_open, x.shape))
+        given.append(_C.wrap(MetaArray(shape, x.dtype)))
+    found = [described(x) for x in outputs(call(case, given, "meta"))]
+    assert [(numbers(s), kind, numbers(steps)) for s, kind, steps in found] == want

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
 from tritorch import _C
 from tritorch.core.naming import qualified
+from tritorch.core.strides import contiguous_strides, copy_strides
+from tritorch.core.symbolic import SymInt
 
 
 class layout:
@@ -54,16 +55,6 @@ channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 
 
-def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides in elements; sizes of 0 count as 1, as in PyTorch."""
-    strides = itertools.accumulate((max(size, 1) for size in shape[:0:-1]), initial=1, func=_mul)
-    return tuple(strides)[::-1] if shape else ()
-
-
-def _mul(a: int, b: int) -> int:
-    return a * b
-
-
 def format_strides(shape: Sequence[int], format: memory_format) -> tuple[int, ...]:
     """The strides of a dense tensor in a memory format."""
     if format in (contiguous_format, preserve_format):
@@ -96,4 +87,6 @@ def is_in_format(shape: Sequence[int], strides: Sequence[int], format: memory_fo
 def dense_strides_like(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """Strides of a copy: the original's where it is dense without overlap, else dense in its order
     of dims."""
+    if SymInt in map(type, (*shape, *strides)):
+        return copy_strides(tuple(shape), tuple(strides))
     return _C.copy_strides(shape, strides)

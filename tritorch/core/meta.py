@@ -16,6 +16,7 @@ from tritorch.core import layout
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
 from tritorch.core.strides import copy_strides, view_strides
+from tritorch.core.symbolic import SymInt, sym_max, sym_min
 
 META = Device("meta")
 Shape = tuple[int, ...]
@@ -196,9 +197,9 @@ class MetaArray:
                 shape.append(1)
                 strides.append(self.shape[dim] * self.strides[dim] if dim < self.ndim else 1)
             elif isinstance(item, slice):
-                start, stop, step = item.indices(self.shape[dim])
+                start, count, step = _slice(item, self.shape[dim])
                 offset += start * self.strides[dim]
-                shape.append(max(0, -(-(stop - start) // step)))
+                shape.append(count)
                 strides.append(step * self.strides[dim])
                 dim += 1
             else:
@@ -248,6 +249,22 @@ class MetaArray:
     def numpy(self) -> Any:
         """Refused: there are no elements."""
         raise no_data()
+
+
+def _slice(part: slice, size: Any) -> tuple[Any, Any, int]:
+    """Start, length and step of a slice of a dim; sizes may be symbols."""
+    step = 1 if part.step is None else part.step
+    if SymInt not in (type(part.start), type(part.stop), type(size)):
+        start, stop, step = part.indices(size)
+        return start, max(0, -(-(stop - start) // step)), step
+
+    def inside(bound: Any, default: Any) -> Any:
+        if bound is None:
+            return default
+        return sym_min(bound, size) if bound >= 0 else sym_max(bound + size, 0)
+
+    start, stop = inside(part.start, 0), inside(part.stop, size)
+    return start, sym_max(-((start - stop) // step), 0), step
 
 
 def no_data() -> NotImplementedError:

@@ -14,6 +14,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import defaults, dtype as d
 from tritorch.core.dtype import dtype
+from tritorch.core.symbolic import SymFloat, SymInt
 
 _BAREBONES = (d.uint16, d.uint32, d.uint64)
 _FLOAT8 = frozenset(
@@ -106,9 +107,9 @@ def number_dtype(value: Any) -> dtype:
     """The dtype that a Python number has among tensors."""
     if isinstance(value, (bool, np.bool_)):
         return d.bool_
-    if isinstance(value, (int, np.integer)):
+    if isinstance(value, (int, np.integer, SymInt)):
         return d.int64
-    if isinstance(value, (float, np.floating)):
+    if isinstance(value, (float, np.floating, SymFloat)):
         return defaults.dtype()
     if isinstance(value, (complex, np.complexfloating)):
         return defaults.dtype().to_complex()

@@ -8,6 +8,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core.naming import qualified
+from tritorch.core.symbolic import as_size
 
 
 class Size(tuple[int, ...]):
@@ -23,7 +24,7 @@ class Size(tuple[int, ...]):
                     f"{qualified('Size')}() takes an iterable of 'int' (item is "
                     f"'{type(value).__name__}')"
                 )
-        return super().__new__(cls, (value.__index__() for value in values))
+        return super().__new__(cls, map(as_size, values))
 
     def numel(self) -> int:
         """How many elements a tensor of this shape has."""

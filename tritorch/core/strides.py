@@ -7,13 +7,22 @@ both equal.  These also take sizes that are symbols.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 
-from tritorch.core.layout import contiguous_strides
-
 Shape = tuple[int, ...]
 Lie = tuple[Shape, Shape]  # an operand's shape and strides
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides in elements; sizes of 0 count as 1, as in PyTorch."""
+    strides = itertools.accumulate((max(size, 1) for size in shape[:0:-1]), initial=1, func=_mul)
+    return tuple(strides)[::-1] if shape else ()
+
+
+def _mul(a: int, b: int) -> int:
+    return a * b
 
 
 def result_strides(shape: Shape, operands: Sequence[Lie], numbers: bool = False) -> Shape:

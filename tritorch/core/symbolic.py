@@ -1,7 +1,18 @@
-"""Arithmetic that programs write for numbers which a tracer may leave open (`torch.sym_max`).
+"""Numbers that a tracer leaves open: integers as polynomials of symbols, with ranges.
 
-Nothing is traced here, so the numbers are Python's, and no SymInt ever exists: the classes are
-there for `isinstance`.
+A `SymInt` is a sum of products of atoms: symbols, and what is no polynomial of them (floor
+division, modulo, min, max).  Equal polynomials are equal numbers, whatever the symbols stand for.
+A comparison is decided by the symbols' ranges where these suffice; else by the values that the
+symbols have in this run, and the environment notes that as a *guard*: what was found out holds for
+runs in which it is so again.  A symbol without a value (the size of `nonzero`) has nothing to be
+decided by: that is an error which names it.
+
+    env = ShapeEnv()
+    n = env.symbol("n", 5)         # 5 in this run; sizes are at least 2
+    (2 * n + 2) // 2 == n + 1      # True, for every n
+    n > 3                          # True for this n: env.guards has "n > 3"
+
+The functions `sym_*` take these and Python's numbers.
 """
 
 from __future__ import annotations
@@ -12,38 +23,593 @@ from typing import Any
 
 import numpy as np
 
-
-class _Symbolic:
-    """A number that is not known yet."""
-
-    def __init__(self, node: Any) -> None:
-        raise TypeError(f"{type(self).__name__}: tritorch does not trace, so every number is known")
+Monomial = tuple[tuple[Any, int], ...]  # atoms and their powers, in a fixed order
+Range = tuple[float, float]
+INF = math.inf
 
 
-class SymInt(_Symbolic):
-    """An integer that a tracer leaves open; there is none."""
+class ShapeEnv:
+    """The symbols of one trace, and what was decided by their values."""
+
+    def __init__(self) -> None:
+        self.symbols: list[Symbol] = []
+        self.guards: list[str] = []
+
+    def symbol(
+        self, name: str = "", value: int | None = None, low: float = 2, high: float = INF
+    ) -> SymInt:
+        """A new symbol as a number; value: what it is in this run, None if nobody knows."""
+        if value is not None and not low <= value <= high:
+            raise ValueError(f"{value} is not in the range [{low}, {high}] of its symbol")
+        made = Symbol(name or f"s{len(self.symbols)}", value, (low, high), len(self.symbols))
+        self.symbols.append(made)
+        return SymInt({((made, 1),): 1}, self)
+
+    def decide(self, what: str, value: bool | None) -> bool:
+        """A condition that ranges do not decide, by this run's values."""
+        if value is None:
+            raise GuardOnDataDependentSymNode(
+                f"Could not guard on data-dependent expression {what}: no value of it is known"
+            )
+        guard = what if value else f"not ({what})"
+        if guard not in self.guards:
+            self.guards.append(guard)
+        return value
 
 
-class SymFloat(_Symbolic):
-    """A float that a tracer leaves open; there is none."""
+class GuardOnDataDependentSymNode(RuntimeError):
+    """A program asks for what depends on values that nobody has."""
 
 
-class SymBool(_Symbolic):
-    """A bool that a tracer leaves open; there is none."""
+class Symbol:
+    """An integer that is left open."""
+
+    __slots__ = ("name", "order", "range", "value")
+
+    def __init__(self, name: str, value: int | None, range: Range, order: int) -> None:
+        self.name, self.value, self.range, self.order = name, value, range, order
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What atoms are ordered by."""
+        return (0, self.order, self.name)
+
+    def __str__(self) -> str:
+        return self.name
 
 
-for _class in (SymInt, SymFloat, SymBool):
-    _class.__module__ = "tritorch"
+class Composite:
+    """What two numbers make that is no polynomial: `//`, `%`, `min`, `max`."""
+
+    __slots__ = ("a", "b", "kind")
+
+    def __init__(self, kind: str, a: SymInt, b: SymInt) -> None:
+        self.kind, self.a, self.b = kind, a, b
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What atoms are ordered by."""
+        return (1, self.kind, str(self.a), str(self.b))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Composite and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    @property
+    def value(self) -> int | None:
+        """What it is in this run."""
+        a, b = self.a.value, self.b.value
+        return None if a is None or b is None else _COMPUTE[self.kind](a, b)
+
+    @property
+    def range(self) -> Range:
+        """Between which numbers it lies."""
+        (low, high), (least, most) = self.a.range, self.b.range
+        if self.kind == "min":
+            return min(low, least), min(high, most)
+        if self.kind == "max":
+            return max(low, least), max(high, most)
+        if self.kind == "%":
+            inside = least > 0 and low >= 0
+            return (0, min(most - 1, high)) if inside else (-INF, INF)
+        if least <= 0 <= most:
+            return -INF, INF
+        ends = [_divided(x, y) for x in (low, high) for y in (least, most)]
+        return min(ends), max(ends)
+
+    def __str__(self) -> str:
+        if self.kind in ("min", "max"):
+            return f"{self.kind.title()}({self.a}, {self.b})"
+        return f"(({self.a}) {self.kind} ({self.b}))"
 
 
-def sym_not(a: Any) -> bool:
+_COMPUTE: dict[str, Callable[[int, int], int]] = {
+    "//": lambda a, b: a // b, "%": lambda a, b: a % b, "min": min, "max": max,
+}  # fmt: skip
+
+
+def _divided(a: float, b: float) -> float:
+    if math.isinf(a):
+        return -a if b < 0 else a
+    return (-1 if (a < 0) != (b < 0) and a else 0) if math.isinf(b) else a // b
+
+
+def _times(a: Range, b: Range) -> Range:
+    ends = [0 if x == 0 or y == 0 else x * y for x in a for y in b]
+    return min(ends), max(ends)
+
+
+class SymInt:
+    """An integer that a tracer leaves open."""
+
+    __slots__ = ("env", "terms")
+    __module__ = "tritorch"
+
+    def __init__(self, terms: dict[Monomial, int], env: ShapeEnv) -> None:
+        if not isinstance(terms, dict):
+            raise TypeError("SymInt: an integer that is left open is made by a ShapeEnv")
+        self.terms = {monomial: n for monomial, n in terms.items() if n}
+        self.env = env
+
+    # ---- what is known of it ------------------------------------------------------------------
+
+    @property
+    def constant(self) -> int | None:
+        """The number, if it is one whatever the symbols stand for."""
+        if not self.terms:
+            return 0
+        return self.terms[()] if len(self.terms) == 1 and () in self.terms else None
+
+    @property
+    def value(self) -> int | None:
+        """What it is in this run; None if that depends on a symbol without a value."""
+        total = 0
+        for monomial, n in self.terms.items():
+            for atom, power in monomial:
+                if atom.value is None:
+                    return None
+                n *= atom.value**power
+            total += n
+        return total
+
+    @property
+    def range(self) -> Range:
+        """Between which numbers it lies."""
+        low, high = 0.0, 0.0
+        for monomial, n in self.terms.items():
+            ends: Range = (n, n)
+            for atom, power in monomial:
+                for _ in range(power):
+                    ends = _times(ends, atom.range)
+            low, high = low + ends[0], high + ends[1]
+        return low, high
+
+    def __str__(self) -> str:
+        parts = []
+        for monomial, n in sorted(self.terms.items(), key=lambda item: _order(item[0])):
+            factors = [f"{a}" if k == 1 else f"{a}**{k}" for a, k in monomial]
+            if n != 1 or not factors:
+                factors.insert(0, str(n))
+            parts.append("*".join(factors))
+        return " + ".join(parts).replace("+ -", "- ") or "0"
+
+    __repr__ = __str__
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a SymInt belongs to its trace: it can't be pickled")
+
+    # ---- as a Python number -------------------------------------------------------------------
+
+    def __int__(self) -> int:
+        if self.constant is not None:
+            return self.constant
+        found = self.value
+        self.env.decide(f"{self} == {found}", None if found is None else True)
+        assert found is not None
+        return found
+
+    __index__ = __int__
+
+    def __float__(self) -> float:
+        return float(int(self))
+
+    def __bool__(self) -> bool:
+        return bool(self != 0)
+
+    def __format__(self, spec: str) -> str:
+        return str(self).__format__(spec)
+
+    # ---- arithmetic ---------------------------------------------------------------------------
+
+    def _with(self, other: Any) -> SymInt | None:
+        """Another operand as a SymInt; None if it is no integer."""
+        if type(other) is SymInt:
+            return other
+        if isinstance(other, (int, np.integer)):
+            return SymInt({(): int(other)}, self.env)
+        return None
+
+    def _plain(self) -> Any:
+        found = self.constant
+        return self if found is None else found
+
+    def __add__(self, other: Any) -> Any:
+        b = self._with(other)
+        if b is None:
+            return self._floats(other, lambda x, y: x + y, "+")
+        terms = dict(self.terms)
+        for monomial, n in b.terms.items():
+            terms[monomial] = terms.get(monomial, 0) + n
+        return SymInt(terms, self.env)._plain()
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Any:
+        return SymInt({m: -n for m, n in self.terms.items()}, self.env)._plain()
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, (str, tuple, list)):
+            return other * int(self)
+        b = self._with(other)
+        if b is None:
+            return self._floats(other, lambda x, y: x * y, "*")
+        terms: dict[Monomial, int] = {}
+        for left, n in self.terms.items():
+            for right, m in b.terms.items():
+                both = _merged(left, right)
+                terms[both] = terms.get(both, 0) + n * m
+        return SymInt(terms, self.env)._plain()
+
+    __rmul__ = __mul__
+
+    def __pow__(self, power: Any) -> Any:
+        if not isinstance(power, int) or power < 0:
+            return self._floats(power, lambda x, y: x**y, "**")
+        return math.prod([self] * power)
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def _quotient(self, b: SymInt) -> Any:
+        """self / b where that is a polynomial again; else None."""
+        if len(b.terms) != 1:
+            return 1 if self.terms == b.terms else None
+        ((divisor, by),) = b.terms.items()
+        out: dict[Monomial, int] = {}
+        for monomial, n in self.terms.items():
+            rest = _without(monomial, divisor)
+            if rest is None or n % by:
+                return None
+            out[rest] = n // by
+        return SymInt(out, self.env)._plain()
+
+    def __floordiv__(self, other: Any) -> Any:
+        b = self._with(other)
+        if b is None:
+            return self._floats(other, lambda x, y: x // y, "//")
+        if b.constant == 0:
+            raise ZeroDivisionError("integer division or modulo by zero")
+        found = self._quotient(b)
+        if found is not None:
+            return found
+        whole, rest = _split(self, b)
+        if whole is not None:
+            open_rest = self._with(rest)
+            assert open_rest is not None
+            return whole + open_rest // b
+        if self.constant is not None and b.constant is not None:
+            return self.constant // b.constant
+        return SymInt({((Composite("//", self, b), 1),): 1}, self.env)._small(self, b)
+
+    def _small(self, a: SymInt, b: SymInt) -> Any:
+        """This quotient, which is 0 where 0 <= a < b."""
+        low, high = a.range
+        return 0 if low >= 0 and high < b.range[0] else self
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        a = self._with(other)
+        return NotImplemented if a is None else a // self
+
+    def __mod__(self, other: Any) -> Any:
+        b = self._with(other)
+        if b is None:
+            return self._floats(other, lambda x, y: x % y, "%")
+        if b.constant == 0:
+            raise ZeroDivisionError("integer division or modulo by zero")
+        if self._quotient(b) is not None:
+            return 0
+        low, high = self.range
+        if low >= 0 and high < b.range[0]:
+            return self
+        if self.constant is not None and b.constant is not None:
+            return self.constant % b.constant
+        whole, rest = _split(self, b)
+        if whole is not None:
+            open_rest = self._with(rest)
+            assert open_rest is not None
+            return open_rest % b
+        return SymInt({((Composite("%", self, b), 1),): 1}, self.env)
+
+    def __rmod__(self, other: Any) -> Any:
+        a = self._with(other)
+        return NotImplemented if a is None else a % self
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._floats(other, lambda x, y: x / y, "/")
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return SymFloat(f"{other} / ({self})", _of(lambda x: other / x, self.value), self.env)
+
+    def __rpow__(self, base: Any) -> Any:
+        return SymFloat(f"{base} ** ({self})", _of(lambda x: base**x, self.value), self.env)
+
+    def _floats(self, other: Any, compute: Callable[[Any, Any], Any], sign: str) -> Any:
+        return SymFloat(str(self), self.value, self.env)._binary(other, compute, sign)
+
+    # ---- comparisons --------------------------------------------------------------------------
+
+    def _compare(self, other: Any, sign: str) -> Any:
+        b = self._with(other)
+        if b is None:
+            if isinstance(other, (float, SymFloat)):
+                return SymFloat(str(self), self.value, self.env)._compare(other, sign)
+            return NotImplemented
+        apart = self - b
+        if isinstance(apart, int):
+            return _HOLDS[sign](apart)
+        low, high = apart._without_positive_factors().range
+        found = _decided(sign, low, high)
+        if found is not None:
+            return found
+        return SymBool(f"{self} {sign} {b}", _of(_HOLDS[sign], apart.value), self.env)
+
+    def _without_positive_factors(self) -> SymInt:
+        """A number of the same sign: without the factors of all terms that are above 0."""
+        monomials = list(self.terms)
+        common = [
+            (atom, min(dict(m).get(atom, 0) for m in monomials))
+            for atom, _ in monomials[0]
+            if atom.range[0] > 0
+        ]
+        divisor = tuple((atom, power) for atom, power in common if power)
+        if not divisor:
+            return self
+        terms = {_without(m, divisor): n for m, n in self.terms.items()}
+        return SymInt(terms, self.env)  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare(other, "==")
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare(other, "!=")
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(other, "<")
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(other, "<=")
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(other, ">")
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(other, ">=")
+
+
+_HOLDS: dict[str, Callable[[Any], bool]] = {
+    "==": lambda x: x == 0, "!=": lambda x: x != 0, "<": lambda x: x < 0,
+    "<=": lambda x: x <= 0, ">": lambda x: x > 0, ">=": lambda x: x >= 0,
+}  # fmt: skip
+
+
+def _decided(sign: str, low: float, high: float) -> bool | None:
+    """Whether a number between two others compares so with 0; None if that depends."""
+    if sign in ("==", "!="):
+        return None if low <= 0 <= high else sign == "!="
+    ends = _HOLDS[sign](low), _HOLDS[sign](high)
+    return ends[0] if ends[0] == ends[1] else None
+
+
+def _of(function: Callable[[Any], Any], value: Any) -> Any:
+    return None if value is None else function(value)
+
+
+def _order(monomial: Monomial) -> Any:
+    return [(-sum(k for _, k in monomial)), [(atom.key, k) for atom, k in monomial]]
+
+
+def _merged(a: Monomial, b: Monomial) -> Monomial:
+    powers: dict[Any, int] = dict(a)
+    for atom, k in b:
+        powers[atom] = powers.get(atom, 0) + k
+    return tuple(sorted(powers.items(), key=lambda item: item[0].key))
+
+
+def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """A product without some of its factors; None if it lacks one of them."""
+    powers = dict(monomial)
+    for atom, k in divisor:
+        if powers.get(atom, 0) < k:
+            return None
+        powers[atom] -= k
+    return tuple((atom, k) for atom, k in powers.items() if k)
+
+
+def _split(a: SymInt, b: SymInt) -> tuple[Any, Any]:
+    """(q, r) with a = q b + r, q a polynomial of the terms that b divides; (None, a) if none is."""
+    if len(b.terms) != 1:
+        return None, a
+    ((divisor, by),) = b.terms.items()
+    whole: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, n in a.terms.items():
+        inner = _without(monomial, divisor)
+        if inner is None or n % by:
+            rest[monomial] = n
+        else:
+            whole[inner] = n // by
+    if not whole:
+        return None, a
+    return SymInt(whole, a.env)._plain(), SymInt(rest, a.env)._plain()
+
+
+class SymFloat:
+    """A float that a tracer leaves open: how it was computed, and its value in this run."""
+
+    __slots__ = ("env", "text", "value")
+    __module__ = "tritorch"
+
+    def __init__(self, text: str, value: float | None, env: ShapeEnv) -> None:
+        self.text, self.value, self.env = text, value, env
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+    def _binary(self, other: Any, compute: Callable[[Any, Any], Any], sign: str) -> Any:
+        if isinstance(other, (SymInt, SymFloat)):
+            value: Any = other.value
+        elif isinstance(other, (int, float, np.number)):
+            value = other
+        else:
+            return NotImplemented
+        known = None if self.value is None or value is None else compute(self.value, value)
+        return SymFloat(f"({self.text}) {sign} ({other})", known, self.env)
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary(other, lambda x, y: x + y, "+")
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary(other, lambda x, y: x - y, "-")
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary(other, lambda x, y: x * y, "*")
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary(other, lambda x, y: x / y, "/")
+
+    def __pow__(self, other: Any) -> Any:
+        return self._binary(other, lambda x, y: x**y, "**")
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary(other, lambda x, y: y / x, "\\")
+
+    def __neg__(self) -> Any:
+        return SymFloat(f"-({self.text})", _of(lambda x: -x, self.value), self.env)
+
+    def _applied(self, name: str, function: Callable[[Any], Any]) -> Any:
+        return SymFloat(f"{name}({self.text})", _of(function, self.value), self.env)
+
+    def __float__(self) -> float:
+        self.env.decide(f"{self.text} == {self.value}", None if self.value is None else True)
+        assert self.value is not None
+        return float(self.value)
+
+    def __int__(self) -> int:
+        return int(float(self))
+
+    def __bool__(self) -> bool:
+        return bool(self._compare(0, "!="))
+
+    def _compare(self, other: Any, sign: str) -> Any:
+        apart = self._binary(other, lambda x, y: x - y, "-")
+        if apart is NotImplemented:
+            return apart
+        return SymBool(f"{self.text} {sign} {other}", _of(_HOLDS[sign], apart.value), self.env)
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare(other, "==")
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare(other, "!=")
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(other, "<")
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(other, "<=")
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(other, ">")
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(other, ">=")
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+class SymBool:
+    """A condition that ranges do not decide; asking for it notes a guard."""
+
+    __slots__ = ("env", "text", "value")
+    __module__ = "tritorch"
+
+    def __init__(self, text: str, value: bool | None, env: ShapeEnv) -> None:
+        self.text, self.value, self.env = text, value, env
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+    def __bool__(self) -> bool:
+        return self.env.decide(self.text, self.value)
+
+    def __and__(self, other: Any) -> Any:
+        known = other.value if isinstance(other, SymBool) else bool(other)
+        both = None if self.value is None or known is None else self.value and known
+        return SymBool(f"({self}) & ({other})", both, self.env)
+
+    def __or__(self, other: Any) -> Any:
+        known = other.value if isinstance(other, SymBool) else bool(other)
+        both = None if self.value is None or known is None else self.value or known
+        return SymBool(f"({self}) | ({other})", both, self.env)
+
+    __rand__, __ror__ = __and__, __or__
+
+    def __invert__(self) -> Any:
+        return SymBool(f"not ({self})", _of(lambda x: not x, self.value), self.env)
+
+
+def as_size(value: Any) -> Any:
+    """An index as a size: left open if it is."""
+    return value if type(value) is SymInt else value.__index__()
+
+
+def sym_not(a: Any) -> Any:
     """`not a`."""
-    return not a
+    return ~a if type(a) is SymBool else not a
 
 
-def sym_float(a: Any) -> float:
+def sym_float(a: Any) -> Any:
     """`float(a)`."""
-    return float(a)
+    if type(a) is SymInt:
+        return SymFloat(f"float({a})", _of(float, a.value), a.env)
+    return a if type(a) is SymFloat else float(a)
 
 
 def sym_fresh_size(expr: Any) -> Any:
@@ -53,19 +619,34 @@ def sym_fresh_size(expr: Any) -> Any:
     return tensor(expr).item()
 
 
-def sym_int(a: Any) -> int:
+def sym_int(a: Any) -> Any:
     """`int(a)`: towards zero."""
-    return int(a)
+    return a if type(a) is SymInt else int(a)
 
 
 def _extreme(choose: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     if type(a) in (int, bool) and type(b) in (int, bool):
         return choose(a, b)
+    if SymInt in (type(a), type(b)) and {type(a), type(b)} <= {int, SymInt}:
+        return _chosen(choose, a, b)
     kinds = (np.integer, np.floating, int, float)
     for value in (a, b):
         assert isinstance(value, kinds), f"expected {kinds}, got {type(value)}"
     whole = all(isinstance(value, (int, np.integer)) for value in (a, b))
     return choose(a, b) if whole else float(choose(a, b))
+
+
+def _chosen(choose: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """min or max of integers, one of them open: one of both where ranges decide."""
+    env = (a if type(a) is SymInt else b).env
+    both = [x if type(x) is SymInt else SymInt({(): x}, env) for x in (a, b)]
+    apart = both[0] - both[1]
+    low, high = (apart, apart) if isinstance(apart, int) else apart.range
+    if low >= 0 or high <= 0:
+        larger, smaller = both if low >= 0 else both[::-1]
+        return (larger if choose is max else smaller)._plain()
+    first, second = sorted(both, key=str)
+    return SymInt({((Composite(choose.__name__, first, second), 1),): 1}, env)
 
 
 def sym_max(a: Any, b: Any) -> Any:
@@ -83,15 +664,17 @@ def sym_sum(args: Iterable[Any]) -> Any:
     return sum(args)
 
 
-def sym_ite(b: bool, t: Any, f: Any) -> Any:
+def sym_ite(b: Any, t: Any, f: Any) -> Any:
     """t if b, else f: of one type."""
-    assert isinstance(b, bool), f"expected SymBool or bool, got {type(b)}"
+    assert isinstance(b, (bool, SymBool)), f"expected SymBool or bool, got {type(b)}"
     assert type(t) is type(f), f"expected the same type, got {type(t)} and {type(f)}"
     return t if b else f
 
 
-def sym_sqrt(a: Any) -> float:
+def sym_sqrt(a: Any) -> Any:
     """`math.sqrt(a)`."""
+    if isinstance(a, (SymInt, SymFloat)):
+        return sym_float(a)._applied("sqrt", math.sqrt)
     return math.sqrt(a)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
+from tritorch.core.symbolic import sym_max, sym_sqrt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import broadcast_shapes
@@ -183,7 +184,7 @@ def scaled_dot_product_attention(
                 f"Expected attn_mask dtype to be bool or float or to match query dtype, but got "
                 f"attn_mask.dtype: {attn_mask.dtype} and  query.dtype: {query.dtype} instead."
             )
-    factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
+    factor = 1 / sym_sqrt(sym_max(query.shape[-1], 1)) if scale is None else scale
     drops = dropout_p == 0 or _can_drop(query, key, value, dropout_p)
     fused = drops and query.numel() and key.numel() and value.shape[-1] == query.shape[-1]
     # What does not fit together is refused by the products that attention is composed of.

@@ -16,6 +16,7 @@ from tritorch.core.dtype import all_dtypes, dtype as Dtype
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import can_cast, category, number_dtype, scalar_name
 from tritorch.core.sparse import SparseArray
+from tritorch.core.symbolic import as_size
 from tritorch.core.tensor import Tensor
 
 
@@ -232,7 +233,7 @@ def sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
 def _size(value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"argument 'size' must be tuple of ints, but found {type(value).__name__}")
-    return value.__index__()
+    return as_size(value)
 
 
 def convert_number(value: Any, kind: Dtype) -> Any:

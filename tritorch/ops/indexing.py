@@ -14,6 +14,7 @@ from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import bool_, int64, uint8
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, scalar_name
+from tritorch.core.symbolic import as_size
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, convert_number, require_distinct_elements
 from tritorch.ops.memory import alias
@@ -107,7 +108,7 @@ def _flattened(self: Tensor, mask: Tensor) -> tuple[Tensor, list[tuple[int, Tens
 def _bound(value: Any) -> int:
     if not hasattr(value, "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")
-    return value.__index__()
+    return as_size(value)
 
 
 def _slices(self: Tensor, key: tuple[Any, ...]) -> tuple[Any, ...]:

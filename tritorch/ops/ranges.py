@@ -13,6 +13,7 @@ from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import dtype, float64, int64
 from tritorch.core.meta import META, MetaArray
 from tritorch.core.promotion import category
+from tritorch.core.symbolic import SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import not_implemented, require_known, require_options, require_storage
 from tritorch.ops.factory import _check_shape, _finish, place
@@ -58,6 +59,9 @@ def arange(
     start, end, step = (
         value.item() if isinstance(value, Tensor) else value for value in (start, end, step)
     )
+    if SymInt in (type(start), type(end), type(step)):
+        count = -((start - end) // step)
+        return _on((count,), dtype or int64, lambda: None, META, requires_grad, out)
     kind = dtype if dtype is not None else out.dtype if out is not None else None
     if kind is not None and category(kind) in (0, 3):
         raise not_implemented("arange_cpu", kind)

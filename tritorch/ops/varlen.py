@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tritorch.core.dtype import int32, int64
+from tritorch.core.symbolic import sym_sqrt
 from tritorch.core.tensor import Tensor
 from tritorch.ops import attention
 from tritorch.ops.record.infer import computed
@@ -94,7 +94,7 @@ def varlen(
             f"Expect number of query heads to be a multiple of kv heads for GQA but got "
             f"Hq={heads} and Hkv={shared}."
         )
-    factor = 1 / math.sqrt(q.shape[2]) if scale is None else scale
+    factor = 1 / sym_sqrt(q.shape[2]) if scale is None else scale
     out, lse = _varlen.call(
         (q, k, v, q_starts, k_starts),
         ((int(longest[0]), int(longest[1])), (int(window[0]), int(window[1])), float(factor)),

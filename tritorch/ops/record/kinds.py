@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.core.symbolic import SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.apply import apply, apply_in_place
 from tritorch.ops.record.operator import Array, Operator, ndarray
@@ -351,8 +352,7 @@ def _general_operator(op: Pointwise) -> Callable[..., Any]:
 def _require_operands(op: Pointwise, input: Any, other: Any) -> None:
     allowed = {"any": (True, True), "other": (False, True), "none": (False, False)}[op.numbers]
     for value, argument, position in ((input, "input", 1), (other, "other", 2)):
-        kinds = (Tensor, int, float, complex, bool, np.generic)
-        if not isinstance(value, kinds if allowed[position - 1] else Tensor):
+        if not isinstance(value, OPERANDS if allowed[position - 1] else Tensor):
             raise TypeError(
                 f"{op.name}(): argument '{argument}' (position {position}) must be Tensor, not "
                 f"{type(value).__name__}"
@@ -363,7 +363,7 @@ def _require_operands(op: Pointwise, input: Any, other: Any) -> None:
         )
 
 
-OPERANDS = (Tensor, int, float, complex, np.generic)
+OPERANDS = (Tensor, int, float, complex, np.generic, SymInt, SymFloat)
 
 
 def attach_operator(
