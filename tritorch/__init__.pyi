@@ -13,9 +13,9 @@ from tritorch.core.tensor import Tensor as _Tensor
 
 from tritorch.core.layout import layout as _layout
 from tritorch.core.layout import memory_format as _memory_format
-from tritorch.core.quantized import qscheme as _qscheme
 from tritorch.core.storage import TypedStorage as _TypedStorage
 from tritorch.jit._logging import AggregationType as _AggregationType
+from tritorch.ops.interpret.quantized import qscheme as _qscheme
 
 AVG: _AggregationType
 class AcceleratorError(_b.RuntimeError): ...
@@ -383,7 +383,7 @@ complex32: _dtype
 complex64: _dtype
 def concat(tensors: _Sequence[_Tensor], dim: _b.int = ..., *, out: _Any = ...) -> _Tensor: ...
 def concatenate(tensors: _Sequence[_Tensor], dim: _b.int = ..., *, out: _Any = ...) -> _Tensor: ...
-from tritorch.core.symbolic import cond as cond
+from tritorch.ops.control import cond as cond
 def conj(input: _Tensor) -> _Tensor: ...
 def conj_physical(input: _Tensor, *, out: _Any = ...) -> _Tensor: ...
 def conj_physical_(self: _Tensor) -> _Tensor: ...
@@ -558,8 +558,8 @@ from tritorch.core.defaults import get_default_device as get_default_device
 from tritorch.core.defaults import get_default_dtype as get_default_dtype
 from tritorch.core.defaults import get_deterministic_debug_mode as get_deterministic_debug_mode
 def get_device(self: _Any) -> _b.int: ...
-from tritorch.core.settings import get_device_module as get_device_module
-from tritorch.core.defaults import get_float32_matmul_precision as get_float32_matmul_precision
+from tritorch._utils import get_device_module as get_device_module
+from tritorch.core.precision import get_float32_matmul_precision as get_float32_matmul_precision
 from tritorch.core.settings import get_num_interop_threads as get_num_interop_threads
 from tritorch.cpu.threads import get_num_threads as get_num_threads
 from tritorch.core.printing import get_printoptions as get_printoptions
@@ -847,7 +847,7 @@ from tritorch.ops.quantize import q_zero_point as q_zero_point
 qint32: _dtype
 qint8: _dtype
 def qr(input: _Tensor, some: _b.bool = ..., *, out: _Any = ...) -> _Any: ...
-from tritorch.core.quantized import qscheme as qscheme
+from tritorch.ops.interpret.quantized import qscheme as qscheme
 def quantile(input: _Tensor, q: _Any, dim: _b.int | None = ..., keepdim: _b.bool = ..., *, interpolation: _b.str = ..., out: _Tensor | None = ..., axis: _Any = ..., keepdims: _Any = ...) -> _Tensor: ...
 def quantize_per_channel(input: _Tensor, scales: _Tensor, zero_points: _Tensor, axis: _b.int, dtype: _dtype) -> _Any: ...
 def quantize_per_tensor(input: _Any, scale: _Any, zero_point: _Any, dtype: _dtype) -> _Any: ...
@@ -939,7 +939,7 @@ from tritorch.core.defaults import set_default_device as set_default_device
 from tritorch.core.defaults import set_default_dtype as set_default_dtype
 from tritorch.core.legacy import set_default_tensor_type as set_default_tensor_type
 from tritorch.core.defaults import set_deterministic_debug_mode as set_deterministic_debug_mode
-from tritorch.core.defaults import set_float32_matmul_precision as set_float32_matmul_precision
+from tritorch.core.precision import set_float32_matmul_precision as set_float32_matmul_precision
 from tritorch.core.settings import set_flush_denormal as set_flush_denormal
 from tritorch.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from tritorch.core.settings import set_num_interop_threads as set_num_interop_threads
@@ -1008,17 +1008,17 @@ def svd(input: _Tensor, some: _b.bool = ..., compute_uv: _b.bool = ..., *, out: 
 from tritorch.ops.linalg.lowrank import svd_lowrank as svd_lowrank
 def swapaxes(input: _Tensor, dim0: _b.int, dim1: _b.int) -> _Tensor: ...
 def swapdims(input: _Tensor, dim0: _b.int, dim1: _b.int) -> _Tensor: ...
-from tritorch.core.symbolic import sym_constrain_range as sym_constrain_range
-from tritorch.core.symbolic import sym_constrain_range_for_size as sym_constrain_range_for_size
-from tritorch.core.symbolic import sym_float as sym_float
-from tritorch.core.symbolic import sym_fresh_size as sym_fresh_size
-from tritorch.core.symbolic import sym_int as sym_int
-from tritorch.core.symbolic import sym_ite as sym_ite
-from tritorch.core.symbolic import sym_max as sym_max
-from tritorch.core.symbolic import sym_min as sym_min
-from tritorch.core.symbolic import sym_not as sym_not
-from tritorch.core.symbolic import sym_sqrt as sym_sqrt
-from tritorch.core.symbolic import sym_sum as sym_sum
+from tritorch.core.sym_functions import sym_constrain_range as sym_constrain_range
+from tritorch.core.sym_functions import sym_constrain_range_for_size as sym_constrain_range_for_size
+from tritorch.core.sym_functions import sym_float as sym_float
+from tritorch.core.sym_functions import sym_fresh_size as sym_fresh_size
+from tritorch.core.sym_functions import sym_int as sym_int
+from tritorch.core.sym_functions import sym_ite as sym_ite
+from tritorch.core.sym_functions import sym_max as sym_max
+from tritorch.core.sym_functions import sym_min as sym_min
+from tritorch.core.sym_functions import sym_not as sym_not
+from tritorch.core.sym_functions import sym_sqrt as sym_sqrt
+from tritorch.core.sym_functions import sym_sum as sym_sum
 def symeig(*args: _Any, **kwargs: _Any) -> _Any: ...
 def t(input: _Tensor) -> _Tensor: ...
 def t_copy(input: _Tensor, *args: _Any, out: _Any = ..., **kwargs: _Any) -> _Any: ...

@@ -14,6 +14,7 @@ from tritorch.core import layout
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import complex32, complex64, dtype, float32, float64, from_numpy_dtype
 from tritorch.core.meta import MetaArray
+from tritorch.core.promotion import not_implemented
 
 ndarray = np.ndarray
 CPU = Device("cpu")
@@ -168,8 +169,6 @@ def cast(array: Any, kind: dtype) -> Any:
 
 def _cast_opaque(array: Any, kind: dtype) -> Any:
     """To or from a type that NumPy lacks: of these, complex32 has numbers."""
-    from tritorch.ops.checks import not_implemented
-
     old = dtype_of(array)
     if old is complex32:
         wide = np.empty_like(array, np.complex64)
@@ -185,8 +184,6 @@ def _cast_opaque(array: Any, kind: dtype) -> Any:
 
 def as_numbers(array: Any) -> Any:
     """The elements of a type that NumPy lacks as complex64; an error for those without numbers."""
-    from tritorch.ops.checks import not_implemented
-
     if dtype_of(array) is not complex32:
         raise not_implemented("_local_scalar_dense_cpu", dtype_of(array))
     return cast(array, complex64)
@@ -276,9 +273,7 @@ def move(array: Any, device: Device, non_blocking: bool = False) -> Any:
         dense = array if array.flags.c_contiguous else np.ascontiguousarray(array)
         if dense.shape != array.shape:  # ascontiguousarray makes 0-d arrays 1-d
             dense = dense.reshape(array.shape)
-        from tritorch.cuda._arrays import from_numpy
-
-        return from_numpy(dense, device.index, non_blocking)
+        return _C.Array.from_numpy(dense, device.index, non_blocking)
     if device.type == "cpu":
         return array.numpy()
     return array.to_device(device.index, non_blocking)

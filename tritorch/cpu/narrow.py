@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import from_numpy_dtype
+from tritorch.cpu import threads
 
 WIDE = np.dtype(np.float32)
 
@@ -65,8 +66,6 @@ def round_to(x: Any, kind: np.dtype[Any]) -> Any:
     """A float32 array in a narrow type."""
     if x.size < LARGE or not _is_bfloat16(kind) or not x.flags.c_contiguous:
         return x.astype(kind)
-    from tritorch.cpu import threads
-
     return threads.mapped(lambda part: round_block(part, kind), kind, x, per=PER)
 
 

@@ -151,7 +151,7 @@ def _in_chunks(
     func: Any, leaves: list[Any], dims: list[Any], spec: Any, named_spec: Any, n: int, size: int,
     out_dims: Any, randomness: str, chunk: int,
 ) -> Any:  # fmt: skip
-    from tritorch.ops.record.publishing import PUBLIC
+    from tritorch.core.published import PUBLIC
 
     parts = []
     states = _random_states() if randomness == "same" else []

@@ -11,7 +11,7 @@ from tritorch import _C
 from tritorch._triton import names
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype
-from tritorch.cuda._arrays import overlaps
+from tritorch.gpu.arrays import overlaps
 from tritorch.gpu.layout import (
     INT32_MAX,
     block_size,

@@ -6,26 +6,23 @@ import inspect
 import math
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import float32, float64
-from tritorch.core.promotion import category, scalar_name
+from tritorch.core.promotion import category, not_implemented, scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.ops.arithmetic import where
-from tritorch.ops.checks import (
-    convert_number,
-    not_implemented,
-    require_kernel,
-    require_tensor,
-    wrap_dim,
-)
+from tritorch.ops.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.copying import written
 from tritorch.ops.pointwise import sigmoid, tanh
 from tritorch.ops.record.apply import apply
 from tritorch.ops.record.kinds import ternary, unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
 from tritorch.ops.record.pointwise import INT_TO_FLOAT
-from tritorch.ops.record.publishing import PUBLIC, in_place_of
+from tritorch.ops.record.publishing import in_place_of, with_out
 from tritorch.ops.record.writing import differentiated
+from tritorch.ops.reduction import vector_norm
 from tritorch.ops.softmax import differentiating, log_softmax, softmax
 
 FUNCTIONAL: dict[str, Any] = {}  # torch.nn.functional.<name>
@@ -39,8 +36,6 @@ def functional(function: Any) -> Any:
 
 def functional_with_out(function: Any) -> Any:
     """The same, with an `out=` argument."""
-    from tritorch.ops.record.publishing import with_out
-
     FUNCTIONAL[function.__name__] = with_out(function)
     return function
 
@@ -556,8 +551,6 @@ def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None
 ) -> Tensor:
     """x divided by its p-norm along a dim."""
-    from tritorch.ops.reduction import vector_norm
-
     result = input / vector_norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return result if out is None else out.copy_(result)
 

@@ -10,21 +10,22 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import defaults
 from tritorch.core.dtype import bool_, complex128, dtype, float64
-from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
+from tritorch.core.promotion import (
+    category,
+    not_implemented,
+    number_dtype,
+    result_type,
+    scalar_name,
+)
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
-from tritorch.ops.checks import (
-    convert_number,
-    former_order,
-    not_implemented,
-    require_kernel,
-    require_tensor,
-)
+from tritorch.ops.checks import convert_number, former_order, require_kernel, require_tensor
 from tritorch.ops.record.apply import apply, apply_in_place
 from tritorch.ops.record.kinds import attach_operator, binary, fast_binary, fast_in_place, ternary
 from tritorch.ops.record.operator import FLOATS, NOT_IMPLEMENTED, ndarray
 from tritorch.ops.record.pointwise import INT_TO_FLOAT, SAME
-from tritorch.ops.record.publishing import PUBLIC, accepts_expanded, public, write_out
+from tritorch.ops.record.publishing import accepts_expanded, public, write_out
 
 
 def conj(value: Any) -> Any:

@@ -9,7 +9,8 @@ from typing import Any
 from tritorch import _C
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
-from tritorch.core.symbolic import sym_max, sym_sqrt
+from tritorch.core.published import PUBLIC
+from tritorch.core.sym_functions import sym_max, sym_sqrt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import broadcast_shapes
@@ -19,7 +20,6 @@ from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
 from tritorch.ops.record.outputs import cpp_name
-from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import expand, reshape
 from tritorch.ops.softmax import softmax
 

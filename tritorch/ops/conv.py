@@ -7,13 +7,13 @@ from typing import Any
 from tritorch.core.meta import MetaArray
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import cpp_name
-from tritorch.ops.record.publishing import PUBLIC
 
 _PARAMS = "stride padding dilation transposed output_padding groups"
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.layout import contiguous_format, strided
+from tritorch.core.promotion import not_implemented
+from tritorch.core.published import PUBLIC
+from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
-from tritorch.ops import memory, parts, shape
-from tritorch.ops.checks import not_implemented, require_tensor
+from tritorch.ops import checks, memory, parts, shape
+from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.operator import ndarray
-from tritorch.ops.record.publishing import PUBLIC, public, with_out
+from tritorch.ops.record.publishing import public, with_out
 
 
 def _row_major_copy(x: Tensor) -> Tensor:
@@ -113,8 +117,6 @@ def slice_scatter(
     step: int = 1,
 ) -> Tensor:
     """A copy with a range of slices replaced."""
-    from tritorch.ops.checks import wrap_dim
-
     key = (*(slice(None),) * wrap_dim(dim, input.ndim), slice(start, end, step), Ellipsis)
     return _replace(input, src, lambda x: parts.basic_index(x, key))
 
@@ -140,9 +142,6 @@ def trace(input: Tensor) -> Tensor:
 @public(method=False)
 def broadcast_shapes(*shapes: Any) -> Any:
     """The shape that all shapes broadcast to."""
-    from tritorch.core.size import Size
-    from tritorch.ops import checks
-
     return Size(
         checks.broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes))
     )

@@ -7,13 +7,13 @@ from typing import Any
 
 from tritorch.core.dtype import int64
 from tritorch.core.meta import MetaArray
+from tritorch.core.promotion import not_implemented
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
-from tritorch.ops.checks import not_implemented
 from tritorch.ops.loss import reduction_mode
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import reshape
 
 _NEVER = -1e30  # the log of 0, such that differences have gradients

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch.core.promotion import scalar_name
+from tritorch.core.promotion import not_implemented, scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
-from tritorch.ops.checks import broadcast_shapes, not_implemented
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.reduction import vector_norm
 
 _MODES = (

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from tritorch.autograd import no_grad
 from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.meta import MetaArray
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator, laid_out, ndarray
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.reduction import vector_norm
 from tritorch.ops.shape import reshape
 
 _embedding = Operator(
@@ -111,9 +113,6 @@ def _padding(padding_idx: int | None, weight: Tensor) -> int:
 
 
 def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
-    from tritorch.autograd import no_grad
-    from tritorch.ops.reduction import vector_norm
-
     if weight.is_meta:
         return
     with no_grad():

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
-from tritorch.ops.checks import require_kernel, require_tensor, wrap_dim
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.shape import reshape
 
 

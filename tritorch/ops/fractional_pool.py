@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from tritorch.core.dtype import int64
+from tritorch.core.promotion import not_implemented
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
-from tritorch.ops.checks import not_implemented
-from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import reshape
 
 

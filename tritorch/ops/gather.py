@@ -6,22 +6,17 @@ import builtins
 from typing import Any
 
 from tritorch.core import arrays
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, int32, int64
-from tritorch.core.promotion import scalar_name
+from tritorch.core.promotion import not_implemented, scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import (
-    any_true,
-    broadcast_shapes,
-    convert_number,
-    not_implemented,
-    require_tensor,
-    wrap_dim,
-)
+from tritorch.ops.checks import any_true, broadcast_shapes, convert_number, require_tensor
 from tritorch.ops.parts import basic_index
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same, unknown_size
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, accepts_expanded, public
+from tritorch.ops.record.publishing import accepts_expanded, public
 from tritorch.ops.shape import contiguous_format, expand, reshape
 
 INT64 = int64.numpy

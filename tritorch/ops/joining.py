@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import one_of, wrap_dim, wrap_dims
+from tritorch.ops.checks import one_of
 from tritorch.ops.parts import narrow
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, accepts_expanded, public
+from tritorch.ops.record.publishing import accepts_expanded, public
 from tritorch.ops.shape import contiguous_format, expand, new_dim, reshape, unsqueeze
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import threads
 from tritorch.cpu.narrow import like, widen
@@ -14,7 +15,6 @@ from tritorch.ops.activation import functional, functional_with_out
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_same_dtype
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import contiguous_format, reshape
 
 

@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.autograd import grad
 from tritorch.core import defaults
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import bool_, int64
 from tritorch.core.promotion import category, result_type, scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional, logsigmoid
 from tritorch.ops.checks import any_true, require_castable, require_kernel
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.reduction import vector_norm
 from tritorch.ops.shape import broadcast_tensors, reshape
 from tritorch.ops.softmax import differentiating, log_softmax
 
@@ -385,8 +387,6 @@ _soft_margin_loss = Operator(
 @functional
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle along a dim."""
-    from tritorch.ops.reduction import vector_norm
-
     a, b = broadcast_tensors(x1, x2)
     common = result_type(a, b)
     if not common.is_floating_point:
@@ -441,8 +441,6 @@ def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dim."""
-    from tritorch.ops.reduction import vector_norm
-
     return vector_norm(x1 - x2 + eps, p, max(x1.ndim, x2.ndim) - 1, keepdim)
 
 
@@ -684,8 +682,6 @@ def _cross_entropy_back(
 ) -> Tensor:
     if not differentiating():
         return _cross_entropy_grad.call((g, x, t, w, lse), (ignore, smoothing))
-    from tritorch.autograd import grad
-
     losses = _composed_rows(x, t, w, ignore, smoothing)
     return grad(losses, x, g, create_graph=True)[0]  # type: ignore[return-value]
 

@@ -10,22 +10,24 @@ import numpy as np
 
 from tritorch.autograd.grad_mode import no_grad
 from tritorch.autograd.graph import check_inplace, rewrite_history
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.cpu.narrow import like, widen
+from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.checks import (
     broadcast_shapes,
     former_order,
     require_distinct_elements,
     require_tensor,
-    wrap_dim,
 )
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import cpp_name
-from tritorch.ops.record.publishing import PUBLIC, compute_out, in_place_of, public, write_out
+from tritorch.ops.record.publishing import compute_out, in_place_of, public, write_out
 from tritorch.ops.shape import expand, reshape
 
 BLAS_TYPES = frozenset(np.dtype(code) for code in "fdFD")
@@ -351,8 +353,6 @@ def addmm(
 
 
 def _activation(name: str) -> Any:
-    from tritorch.ops.activation import FUNCTIONAL
-
     return FUNCTIONAL[name]
 
 

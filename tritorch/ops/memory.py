@@ -12,10 +12,11 @@ from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.dtype import complex32, dtype, float16
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_storage
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 from tritorch.ops.views import view_operator
 
 # ---- strides -------------------------------------------------------------------------------------
@@ -138,6 +139,9 @@ _identity = Operator("identity", "values source", cpu=lambda v, s: v, gpu=lambda
 def identity_of(values: Tensor, source: Tensor) -> Tensor:
     """`values`, with gradients going to `source`."""
     return _identity.call((values, source), ())
+
+
+Tensor._with_history_of = identity_of  # type: ignore[attr-defined]
 
 
 def _unpaired(array: Any) -> Any:

@@ -9,10 +9,12 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd.graph import forbid_writes
 from tritorch.core import arrays
+from tritorch.core.dims import wrap_dim
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import one_of, sizes, wrap_dim
+from tritorch.ops.checks import one_of, sizes
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 from tritorch.ops.shape import contiguous_format, expand, reshape, view
 from tritorch.ops.views import embed, view_operator
 

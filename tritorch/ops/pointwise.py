@@ -9,15 +9,17 @@ import numpy as np
 
 from tritorch.core import defaults
 from tritorch.core.dtype import bool_
-from tritorch.core.promotion import category
+from tritorch.core.info import finfo
+from tritorch.core.promotion import category, not_implemented
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
-from tritorch.ops.checks import not_implemented, require_kernel
+from tritorch.ops.checks import require_kernel
 from tritorch.ops.record.kinds import unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
 from tritorch.ops.record.pointwise import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 LN2, LN10 = math.log(2), math.log(10)
@@ -318,8 +320,6 @@ def nan_to_num(
 
 
 def _finite(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
-    from tritorch.core.info import finfo
-
     limits = finfo(input.dtype)
     out = input.masked_fill(input.isnan(), 0.0 if nan is None else nan)
     out = out.masked_fill(input == math.inf, limits.max if posinf is None else posinf)

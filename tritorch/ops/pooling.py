@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.meta import MetaArray
+from tritorch.core.promotion import not_implemented
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
-from tritorch.ops.checks import not_implemented, require_kernel, require_tensor, wrap_dim
+from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import with_indices as with_places
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, with_out
+from tritorch.ops.record.publishing import with_out
 from tritorch.ops.shape import reshape
 
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.meta import MetaArray
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.linear import linear
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
 
 # ---- one step: the shares of the inputs and of the states in the gates, and the states, to the new
 # states -------------------------------------------------------------------------------------------

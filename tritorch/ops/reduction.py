@@ -10,16 +10,18 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import defaults
+from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import bool_, dtype, int64, uint8
 from tritorch.core.meta import MetaArray
 from tritorch.core.naming import qualified
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented, scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import any_true, not_implemented, require_tensor, wrap_dim, wrap_dims
+from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import reduced, same, with_indices
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, public, with_out, write_out
+from tritorch.ops.record.publishing import public, with_out, write_out
 from tritorch.ops.shape import expand, reshape, unsqueeze
 
 _UNSET: Any = object()
@@ -189,8 +191,6 @@ def mean(
 
 
 def _short(kind: dtype) -> str:
-    from tritorch.core.promotion import scalar_name
-
     return scalar_name(kind)
 
 

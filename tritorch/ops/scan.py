@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, dtype, float32, float64, int64
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import any_true, not_implemented, require_tensor, wrap_dim
+from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.infer import with_indices
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, in_place_of, public
+from tritorch.ops.record.publishing import in_place_of, public
 from tritorch.ops.reduction import named_results
 from tritorch.ops.shape import reshape
 from tritorch.ops.softmax import differentiating

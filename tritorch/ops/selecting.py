@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core.dtype import bool_, dtype, float32, int32, int64, uint64
-from tritorch.core.promotion import category, scalar_name
+from tritorch.core.dims import wrap_dim, wrap_dims
+from tritorch.core.dtype import bool_, dtype, float32, float64, int32, int64, uint64
+from tritorch.core.promotion import category, not_implemented, scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
+from tritorch.ops.checks import require_tensor
 from tritorch.ops.gather import scatter_reduce_grad
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import reduced, same
 from tritorch.ops.record.operator import Operator, lies
-from tritorch.ops.record.publishing import PUBLIC, public, write_out
+from tritorch.ops.record.publishing import public, write_out
 from tritorch.ops.reduction import vector_norm
 from tritorch.ops.shape import contiguous_format
 
@@ -195,8 +197,6 @@ def _hash_on_cpu(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
 
 
 def _hash_on_gpu(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    from tritorch.core.dtype import float64
-
     kind: dtype = float64 if x.dtype.is_floating_point else int64
     bits = x.astype(kind)
     bits = bits.view_dtype(int64) if kind is float64 else bits

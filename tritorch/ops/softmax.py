@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tritorch import _C
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import dtype
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
+from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
 from tritorch.ops.record.publishing import public
 from tritorch.ops.shape import reshape

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, int32, int64
-from tritorch.core.promotion import category, promote_types, scalar_name
+from tritorch.core.promotion import (
+    category,
+    not_implemented,
+    promote_types,
+    result_type,
+    scalar_name,
+)
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, require_kernel, require_tensor, wrap_dim
+from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.record.infer import reduced, unknown_size, with_indices
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 from tritorch.ops.reduction import _at_index, named_results, share_evenly
 from tritorch.ops.shape import reshape
 
@@ -335,8 +343,6 @@ def searchsorted(
 
 
 def _number_kind(value: Any, like: Tensor) -> Any:
-    from tritorch.core.promotion import result_type
-
     return result_type(like, value)
 
 

@@ -12,19 +12,20 @@ from typing import Any
 from tritorch.core import defaults
 from tritorch.core.dtype import bool_, float64, int32
 from tritorch.core.info import finfo
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.cpu import pointwise as cpu
 from tritorch.cpu.gamma import factorial
 from tritorch.cpu.narrow import like, widen
 from tritorch.cpu.polynomials import FUNCTIONS as POLYNOMIALS
-from tritorch.ops.checks import not_implemented, require_tensor
+from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.kinds import binary, unary
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.pointwise import INT_TO_FLOAT
-from tritorch.ops.record.publishing import PUBLIC, in_place_of, public, with_out
+from tritorch.ops.record.publishing import in_place_of, public, with_out
 from tritorch.ops.reduction import named_results
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 
-from tritorch.core.promotion import category, scalar_name
+from tritorch.core.dims import wrap_dim
+from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes, not_implemented, require_tensor, wrap_dim
+from tritorch.ops.checks import broadcast_shapes, require_tensor
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import public, with_out
 

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.core.batched import BatchedArray
+from tritorch.core.promotion import result_type
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 from tritorch.ops.checks import require_castable, shape_error
 from tritorch.ops.interpret.batching import OF_KIND, RULES, Batch
-from tritorch.ops.interpret.forward_mode import make_dual, primal_of
+from tritorch.ops.record.apply import apply
+from tritorch.ops.record.operator import Operator
 
 
 class _Active(threading.local):
@@ -127,8 +131,6 @@ def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
 
 
 def _one_by_one(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: int) -> Any:
-    from tritorch.ops.record.publishing import PUBLIC
-
     size = _batch_size(inputs, level)
     results = []
     for i in range(size):
@@ -156,9 +158,6 @@ def _aligned(t: Any, level: int, ndim: int) -> Any:
 
 
 def _batched_pointwise(op: Any, inputs: Sequence[Any]) -> Any:
-    from tritorch.core.promotion import result_type
-    from tritorch.ops.record.apply import apply
-
     level = level_of(inputs)
     inputs = promoted(inputs, level)
     ndim = max(t.ndim for t in inputs if isinstance(t, Tensor))
@@ -177,8 +176,6 @@ def _batched_pointwise(op: Any, inputs: Sequence[Any]) -> Any:
 
 
 def _register() -> tuple[Any, Any]:
-    from tritorch.ops.record.operator import Operator
-
     enter = Operator("to_batched", "x", "level", kind="internal",
                      grad=lambda g, level: from_batched(g, level[0], level[1]))  # fmt: skip
     leave = Operator("from_batched", "x", "level size", kind="internal",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.memory import as_strided
 from tritorch.ops.record.operator import Array
-from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import rebinding
 
 # PyTorch has these as torch.<name> too.

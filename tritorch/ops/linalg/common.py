@@ -9,13 +9,14 @@ import numpy as np
 
 from tritorch.core.batched import BatchedArray
 from tritorch.core.meta import MetaArray
-from tritorch.core.promotion import scalar_name
+from tritorch.core.promotion import not_implemented, scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.cpu.linalg import LinAlgError, element
-from tritorch.ops.checks import broadcast_shapes, not_implemented, require_tensor
+from tritorch.ops.checks import broadcast_shapes, require_tensor
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.operator import Array, Operator
-from tritorch.ops.record.publishing import PUBLIC, with_out
+from tritorch.ops.record.publishing import with_out
 from tritorch.ops.reduction import named_results
 
 __all__ = ["LINALG", "LinAlgError", "factorisation", "linalg", "named_results"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.linalg.common import (
@@ -26,7 +27,7 @@ from tritorch.ops.linalg.common import (
 )
 from tritorch.ops.linalg.triangular import triangular
 from tritorch.ops.record.operator import laid_out
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public, write_out
 
 # ---- rows in another order -----------------------------------------------------------------------
 
@@ -141,8 +142,6 @@ def _old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = N
     result = tuple(found) if get_infos else tuple(found)[:2]
     if out is None:
         return result
-    from tritorch.ops.record.publishing import write_out
-
     return write_out(result, out)
 
 

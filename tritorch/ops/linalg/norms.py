@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import require_castable, wrap_dim
+from tritorch.ops.checks import require_castable
 from tritorch.ops.linalg.common import LINALG, linalg, require_matrix
 from tritorch.ops.linalg.spectra import svdvals
 from tritorch.ops.linalg.systems import inv_ex
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 from tritorch.ops.reduction import vector_norm
 
 LINALG["vector_norm"] = vector_norm

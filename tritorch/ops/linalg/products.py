@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, float64, int64
 from tritorch.core.promotion import promote_types, scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes, wrap_dim
+from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.linalg.common import (
     LINALG,
     eye_like,
@@ -25,7 +27,7 @@ from tritorch.ops.matmul import matmul
 from tritorch.ops.parts import diagonal as _top_diagonal
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.infer import same
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 from tritorch.ops.vectors import linalg_cross
 
 LINALG |= {"cross": linalg_cross, "matmul": matmul}

@@ -6,6 +6,7 @@ from typing import Any
 
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     eye_like,
@@ -18,7 +19,7 @@ from tritorch.ops.linalg.common import (
 )
 from tritorch.ops.linalg.triangular import triangular
 from tritorch.ops.record.operator import laid_out
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 
 # ---- qr ------------------------------------------------------------------------------------------
 

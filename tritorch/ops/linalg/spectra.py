@@ -8,6 +8,7 @@ from tritorch import _C
 from tritorch.core.info import finfo
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     LINALG,
@@ -20,7 +21,7 @@ from tritorch.ops.linalg.common import (
     require_matrix,
     require_phase_free,
 )
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 
 # ---- singular values -----------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from tritorch.core.dtype import int32, int64
 from tritorch.core.info import finfo
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     SINGULAR_INVERSE,
@@ -28,7 +29,7 @@ from tritorch.ops.linalg.common import (
 from tritorch.ops.linalg.spectra import pinv, pinv_gradient
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import laid_out
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 
 # ---- systems -------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import result_type
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     NOT_POSITIVE,
@@ -27,7 +28,7 @@ from tritorch.ops.linalg.common import (
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import laid_out
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 
 # ---- triangular systems --------------------------------------------------------------------------
 

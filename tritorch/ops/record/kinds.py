@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.core.published import PUBLIC
 from tritorch.core.symbolic import SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.apply import apply, apply_in_place
 from tritorch.ops.record.operator import Array, Operator, ndarray
 from tritorch.ops.record.pointwise import ALWAYS_BOOL, BIG, SAME, Pointwise, gpu_pointwise
-from tritorch.ops.record.publishing import PUBLIC
 
 
 def _export(name: str, function: Any, *, method: bool = True, public: bool = True) -> None:

@@ -28,9 +28,9 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import Node
 from tritorch.core.meta import MetaArray
-from tritorch.core.promotion import promote_types
+from tritorch.core.promotion import not_implemented, promote_types
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import dtypes_of, not_implemented
+from tritorch.ops.checks import dtypes_of
 from tritorch.ops.record.backends import composed_backend, resolve
 from tritorch.ops.record.gradients import argument_names, compile_backward, output_of
 from tritorch.ops.record.infer import KINDS, inferred, laid_out as infer_layout

@@ -22,12 +22,13 @@ from tritorch.core import arrays, defaults
 from tritorch.core.arrays import cast_number
 from tritorch.core.dtype import all_dtypes, bool_, complex32, complex64, dtype, float32
 from tritorch.core.meta import MetaArray
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented
 from tritorch.core.tensor import Tensor
+from tritorch.cpu import threads
 from tritorch.cpu.narrow import PER, round_block, widen_block
+from tritorch.gpu.host import through_host
 from tritorch.ops.checks import (
     broadcast_shapes,
-    not_implemented,
     require_castable,
     require_distinct_elements,
     shape_error,
@@ -189,6 +190,9 @@ class Pointwise(Operator):
                 return elementwise(self, operands, compute, result)
             if type(operand) is Array:
                 name = self.narrow.get(compute.name, self.gpu_name)
+                if compute.is_complex and not gpu_complex().computes(name, len(operands)):
+                    path = f"pointwise.{name} (complex)"
+                    return through_host(path, self.compute)(operands, compute, result)
                 return gpu_pointwise().call(name, tuple(operands), compute, result)
         widens = compute.name in _NARROW and compute.name not in self.narrow
         kind = float32 if widens else compute
@@ -224,8 +228,6 @@ class Pointwise(Operator):
                 if not operand.flags.c_contiguous:
                     return None
                 given[id(operand)] = operand
-        from tritorch.cpu import threads
-
         places = {each: i for i, each in enumerate(given)}
         which = [places.get(id(operand)) for operand in operands]
         values = [o if type(o) is ndarray else cast_number(o, float32) for o in operands]
@@ -244,8 +246,6 @@ class Pointwise(Operator):
         arrays_given = [v for v in values if type(v) is ndarray]
         same = [v for v in arrays_given if v.shape == shape]
         if all(v.flags.c_contiguous for v in same):
-            from tritorch.cpu import threads
-
             out_dtype = self.result_dtype(kind).numpy
             if self.is_ufunc:
                 out = np.empty(shape, out_dtype)
@@ -262,3 +262,10 @@ def gpu_pointwise() -> Any:
     from tritorch.gpu import pointwise
 
     return pointwise
+
+
+@functools.cache
+def gpu_complex() -> Any:
+    from tritorch.gpu import complex
+
+    return complex

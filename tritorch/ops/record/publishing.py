@@ -11,6 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace, place
 from tritorch.core import arrays
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import OVERLAP, require_castable
 from tritorch.ops.record.outputs import (
@@ -23,8 +24,6 @@ from tritorch.ops.record.outputs import (
     require_separate,
 )
 from tritorch.ops.record.writing import differentiated
-
-PUBLIC: dict[str, Callable[..., Any]] = {}  # tritorch.<name>
 
 
 def public(

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch import _C
 from tritorch.core import layout as layouts
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor
@@ -29,7 +31,6 @@ from tritorch.ops.interpret.sparse.record import (
     values_of,
 )
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
 
 
 class Pattern:
@@ -114,8 +115,6 @@ def sparse_times_dense(a: Tensor, b: Tensor) -> Tensor:
 
 def _plain_product(a: Any, b: Any) -> Tensor:
     """Sparse arrays and dense tensors; no history."""
-    from tritorch import _C
-
     first = a if isinstance(a, Tensor) else _C.wrap(a)
     second = b if isinstance(b, Tensor) else _C.wrap(b)
     if is_sparse(first):

@@ -13,10 +13,11 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core import layout as layouts
+from tritorch.core.dtype import bool_
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
 
 RULES: dict[str, Callable[..., Any]] = {}  # by the dense operator's name
 
@@ -296,8 +297,6 @@ def _starts(keys: Tensor) -> Tensor:
 
 
 def _bool() -> Any:
-    from tritorch.core.dtype import bool_
-
     return bool_
 
 

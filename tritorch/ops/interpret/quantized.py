@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.autograd import no_grad
 from tritorch import _C
 from tritorch.core import dtype as dtypes
 from tritorch.core.dtype import STORED, dtype
 from tritorch.core.naming import qualified
+from tritorch.core.printing import add_suffixes, contents_of
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor, in_place_of
 
@@ -72,8 +74,6 @@ class Quantizer:
     def quantize(self, x: Tensor) -> Any:
         """Floats as a quantised tensor."""
         integers, low, high = KINDS[self.kind]
-        from tritorch.autograd import no_grad
-
         with no_grad():
             x = x.detach()
             if self.axis is None:
@@ -344,8 +344,6 @@ def quantizer_of(x: Tensor, name: str) -> Quantizer:
 
 
 def _text(x: QuantizedTensor) -> str:
-    from tritorch.core.printing import add_suffixes, contents_of
-
     quantizer, floats = x._quantizer, dequantize(x)
     suffixes = [] if floats.device.type == "cpu" else [f"device='{floats.device}'"]
     suffixes.append(f"size={tuple(floats.shape)}")

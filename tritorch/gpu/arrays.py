@@ -453,6 +453,7 @@ _METHODS: dict[str, Any] = {
     "copy_": copy_,
     "device": property(lambda self: device("cuda", self.device_index)),
     "fill_": fill_,
+    "from_numpy": staticmethod(from_numpy),
     "is_cuda": property(lambda self: True),
     "numpy": numpy,
     "record_stream": _record_stream,
