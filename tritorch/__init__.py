@@ -92,8 +92,8 @@ from tritorch.core.promotion import can_cast, promote_types
 from tritorch.core.size import Size
 from tritorch.core.storage import TypedStorage, UntypedStorage, is_storage
 from tritorch.core.tensor import Tensor, is_tensor, typename
-from tritorch.cpu.threads import get_num_threads, set_num_threads
 from tritorch.func import vmap
+from tritorch.host.threads import get_num_threads, set_num_threads
 from tritorch.ops.interpret.quantized import (
     per_channel_affine,
     per_channel_affine_float_qparams,
@@ -123,9 +123,10 @@ _triton.install()
 
 # Imported when they are first asked for.
 _LATE = """
-    __config__ __future__ _dynamo accelerator amp backends compiler distributed distributions fft
-    futures hub jit masked monitor mps multiprocessing onnx optim overrides quasirandom return_types
-    serialization signal sparse special storage testing torch_version types utils version xpu
+    __config__ __future__ _dynamo accelerator amp backends compiler cpu distributed distributions
+    fft futures hub jit masked monitor mps multiprocessing onnx optim overrides quasirandom
+    return_types serialization signal sparse special storage testing torch_version types utils
+    version xpu
 """
 _ELSEWHERE = {
     name: module

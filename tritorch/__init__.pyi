@@ -561,7 +561,7 @@ def get_device(self: _Any) -> _b.int: ...
 from tritorch._utils import get_device_module as get_device_module
 from tritorch.core.precision import get_float32_matmul_precision as get_float32_matmul_precision
 from tritorch.core.settings import get_num_interop_threads as get_num_interop_threads
-from tritorch.cpu.threads import get_num_threads as get_num_threads
+from tritorch.host.threads import get_num_threads as get_num_threads
 from tritorch.core.printing import get_printoptions as get_printoptions
 from tritorch.core.generator import get_rng_state as get_rng_state
 from tritorch import gpu as gpu
@@ -592,6 +592,7 @@ def hinge_embedding_loss(input: _Tensor, target: _Tensor, margin: _b.float = ...
 def histc(input: _Tensor, bins: _b.int = ..., min: _b.float = ..., max: _b.float = ..., *, out: _Any = ...) -> _Tensor: ...
 def histogram(input: _Tensor, bins: _Any = ..., *, range: _Sequence[_b.float] | None = ..., weight: _Tensor | None = ..., density: _b.bool = ..., out: _Any = ...) -> _Any: ...
 def histogramdd(input: _Tensor, bins: _Any, *, range: _Sequence[_b.float] | None = ..., weight: _Tensor | None = ..., density: _b.bool = ...) -> _Any: ...
+from tritorch import host as host
 from tritorch.ops.interpret.sparse.products import hspmm as _as_hsmm
 hsmm = _as_hsmm
 def hsplit(input: _Tensor, indices_or_sections: _Any) -> _b.tuple[_Tensor, ...]: ...
@@ -943,7 +944,7 @@ from tritorch.core.precision import set_float32_matmul_precision as set_float32_
 from tritorch.core.settings import set_flush_denormal as set_flush_denormal
 from tritorch.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from tritorch.core.settings import set_num_interop_threads as set_num_interop_threads
-from tritorch.cpu.threads import set_num_threads as set_num_threads
+from tritorch.host.threads import set_num_threads as set_num_threads
 from tritorch.core.printing import set_printoptions as set_printoptions
 from tritorch.core.generator import set_rng_state as set_rng_state
 from tritorch.core.defaults import set_warn_always as set_warn_always

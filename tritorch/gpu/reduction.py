@@ -16,10 +16,10 @@ from tritorch._triton.kernel import kernel
 from tritorch._triton.names import function
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import bool_, dtype, float32, float64, int64
-from tritorch.cpu import reduction as on_cpu
 from tritorch.gpu import pointwise
-from tritorch.gpu.host import through_host
+from tritorch.gpu.by_host import through_host
 from tritorch.gpu.layout import INT32_MAX, float_bits, reach
+from tritorch.host import reduction as on_cpu
 
 Array = _C.Array
 Dims = tuple[int, ...]

@@ -10,11 +10,11 @@ from tritorch._triton.kernel import kernel
 from tritorch._triton.names import function
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype, int64
-from tritorch.cpu import scan as on_cpu
-from tritorch.gpu.host import through_host
+from tritorch.gpu.by_host import through_host
 from tritorch.gpu.layout import INT32_MAX, reach
 from tritorch.gpu.pointwise import triton_type
 from tritorch.gpu.reduction import _limit, accumulator, unpaired
+from tritorch.host import scan as on_cpu
 
 Array = _C.Array
 _PROGRAMS = 528  # fill a GPU: four on each of 132 multiprocessors

@@ -14,10 +14,10 @@ import numpy as np
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype, float32, float64, from_numpy_dtype, int32, int64
-from tritorch.cpu import sorting as on_cpu
 from tritorch.gpu import indexing, pointwise
-from tritorch.gpu.host import through_host
+from tritorch.gpu.by_host import through_host
 from tritorch.gpu.layout import INT32_MAX, block_size, reach
+from tritorch.host import sorting as on_cpu
 
 Array = _C.Array
 _WIDE_KEYS = ("int64", "uint64", "float64")

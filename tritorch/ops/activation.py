@@ -11,7 +11,7 @@ from tritorch.core.dtype import float32, float64
 from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.cpu import pointwise as cpu
+from tritorch.host import pointwise as cpu
 from tritorch.ops.arithmetic import where
 from tritorch.ops.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.copying import written

@@ -19,7 +19,7 @@ from tritorch.core.promotion import (
 )
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.cpu import pointwise as cpu
+from tritorch.host import pointwise as cpu
 from tritorch.ops.checks import convert_number, former_order, require_kernel, require_tensor
 from tritorch.ops.record.apply import apply, apply_in_place
 from tritorch.ops.record.kinds import attach_operator, binary, fast_binary, fast_in_place, ternary

@@ -18,8 +18,8 @@ from tritorch.core.meta import META, MetaArray, no_data
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.cpu.narrow import WIDE, is_narrow, round_to
 from tritorch.gpu.arrays import empty_pinned
+from tritorch.host.narrow import WIDE, is_narrow, round_to
 from tritorch.ops.checks import (
     broadcast_shapes,
     convert_number,

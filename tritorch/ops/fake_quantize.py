@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from tritorch.autograd import no_grad
-from tritorch.autograd import no_grad
 from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import PUBLIC

@@ -8,6 +8,7 @@ from typing import Any
 from tritorch.core import arrays
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, int32, int64
+from tritorch.core.layout import contiguous_format
 from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
@@ -17,7 +18,7 @@ from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same, unknown_size
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.publishing import accepts_expanded, public
-from tritorch.ops.shape import contiguous_format, expand, reshape
+from tritorch.ops.shape import expand, reshape
 
 INT64 = int64.numpy
 
@@ -272,18 +273,18 @@ def scatter(
         how = {"add": "sum", "multiply": "prod"}[reduce]
         prepared = _prepare("scatter", input, dim, index, src)
         if prepared is None:
-            return input.clone(memory_format=contiguous_format())
+            return input.clone(memory_format=contiguous_format)
         x, dim, i, s = prepared
         return _shaped(_reduce(x, dim, i, s, how, True), input.shape)
     if isinstance(src, Tensor):
         prepared = _prepare("scatter", input, dim, index, src)
         if prepared is None:
-            return input.clone(memory_format=contiguous_format())
+            return input.clone(memory_format=contiguous_format)
         x, dim, i, s = prepared
         return _shaped(_scatter.call((x, i, s), (dim,)), input.shape)
     prepared = _prepare("scatter", input, dim, index, None)
     if prepared is None:
-        return input.clone(memory_format=contiguous_format())
+        return input.clone(memory_format=contiguous_format)
     x, dim, i, _ = prepared
     number = convert_number(src, input.dtype)
     return _shaped(_scatter_value.call((x, i), (dim, number)), input.shape)
@@ -300,7 +301,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
             return _scatter_add.finish_with(summed, (dim,), input, index, src)
     prepared = _prepare("scatter_add", input, dim, index, src)
     if prepared is None:
-        return input.clone(memory_format=contiguous_format())
+        return input.clone(memory_format=contiguous_format)
     x, dim, i, s = prepared
     return _shaped(_scatter_add.call((x, i, s), (dim,)), input.shape)
 
@@ -320,7 +321,7 @@ def scatter_reduce(
     ):
         raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
     if prepared is None:
-        return input.clone(memory_format=contiguous_format())
+        return input.clone(memory_format=contiguous_format)
     x, dim, i, s = prepared
     return _shaped(_reduce(x, dim, i, s, reduce, include_self), input.shape)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core.dims import wrap_dim, wrap_dims
+from tritorch.core.layout import contiguous_format
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
 from tritorch.core.published import PUBLIC
@@ -20,7 +21,7 @@ from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.publishing import accepts_expanded, public
-from tritorch.ops.shape import contiguous_format, expand, new_dim, reshape, unsqueeze
+from tritorch.ops.shape import expand, new_dim, reshape, unsqueeze
 
 
 def _cat_result(values: Sequence[MetaArray], dim: int, sizes: Any) -> MetaArray:
@@ -313,7 +314,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         return flip(input, list(dims))
     if k == 3:
         return flip(input, dims[0]).transpose_(*dims)
-    return input.clone(memory_format=contiguous_format())
+    return input.clone(memory_format=contiguous_format)
 
 
 # ---- triangles -----------------------------------------------------------------------------------

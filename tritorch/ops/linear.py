@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.cpu import threads
-from tritorch.cpu.narrow import like, widen
+from tritorch.host import threads
+from tritorch.host.narrow import like, widen
 from tritorch.ops.activation import functional, functional_with_out
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_same_dtype
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.shape import contiguous_format, reshape
+from tritorch.ops.shape import reshape
 
 
 def _cpu_linear(x: Any, w: Any, b: Any) -> Any:
@@ -130,7 +131,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 def _moved_copy(x: Tensor) -> Tensor:
     """In its order of dims; always memory of its own."""
-    return PUBLIC["clone"](x, memory_format=contiguous_format())
+    return PUBLIC["clone"](x, memory_format=contiguous_format)
 
 
 @functional

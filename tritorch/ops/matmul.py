@@ -15,7 +15,7 @@ from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.cpu.narrow import like, widen
+from tritorch.host.narrow import like, widen
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.checks import (

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.autograd import no_grad
-from tritorch.autograd import no_grad
 from tritorch.core.dtype import float32
 from tritorch.core.info import finfo
 from tritorch.core.meta import MetaArray

@@ -10,12 +10,13 @@ from tritorch import _C
 from tritorch.autograd.graph import forbid_writes
 from tritorch.core import arrays
 from tritorch.core.dims import wrap_dim
+from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of, sizes
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.publishing import public
-from tritorch.ops.shape import contiguous_format, expand, reshape, view
+from tritorch.ops.shape import expand, reshape, view
 from tritorch.ops.views import embed, view_operator
 
 # ---- parts ---------------------------------------------------------------------------------------
@@ -317,7 +318,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     if input.ndim == 1:
         return diag_embed(input, diagonal)
-    return PUBLIC["diagonal"](input, diagonal).clone(memory_format=contiguous_format())
+    return PUBLIC["diagonal"](input, diagonal).clone(memory_format=contiguous_format)
 
 
 @public()
@@ -393,7 +394,7 @@ def _repeated(x: Tensor, times: tuple[int, ...]) -> Tensor:
     shape = (1,) * (len(times) - x.ndim) + tuple(x.shape)
     paired = [n for pair in zip((1,) * len(shape), shape) for n in pair]
     wide = [n for pair in zip(times, shape) for n in pair]
-    out = expand(reshape(x, paired), wide).clone(memory_format=contiguous_format())
+    out = expand(reshape(x, paired), wide).clone(memory_format=contiguous_format)
     return view(out, tuple(a * b for a, b in zip(times, shape)))
 
 

@@ -14,7 +14,7 @@ from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.cpu import pointwise as cpu
+from tritorch.host import pointwise as cpu
 from tritorch.ops.checks import require_kernel
 from tritorch.ops.record.kinds import unary
 from tritorch.ops.record.operator import Operator, laid_out, lies

@@ -53,7 +53,7 @@ def _composed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: str, si
     """(hidden states of all rows and the last ones, the last cell), by small operators.
 
     project: an LSTM's projection."""
-    from tritorch.cpu.recurrent import spans
+    from tritorch.host.recurrent import spans
 
     cat = PUBLIC["cat"]
     state: tuple[Any, ...] = (h,) if c is None else (h, c)

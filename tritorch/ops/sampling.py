@@ -1,6 +1,6 @@
 """Samples whose parameters are tensors: gamma, Dirichlet, Poisson, binomial.
 
-Those of gamma and Dirichlet have gradients: Note [Implicit gradients] in `cpu/sampling.py`.
+Those of gamma and Dirichlet have gradients: Note [Implicit gradients] in `host/sampling.py`.
 """
 
 from __future__ import annotations

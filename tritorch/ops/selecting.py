@@ -10,6 +10,7 @@ import numpy as np
 
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import bool_, dtype, float32, float64, int32, int64, uint64
+from tritorch.core.layout import contiguous_format
 from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
@@ -20,7 +21,6 @@ from tritorch.ops.record.infer import reduced, same
 from tritorch.ops.record.operator import Operator, lies
 from tritorch.ops.record.publishing import public, write_out
 from tritorch.ops.reduction import vector_norm
-from tritorch.ops.shape import contiguous_format
 
 # ---- index_reduce --------------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ def index_reduce(
     _check_index_reduce(input, dim, index, source, reduce)
     _say_beta()
     if not source.numel():
-        return input.clone(memory_format=contiguous_format())
+        return input.clone(memory_format=contiguous_format)
     flat = lambda t: t if t.ndim else t.reshape(1)
     tensors = flat(input), flat(index).to(int64), flat(source)
     out = _index_reduce.call(tensors, (dim, reduce, bool(include_self)))
@@ -177,7 +177,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
             f"{scalar_name(input.dtype)}"
         )
     if not input.numel():
-        return input.clone(memory_format=contiguous_format())
+        return input.clone(memory_format=contiguous_format)
     others = tuple(i for i in range(input.ndim) if i != dim)
     wide = input.to(float32) if input.dtype.itemsize < 4 else input
     norm = vector_norm(wide, p, others, True)

@@ -13,6 +13,7 @@ from tritorch.autograd.graph import check_inplace
 from tritorch.core import arrays
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import dtype
+from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
@@ -123,13 +124,7 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     except RuntimeError:
         if type(input._array) is SparseArray:
             raise RuntimeError("reshape is not implemented for sparse tensors") from None
-        return view(PUBLIC["clone"](input, memory_format=contiguous_format()), wanted)
-
-
-def contiguous_format() -> Any:
-    from tritorch.core.layout import contiguous_format
-
-    return contiguous_format
+        return view(PUBLIC["clone"](input, memory_format=contiguous_format), wanted)
 
 
 PUBLIC["reshape"] = reshape

@@ -15,10 +15,10 @@ from tritorch.core.info import finfo
 from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.cpu import pointwise as cpu
-from tritorch.cpu.gamma import factorial
-from tritorch.cpu.narrow import like, widen
-from tritorch.cpu.polynomials import FUNCTIONS as POLYNOMIALS
+from tritorch.host import pointwise as cpu
+from tritorch.host.gamma import factorial
+from tritorch.host.narrow import like, widen
+from tritorch.host.polynomials import FUNCTIONS as POLYNOMIALS
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same

@@ -16,7 +16,7 @@ from tritorch.core.dtype import dtype as Dtype, float32, float64
 from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.cpu.special import i0
+from tritorch.host.special import i0
 from tritorch.ops.factory import _finish, place
 
 Array = np.ndarray[Any, Any]

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.autograd import no_grad
 from tritorch import _C
+from tritorch.autograd import no_grad
 from tritorch.core import dtype as dtypes
 from tritorch.core.dtype import STORED, dtype
 from tritorch.core.naming import qualified

@@ -12,7 +12,7 @@ from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.cpu.linalg import LinAlgError, element
+from tritorch.host.linalg import LinAlgError, element
 from tritorch.ops.checks import broadcast_shapes, require_tensor
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.operator import Array, Operator

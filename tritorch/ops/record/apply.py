@@ -12,8 +12,8 @@ from tritorch.autograd.graph import check_inplace
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
-from tritorch.cpu import threads
-from tritorch.cpu.narrow import WIDE, is_narrow
+from tritorch.host import threads
+from tritorch.host.narrow import WIDE, is_narrow
 from tritorch.ops.checks import (
     broadcast_shapes,
     require_castable,

@@ -1,6 +1,6 @@
-"""Which function computes: tritorch.cpu.<family>.<name> or tritorch.gpu.<family>.<name>.
+"""Which function computes: tritorch.host.<family>.<name> or tritorch.gpu.<family>.<name>.
 
-A function that the GPU lacks goes through the host (`gpu/host.py`).
+A function that the GPU lacks goes through the host (`gpu/by_host.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import locks
 from tritorch.core.meta import MetaArray
-from tritorch.gpu.host import through_host
+from tritorch.gpu.by_host import through_host
+
+FOLDERS = {"cpu": "host", "gpu": "gpu"}
 
 
 class Family:
@@ -46,14 +48,14 @@ def resolve(which: str, path: str) -> Callable[..., Any]:
 
 
 def _find(which: str, family: str, name: str) -> Callable[..., Any]:
-    module = f"tritorch.{which}.{family}"
+    module = f"tritorch.{FOLDERS[which]}.{family}"
     if which == "cpu" or importlib.util.find_spec(module) is not None:
         with locks.importing:
             function = getattr(importlib.import_module(module), name, None)
         if function is not None:
             return _C.Quiet(function) if which == "cpu" else function
         if which == "cpu":
-            raise NotImplementedError(f"tritorch.cpu.{family} has no {name}")
+            raise NotImplementedError(f"tritorch.host.{family} has no {name}")
     return through_host(f"{family}.{name}", _find("cpu", family, name))
 
 

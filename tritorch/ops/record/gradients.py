@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tritorch.autograd import grad
 from tritorch import _C
+from tritorch.autograd import grad
 from tritorch.autograd.graph import packed_output
 from tritorch.core.tensor import Tensor
 

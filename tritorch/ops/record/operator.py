@@ -80,7 +80,7 @@ class Operator(_C.OperatorBase):
         batch: str = "",
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
-        "family.function" of tritorch.cpu / tritorch.gpu (one string is enough for both).
+        "family.function" of tritorch.host / tritorch.gpu (one string is enough for both).
         composed: a fused operator by smaller ones, `composed(*inputs, *params)`, giving its first
         output: gradients go through it when they are differentiated again, when there is no other,
         and when `joint` returns NotImplemented.

@@ -24,9 +24,9 @@ from tritorch.core.dtype import all_dtypes, bool_, complex32, complex64, dtype, 
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, not_implemented
 from tritorch.core.tensor import Tensor
-from tritorch.cpu import threads
-from tritorch.cpu.narrow import PER, round_block, widen_block
-from tritorch.gpu.host import through_host
+from tritorch.gpu.by_host import through_host
+from tritorch.host import threads
+from tritorch.host.narrow import PER, round_block, widen_block
 from tritorch.ops.checks import (
     broadcast_shapes,
     require_castable,

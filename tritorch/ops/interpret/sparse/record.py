@@ -324,7 +324,7 @@ def _sum_runs(values: Tensor, starts: Tensor, n: int) -> Tensor:
         counts = values.new_zeros((n, *values.shape[1:]), dtype=segment.dtype)
         return counts.index_add(0, segment, values.long()) != 0
     if not values.is_cuda:
-        from tritorch.cpu.sparse import sum_runs
+        from tritorch.host.sparse import sum_runs
 
         return _C.wrap(sum_runs(values._array, starts._array, segment._array))
     return values.new_zeros((n, *values.shape[1:])).index_add(0, segment, values)

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu import threads
-from tritorch.cpu.narrow import like, widen
-from tritorch.cpu.rows import BLAS, TAME, bounded
+from tritorch.host import threads
+from tritorch.host.narrow import like, widen
+from tritorch.host.rows import BLAS, TAME, bounded
 
 Array = np.ndarray[Any, Any]
 Index = tuple[Any, ...]

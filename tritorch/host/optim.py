@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu import threads
-from tritorch.cpu.program import NAMES, Program, compiled
+from tritorch.host import threads
+from tritorch.host.program import NAMES, Program, compiled
 from tritorch.kernels.optim_rules import Variant, whole
 
 Array = np.ndarray[Any, Any]

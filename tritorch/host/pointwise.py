@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.bessel import (
+from tritorch.host.bessel import (
     airy_ai,
     bessel_j0,
     bessel_j1,
@@ -24,9 +24,9 @@ from tritorch.cpu.bessel import (
     scaled_modified_bessel_k1,
     spherical_bessel_j0,
 )
-from tritorch.cpu.gamma import igamma, igammac, polygamma, zeta
-from tritorch.cpu.narrow import like, widen
-from tritorch.cpu.special import (
+from tritorch.host.gamma import igamma, igammac, polygamma, zeta
+from tritorch.host.narrow import like, widen
+from tritorch.host.special import (
     digamma,
     erf,
     erf64,
@@ -42,7 +42,7 @@ from tritorch.cpu.special import (
     ndtri,
     normal32,
 )
-from tritorch.cpu.threads import BLOCK, PARALLEL, blocks, mapped
+from tritorch.host.threads import BLOCK, PARALLEL, blocks, mapped
 
 Array = np.ndarray[Any, Any]
 

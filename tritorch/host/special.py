@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.threads import BLOCK, mapped
+from tritorch.host.threads import BLOCK, mapped
 from tritorch.kernels import fits
 
 Array = np.ndarray[Any, Any]

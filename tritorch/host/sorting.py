@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.narrow import widen
-from tritorch.cpu.rows import taken
+from tritorch.host.narrow import widen
+from tritorch.host.rows import taken
 
 Array = np.ndarray[Any, Any]
 

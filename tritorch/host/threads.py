@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu import blas
+from tritorch.host import blas
 
 Array = np.ndarray[Any, Any]
 

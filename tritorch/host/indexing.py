@@ -10,8 +10,8 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core.layout import contiguous_strides
-from tritorch.cpu import threads
-from tritorch.cpu.narrow import is_narrow, row_major, widen
+from tritorch.host import threads
+from tritorch.host.narrow import is_narrow, row_major, widen
 
 Array = np.ndarray[Any, Any]
 

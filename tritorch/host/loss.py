@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu import rows, threads
-from tritorch.cpu.indexing import outside
-from tritorch.cpu.narrow import computing, like, widen
+from tritorch.host import rows, threads
+from tritorch.host.indexing import outside
+from tritorch.host.narrow import computing, like, widen
 
 Array = np.ndarray[Any, Any]
 

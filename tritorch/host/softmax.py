@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import dtype
-from tritorch.cpu import rows, threads
-from tritorch.cpu.narrow import computing, widen
+from tritorch.host import rows, threads
+from tritorch.host.narrow import computing, widen
 
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., None]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import from_numpy_dtype
-from tritorch.cpu import threads
+from tritorch.host import threads
 
 WIDE = np.dtype(np.float32)
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu import threads
-from tritorch.cpu.narrow import computing, like, widen
-from tritorch.cpu.rows import FEW, across, dots, sums
+from tritorch.host import threads
+from tritorch.host.narrow import computing, like, widen
+from tritorch.host.rows import FEW, across, dots, sums
 
 Array = np.ndarray[Any, Any]
 

@@ -12,7 +12,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core.layout import contiguous_strides
 from tritorch.core.strides import transform_order
-from tritorch.cpu import threads
+from tritorch.host import threads
 
 Array = np.ndarray[Any, Any]
 Dims = tuple[int, ...]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import dtype
-from tritorch.cpu import rows, threads
-from tritorch.cpu.narrow import computing, like, row_major, widen
-from tritorch.cpu.reduction import convert
+from tritorch.host import rows, threads
+from tritorch.host.narrow import computing, like, row_major, widen
+from tritorch.host.reduction import convert
 
 Array = np.ndarray[Any, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.narrow import like, row_major, widen
+from tritorch.host.narrow import like, row_major, widen
 
 Array = np.ndarray[Any, Any]
 

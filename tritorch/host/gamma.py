@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.special import (
+from tritorch.host.special import (
     digamma,
     double_of_two,
     erfc64,

@@ -15,8 +15,8 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.dtype import bool_, dtype
-from tritorch.cpu import threads
-from tritorch.cpu.narrow import computing, widen
+from tritorch.host import threads
+from tritorch.host.narrow import computing, widen
 
 Array = np.ndarray[Any, Any]
 Generator = _C.CpuGenerator

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.special import double_of_two
+from tritorch.host.special import double_of_two
 from tritorch.kernels import recurrences
 from tritorch.kernels.recurrences import Recurrence
 

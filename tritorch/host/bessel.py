@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.special import bessel_i, in_double, polynomial
+from tritorch.host.special import bessel_i, in_double, polynomial
 from tritorch.kernels import fits
 
 Array = np.ndarray[Any, Any]

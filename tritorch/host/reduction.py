@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import dtype
-from tritorch.cpu import rows, threads
-from tritorch.cpu.narrow import computing, is_narrow, like, row_major, widen
+from tritorch.host import rows, threads
+from tritorch.host.narrow import computing, is_narrow, like, row_major, widen
 
 Array = np.ndarray[Any, Any]
 Dims = tuple[int, ...]

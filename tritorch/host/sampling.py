@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.cpu.random import floats
-from tritorch.cpu.special import digamma64, double_of_two
-from tritorch.cpu.threads import mapped
+from tritorch.host.random import floats
+from tritorch.host.special import digamma64, double_of_two
+from tritorch.host.threads import mapped
 
 Array = np.ndarray[Any, Any]
 Generator = _C.CpuGenerator

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.layout import contiguous_strides
-from tritorch.cpu import rows, threads
-from tritorch.cpu.narrow import computing, like, widen
+from tritorch.host import rows, threads
+from tritorch.host.narrow import computing, like, widen
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]

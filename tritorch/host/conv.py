@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from tritorch.cpu import threads
-from tritorch.cpu.narrow import like, widen
+from tritorch.host import threads
+from tritorch.host.narrow import like, widen
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]

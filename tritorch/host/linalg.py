@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.triangular import inverse as triangular_inverse, lu_factor, lu_solve
+from tritorch.host.triangular import inverse as triangular_inverse, lu_factor, lu_solve
 
 Array = np.ndarray[Any, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.cpu.narrow import like, widen
+from tritorch.host.narrow import like, widen
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
