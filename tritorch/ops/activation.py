@@ -9,7 +9,7 @@ from typing import Any
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import float32, float64
 from tritorch.core.promotion import category, not_implemented, scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.host import pointwise as cpu
 from tritorch.ops.arithmetic import where
@@ -385,6 +385,7 @@ _softplus = _record(
 
 @functional_with_out
 @lies("elementwise")
+@autocast("cuda:float32")
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta * x)) / beta, x itself above the threshold."""
     _floats_only("softplus_cpu", input)
@@ -454,6 +455,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 @functional
+@autocast("lower")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where positive, else weight * x, a weight for each channel."""
     if input.dtype is not weight.dtype:
@@ -502,6 +504,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 @functional
+@autocast("cuda:sum")
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
@@ -547,6 +550,7 @@ def gumbel_softmax(
 
 
 @functional
+@autocast("cuda:float32")
 def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None
 ) -> Tensor:

@@ -17,7 +17,7 @@ from tritorch.core.promotion import (
     result_type,
     scalar_name,
 )
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.host import pointwise as cpu
 from tritorch.ops.checks import convert_number, former_order, require_kernel, require_tensor
@@ -231,6 +231,7 @@ def _divide_into(x: Tensor, other: Any) -> Tensor:
 
 
 attach_operator("truediv", Tensor.__truediv__, div_, _divide_into)
+autocast("cuda:float32", "__rdiv__")(_divide_into)
 
 
 def _subtract(input: Any, other: Any, out: Any = None) -> Any:
@@ -300,6 +301,7 @@ def _integer_power_error(input: Any, exponent: Any) -> bool:
 
 
 @public(method=False, aliases=())
+@autocast("cuda:float32")
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """input to the power of exponent."""
     if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
@@ -341,9 +343,11 @@ def pow_(self: Tensor, exponent: Any) -> Tensor:
 Tensor.pow = pow  # type: ignore[attr-defined]
 Tensor.pow_ = pow_  # type: ignore[attr-defined]
 attach_operator("pow", _power_operator, pow_)
+autocast("cuda:float32", "__rpow__")(_power_operator)
 
 
 @public()
+@autocast("cuda:float32")
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """pow computed in float64 or complex128."""
     if not isinstance(exponent, Tensor):
@@ -391,7 +395,8 @@ def _reciprocal_or_zero(x: Tensor) -> Tensor:
 atan2 = binary("atan2", np.arctan2, rule=INT_TO_FLOAT, without="complex", aliases=("arctan2",),
                numbers="none",
                grad=(lambda g, a, b: g * b * _reciprocal_or_zero(a * a + b * b),
-                     lambda g, a, b: -g * a * _reciprocal_or_zero(a * a + b * b)))  # fmt: skip
+                     lambda g, a, b: -g * a * _reciprocal_or_zero(a * a + b * b)),
+               autocast="cuda:widest")  # fmt: skip
 hypot = binary("hypot", np.hypot, without="bool int complex", numbers="none",
                grad=(lambda g, a, out: g * (a / out), lambda g, b, out: g * (b / out)))  # fmt: skip
 
@@ -557,6 +562,7 @@ _addcdiv = ternary("addcdiv", "x a b value", cpu.addcdiv, without="bool int", be
 
 
 @public(out=True, inplace=True)
+@autocast("cuda:widest")
 def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *rest: Any, value: Any = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
     if rest:  # the deprecated addcmul(input, value, tensor1, tensor2)
@@ -570,6 +576,7 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *rest: Any, value: Any = 
 
 
 @public(out=True, inplace=True)
+@autocast("cuda:widest")
 def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *rest: Any, value: Any = 1) -> Tensor:
     """input + value * tensor1 / tensor2."""
     if rest:

@@ -9,7 +9,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.sym_functions import sym_max, sym_sqrt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
@@ -134,6 +134,7 @@ def _plain(q: Tensor, k: Tensor, v: Tensor) -> bool:
 
 
 @functional
+@autocast("lower")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

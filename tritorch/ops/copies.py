@@ -9,7 +9,7 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.layout import contiguous_format, strided
 from tritorch.core.promotion import not_implemented
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
 from tritorch.ops import checks, memory, parts, shape
@@ -130,6 +130,7 @@ def as_strided_scatter(
 
 
 @public(out=True)
+@autocast("cpu:float32")
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.dtype is bool_:

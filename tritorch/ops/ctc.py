@@ -8,7 +8,7 @@ from typing import Any
 from tritorch.core.dtype import int64
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import not_implemented
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.loss import reduction_mode
@@ -160,6 +160,7 @@ def _losses(
 
 
 @functional
+@autocast("cpu:float32")
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: str = "mean", zero_infinity: bool = False,

@@ -30,7 +30,7 @@ from tritorch.core.promotion import (
     result_type,
     scalar_name,
 )
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.size import Size
 from tritorch.core.sparse import SparseArray
 from tritorch.core.storage import TypedStorage, UntypedStorage
@@ -705,6 +705,7 @@ PUBLIC["complex"] = make_complex
 
 
 @public(method=False, out=True)
+@autocast("cpu:float32")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Complex numbers from modulus and angle."""
     if abs.dtype.name == "float16" and abs.dtype is angle.dtype:

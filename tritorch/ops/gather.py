@@ -10,7 +10,7 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, int32, int64
 from tritorch.core.layout import contiguous_format
 from tritorch.core.promotion import not_implemented, scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, broadcast_shapes, convert_number, require_tensor
 from tritorch.ops.parts import basic_index
@@ -291,6 +291,7 @@ def scatter(
 
 
 @public(out=True, inplace=True, alone=True)
+@autocast("cuda:widest")
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """A copy of input with src added at index along dim."""
     if _plain(dim, index, input, src):
@@ -475,6 +476,7 @@ _index_copy = Operator(
 
 
 @public(out=True, inplace=True, alone=True)
+@autocast("cpu:widest")
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """A copy of input with source written at indices of a dim."""
     dim, vector = _vector_index("index_copy", input, dim, index)

@@ -14,7 +14,7 @@ from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import bool_, int64, uint8
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.symbolic import as_size
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, convert_number, require_distinct_elements
@@ -449,6 +449,7 @@ PUBLIC["index_put_"] = index_put_
 
 
 @public()
+@autocast("cuda:widest")
 def index_put(
     input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False
 ) -> Tensor:

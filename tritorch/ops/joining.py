@@ -13,7 +13,7 @@ from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.layout import contiguous_format
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of
 from tritorch.ops.parts import narrow
@@ -131,6 +131,7 @@ def _stacked(items: list[Tensor], dim: Any) -> Tensor | None:
 
 
 @public(method=False, out=True, aliases=("concat", "concatenate"))
+@autocast("cpu:widest")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along a dim."""
     items = _check_list("cat", tensors)
@@ -164,6 +165,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 @public(method=False, out=True)
+@autocast("cpu:widest")
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape joined along a new dim."""
     items = _check_list("stack", tensors)
@@ -183,6 +185,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 @public(method=False, out=True)
+@autocast("cpu:widest")
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 1 (0 for vectors)."""
     items = PUBLIC["atleast_1d"](_check_list("hstack", tensors))
@@ -190,18 +193,21 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @public(method=False, out=True, aliases=("row_stack",))
+@autocast("cpu:widest")
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 0, vectors as rows."""
     return cat(PUBLIC["atleast_2d"](_check_list("vstack", tensors)), 0)
 
 
 @public(method=False, out=True)
+@autocast("cpu:widest")
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 2."""
     return cat(PUBLIC["atleast_3d"](_check_list("dstack", tensors)), 2)
 
 
 @public(method=False, out=True)
+@autocast("cpu:widest")
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 1, vectors as columns."""
     items = _check_list("column_stack", tensors)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.layout import contiguous_format
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.host import threads
 from tritorch.host.narrow import like, widen
@@ -61,6 +61,7 @@ _linear = Operator(
 
 
 @functional_with_out
+@autocast("lower")
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b."""
     if not (input.ndim and weight.ndim):
@@ -88,6 +89,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 @functional
+@autocast("cuda:widest")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x1^T W x2 + b."""
     if input1.shape[:-1] != input2.shape[:-1]:

@@ -13,7 +13,7 @@ from tritorch.core import defaults
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import bool_, int64
 from tritorch.core.promotion import category, result_type, scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional, logsigmoid
 from tritorch.ops.checks import any_true, require_castable, require_kernel
@@ -82,6 +82,7 @@ _mse_loss = _loss(
 
 
 @functional
+@autocast("float32")
 def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
              reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """(input - target)^2."""
@@ -102,6 +103,7 @@ def _weighted(loss: Tensor, weight: Tensor | None, mode: str, input: Tensor) -> 
 
 
 @functional
+@autocast("float32")
 def l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """|input - target|."""
@@ -110,6 +112,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any
 
 
 @functional
+@autocast("float32")
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
                    reduction: str = "mean", beta: float = 1.0) -> Tensor:  # fmt: skip
     """Squared below beta, absolute above."""
@@ -135,6 +138,7 @@ _smooth_l1_loss = _loss(
 
 
 @functional
+@autocast("float32")
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """Squared below delta, delta times absolute above."""
@@ -161,6 +165,7 @@ _huber_loss = _loss(
 
 
 @functional
+@autocast("cpu:float32 cuda:refuse")
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -198,6 +203,7 @@ _bce = Operator(
 
 
 @functional
+@autocast("float32")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -252,6 +258,7 @@ PUBLIC["binary_cross_entropy_with_logits"] = binary_cross_entropy_with_logits
 
 
 @functional
+@autocast("float32")
 def kl_div(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
            reduction: str = "mean", log_target: bool = False) -> Tensor:  # fmt: skip
     """target * (log target - input)."""
@@ -271,6 +278,7 @@ def kl_div(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any 
 
 
 @functional
+@autocast("float32")
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
                      size_average: Any = None, eps: float = 1e-8, reduce: Any = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
@@ -323,6 +331,7 @@ def gaussian_nll_loss(
 
 
 @functional
+@autocast("float32")
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -343,6 +352,7 @@ def margin_ranking_loss(
 
 
 @functional
+@autocast("float32")
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -360,6 +370,7 @@ def hinge_embedding_loss(
 
 
 @functional
+@autocast("float32")
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """log(1 + exp(-target * input))."""
@@ -385,6 +396,7 @@ _soft_margin_loss = Operator(
 
 
 @functional
+@autocast("cuda:float32")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle along a dim."""
     a, b = broadcast_tensors(x1, x2)
@@ -404,6 +416,7 @@ PUBLIC["cosine_similarity"] = cosine_similarity
 
 
 @functional
+@autocast("float32")
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -448,6 +461,7 @@ PUBLIC["pairwise_distance"] = pairwise_distance
 
 
 @functional
+@autocast("float32")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -517,6 +531,7 @@ def multilabel_soft_margin_loss(
 
 
 @functional
+@autocast("float32")
 def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0,
                       weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
                       reduction: str = "mean") -> Tensor:  # fmt: skip
@@ -541,6 +556,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
 
 
 @functional
+@autocast("float32")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -615,6 +631,7 @@ def _check_targets(target: Tensor, classes: int, ignore: int) -> None:
 
 
 @functional
+@autocast("float32")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -716,6 +733,7 @@ def _some_ignored(input: Tensor, target: Tensor, ignore_index: int) -> bool:
 
 
 @functional
+@autocast("float32")
 def cross_entropy(
     input: Tensor,
     target: Tensor,

@@ -13,7 +13,7 @@ from tritorch.autograd.graph import check_inplace, rewrite_history
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.host.narrow import like, widen
 from tritorch.ops.activation import FUNCTIONAL
@@ -59,6 +59,7 @@ def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
 
 
+@autocast("lower")
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """The product of two matrices."""
     require_tensor(input, "mm", "input", 1)
@@ -86,6 +87,7 @@ def _check_bmm(a: Tensor, b: Tensor) -> None:
         )
 
 
+@autocast("lower")
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """The products of two batches of matrices."""
     require_tensor(input, "bmm", "input", 1)
@@ -104,6 +106,7 @@ for _function in (mm, bmm):
     setattr(Tensor, _function.__name__, _function)
 
 
+@autocast("lower")
 def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The product of vectors, matrices, or broadcast batches of matrices."""
     # NumPy's dot takes one element for a factor, and forgets that 0 * inf is NaN.
@@ -204,6 +207,7 @@ def _check_vectors(name: str, a: Tensor, b: Tensor) -> None:
 
 
 @public(out=True)
+@autocast("cuda:widest")
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The sum of products of two vectors."""
     _check_vectors("dot", input, tensor)
@@ -214,6 +218,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 
 @public(out=True)
+@autocast("cuda:widest")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """dot, with the first vector conjugated."""
     _check_vectors("vdot", input, other)
@@ -221,6 +226,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 
 @public(out=True)
+@autocast("cpu:lower-unless-number")
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last dims."""
     if input.ndim == 0 or other.ndim == 0:
@@ -236,6 +242,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 
 @public(out=True)
+@autocast("cuda:lower")
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector."""
     if input.ndim != 2 or vec.ndim != 1:
@@ -341,6 +348,7 @@ def _add_product(
 
 
 @public(out=True, inplace=True)
+@autocast("lower")
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -391,6 +399,7 @@ def _addmm_activation(
 
 
 @public(out=True, inplace=True)
+@autocast("cuda:lower")
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -411,6 +420,7 @@ def addmv(
 
 
 @public(out=True, inplace=True)
+@autocast("cuda:lower")
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -440,6 +450,7 @@ def _sizes_of_product(batch1: Tensor, batch2: Tensor) -> None:
 
 
 @public(out=True, inplace=True)
+@autocast("lower")
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -457,6 +468,7 @@ def baddbmm(
 
 
 @public(out=True)
+@autocast("lower")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -505,6 +517,7 @@ Tensor.addbmm_ = addbmm_  # type: ignore[attr-defined]
 # ---- contractions --------------------------------------------------------------------------------
 
 
+@autocast("cpu:lower-unless-number cuda:widest")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     """Sums of products over pairs of dims."""
     if isinstance(dims, Tensor):
@@ -554,6 +567,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
 PUBLIC["tensordot"] = tensordot
 
 
+@autocast("lower")
 def einsum(*args: Any) -> Tensor:
     """Sums of products by subscripts ("bij,bjk->bik"); the order of several is optimised."""
     from tritorch.ops.einsum import contract

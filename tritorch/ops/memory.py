@@ -12,7 +12,7 @@ from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.dtype import complex32, dtype, float16
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_storage
 from tritorch.ops.record.operator import Operator, ndarray
@@ -189,6 +189,7 @@ def view_as_real(input: Tensor) -> Tensor:
 
 
 @public(method=False)
+@autocast("cpu:float32")
 def view_as_complex(input: Tensor) -> Tensor:
     """Real pairs in the last dim as a complex tensor."""
     if input.dtype.name not in ("float32", "float64", "float16"):

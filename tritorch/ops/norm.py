@@ -11,7 +11,7 @@ from tritorch.core.dtype import float32
 from tritorch.core.info import finfo
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, not_implemented
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.record.backends import backend
@@ -92,6 +92,7 @@ _layer_back: Operator = Operator(
 
 
 @functional
+@autocast("cuda:float32")
 def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
                eps: float = 1e-5) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(var + eps) over the last dims, scaled and shifted."""
@@ -174,6 +175,7 @@ _rms_back: Operator = Operator(
 
 
 @functional
+@autocast("cuda:float32")
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Tensor:
@@ -228,6 +230,7 @@ _group_back: Operator = Operator(
 
 
 @functional
+@autocast("cuda:float32")
 def group_norm(
     input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import functional
 from tritorch.ops.checks import convert_number, require_kernel, require_tensor
@@ -60,6 +60,7 @@ def _amounts(input: Tensor, pad: Sequence[int]) -> tuple[int, ...]:
 
 
 @functional
+@autocast("cpu:float32-if-it-reads")
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:

@@ -45,9 +45,11 @@ _square = unary("square", np.square, inplace=False, method=False, public=False, 
 sqrt = unary("sqrt", np.sqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
              grad=lambda g, out: g / (2 * out.conj()))  # fmt: skip
 rsqrt = unary("rsqrt", cpu.rsqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
-              grad=lambda g, out: -0.5 * g * (out * out * out).conj())  # fmt: skip
+              grad=lambda g, out: -0.5 * g * (out * out * out).conj(),
+              autocast="cuda:float32")  # fmt: skip
 reciprocal = unary("reciprocal", cpu.reciprocal, rule=INT_TO_FLOAT, domain=(0.5, 3),
-                   grad=lambda g, out: -g * (out * out).conj())  # fmt: skip
+                   grad=lambda g, out: -g * (out * out).conj(),
+                   autocast="cuda:float32")  # fmt: skip
 signbit = unary(
     "signbit", cpu.signbit, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False
 )
@@ -64,7 +66,9 @@ def _sgn_grad(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 
 # ---- exponentials and logarithms -----------------------------------------------------------------
 
-exp = unary("exp", np.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj())
+exp = unary(
+    "exp", np.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj(), autocast="cuda:float32"
+)
 exp2 = unary(
     "exp2",
     cpu.exp2,
@@ -73,29 +77,55 @@ exp2 = unary(
     without="chalf",
     grad=lambda g, out: g * out.conj() * LN2,
 )
-expm1 = unary("expm1", np.expm1, rule=INT_TO_FLOAT, grad=lambda g, out: g * (out.conj() + 1))
-log = unary("log", np.log, rule=INT_TO_FLOAT, domain=(0.1, 3), grad=lambda g, x: g / x.conj())
+expm1 = unary(
+    "expm1",
+    np.expm1,
+    rule=INT_TO_FLOAT,
+    grad=lambda g, out: g * (out.conj() + 1),
+    autocast="cuda:float32",
+)
+log = unary(
+    "log",
+    np.log,
+    rule=INT_TO_FLOAT,
+    domain=(0.1, 3),
+    grad=lambda g, x: g / x.conj(),
+    autocast="cuda:float32",
+)
 log2 = unary("log2", np.log2, rule=INT_TO_FLOAT, domain=(0.1, 3),
-             grad=lambda g, x: g / (x.conj() * LN2))  # fmt: skip
+             grad=lambda g, x: g / (x.conj() * LN2), autocast="cuda:float32")  # fmt: skip
 log10 = unary("log10", np.log10, rule=INT_TO_FLOAT, domain=(0.1, 3),
-              grad=lambda g, x: g / (x.conj() * LN10))  # fmt: skip
+              grad=lambda g, x: g / (x.conj() * LN10), autocast="cuda:float32")  # fmt: skip
 log1p = unary("log1p", cpu.log1p, rule=INT_TO_FLOAT, domain=(-0.5, 3),
-              grad=lambda g, x: g / (x + 1).conj())  # fmt: skip
+              grad=lambda g, x: g / (x + 1).conj(), autocast="cuda:float32")  # fmt: skip
 
 # ---- trigonometry --------------------------------------------------------------------------------
 
 sin = unary("sin", np.sin, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.cos().conj())
 cos = unary("cos", np.cos, rule=INT_TO_FLOAT, grad=lambda g, x: -g * x.sin().conj())
 tan = unary("tan", np.tan, rule=INT_TO_FLOAT, domain=(-1, 1),
-            grad=lambda g, out: g * (1 + out * out).conj())  # fmt: skip
+            grad=lambda g, out: g * (1 + out * out).conj(), autocast="cuda:float32")  # fmt: skip
 asin = unary("asin", np.arcsin, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arcsin",),
-             grad=lambda g, x: g * (1 - x * x).rsqrt().conj())  # fmt: skip
+             grad=lambda g, x: g * (1 - x * x).rsqrt().conj(), autocast="cuda:float32")  # fmt: skip
 acos = unary("acos", np.arccos, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arccos",),
-             grad=lambda g, x: -g * (1 - x * x).rsqrt().conj())  # fmt: skip
+             grad=lambda g, x: -g * (1 - x * x).rsqrt().conj(),
+             autocast="cuda:float32")  # fmt: skip
 atan = unary("atan", np.arctan, rule=INT_TO_FLOAT, aliases=("arctan",),
              grad=lambda g, x: g / (x * x + 1).conj())  # fmt: skip
-sinh = unary("sinh", np.sinh, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.cosh().conj())
-cosh = unary("cosh", np.cosh, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.sinh().conj())
+sinh = unary(
+    "sinh",
+    np.sinh,
+    rule=INT_TO_FLOAT,
+    grad=lambda g, x: g * x.cosh().conj(),
+    autocast="cuda:float32",
+)
+cosh = unary(
+    "cosh",
+    np.cosh,
+    rule=INT_TO_FLOAT,
+    grad=lambda g, x: g * x.sinh().conj(),
+    autocast="cuda:float32",
+)
 tanh = unary("tanh", np.tanh, rule=INT_TO_FLOAT, grad=lambda g, out: g * (1 - out * out).conj())
 asinh = unary("asinh", np.arcsinh, rule=INT_TO_FLOAT, aliases=("arcsinh",), inplace="constant",
               grad=lambda g, x: g * (x * x + 1).rsqrt().conj())  # fmt: skip
@@ -132,7 +162,8 @@ erf = unary("erf", cpu.erf, rule=INT_TO_FLOAT, without="complex",
 erfc = unary("erfc", cpu.erfc, rule=INT_TO_FLOAT, without="complex",
              grad=lambda g, x: g * (-x * x).exp() * -TWO_OVER_SQRT_PI)  # fmt: skip
 erfinv = unary("erfinv", cpu.erfinv, rule=INT_TO_FLOAT, without="complex", domain=(-0.9, 0.9),
-               grad=lambda g, x: g * x.erfinv().square().exp() / TWO_OVER_SQRT_PI)  # fmt: skip
+               grad=lambda g, x: g * x.erfinv().square().exp() / TWO_OVER_SQRT_PI,
+               autocast="cuda:float32")  # fmt: skip
 lgamma = unary("lgamma", cpu.lgamma, rule=INT_TO_FLOAT, without="complex", domain=(0.5, 3),
                grad=lambda g, x: g * x.digamma())  # fmt: skip
 digamma = unary("digamma", cpu.digamma, rule=INT_TO_FLOAT, without="complex", domain=(0.5, 3),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.meta import MetaArray
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.linear import linear
@@ -211,3 +211,5 @@ def _cell(mode: str) -> Any:
 for _mode in STEPS:
     PUBLIC[_mode] = _network(_mode, 2 if _mode == "lstm" else 1)
     PUBLIC[f"{_mode}_cell"] = _cell(_mode)
+    autocast("lower" if _mode == "lstm" else "cuda:lower")(PUBLIC[_mode])
+    autocast("cuda:lower")(PUBLIC[f"{_mode}_cell"])

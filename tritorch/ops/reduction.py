@@ -15,7 +15,7 @@ from tritorch.core.dtype import bool_, dtype, int64, uint8
 from tritorch.core.meta import MetaArray
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import category, not_implemented, scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.backends import backend
@@ -107,6 +107,7 @@ _add_reduce, _finish_sum = _C.Quiet(np.add.reduce), _sum.finish_with
 _sum_dim = _sum.like("sum_dim", "Sum1")
 
 
+@autocast("cuda:sum")
 def sum(
     input: Tensor,
     dim: Any = None,
@@ -257,6 +258,7 @@ def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim
 
 
 @public(out="dtype")
+@autocast("cpu:float32 cuda:sum")
 def prod(
     input: Tensor, dim: Any = _UNSET, keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
@@ -683,6 +685,7 @@ def _logsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dims: Any, keepdim: bool)
 
 
 @public(out=True)
+@autocast("cuda:float32")
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over dims, without overflow."""
     if dim is None:
@@ -725,6 +728,7 @@ def _norm_grad(g: Tensor, x: Tensor, out: Tensor, order: float, dims: Any, keepd
     return (part * (g / out.pow(order - 1))).masked_fill(out == 0, 0)
 
 
+@autocast("cuda:float32")
 def vector_norm(
     x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None,
     out: Any = None,
@@ -775,6 +779,7 @@ def _order_name(order: float) -> str:
 
 
 @public(out=True)
+@autocast("cuda:float32")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other."""
     return vector_norm(input - other, p)

@@ -7,7 +7,7 @@ from typing import Any
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, dtype, float32, float64, int64
 from tritorch.core.promotion import category, not_implemented
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.infer import with_indices
@@ -116,7 +116,7 @@ def _summing(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {name} along a dim; integers as int64."
-    exposed = public(out="dtype")(function)
+    exposed = public(out="dtype")(autocast("cuda:sum")(function))
 
     def in_place(self: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         return function(self, dim, dtype=dtype or self.dtype)

@@ -12,7 +12,7 @@ from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import bool_, dtype, float32, float64, int32, int64, uint64
 from tritorch.core.layout import contiguous_format
 from tritorch.core.promotion import category, not_implemented, scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.gather import scatter_reduce_grad
@@ -156,6 +156,7 @@ def _first_places(x: Tensor, size: int, fill_value: int) -> Tensor:
 
 @public(out=True, inplace=True)
 @lies("row-major")
+@autocast("cuda:float32")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Slices along a dim, those with a p-norm above maxnorm scaled down to it."""
     require_tensor(input, "renorm", "input", 1)

@@ -15,7 +15,7 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, float32, float64, int64
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, not_implemented, scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.operator import Operator, laid_out
@@ -253,6 +253,7 @@ def _quantile_out(result: Tensor, out: Tensor | None, inputs: Sequence[Any]) -> 
 
 
 @public()
+@autocast("cpu:float32")
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear", out: Tensor | None = None,
@@ -263,6 +264,7 @@ def quantile(
 
 
 @public()
+@autocast("cpu:float32")
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear", out: Tensor | None = None,

@@ -8,7 +8,7 @@ from typing import Any
 
 from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import category, scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.fft import c2c, c2r, promoted, r2c
@@ -45,6 +45,7 @@ def _centred(window: Tensor, n_fft: int) -> Tensor:
 
 
 @public()
+@autocast("cpu:float32")
 def stft(
     input: Tensor,
     n_fft: int,

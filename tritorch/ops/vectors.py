@@ -6,6 +6,7 @@ import warnings
 
 from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import category, not_implemented, scalar_name
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, require_tensor
 from tritorch.ops.record.operator import Operator
@@ -48,6 +49,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 
 @public(out=True)
+@autocast("cuda:widest")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """linalg.cross along the first dim of three, if none is given."""
     if dim is None:

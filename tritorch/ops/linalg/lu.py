@@ -7,7 +7,7 @@ from typing import Any
 
 from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.linalg.common import (
@@ -209,6 +209,7 @@ def by_factors(data: Tensor, order: Tensor, b: Tensor, adjoint: bool = False) ->
 
 
 @linalg()
+@autocast("cpu:float32")
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
@@ -290,6 +291,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
 
 
 @linalg()
+@autocast("cpu:float32")
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
     """L and D (blocks of size 1 and 2) of A = L D L^T (or L^H) in one matrix, and the swaps.
 

@@ -8,7 +8,7 @@ from typing import Any
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_castable
 from tritorch.ops.linalg.common import LINALG, linalg, require_matrix
@@ -54,6 +54,7 @@ def _checked(A: Tensor, ord: Any, dim: Any, dtype: Dtype | None) -> tuple[Tensor
 
 
 @linalg()
+@autocast("cuda:float32")
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
     dtype: Dtype | None = None,
@@ -116,6 +117,7 @@ def _norm(
 
 
 _norm.__name__ = "norm"
+autocast("cuda:float32")(_norm)
 linalg()(_norm)
 
 
@@ -145,12 +147,14 @@ public(out=True)(_old_norm)
 
 
 @public(method=False, out=True)
+@autocast("cuda:float32")
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """The root of the sum of squares over dims."""
     return vector_norm(input, 2, dim, keepdim)
 
 
 @public(method=False, out=True)
+@autocast("cuda:float32")
 def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
     """The sum of the singular values."""
     return matrix_norm(input, "nuc", dim, keepdim)
@@ -160,6 +164,7 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> T
 
 
 @linalg()
+@autocast("cpu:float32")
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition of matrices: the norm times the norm of the inverse."""
     if A.ndim < 2:

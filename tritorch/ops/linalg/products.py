@@ -10,7 +10,7 @@ import numpy as np
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, float64, int64
 from tritorch.core.promotion import promote_types, scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.linalg.common import (
@@ -161,6 +161,7 @@ def _chain(tensors: list[Tensor]) -> Tensor:
 
 
 @linalg()
+@autocast("lower")
 def multi_dot(tensors: Any) -> Tensor:
     """The product of matrices in the order of least work; the first and last may be vectors."""
     if isinstance(tensors, Tensor):
@@ -208,6 +209,7 @@ def _type_name(x: Tensor) -> str:
 
 
 @public(method=False, out=True)
+@autocast("lower")
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices in the order of least work."""
     if not matrices:
@@ -256,6 +258,7 @@ public(method=False)(_old_vander)
 
 
 @linalg()
+@autocast("lower")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sums of conj(x) * y along dim."""
     name = "linalg.vecdot"

@@ -6,7 +6,7 @@ from typing import Any
 
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     eye_like,
@@ -86,6 +86,7 @@ _Geqrf = named_results("geqrf", "a", "tau")
 
 
 @linalg()
+@autocast("cpu:float32")
 def qr(A: Tensor, mode: str = "reduced") -> Any:
     """Q with orthonormal columns and an upper triangular R with A = Q R."""
     require_matrix("linalg.qr", A)
@@ -111,6 +112,7 @@ public(out=True)(_old_qr)
 
 
 @public(out=True)
+@autocast("cpu:float32")
 def geqrf(input: Tensor) -> Any:
     """R above the diagonal, Householder vectors below it, and their factors."""
     if input.ndim < 2:
@@ -167,6 +169,7 @@ def _require_householder(x: Tensor, tau: Tensor) -> None:
 
 
 @linalg(also=("orgqr",))
+@autocast("cpu:float32")
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of reflections I - tau v v^H; v is below A's diagonal."""
     _require_householder(A, tau)
@@ -208,6 +211,7 @@ def _require_ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> Non
 
 
 @public(out=True)
+@autocast("cpu:float32")
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:

@@ -8,7 +8,7 @@ from tritorch import _C
 from tritorch.core.info import finfo
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     LINALG,
@@ -126,6 +126,7 @@ def _require_driver(name: str, x: Tensor, driver: str | None) -> None:
 
 
 @linalg()
+@autocast("cpu:float32")
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """U, the singular values (descending) and V^H with A = U diag(S) V^H."""
     require_matrix("linalg.svd", A)
@@ -135,6 +136,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
 
 
 @linalg()
+@autocast("cpu:float32")
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, descending."""
     require_matrix("linalg.svd", A)
@@ -227,6 +229,7 @@ def _triangle(UPLO: str) -> str:
 
 
 @linalg()
+@autocast("cpu:float32")
 def eigh(A: Tensor, UPLO: str = "L") -> Any:
     """The eigenvalues, ascending, and eigenvectors of a Hermitian A; UPLO: its triangle to read."""
     require_matrix("linalg.eigh", A, True)
@@ -236,6 +239,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Any:
 
 
 @linalg()
+@autocast("cpu:float32")
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of a Hermitian A, ascending."""
     if _needs_vectors(A):
@@ -256,6 +260,7 @@ def _require_eig(name: str, A: Tensor) -> None:
 
 
 @linalg()
+@autocast("cpu:float32")
 def eig(A: Tensor) -> Any:
     """The eigenvalues and eigenvectors of any square A; complex."""
     _require_eig("linalg.eig", A)
@@ -263,6 +268,7 @@ def eig(A: Tensor) -> Any:
 
 
 @linalg()
+@autocast("cpu:float32")
 def eigvals(A: Tensor) -> Tensor:
     """The eigenvalues of any square A; complex."""
     _require_eig("linalg.eigvals", A)
@@ -303,6 +309,7 @@ def _threshold(values: Tensor, atol: Any, rtol: Any) -> Any:
 
 
 @linalg()
+@autocast("cpu:float32")
 def matrix_rank(
     A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, tol: Any = None
 ) -> Tensor:
@@ -355,6 +362,7 @@ _pinv_record = factorisation(
 
 
 @linalg()
+@autocast("cpu:float32")
 def pinv(
     A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:
@@ -375,6 +383,7 @@ def pinv(
 
 
 @public()
+@autocast("cpu:float32")
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """linalg.pinv, by its old name."""
     return pinv(input, rcond)

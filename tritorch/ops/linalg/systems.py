@@ -9,7 +9,7 @@ from tritorch.core.dtype import int32, int64
 from tritorch.core.info import finfo
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     SINGULAR_INVERSE,
@@ -92,6 +92,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 
 @linalg()
+@autocast("cpu:float32")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X of A X = B (left) or X A = B; B may be a vector of each batch."""
     found = _solve_any(A, B, left)
@@ -110,6 +111,7 @@ _InvEx = named_results("linalg_inv_ex", "inverse", "info")
 
 
 @linalg()
+@autocast("cpu:float32")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """linalg.inv with an info instead of an error."""
     require_square("linalg.inv", A)
@@ -120,6 +122,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
 
 
 @linalg(also=("inverse",))
+@autocast("cpu:float32")
 def inv(A: Tensor) -> Tensor:
     """The inverse."""
     require_square("linalg.inv", A)
@@ -129,6 +132,7 @@ def inv(A: Tensor) -> Tensor:
 
 
 @linalg()
+@autocast("cpu:float32")
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of the map that tensordot with A's dims from ind on is."""
     if ind <= 0:
@@ -146,6 +150,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
 
 @linalg()
+@autocast("cpu:float32")
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """X of tensordot(A, X, X.ndim) = B; dims are moved to A's end first."""
     if dims is not None:
@@ -322,6 +327,7 @@ def _driver(given: str | None, x: Tensor) -> str:
 
 
 @linalg()
+@autocast("cpu:float32")
 def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Any:
     """X that makes |A X - B| least (of several, the least X), and what is left over.
 

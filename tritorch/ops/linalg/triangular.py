@@ -7,7 +7,7 @@ from typing import Any
 
 from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import result_type
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     NOT_POSITIVE,
@@ -96,6 +96,7 @@ _TriangularSolve = named_results("triangular_solve", "solution", "cloned_coeffic
 
 
 @public(out=True)
+@autocast("cpu:float32")
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
     unitriangular: bool = False,
@@ -148,12 +149,14 @@ def _factored(name: str, A: Tensor, upper: bool, check: bool = True) -> Any:
 
 
 @linalg()
+@autocast("cpu:float32")
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """linalg.cholesky with an info instead of an error."""
     return _factored("linalg.cholesky_ex", A, upper, check_errors)
 
 
 @linalg()
+@autocast("cpu:float32")
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """L with A = L L^H (upper: U with A = U^H U); one triangle of A is read."""
     return _factored("linalg.cholesky", A, upper).L
@@ -198,6 +201,7 @@ _cholesky_solve: Any = factorisation(
 
 
 @public(out=True)
+@autocast("cpu:float32")
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X of L L^H X = B (upper: U^H U X = B)."""
     for x, name in ((input, "b"), (L, "u")):
@@ -212,6 +216,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 
 
 @public(out=True)
+@autocast("cpu:float32")
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of L L^H (upper: U^H U)."""
     require_matrix("cholesky_inverse", L, True)

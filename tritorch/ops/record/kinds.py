@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import AUTOCAST, PUBLIC
 from tritorch.core.symbolic import SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.apply import apply, apply_in_place
@@ -50,6 +50,7 @@ def unary(
     refuses: str | NotImplementedError = "",
     layout: str = "elementwise",
     out: bool = True,
+    autocast: str = "",
     doc: str = "",
 ) -> Callable[..., Tensor]:
     """Declares y = f(x): the function, the method, in place and `out=`.
@@ -81,7 +82,7 @@ def unary(
         return apply(op, (input,), out)
 
     function.__doc__ = doc or f"{name} of each element."
-    _publish(op, function, aliases, method, public)
+    _publish(op, function, aliases, method, public, autocast)
     if inplace:
         written = op
         if inplace == "constant":
@@ -164,9 +165,11 @@ _TORCH_IN_PLACE = frozenset(
 
 
 def _publish(
-    op: Operator, function: Any, aliases: Sequence[str], method: bool, public: bool
+    op: Operator, function: Any, aliases: Sequence[str], method: bool, public: bool, autocast: str
 ) -> None:
     function.op = op
+    if autocast:
+        AUTOCAST.update(dict.fromkeys((op.name, *aliases), autocast))
     for alias in (*aliases, op.name):  # the last one names the function
         _export(alias, function, method=method, public=public)
 
@@ -197,6 +200,7 @@ def binary(
     apart: str = "",
     export: bool = True,
     narrow: dict[str, str] | None = None,
+    autocast: str = "",
     doc: str = "",
 ) -> Callable[..., Tensor]:
     """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator."""
@@ -208,7 +212,7 @@ def binary(
     function = fast_binary(op, _general_binary(op))
     function.__doc__ = doc or f"{name} of each pair of elements, broadcasting."
     if export:
-        _publish(op, function, aliases, method, public)
+        _publish(op, function, aliases, method, public, autocast)
     else:
         function.op = op  # type: ignore[attr-defined]
         function.__name__ = name

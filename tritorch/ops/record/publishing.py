@@ -11,7 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace, place
 from tritorch.core import arrays
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import AUTOCAST, PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import OVERLAP, require_castable
 from tritorch.ops.record.outputs import (
@@ -44,6 +44,8 @@ def public(
         name = function.__name__
         exposed = with_out(function, computes_in_out=out == "dtype") if out else function
         for alias in (name, *aliases):
+            if name in AUTOCAST:
+                AUTOCAST[alias] = AUTOCAST[name]
             if torch:
                 PUBLIC[alias] = exposed
             if method:
