@@ -19,6 +19,7 @@ from tritorch.ops.pointwise import sigmoid, tanh
 from tritorch.ops.record.apply import apply
 from tritorch.ops.record.kinds import ternary, unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.pointwise import INT_TO_FLOAT
 from tritorch.ops.record.publishing import in_place_of, with_out
 from tritorch.ops.record.writing import differentiated
@@ -140,6 +141,7 @@ _silu = _fused("silu", cpu.silu, _silu_grad, cpu.silu_backward, "silu")
 
 
 @functional_with_out
+@exact_out("found")
 def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
     """x * Phi(x), exactly or by tanh."""
     if approximate == "none":
@@ -386,6 +388,7 @@ _softplus = _record(
 @functional_with_out
 @lies("elementwise")
 @autocast("cuda:float32")
+@exact_out("found")
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta * x)) / beta, x itself above the threshold."""
     _floats_only("softplus_cpu", input)
@@ -399,6 +402,7 @@ _log_sigmoid = unary(
 
 
 @functional_with_out
+@exact_out("scalar type")
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(x))."""
     _floats_only("log_sigmoid_cpu", input)
@@ -438,6 +442,7 @@ _softshrink = _record("softshrink", "limit", _moved, _shrink_grad, "Softshrink")
 
 @functional_with_out
 @lies("elementwise")
+@exact_out("found")
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x outside [-lambd, lambd], else 0."""
     _floats_only("hardshrink_cpu", input)
@@ -446,6 +451,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 @functional_with_out
 @lies("elementwise")
+@exact_out("found")
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved towards 0 by lambd."""
     if lambd < 0:

@@ -14,6 +14,7 @@ from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.kinds import attach_operator, binary
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.pointwise import ALWAYS_BOOL
 from tritorch.ops.record.publishing import public
 
@@ -89,6 +90,7 @@ def allclose(
 
 
 @public(out=True)
+@exact_out("structured")
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:

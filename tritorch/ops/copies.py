@@ -15,6 +15,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops import checks, memory, parts, shape
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.operator import ndarray
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, with_out
 
 
@@ -22,7 +23,7 @@ def _row_major_copy(x: Tensor) -> Tensor:
     return x.clone() if x.layout is not strided else x.clone(memory_format=contiguous_format)
 
 
-def _copying(name: str, view: Any) -> None:
+def _copying(name: str, view: Any, exact: bool) -> None:
     def function(input: Tensor, *args: Any, **kwargs: Any) -> Any:
         result = view(input, *args, **kwargs)
         if isinstance(result, tuple):
@@ -32,6 +33,8 @@ def _copying(name: str, view: Any) -> None:
     function.__name__ = name
     function.__doc__ = f"{name[:-5]}, as a copy."
     PUBLIC[name] = with_out(function)
+    if exact:
+        exact_out("structured")(function)
 
 
 def _viewed(input: Tensor, *size: Any) -> Tensor:
@@ -46,12 +49,15 @@ for _name, _view in (
     ("view", _viewed), ("expand", shape.expand), ("diagonal", parts.diagonal),
     ("as_strided", memory.as_strided), ("permute", shape.permute), ("squeeze", shape.squeeze),
     ("unsqueeze", shape.unsqueeze), ("t", shape.t), ("transpose", shape.transpose),
-    ("select", parts.select), ("split", parts.split), ("unbind", parts.unbind),
-    ("split_with_sizes", parts.split_with_sizes), ("unfold", parts.unfold), ("alias", memory.alias),
-    ("detach", memory.detach), ("view_as_real", memory.view_as_real),
-    ("view_as_complex", memory.view_as_complex),
+    ("unbind", parts.unbind), ("split_with_sizes", parts.split_with_sizes),
+    ("unfold", parts.unfold), ("alias", memory.alias),
 ):  # fmt: skip
-    _copying(f"{_name}_copy", _view)
+    _copying(f"{_name}_copy", _view, exact=True)
+for _name, _view in (
+    ("select", parts.select), ("split", parts.split), ("detach", memory.detach),
+    ("view_as_real", memory.view_as_real), ("view_as_complex", memory.view_as_complex),
+):  # fmt: skip
+    _copying(f"{_name}_copy", _view, exact=False)
 
 
 @public(out=True)
@@ -108,6 +114,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 
 @public(out=True)
+@exact_out("structured")
 def slice_scatter(
     input: Tensor,
     src: Tensor,

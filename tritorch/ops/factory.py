@@ -48,6 +48,7 @@ from tritorch.ops.checks import (
 )
 from tritorch.ops.interpret import vmap
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, write_out
 from tritorch.ops.shape import broadcast_tensors
 
@@ -706,6 +707,7 @@ PUBLIC["complex"] = make_complex
 
 @public(method=False, out=True)
 @autocast("cpu:float32")
+@exact_out("Expected object of scalar type {result} but got scalar type {out} for argument 'out'")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Complex numbers from modulus and angle."""
     if abs.dtype.name == "float16" and abs.dtype is angle.dtype:

@@ -24,7 +24,7 @@ from tritorch.ops.parts import PARTS, basic_index, finish_part
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import unknown_size
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.outputs import require_separate
+from tritorch.ops.record.outputs import exact_out, require_separate
 from tritorch.ops.record.publishing import public, write_out
 from tritorch.ops.record.writing import in_place
 from tritorch.ops.shape import expand
@@ -462,6 +462,7 @@ def index_put(
 _nonzero = Operator("nonzero", "x", cpu="indexing.nonzero", infer=unknown_size)
 
 
+@exact_out("nonzero: Expected out tensor to have scalar type {Result} but got scalar type{Out}")
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     """The indices of elements that are not 0: a matrix, or a vector for each dim."""
     if as_tuple:

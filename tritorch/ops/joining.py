@@ -20,6 +20,7 @@ from tritorch.ops.parts import narrow
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator, ndarray
+from tritorch.ops.record.outputs import exact_out, joins
 from tritorch.ops.record.publishing import accepts_expanded, public
 from tritorch.ops.shape import expand, new_dim, reshape, unsqueeze
 
@@ -132,6 +133,7 @@ def _stacked(items: list[Tensor], dim: Any) -> Tensor | None:
 
 @public(method=False, out=True, aliases=("concat", "concatenate"))
 @autocast("cpu:widest")
+@joins
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along a dim."""
     items = _check_list("cat", tensors)
@@ -166,6 +168,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 @public(method=False, out=True)
 @autocast("cpu:widest")
+@joins
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape joined along a new dim."""
     items = _check_list("stack", tensors)
@@ -186,6 +189,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 @public(method=False, out=True)
 @autocast("cpu:widest")
+@joins
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 1 (0 for vectors)."""
     items = PUBLIC["atleast_1d"](_check_list("hstack", tensors))
@@ -194,6 +198,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @public(method=False, out=True, aliases=("row_stack",))
 @autocast("cpu:widest")
+@joins
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 0, vectors as rows."""
     return cat(PUBLIC["atleast_2d"](_check_list("vstack", tensors)), 0)
@@ -201,6 +206,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @public(method=False, out=True)
 @autocast("cpu:widest")
+@joins
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 2."""
     return cat(PUBLIC["atleast_3d"](_check_list("dstack", tensors)), 2)
@@ -208,6 +214,7 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @public(method=False, out=True)
 @autocast("cpu:widest")
+@joins
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 1, vectors as columns."""
     items = _check_list("column_stack", tensors)
@@ -353,7 +360,7 @@ def _triangle(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {'lower' if name == 'tril' else 'upper'} triangle, the rest 0."
-    exposed = public(out=True, inplace=True)(function)
+    exposed = public(out=True, inplace=True)(exact_out("structured")(function))
     accepts_expanded(f"{name}_", lambda array, diagonal=0: _keep(name, array, diagonal))
     return exposed
 

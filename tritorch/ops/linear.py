@@ -16,6 +16,7 @@ from tritorch.ops.activation import functional, functional_with_out
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_same_dtype
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.shape import reshape
 
 
@@ -62,6 +63,7 @@ _linear = Operator(
 
 @functional_with_out
 @autocast("lower")
+@exact_out("structured")
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b."""
     if not (input.ndim and weight.ndim):

@@ -26,7 +26,7 @@ from tritorch.ops.checks import (
 )
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.outputs import cpp_name
+from tritorch.ops.record.outputs import cpp_name, exact_out
 from tritorch.ops.record.publishing import compute_out, in_place_of, public, write_out
 from tritorch.ops.shape import expand, reshape
 
@@ -60,6 +60,7 @@ def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
 
 
 @autocast("lower")
+@exact_out("structured")
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """The product of two matrices."""
     require_tensor(input, "mm", "input", 1)
@@ -88,6 +89,7 @@ def _check_bmm(a: Tensor, b: Tensor) -> None:
 
 
 @autocast("lower")
+@exact_out("structured")
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """The products of two batches of matrices."""
     require_tensor(input, "bmm", "input", 1)
@@ -107,6 +109,7 @@ for _function in (mm, bmm):
 
 
 @autocast("lower")
+@exact_out("input")
 def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The product of vectors, matrices, or broadcast batches of matrices."""
     # NumPy's dot takes one element for a factor, and forgets that 0 * inf is NaN.
@@ -208,6 +211,7 @@ def _check_vectors(name: str, a: Tensor, b: Tensor) -> None:
 
 @public(out=True)
 @autocast("cuda:widest")
+@exact_out("input")
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The sum of products of two vectors."""
     _check_vectors("dot", input, tensor)
@@ -219,6 +223,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 @public(out=True)
 @autocast("cuda:widest")
+@exact_out("input")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """dot, with the first vector conjugated."""
     _check_vectors("vdot", input, other)
@@ -227,6 +232,10 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 @public(out=True)
 @autocast("cpu:lower-unless-number")
+@exact_out(
+    "tensordot: Expected the output tensor to have dtype {Result}, but got an output "
+    "tensor with dtype {Out}"
+)
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last dims."""
     if input.ndim == 0 or other.ndim == 0:
@@ -349,6 +358,7 @@ def _add_product(
 
 @public(out=True, inplace=True)
 @autocast("lower")
+@exact_out("structured")
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -400,6 +410,7 @@ def _addmm_activation(
 
 @public(out=True, inplace=True)
 @autocast("cuda:lower")
+@exact_out("structured")
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -451,6 +462,7 @@ def _sizes_of_product(batch1: Tensor, batch2: Tensor) -> None:
 
 @public(out=True, inplace=True)
 @autocast("lower")
+@exact_out("structured")
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -518,6 +530,10 @@ Tensor.addbmm_ = addbmm_  # type: ignore[attr-defined]
 
 
 @autocast("cpu:lower-unless-number cuda:widest")
+@exact_out(
+    "tensordot: Expected the output tensor to have dtype {Result}, but got an output "
+    "tensor with dtype {Out}"
+)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     """Sums of products over pairs of dims."""
     if isinstance(dims, Tensor):

@@ -18,6 +18,7 @@ from tritorch.host import pointwise as cpu
 from tritorch.ops.checks import require_kernel
 from tritorch.ops.record.kinds import unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.pointwise import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME
 from tritorch.ops.record.publishing import public
 
@@ -29,17 +30,18 @@ LN2, LN10 = math.log(2), math.log(10)
 neg = unary(
     "neg", np.negative, without="bool", aliases=("negative",), grad=lambda g: -g,
     refuses="Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
-    "invert a mask, use the `~` or `logical_not()` operator instead.",
-)  # fmt: skip
+    "invert a mask, use the `~` or `logical_not()` operator instead.", exact="found")  # fmt: skip
 abs = unary("abs", np.absolute, rule=COMPLEX_TO_REAL, without="bool", aliases=("absolute",),
-            grad=lambda g, x: g * x.sgn())  # fmt: skip
+            grad=lambda g, x: g * x.sgn(), exact="found")  # fmt: skip
 _NO_SIGN = NotImplementedError(
     "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn "
     "instead."
 )
 sign = unary("sign", cpu.sign, without="complex", refuses=_NO_SIGN,
-             grad=lambda g: g.new_zeros(g.shape))  # fmt: skip
-sgn = unary("sgn", cpu.sgn, direct=False, grad=lambda g, out, x: _sgn_grad(g, out, x))
+             grad=lambda g: g.new_zeros(g.shape), exact="found")  # fmt: skip
+sgn = unary(
+    "sgn", cpu.sgn, direct=False, grad=lambda g, out, x: _sgn_grad(g, out, x), exact="found"
+)
 _square = unary("square", np.square, inplace=False, method=False, public=False, node="Pow",
                 grad=lambda g, x: g * (2 * x.conj()))  # fmt: skip
 sqrt = unary("sqrt", np.sqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
@@ -50,8 +52,15 @@ rsqrt = unary("rsqrt", cpu.rsqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
 reciprocal = unary("reciprocal", cpu.reciprocal, rule=INT_TO_FLOAT, domain=(0.5, 3),
                    grad=lambda g, out: -g * (out * out).conj(),
                    autocast="cuda:float32")  # fmt: skip
+_BOOLEAN = "{name} does not support non-boolean outputs."
 signbit = unary(
-    "signbit", cpu.signbit, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False
+    "signbit",
+    cpu.signbit,
+    rule=ALWAYS_BOOL,
+    without="complex",
+    inplace=False,
+    direct=False,
+    exact=_BOOLEAN,
 )
 
 
@@ -191,17 +200,18 @@ def _to_integers(name: str, function: Any, *aliases: str) -> Any:
     """A rounding of which PyTorch refuses complex numbers in words of its own."""
     words = NotImplementedError(f"{name} is not supported for complex inputs")
     return unary(name, cpu.on_floats(function), without="complex bool", refuses=words, grad=_flat,
-                 aliases=aliases)  # fmt: skip
+                 aliases=aliases, exact="found")  # fmt: skip
 
 
 floor, ceil = _to_integers("floor", np.floor), _to_integers("ceil", np.ceil)
 trunc = _to_integers("trunc", np.trunc, "fix")
-frac = unary("frac", cpu.frac, without="bool int complex", grad=lambda g: g)
+frac = unary("frac", cpu.frac, without="bool int complex", grad=lambda g: g, exact="found")
 _round = unary("round", cpu.on_floats(np.rint), without="bool complex", grad=_flat)
 
 
 @public(out=True, inplace=True)
 @lies("elementwise")
+@exact_out("found")
 def round(input: Tensor, *, decimals: int | None = None) -> Tensor:
     """Rounds to the nearest integer (or multiple of 10^-decimals), half to even."""
     if decimals is None:
@@ -236,6 +246,7 @@ isposinf = unary(
     inplace=False,
     direct=False,
     refuses="isposinf does not support complex inputs.",
+    exact=_BOOLEAN,
 )
 isneginf = unary(
     "isneginf",
@@ -245,9 +256,10 @@ isneginf = unary(
     inplace=False,
     direct=False,
     refuses="isneginf does not support complex inputs.",
+    exact=_BOOLEAN,
 )
 logical_not = unary("logical_not", np.logical_not, rule=ALWAYS_BOOL)
-bitwise_not = unary("bitwise_not", np.invert, without="float complex")
+bitwise_not = unary("bitwise_not", np.invert, without="float complex", exact="found")
 
 # ---- complex -------------------------------------------------------------------------------------
 
@@ -256,6 +268,7 @@ _conj_physical = unary("conj_physical", cpu.conj_physical, direct=False, method=
 
 
 @public()
+@exact_out("found")
 def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
     """The complex conjugate in new memory; the tensor itself when it is real."""
     return input if out is None and not input.is_complex() else _conj_physical(input, out=out)
@@ -325,6 +338,7 @@ def isreal(input: Tensor) -> Tensor:
 
 @public(out=True, inplace=True)
 @lies("copy")
+@exact_out("nan_to_num: dtype of out: {Out} should be same as input: {Result}")
 def nan_to_num(
     input: Tensor,
     nan: float | None = None,

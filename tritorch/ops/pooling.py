@@ -16,6 +16,7 @@ from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import with_indices as with_places
 from tritorch.ops.record.operator import Operator, ndarray
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import with_out
 from tritorch.ops.shape import reshape
 
@@ -305,6 +306,8 @@ def _make_avg(n: int) -> None:
     FUNCTIONAL[name] = with_out(function)
     if n == 3:
         autocast("cpu:float32")(function)
+    if n > 1:
+        exact_out("structured")(function)
     if n == 1:
         PUBLIC[name] = function
 

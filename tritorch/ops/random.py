@@ -33,6 +33,7 @@ from tritorch.ops.integer_bounds import between, most
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, write_out
 from tritorch.ops.record.writing import in_place
 
@@ -426,6 +427,7 @@ Tensor.bernoulli_ = bernoulli_  # type: ignore[attr-defined]
 
 
 @public(out=True)
+@exact_out("multinomial expects Long tensor out, got: {Out}")
 def multinomial(
     input: Tensor,
     num_samples: int,

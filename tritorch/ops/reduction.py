@@ -21,6 +21,7 @@ from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import reduced, same, with_indices
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, with_out, write_out
 from tritorch.ops.shape import expand, reshape, unsqueeze
 
@@ -385,7 +386,7 @@ def _extreme(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {'largest' if name == 'amax' else 'smallest'} element over dims."
-    return public(out=True)(function)
+    return public(out=True)(exact_out("match")(function))
 
 
 amax, amin = _extreme("amax", _amax), _extreme("amin", _amin)
@@ -450,7 +451,7 @@ def _max_or_min(name: str, all_: Operator, op: Operator, pair: Any) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {name} of all elements, of one dim (with indices), or of two tensors."
-    return public(out=True)(function)
+    return public(out=True)(exact_out("structured", f"{name}.dim")(function))
 
 
 max = _max_or_min("max", _amax, _max, "maximum")
@@ -477,13 +478,14 @@ def _arg(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"Where the {name[3:]} is (the first of equals)."
-    return public(out=True)(function)
+    return public(out=True)(exact_out("structured")(function))
 
 
 argmax, argmin = _arg("argmax", _argmax), _arg("argmin", _argmin)
 
 
 @public(out=True)
+@exact_out("structured")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element."""
     if dim is None:
@@ -729,6 +731,7 @@ def _norm_grad(g: Tensor, x: Tensor, out: Tensor, order: float, dims: Any, keepd
 
 
 @autocast("cuda:float32")
+@exact_out("structured")
 def vector_norm(
     x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None,
     out: Any = None,

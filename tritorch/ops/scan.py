@@ -12,6 +12,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.infer import with_indices
 from tritorch.ops.record.operator import Operator, ndarray
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import in_place_of, public
 from tritorch.ops.reduction import named_results
 from tritorch.ops.shape import reshape
@@ -139,13 +140,14 @@ def _extreme(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {name} along a dim, with indices (the last of equals)."
-    return public(out=True)(function)
+    return public(out=True)(exact_out("scalar_type")(function))
 
 
 cummax, cummin = _extreme("cummax", _cummax), _extreme("cummin", _cummin)
 
 
 @public(out=True)
+@exact_out("scalar_type")
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """log(cumsum(exp(x))) along a dim, without overflow."""
     if category(input.dtype) < 2:
@@ -155,6 +157,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 
 @public(out=True)
+@exact_out("scalar_type")
 def diff(
     input: Tensor,
     n: int = 1,

@@ -19,6 +19,7 @@ from tritorch.ops.gather import scatter_reduce_grad
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import reduced, same
 from tritorch.ops.record.operator import Operator, lies
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, write_out
 from tritorch.ops.reduction import vector_norm
 
@@ -96,6 +97,7 @@ def _check_index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, redu
 
 
 @public(out=True, inplace=True)
+@exact_out("structured")
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
     include_self: bool = True,
@@ -157,6 +159,7 @@ def _first_places(x: Tensor, size: int, fill_value: int) -> Tensor:
 @public(out=True, inplace=True)
 @lies("row-major")
 @autocast("cuda:float32")
+@exact_out("structured")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Slices along a dim, those with a p-norm above maxnorm scaled down to it."""
     require_tensor(input, "renorm", "input", 1)

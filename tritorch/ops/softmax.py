@@ -10,6 +10,7 @@ from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.shape import reshape
 
@@ -91,6 +92,7 @@ def _run(name: str, op: Operator, x: Tensor, dim: int, kind: dtype | None) -> Te
 
 @public(out=True)
 @autocast("cuda:sum")
+@exact_out("structured")
 def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along a dim."""
     return _run("softmax", _softmax, input, dim, dtype)
@@ -98,6 +100,7 @@ def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
 
 @public(out=True)
 @autocast("cuda:sum")
+@exact_out("structured")
 def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """log(softmax(x)) along a dim."""
     return _run("log_softmax", _log_softmax, input, dim, dtype)

@@ -18,6 +18,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.record.infer import reduced, unknown_size, with_indices
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.reduction import _at_index, named_results, share_evenly
 from tritorch.ops.shape import reshape
@@ -84,6 +85,7 @@ def _refuse_complex(name: str, x: Tensor) -> None:
 
 
 @public(out=True)
+@exact_out("structured")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Sorted along a dim, with indices; always stable, NaN last."""
     if input.is_complex():
@@ -101,6 +103,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 
 @public(out=True)
+@exact_out("structured")
 def msort(input: Tensor) -> Tensor:
     """Sorted along the first dim."""
     return sort(input, 0)[0]
@@ -110,6 +113,7 @@ _topped = named_results("topk", "values", "indices")
 
 
 @public(out=True)
+@exact_out("structured")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) along a dim, with indices."""
     if input.is_complex():
@@ -134,6 +138,7 @@ def _keep(results: Any, dim: int, keepdim: bool) -> Any:
 
 
 @public(out=True)
+@exact_out("output values must be of same type as input")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """The k-th smallest along a dim, with its index."""
     _refuse_complex("kthvalue_cpu", input)
@@ -178,6 +183,7 @@ median, nanmedian, mode = (
     _middle(name, op)
     for name, op in (("median", _median), ("nanmedian", _nanmedian), ("mode", _mode))
 )
+exact_out("expected scalar type '{Result}' but got '{Out}' for values output", "mode")(mode)
 
 # ---- unique --------------------------------------------------------------------------------------
 

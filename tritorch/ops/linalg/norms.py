@@ -14,6 +14,7 @@ from tritorch.ops.checks import require_castable
 from tritorch.ops.linalg.common import LINALG, linalg, require_matrix
 from tritorch.ops.linalg.spectra import svdvals
 from tritorch.ops.linalg.systems import inv_ex
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.reduction import vector_norm
 
@@ -55,6 +56,7 @@ def _checked(A: Tensor, ord: Any, dim: Any, dtype: Dtype | None) -> tuple[Tensor
 
 @linalg()
 @autocast("cuda:float32")
+@exact_out("linalg.{name} expected out tensor dtype {Result} but got: {Out}")
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
     dtype: Dtype | None = None,
@@ -117,7 +119,7 @@ def _norm(
 
 
 _norm.__name__ = "norm"
-autocast("cuda:float32")(_norm)
+autocast("cuda:float32")(exact_out("structured")(_norm))
 linalg()(_norm)
 
 

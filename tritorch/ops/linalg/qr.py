@@ -19,6 +19,7 @@ from tritorch.ops.linalg.common import (
 )
 from tritorch.ops.linalg.triangular import triangular
 from tritorch.ops.record.operator import laid_out
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 
 # ---- qr ------------------------------------------------------------------------------------------
@@ -87,6 +88,7 @@ _Geqrf = named_results("geqrf", "a", "tau")
 
 @linalg()
 @autocast("cpu:float32")
+@exact_out("structured")
 def qr(A: Tensor, mode: str = "reduced") -> Any:
     """Q with orthonormal columns and an upper triangular R with A = Q R."""
     require_matrix("linalg.qr", A)

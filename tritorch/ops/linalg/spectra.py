@@ -21,6 +21,7 @@ from tritorch.ops.linalg.common import (
     require_matrix,
     require_phase_free,
 )
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 
 # ---- singular values -----------------------------------------------------------------------------
@@ -127,6 +128,7 @@ def _require_driver(name: str, x: Tensor, driver: str | None) -> None:
 
 @linalg()
 @autocast("cpu:float32")
+@exact_out("structured")
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """U, the singular values (descending) and V^H with A = U diag(S) V^H."""
     require_matrix("linalg.svd", A)
@@ -137,6 +139,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
 
 @linalg()
 @autocast("cpu:float32")
+@exact_out("structured")
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, descending."""
     require_matrix("linalg.svd", A)
@@ -230,6 +233,7 @@ def _triangle(UPLO: str) -> str:
 
 @linalg()
 @autocast("cpu:float32")
+@exact_out("structured")
 def eigh(A: Tensor, UPLO: str = "L") -> Any:
     """The eigenvalues, ascending, and eigenvectors of a Hermitian A; UPLO: its triangle to read."""
     require_matrix("linalg.eigh", A, True)
@@ -240,6 +244,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Any:
 
 @linalg()
 @autocast("cpu:float32")
+@exact_out("structured")
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of a Hermitian A, ascending."""
     if _needs_vectors(A):

@@ -29,6 +29,7 @@ from tritorch.ops.linalg.common import (
 from tritorch.ops.linalg.spectra import pinv, pinv_gradient
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import laid_out
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 
 # ---- systems -------------------------------------------------------------------------------------
@@ -83,6 +84,7 @@ def _solve_any(A: Tensor, B: Tensor, left: bool) -> Any:
 
 
 @linalg()
+@exact_out("structured")
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """linalg.solve with an info instead of an error."""
     found = _solve_any(A, B, left)
@@ -93,6 +95,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 @linalg()
 @autocast("cpu:float32")
+@exact_out("structured")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X of A X = B (left) or X A = B; B may be a vector of each batch."""
     found = _solve_any(A, B, left)
@@ -112,6 +115,7 @@ _InvEx = named_results("linalg_inv_ex", "inverse", "info")
 
 @linalg()
 @autocast("cpu:float32")
+@exact_out("structured")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """linalg.inv with an info instead of an error."""
     require_square("linalg.inv", A)
@@ -123,6 +127,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
 
 @linalg(also=("inverse",))
 @autocast("cpu:float32")
+@exact_out("structured")
 def inv(A: Tensor) -> Tensor:
     """The inverse."""
     require_square("linalg.inv", A)
@@ -232,6 +237,7 @@ _Slogdet = named_results("slogdet", "sign", "logabsdet")
 
 
 @linalg(also=("det",))
+@exact_out("structured")
 def det(A: Tensor) -> Tensor:
     """The determinant."""
     require_matrix("linalg.det", A, True)
@@ -240,6 +246,7 @@ def det(A: Tensor) -> Tensor:
 
 
 @linalg()
+@exact_out("structured")
 def slogdet(A: Tensor) -> Any:
     """The sign (or phase) of the determinant, and the logarithm of its magnitude."""
     require_square("linalg.slogdet", A)

@@ -28,6 +28,7 @@ from tritorch.ops.linalg.common import (
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import laid_out
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 
 # ---- triangular systems --------------------------------------------------------------------------
@@ -80,6 +81,7 @@ def triangular(a: Tensor, b: Tensor, upper: bool, unit: bool = False, left: bool
 
 
 @linalg()
+@exact_out("scalar type")
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
@@ -97,6 +99,7 @@ _TriangularSolve = named_results("triangular_solve", "solution", "cloned_coeffic
 
 @public(out=True)
 @autocast("cpu:float32")
+@exact_out("structured")
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
     unitriangular: bool = False,
@@ -150,6 +153,7 @@ def _factored(name: str, A: Tensor, upper: bool, check: bool = True) -> Any:
 
 @linalg()
 @autocast("cpu:float32")
+@exact_out("structured")
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """linalg.cholesky with an info instead of an error."""
     return _factored("linalg.cholesky_ex", A, upper, check_errors)

@@ -17,6 +17,7 @@ from tritorch.core.symbolic import SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.apply import apply, apply_in_place
 from tritorch.ops.record.operator import Array, Operator, ndarray
+from tritorch.ops.record.outputs import EXACT
 from tritorch.ops.record.pointwise import ALWAYS_BOOL, BIG, SAME, Pointwise, gpu_pointwise
 
 
@@ -51,6 +52,7 @@ def unary(
     layout: str = "elementwise",
     out: bool = True,
     autocast: str = "",
+    exact: str = "",
     doc: str = "",
 ) -> Callable[..., Tensor]:
     """Declares y = f(x): the function, the method, in place and `out=`.
@@ -82,7 +84,7 @@ def unary(
         return apply(op, (input,), out)
 
     function.__doc__ = doc or f"{name} of each element."
-    _publish(op, function, aliases, method, public, autocast)
+    _publish(op, function, aliases, method, public, autocast, exact)
     if inplace:
         written = op
         if inplace == "constant":
@@ -165,11 +167,14 @@ _TORCH_IN_PLACE = frozenset(
 
 
 def _publish(
-    op: Operator, function: Any, aliases: Sequence[str], method: bool, public: bool, autocast: str
-) -> None:
+    op: Operator, function: Any, aliases: Sequence[str], method: bool, public: bool,
+    autocast: str, exact: str,
+) -> None:  # fmt: skip
     function.op = op
     if autocast:
         AUTOCAST.update(dict.fromkeys((op.name, *aliases), autocast))
+    if exact:
+        EXACT[op.name] = exact
     for alias in (*aliases, op.name):  # the last one names the function
         _export(alias, function, method=method, public=public)
 
@@ -201,6 +206,7 @@ def binary(
     export: bool = True,
     narrow: dict[str, str] | None = None,
     autocast: str = "",
+    exact: str = "",
     doc: str = "",
 ) -> Callable[..., Tensor]:
     """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator."""
@@ -212,7 +218,7 @@ def binary(
     function = fast_binary(op, _general_binary(op))
     function.__doc__ = doc or f"{name} of each pair of elements, broadcasting."
     if export:
-        _publish(op, function, aliases, method, public, autocast)
+        _publish(op, function, aliases, method, public, autocast, exact)
     else:
         function.op = op  # type: ignore[attr-defined]
         function.__name__ = name
