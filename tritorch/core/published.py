@@ -1,4 +1,4 @@
-"""The table of public functions, `tritorch.<name>`, which `ops` fills.
+"""The tables of public functions, `tritorch.<name>` and others, which `ops` fills.
 
 What lies below `ops`, and what would import in a circle there, asks here for an operator by name
 when it is called.  `AUTOCAST` has what autocast does to their inputs, as their declarations say.
@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 PUBLIC: dict[str, Callable[..., Any]] = {}
+FUNCTIONAL: dict[str, Callable[..., Any]] = {}  # torch.nn.functional.<name>
 AUTOCAST: dict[str, str] = {}
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from typing import Any
 
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import float32, float64
 from tritorch.core.promotion import category, not_implemented, scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.host import pointwise as cpu
 from tritorch.ops.arithmetic import where
@@ -21,50 +20,14 @@ from tritorch.ops.record.kinds import ternary, unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.pointwise import INT_TO_FLOAT
-from tritorch.ops.record.publishing import in_place_of, with_out
+from tritorch.ops.record.publishing import (
+    functional,
+    functional_with_out,
+    with_inplace,
+)
 from tritorch.ops.record.writing import differentiated
 from tritorch.ops.reduction import vector_norm
 from tritorch.ops.softmax import differentiating, log_softmax, softmax
-
-FUNCTIONAL: dict[str, Any] = {}  # torch.nn.functional.<name>
-
-
-def functional(function: Any) -> Any:
-    """Publishes a function in torch.nn.functional."""
-    FUNCTIONAL[function.__name__] = function
-    return function
-
-
-def functional_with_out(function: Any) -> Any:
-    """The same, with an `out=` argument."""
-    FUNCTIONAL[function.__name__] = with_out(function)
-    return function
-
-
-def with_inplace(function: Any, in_place: Any = None, before: int | None = None) -> Any:
-    """An activation with an `inplace` flag, published with its `_` form.
-
-    in_place: that form, where it keeps something else than the function.
-    before: how many arguments after the input the flag comes after (all of the function's)."""
-    name = function.__name__
-    own = inspect.unwrap(function).__code__.co_argcount - 1 if before is None else before
-
-    def wrapper(input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Tensor:
-        if len(args) > own:
-            *args, inplace = args  # type: ignore[assignment]
-        require_tensor(input, name, "input", 1)
-        return (in_place if inplace else function)(input, *args, **kwargs)
-
-    in_place = in_place or in_place_of(function, f"{name}_")
-
-    wrapper.__name__ = wrapper.__qualname__ = name
-    wrapper.__doc__ = function.__doc__
-    wrapper.__wrapped__ = function  # type: ignore[attr-defined]
-    in_place.__name__ = f"{name}_"
-    FUNCTIONAL[name] = wrapper
-    FUNCTIONAL[f"{name}_"] = in_place
-    return wrapper
-
 
 # ---- fused ---------------------------------------------------------------------------------------
 

@@ -447,11 +447,12 @@ _heaviside = binary("heaviside", cpu.heaviside, without="complex", direct=False,
                     refuses="heaviside is not yet implemented for complex tensors.",
                     grad=(without_derivative("heaviside"),) * 2, node=NOT_IMPLEMENTED,
                     export=False)  # fmt: skip
-gcd = binary("gcd", np.gcd, without="bool float complex", numbers="none")
-lcm = binary("lcm", np.lcm, without="bool float complex", numbers="none")
+gcd = binary("gcd", np.gcd, without="bool float complex", numbers="none", inplace="public")
+lcm = binary("lcm", np.lcm, without="bool float complex", numbers="none", inplace="public")
 xlogy = binary(
     "xlogy",
     cpu.xlogy,
+    inplace="public",
     rule=INT_TO_FLOAT,
     without="complex",
     grad=(lambda g, a, b: g * _log_where_used(a, b), lambda g, a, b: g * a / b),
@@ -666,14 +667,14 @@ for _name_ in ("clamp", "clip"):
     setattr(Tensor, f"{_name_}_", clamp_)
 
 
-@public(inplace=True)
+@public(inplace="public")
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Each element, at least min."""
     _refuse_complex(min)
     return clamp(input, min=min, out=out)
 
 
-@public(inplace=True)
+@public(inplace="public")
 def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
     """Each element, at most max."""
     _refuse_complex(max)

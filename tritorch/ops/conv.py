@@ -7,9 +7,8 @@ from typing import Any
 from tritorch.core.meta import MetaArray
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.layout import dense_strides_like as copy_strides
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.conv import _PARAMS, _convolution, _input, _weight, convolution_result
 from tritorch.ops.norm import _composed_batch
 from tritorch.ops.record.backends import backend

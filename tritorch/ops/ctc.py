@@ -10,10 +10,10 @@ from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import not_implemented
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional
 from tritorch.ops.loss import reduction_mode
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import reshape
 
 _NEVER = -1e30  # the log of 0, such that differences have gradients

@@ -10,9 +10,9 @@ from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.meta import MetaArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator, laid_out, ndarray
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.reduction import vector_norm
 from tritorch.ops.shape import reshape
 

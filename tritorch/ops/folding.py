@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.dims import wrap_dim
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import require_kernel, require_tensor
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import reshape
 
 

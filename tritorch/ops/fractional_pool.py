@@ -7,9 +7,8 @@ from typing import Any
 
 from tritorch.core.dtype import int64
 from tritorch.core.promotion import not_implemented
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.shape import reshape
 
 

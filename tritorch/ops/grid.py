@@ -11,9 +11,9 @@ from tritorch.core.dtype import float32, int64
 from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import reshape
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}

@@ -12,11 +12,11 @@ from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.host import threads
 from tritorch.host.narrow import like, widen
-from tritorch.ops.activation import functional, functional_with_out
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_same_dtype
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import functional, functional_with_out
 from tritorch.ops.shape import reshape
 
 

@@ -15,11 +15,12 @@ from tritorch.core.dtype import bool_, int64
 from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional, logsigmoid
+from tritorch.ops.activation import logsigmoid
 from tritorch.ops.checks import any_true, require_castable, require_kernel
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.reduction import vector_norm
 from tritorch.ops.shape import broadcast_tensors, reshape
 from tritorch.ops.softmax import differentiating, log_softmax

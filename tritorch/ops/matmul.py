@@ -13,10 +13,9 @@ from tritorch.autograd.graph import check_inplace, rewrite_history
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.host.narrow import like, widen
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.checks import (
     broadcast_shapes,
@@ -408,7 +407,7 @@ def _addmm_activation(
     )
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace="public")
 @autocast("cuda:lower")
 @exact_out("structured")
 def addmv(

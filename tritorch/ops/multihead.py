@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from tritorch.core.dtype import bool_
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.attention import scaled_dot_product_attention
 from tritorch.ops.linear import linear
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.softmax import softmax
 
 

@@ -11,12 +11,12 @@ from tritorch.core.dtype import float32
 from tritorch.core.info import finfo
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, not_implemented
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import reshape
 
 # ---- layer norm ----------------------------------------------------------------------------------

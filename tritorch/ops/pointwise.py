@@ -33,14 +33,20 @@ neg = unary(
     "invert a mask, use the `~` or `logical_not()` operator instead.", exact="found")  # fmt: skip
 abs = unary("abs", np.absolute, rule=COMPLEX_TO_REAL, without="bool", aliases=("absolute",),
             grad=lambda g, x: g * x.sgn(), exact="found")  # fmt: skip
+del PUBLIC["absolute_"]  # a method alone
 _NO_SIGN = NotImplementedError(
     "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn "
     "instead."
 )
 sign = unary("sign", cpu.sign, without="complex", refuses=_NO_SIGN,
-             grad=lambda g: g.new_zeros(g.shape), exact="found")  # fmt: skip
+             grad=lambda g: g.new_zeros(g.shape), exact="found", inplace="method")  # fmt: skip
 sgn = unary(
-    "sgn", cpu.sgn, direct=False, grad=lambda g, out, x: _sgn_grad(g, out, x), exact="found"
+    "sgn",
+    cpu.sgn,
+    direct=False,
+    grad=lambda g, out, x: _sgn_grad(g, out, x),
+    exact="found",
+    inplace="method",
 )
 _square = unary("square", np.square, inplace=False, method=False, public=False, node="Pow",
                 grad=lambda g, x: g * (2 * x.conj()))  # fmt: skip
@@ -172,11 +178,11 @@ erfc = unary("erfc", cpu.erfc, rule=INT_TO_FLOAT, without="complex",
              grad=lambda g, x: g * (-x * x).exp() * -TWO_OVER_SQRT_PI)  # fmt: skip
 erfinv = unary("erfinv", cpu.erfinv, rule=INT_TO_FLOAT, without="complex", domain=(-0.9, 0.9),
                grad=lambda g, x: g * x.erfinv().square().exp() / TWO_OVER_SQRT_PI,
-               autocast="cuda:float32")  # fmt: skip
+               autocast="cuda:float32", inplace="method")  # fmt: skip
 lgamma = unary("lgamma", cpu.lgamma, rule=INT_TO_FLOAT, without="complex", domain=(0.5, 3),
-               grad=lambda g, x: g * x.digamma())  # fmt: skip
+               grad=lambda g, x: g * x.digamma(), inplace="method")  # fmt: skip
 digamma = unary("digamma", cpu.digamma, rule=INT_TO_FLOAT, without="complex", domain=(0.5, 3),
-                grad=lambda g, x: g * _trigamma(x))  # fmt: skip
+                grad=lambda g, x: g * _trigamma(x), inplace="method")  # fmt: skip
 i0 = unary("i0", cpu.i0, rule=INT_TO_FLOAT, without="complex",
            grad=lambda g, x: g * _i1(x))  # fmt: skip
 
@@ -258,8 +264,10 @@ isneginf = unary(
     refuses="isneginf does not support complex inputs.",
     exact=_BOOLEAN,
 )
-logical_not = unary("logical_not", np.logical_not, rule=ALWAYS_BOOL)
-bitwise_not = unary("bitwise_not", np.invert, without="float complex", exact="found")
+logical_not = unary("logical_not", np.logical_not, rule=ALWAYS_BOOL, inplace="method")
+bitwise_not = unary(
+    "bitwise_not", np.invert, without="float complex", exact="found", inplace="method"
+)
 
 # ---- complex -------------------------------------------------------------------------------------
 
@@ -279,7 +287,7 @@ _angle = unary("angle", cpu.angle, rule=COMPLEX_TO_REAL, direct=False, inplace=F
                grad=lambda g, x: _angle_grad(g, x))  # fmt: skip
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace="public")
 def square(input: Tensor) -> Tensor:
     """The square of each element; bools are squared as integers."""
     return _square(input.long() if input.dtype is bool_ else input)
@@ -336,7 +344,7 @@ def isreal(input: Tensor) -> Tensor:
     return PUBLIC["ones_like"](input, dtype=bool_)
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace="public")
 @lies("copy")
 @exact_out("nan_to_num: dtype of out: {Out} should be same as input: {Result}")
 def nan_to_num(
@@ -375,7 +383,7 @@ _nan_to_num = Operator("nan_to_num", "x", "nan posinf neginf", of=_finite, layou
                        grad=lambda g, x: g * x.isfinite())  # fmt: skip
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace="public")
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)); eps: x is clamped to [eps, 1 - eps] before."""
     if not (input.is_floating_point() or input.is_complex()):

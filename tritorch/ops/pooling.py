@@ -9,9 +9,8 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import not_implemented
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import with_indices as with_places

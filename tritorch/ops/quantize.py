@@ -7,9 +7,8 @@ from typing import Any
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import STORED, dtype as Dtype, float64, int64
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.fake_quantize import choose_parameters
 from tritorch.ops.interpret import quantized as q
 from tritorch.ops.record.publishing import public

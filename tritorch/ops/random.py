@@ -12,10 +12,9 @@ from tritorch.core.dtype import bool_, dtype, int64
 from tritorch.core.generator import Generator, default_for
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, not_implemented
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops import randomness
-from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import (
     any_true,
     broadcast_shapes,
@@ -34,7 +33,7 @@ from tritorch.ops.interpret.vmap import active
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
-from tritorch.ops.record.publishing import public, write_out
+from tritorch.ops.record.publishing import functional, public, write_out
 from tritorch.ops.record.writing import in_place
 
 

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.meta import MetaArray
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.linear import linear
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch.core.published import autocast
+from tritorch.core.published import FUNCTIONAL, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import require_kernel
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.resample import resample
 
 _nearest = Operator(

@@ -11,9 +11,8 @@ from typing import Any
 
 from tritorch.autograd import enable_grad, grad
 from tritorch.core.dtype import uint8
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.conv import convolution
 from tritorch.ops.grid import affine_grid_generator, grid_sampler
 from tritorch.ops.norm import normalised_by_batch

@@ -57,7 +57,8 @@ def unary(
 ) -> Callable[..., Tensor]:
     """Declares y = f(x): the function, the method, in place and `out=`.
 
-    inplace: "constant" where PyTorch cannot differentiate the form in place."""
+    inplace: "method" where the form in place is no function too; "constant" where PyTorch cannot
+    differentiate it."""
     op = Pointwise(
         name, "x", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
         domain=domain, direct=direct, lends=lends, refuses=refuses, layout=layout,
@@ -98,7 +99,7 @@ def unary(
 
         method_in_place.__doc__ = f"In-place version of {name}."
         for alias in (name, *aliases):
-            _export(f"{alias}_", method_in_place, public=alias in _TORCH_IN_PLACE)
+            _export(f"{alias}_", method_in_place, public=inplace != "method")
     return function
 
 
@@ -111,59 +112,6 @@ def without_derivative_in_place(name: str) -> Callable[..., Any]:
         )
 
     return refuse
-
-
-# torch publishes some in-place forms as functions too.
-_TORCH_IN_PLACE = frozenset(
-    [
-        "abs",
-        "acos",
-        "acosh",
-        "arccos",
-        "arccosh",
-        "arcsin",
-        "arcsinh",
-        "arctan",
-        "arctanh",
-        "asin",
-        "asinh",
-        "atan",
-        "atanh",
-        "ceil",
-        "conj",
-        "cos",
-        "cosh",
-        "deg2rad",
-        "erf",
-        "erfc",
-        "exp",
-        "exp2",
-        "expm1",
-        "fix",
-        "floor",
-        "frac",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "neg",
-        "negative",
-        "rad2deg",
-        "reciprocal",
-        "relu",
-        "round",
-        "rsqrt",
-        "sigmoid",
-        "sin",
-        "sinc",
-        "sinh",
-        "sqrt",
-        "square",
-        "tan",
-        "tanh",
-        "trunc",
-    ]
-)
 
 
 def _publish(
@@ -191,7 +139,7 @@ def binary(
     without: str = "",
     gpu: str | None = None,
     aliases: Sequence[str] = (),
-    inplace: bool = True,
+    inplace: bool | str = True,
     method: bool = True,
     public: bool = True,
     operator: str | None = None,
@@ -209,7 +157,9 @@ def binary(
     exact: str = "",
     doc: str = "",
 ) -> Callable[..., Tensor]:
-    """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator."""
+    """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator.
+
+    inplace: "public" if the form in place is a function too."""
     op = Pointwise(
         name, "a b", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
         domain=domain, direct=direct, numbers=numbers, keeps=keeps, refuses=refuses, layout=layout,
@@ -232,7 +182,7 @@ def binary(
         method_in_place = fast_in_place(op)
         method_in_place.__doc__ = f"In-place version of {name}."
         for alias in (name, *aliases):
-            _export(f"{alias}_", method_in_place, public=False)
+            _export(f"{alias}_", method_in_place, public=inplace == "public")
     return function
 
 
