@@ -13,6 +13,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 PUBLIC: dict[str, Callable[..., Any]] = {}
 FUNCTIONAL: dict[str, Callable[..., Any]] = {}  # torch.nn.functional.<name>
+SPECIAL: dict[str, Callable[..., Any]] = {}  # torch.special.<name>
 AUTOCAST: dict[str, str] = {}
 
 

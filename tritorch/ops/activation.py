@@ -40,7 +40,7 @@ def _relu_grad(g: Tensor, out: Tensor) -> Tensor:
 
 
 relu = unary("relu", cpu.relu, without="bool complex", grad=_relu_grad, out=False,
-             refuses="Boolean inputs not supported for relu")  # fmt: skip
+             refuses="Boolean inputs not supported for relu", zero="kept")  # fmt: skip
 
 
 def _fused(name: str, forward: Any, composed: Any, backward: Any, gpu: str) -> Any:

@@ -456,6 +456,7 @@ xlogy = binary(
     rule=INT_TO_FLOAT,
     without="complex",
     grad=(lambda g, a, b: g * _log_where_used(a, b), lambda g, a, b: g * a / b),
+    special=True,
 )
 
 

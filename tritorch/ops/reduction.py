@@ -686,7 +686,7 @@ def _logsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dims: Any, keepdim: bool)
     )
 
 
-@public(out=True)
+@public(out=True, special=True)
 @autocast("cuda:float32")
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over dims, without overflow."""

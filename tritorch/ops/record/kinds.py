@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.core.published import AUTOCAST, PUBLIC
+from tritorch.core.published import AUTOCAST, PUBLIC, SPECIAL
 from tritorch.core.symbolic import SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.apply import apply, apply_in_place
@@ -37,32 +37,26 @@ def unary(
     cpu: Callable[..., Any],
     *,
     rule: int = SAME,
-    grad: Any = None,
     without: str = "",
     gpu: str | None = None,
     aliases: Sequence[str] = (),
     inplace: bool | str = True,
     method: bool = True,
     public: bool = True,
-    node: str | None = None,
-    domain: tuple[float, float] = (-3.0, 3.0),
-    direct: bool | str = True,
-    lends: str = "",
-    refuses: str | NotImplementedError = "",
-    layout: str = "elementwise",
     out: bool = True,
+    doc: str = "",
     autocast: str = "",
     exact: str = "",
-    doc: str = "",
+    special: bool = False,
+    zero: str = "",
+    **options: Any,
 ) -> Callable[..., Tensor]:
     """Declares y = f(x): the function, the method, in place and `out=`.
 
     inplace: "method" where the form in place is no function too; "constant" where PyTorch cannot
-    differentiate it."""
-    op = Pointwise(
-        name, "x", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
-        domain=domain, direct=direct, lends=lends, refuses=refuses, layout=layout,
-    )  # fmt: skip
+    differentiate it.  autocast, exact: `published.autocast`, `outputs.exact_out`.  special:
+    whether tritorch.special has it too.  options: the record's, as `Pointwise` has them."""
+    op = Pointwise(name, "x", cpu, rule=rule, without=without, gpu=gpu, zero=zero, **options)
     may_write = out
     run, finish, fits, plans = op.apply, op.finish, op.direct, op.plans
 
@@ -85,12 +79,12 @@ def unary(
         return apply(op, (input,), out)
 
     function.__doc__ = doc or f"{name} of each element."
-    _publish(op, function, aliases, method, public, autocast, exact)
+    _publish(op, function, aliases, method, public, autocast, exact, special)
     if inplace:
         written = op
         if inplace == "constant":
             written = Pointwise(
-                f"{name}_", "x", cpu, rule=rule, without=without, gpu=gpu or name,
+                f"{name}_", "x", cpu, rule=rule, without=without, gpu=gpu or name, zero=zero,
                 node=f"{name.title()}1", grad=without_derivative_in_place(name),
             )  # fmt: skip
 
@@ -116,13 +110,15 @@ def without_derivative_in_place(name: str) -> Callable[..., Any]:
 
 def _publish(
     op: Operator, function: Any, aliases: Sequence[str], method: bool, public: bool,
-    autocast: str, exact: str,
+    autocast: str, exact: str, special: bool,
 ) -> None:  # fmt: skip
     function.op = op
     if autocast:
         AUTOCAST.update(dict.fromkeys((op.name, *aliases), autocast))
     if exact:
         EXACT[op.name] = exact
+    if special:
+        SPECIAL[op.name] = function
     for alias in (*aliases, op.name):  # the last one names the function
         _export(alias, function, method=method, public=public)
 
@@ -135,40 +131,26 @@ def binary(
     cpu: Callable[..., Any],
     *,
     rule: int = SAME,
-    grad: Any = None,
-    without: str = "",
-    gpu: str | None = None,
     aliases: Sequence[str] = (),
     inplace: bool | str = True,
     method: bool = True,
     public: bool = True,
     operator: str | None = None,
-    node: str | None = None,
-    domain: tuple[float, float] = (-3.0, 3.0),
-    direct: bool | str = True,
-    numbers: str = "any",
-    keeps: str = "",
-    refuses: str | NotImplementedError = "",
-    layout: str = "elementwise",
-    apart: str = "",
     export: bool = True,
-    narrow: dict[str, str] | None = None,
+    doc: str = "",
     autocast: str = "",
     exact: str = "",
-    doc: str = "",
+    special: bool = False,
+    **options: Any,
 ) -> Callable[..., Tensor]:
     """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator.
 
-    inplace: "public" if the form in place is a function too."""
-    op = Pointwise(
-        name, "a b", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
-        domain=domain, direct=direct, numbers=numbers, keeps=keeps, refuses=refuses, layout=layout,
-        apart=apart, narrow=narrow,
-    )  # fmt: skip
+    inplace: "public" if the form in place is a function too.  The others as in `unary`."""
+    op = Pointwise(name, "a b", cpu, rule=rule, **options)
     function = fast_binary(op, _general_binary(op))
     function.__doc__ = doc or f"{name} of each pair of elements, broadcasting."
     if export:
-        _publish(op, function, aliases, method, public, autocast, exact)
+        _publish(op, function, aliases, method, public, autocast, exact, special)
     else:
         function.op = op  # type: ignore[attr-defined]
         function.__name__ = name

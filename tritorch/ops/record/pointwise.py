@@ -25,6 +25,7 @@ from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, not_implemented
 from tritorch.core.tensor import Tensor
 from tritorch.gpu.by_host import through_host
+from tritorch.gpu.layout import LONG
 from tritorch.host import threads
 from tritorch.host.narrow import PER, round_block, widen_block
 from tritorch.ops.checks import (
@@ -78,6 +79,8 @@ class Pointwise(Operator):
         beside: int = 0,
         apart: str = "",
         narrow: dict[str, str] | None = None,
+        zero: str = "",
+        long: bool = False,
     ) -> None:
         """without: the categories that PyTorch does not implement, "half" being both narrow floats
         and "chalf" complex32.
@@ -90,7 +93,10 @@ class Pointwise(Operator):
         apart: inputs that are no operands where they are numbers: in PyTorch they do not take part
         in where the result lies, as do other numbers.
         narrow: the jit functions of narrow types, of an operator whose result depends on how far
-        apart their numbers lie; others compute in float32."""
+        apart their numbers lie; others compute in float32.
+        zero: "kept" by a function of one number; "linear" if the function is that, too.
+        long: whether a thread computes two elements at most, as its registers would not do for
+        more."""
         super().__init__(
             name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
             kind="pointwise", lends=lends, keeps=keeps, layout=layout,
@@ -101,7 +107,9 @@ class Pointwise(Operator):
         self.function = cpu
         self.cpu = _C.Quiet(cpu)  # type: ignore[method-assign]
         self.gpu_name = gpu or name
-        self.narrow = narrow or {}
+        self.narrow, self.zero = narrow or {}, zero
+        if long:
+            LONG.add(self.gpu_name)
         self.rule = rule
         self.masks = masks  # the first inputs are bools, whatever is computed in
         self.domain = domain

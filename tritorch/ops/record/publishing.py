@@ -12,7 +12,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace, place
 from tritorch.core import arrays
-from tritorch.core.published import AUTOCAST, FUNCTIONAL, PUBLIC
+from tritorch.core.published import AUTOCAST, FUNCTIONAL, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import OVERLAP, require_castable, require_tensor
 from tritorch.ops.record.outputs import (
@@ -34,6 +34,7 @@ def public(
     alone: bool = False,
     out: bool | str = False,
     torch: bool = True,
+    special: bool = False,
     aliases: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Publishes a function as `tritorch.name`, as a method, in place and with `out=`, as asked.
@@ -45,6 +46,8 @@ def public(
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         name = function.__name__
         exposed = with_out(function, computes_in_out=out == "dtype") if out else function
+        if special:
+            SPECIAL[name] = exposed
         for alias in (name, *aliases):
             if name in AUTOCAST:
                 AUTOCAST[alias] = AUTOCAST[name]

@@ -30,14 +30,6 @@ from tritorch.ops.interpret.sparse.record import (
 )
 from tritorch.ops.record.apply import apply
 
-# f(0) is 0: what is done to the values alone.
-_NAMES = (
-    "abs angle asin asinh atan atanh ceil conj_physical deg2rad erf erfinv expm1 floor frac isinf "
-    "isnan isneginf isposinf log1p neg rad2deg relu round sgn sign signbit sin sinh sqrt square "
-    "tan tanh trunc"
-)
-KEEP_ZERO = frozenset(_NAMES.split())
-LINEAR = frozenset(("neg", "conj_physical", "deg2rad", "rad2deg"))  # order and repeats may stay
 WITH_NUMBER = frozenset(("floor_divide", "trunc_divide"))  # divided by a number, zero stays zero
 
 
@@ -64,8 +56,8 @@ def call(op: Any, inputs: Sequence[Any], out: Any = None) -> Tensor:
 
 def _call(op: Any, inputs: Sequence[Any]) -> Tensor:
     name = op.gpu_name  # what it computes
-    if len(inputs) == 1 and name in KEEP_ZERO:
-        if name not in LINEAR:
+    if op.zero:  # f(0) is 0: what is done to the values alone
+        if op.zero != "linear":  # else their order and repeats may stay
             return on_values(lambda x: apply(op, (x,)), inputs[0], _title(op))
         x = inputs[0]
         return filled(x._array, apply(op, (values_of(x),)), _title(op))
@@ -311,8 +303,7 @@ def call_in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
         return _into_dense(op, inputs)
     check_inplace(self)
     own = self._array
-    nonlinear = len(inputs) == 1 and op.name in KEEP_ZERO - LINEAR
-    if nonlinear and own.plain is None and not own.coalesced:
+    if op.zero == "kept" and own.plain is None and not own.coalesced:
         raise RuntimeError(f"{op.name}_ requires coalesced input")
     result = _call(op, inputs)
     require_castable(result.dtype, self.dtype)
