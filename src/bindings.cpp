@@ -1461,6 +1461,6 @@ NB_MODULE(_C, m) {
   bind_simulator(m);
   keep_freed_host_memory();
   if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()) ||
-      !add_quiet_type(m.ptr()))
+      !add_quiet_type(m.ptr()) || !add_ndarray_functions(m.ptr()))
     throw nb::python_error();
 }

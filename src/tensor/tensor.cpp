@@ -9,13 +9,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "array/array.h"
 #include "tensor/placing.h"
 #include "tensor/quiet.h"
 
 namespace tritorch {
 
 PyTypeObject* tensor_type = nullptr;
-PyObject* ndarray_type = nullptr;
 
 namespace {
 
@@ -963,6 +963,41 @@ PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t
   return result;
 }
 
+// view_batch(function, array, params) -> an ndarray of the views that function(example, *params)
+// gives of an array's examples, which its first dim counts: the first one's, with that dim in
+// front. None where that is not known.
+PyObject* operator_view_batch(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  constexpr Py_ssize_t most = 8;
+  if (n != 3 || !PyTuple_Check(args[2]))
+    return PyErr_Format(PyExc_TypeError, "view_batch(function, array, params)");
+  const NDArray* batch = as_ndarray(args[1]);
+  const Py_ssize_t count = PyTuple_GET_SIZE(args[2]);
+  if (!batch || batch->nd == 0 || batch->dimensions[0] == 0 || count > most) Py_RETURN_NONE;
+  PyObject* first =
+      view_of(args[1], batch->nd - 1, batch->dimensions + 1, batch->strides + 1, batch->data);
+  if (!first) return nullptr;
+  PyObject* arguments[most + 1] = {first};
+  for (Py_ssize_t i = 0; i < count; ++i) arguments[i + 1] = PyTuple_GET_ITEM(args[2], i);
+  PyObject* found =
+      PyObject_Vectorcall(args[0], arguments, static_cast<std::size_t>(count + 1), nullptr);
+  const bool good =
+      found && place_view(reinterpret_cast<Operator*>(self)->placing, found, first, args[2]);
+  Py_DECREF(first);
+  const NDArray* view = good ? as_ndarray(found) : nullptr;
+  PyObject* whole = good ? Py_None : nullptr;
+  if (view && view->nd < Layout::kMaxDims) {
+    Py_ssize_t shape[Layout::kMaxDims] = {batch->dimensions[0]};
+    Py_ssize_t strides[Layout::kMaxDims] = {batch->strides[0]};
+    std::copy_n(view->dimensions, view->nd, shape + 1);
+    std::copy_n(view->strides, view->nd, strides + 1);
+    whole = view_of(found, view->nd + 1, shape, strides, view->data, view->descr);
+  } else {
+    Py_XINCREF(whole);
+  }
+  Py_XDECREF(found);
+  return whole;
+}
+
 // Whether a tensor is among arguments or items of theirs, or the base of one.
 bool reaches(PyObject* const* args, Py_ssize_t n, const PyObject* base) {
   for (Py_ssize_t i = 0; i < n; ++i) {
@@ -1090,6 +1125,7 @@ PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nul
                                   {"finish_cast", FAST(operator_finish_cast), nullptr},
                                   {"finish_with", FAST(operator_finish_with), nullptr},
                                   {"finish_view", FAST(operator_finish_view), nullptr},
+                                  {"view_batch", FAST(operator_view_batch), nullptr},
                                   {"finish_many", FAST(operator_finish_many), nullptr},
                                   {"record", FAST(operator_record), nullptr},
                                   {"wants", FAST(operator_wants), nullptr},
