@@ -25,7 +25,6 @@ inline const cu::Driver& driver() {
   return table ? *table : detail::load_driver();
 }
 bool driver_loaded();  // false in a forked child of a process that used CUDA
-bool forked_after_use();
 bool simulation_requested();  // TRITORCH_SIMULATE_CUDA is set to something other than "", "0"
 
 int device_count();  // throws CudaUnavailable

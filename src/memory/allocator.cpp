@@ -478,12 +478,12 @@ Statistics DeviceAllocator::statistics() {
 }
 void DeviceAllocator::reset_peak_statistics() {
   auto held = impl_->lock();
-  for_each_stat(impl_->stats, [](Stat& stat) { stat.peak = stat.current; });
+  for_each_stat(impl_->stats, [](const std::string&, Stat& stat) { stat.peak = stat.current; });
 }
 void DeviceAllocator::reset_accumulated_statistics() {
   auto held = impl_->lock();
   Statistics& stats = impl_->stats;
-  for_each_stat(stats, [](Stat& stat) { stat.allocated = stat.freed = 0; });
+  for_each_stat(stats, [](const std::string&, Stat& stat) { stat.allocated = stat.freed = 0; });
   stats.num_alloc_retries = stats.num_ooms = stats.num_sync_all_streams = 0;
   stats.num_device_alloc = stats.num_device_free = 0;
 }
