@@ -3,7 +3,7 @@
 
 #include "bindings/convert.h"
 #include "launch/pack.h"
-#include "launch/simulated.h"
+#include "simulator/python.h"
 
 namespace tritorch {
 namespace {

@@ -2,9 +2,9 @@
 #include <nanobind/ndarray.h>
 
 #include "bindings/convert.h"
-#include "driver/simulator.h"
 #include "memory/registry.h"
 #include "memory/statistics.h"
+#include "simulator/simulator.h"
 #include "traces.h"
 
 namespace tritorch {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "driver/fork.h"
-#include "driver/simulator.h"
+#include "simulator/simulator.h"
 
 namespace tritorch {
 namespace detail {

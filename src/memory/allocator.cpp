@@ -35,8 +35,8 @@
 #include <bit>
 #include <stdexcept>
 
-#include "driver/simulator.h"
 #include "memory/allocator_impl.h"
+#include "simulator/simulator.h"
 
 namespace tritorch::memory {
 

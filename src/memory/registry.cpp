@@ -7,7 +7,7 @@
 
 #include "driver/context.h"
 #include "driver/fork.h"
-#include "driver/simulator.h"
+#include "simulator/simulator.h"
 
 namespace tritorch::memory {
 namespace {

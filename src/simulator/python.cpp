@@ -1,4 +1,4 @@
-#include "launch/simulated.h"
+#include "simulator/python.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>

@@ -1,10 +1,10 @@
 // The simulated device: a second filling of the driver's table that needs no GPU.
 //
-// It is adversarial.  Device memory is host memory with poison in it (simulator_memory.cpp, entries
-// in simulator_memory_calls.cpp); work waits in its stream's queue and runs as late, and in as odd
-// an order, as the program's own events and synchronisation allow (simulator_queue.cpp); capture
-// refuses what the driver refuses (simulator_graph.cpp); kernels are host functions
-// (simulator_launch.cpp).  A missing event wait, a stale pointer or a host buffer that is reused
+// It is adversarial.  Device memory is host memory with poison in it (memory.cpp, entries
+// in memory_calls.cpp); work waits in its stream's queue and runs as late, and in as odd
+// an order, as the program's own events and synchronisation allow (queue.cpp); capture
+// refuses what the driver refuses (graph.cpp); kernels are host functions
+// (launch.cpp).  A missing event wait, a stale pointer or a host buffer that is reused
 // too early gives a wrong answer here, for some seed.
 //
 // One mutex guards all state.  It is free while a kernel's body or a host function runs, and one
@@ -12,7 +12,7 @@
 // back into our callers' code (a body, a kernel's `destroy`) happens under it.
 //
 // Where documents leave the driver's behaviour open, this takes the stricter reading.
-#include "driver/simulator.h"
+#include "simulator/simulator.h"
 
 #include <algorithm>
 #include <charconv>
@@ -22,7 +22,7 @@
 #include <string_view>
 
 #include "driver/error.h"
-#include "driver/simulator_state.h"
+#include "simulator/state.h"
 
 namespace tritorch::cu {
 namespace simulator {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "driver/blocking.h"
-#include "driver/simulator_state.h"
+#include "simulator/state.h"
 
 namespace tritorch::cu::simulator {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "driver/simulator.h"
+#include "simulator/simulator.h"
 
 namespace tritorch {
 

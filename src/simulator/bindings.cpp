@@ -1,12 +1,11 @@
 // Controls of the simulated device.
-#include "driver/simulator.h"
-
 #include <nanobind/ndarray.h>
 
 #include <cmath>
 
 #include "bindings/convert.h"
-#include "launch/simulated.h"
+#include "simulator/python.h"
+#include "simulator/simulator.h"
 
 namespace tritorch {
 namespace {

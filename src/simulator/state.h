@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "driver/fork.h"
-#include "driver/simulator.h"
-#include "driver/simulator_memory.h"
 #include "driver/table.h"
+#include "simulator/memory.h"
+#include "simulator/simulator.h"
 
 namespace tritorch::cu::simulator {
 
@@ -214,7 +214,7 @@ std::shared_ptr<Stream> make_stream(World& world, int device);
 void check_sticky(int device);
 void check_injected(Call call);
 
-// simulator_queue.cpp
+// queue.cpp
 Point last_point(const std::shared_ptr<Stream>& stream);
 // Queues it (or, on a capturing stream, adds a node).  Returns where it stands.
 Point enqueue(Lock& lock, const std::shared_ptr<Stream>& stream, Action action,
@@ -230,7 +230,7 @@ void drain_all(Lock& lock);
 void progress(Lock& lock, const Point& target);
 void wait_for_executor(Lock& lock);
 
-// simulator_graph.cpp
+// graph.cpp
 // For calls that no capture in reach of this thread allows, and for streams' own.
 void check_unsafe_in_capture();
 void check_not_capturing(Stream& stream);  // synchronising a capturing stream invalidates

@@ -6,7 +6,7 @@
 // quarantine), so that a stale read gives a recognisable wrong value instead of a crash.  Poisoned
 // pages are private mappings of a small file of poison: one costs nothing until it is touched.  Of
 // very large allocations, and of physical memory over 4 MiB, only both ends are poisoned.
-#include "driver/simulator_memory.h"
+#include "simulator/memory.h"
 
 #include <fcntl.h>
 #include <linux/falloc.h>
