@@ -574,6 +574,7 @@ void bind_simulator(nb::module_& m) {
   sim.def("clear_error", [] {
     BlockingRegion region;
     cu::simulator::clear_error();
+    memory::forget_failures();  // else the next allocation would tell of the error
   });
   sim.def("accessible", &cu::simulator::accessible, "address"_a, "size"_a);
   // What interpreted kernels load and store.  -> the first bad address's place, or -1

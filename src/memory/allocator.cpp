@@ -419,6 +419,11 @@ Block* DeviceAllocator::allocate(std::size_t bytes, cu::CUstream stream) {
 }
 void DeviceAllocator::free(Block* block) noexcept { impl_->free(block); }
 
+void DeviceAllocator::forget_failure() {
+  auto held = impl_->lock();
+  impl_->failed_code = cu::CUDA_SUCCESS;
+}
+
 BlockView DeviceAllocator::view(const Block* block) {
   // Under the sanitizer every byte past the request is watched.
   if (block->guarded) return {block->address + kRedZone, block->requested, block->requested};
