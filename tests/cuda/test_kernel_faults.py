@@ -3,6 +3,7 @@
 import _thread
 import contextlib
 import re
+import sys
 import threading
 from pathlib import Path
 
@@ -39,13 +40,21 @@ def told(launch, kind=cuda.CudaError, during=contextlib.nullcontext):
 
 @contextlib.contextmanager
 def interruptions():
-    """Ctrl-C, each second again: Python drops one that falls into a destructor or a callback of the
-    garbage collector, of which hypothesis has one."""
+    """Ctrl-C while this thread is in a kernel, and again while it still is: Python drops one that
+    falls into a destructor or a callback of the garbage collector, of which hypothesis has one."""
     ended = threading.Event()
+    here = threading.get_ident()
+
+    def in_kernel():
+        frame = sys._current_frames()[here]
+        while frame is not None and not frame.f_code.co_filename.startswith("<endless"):
+            frame = frame.f_back
+        return frame is not None
 
     def interrupt():
-        while not ended.wait(1):
-            _thread.interrupt_main()
+        while not ended.wait(0.3):
+            if in_kernel():
+                _thread.interrupt_main()
 
     thread = threading.Thread(target=interrupt)
     thread.start()
