@@ -127,3 +127,62 @@ def test_a_failure_that_a_free_met_ends_with_the_error():
     _C.simulator.clear_error()
     assert zeros(64).sum().item() == 0
     assert tritorch.ones(64).pin_memory().sum() == 64
+
+
+# ---- which memory a kernel may touch -------------------------------------------------------------
+
+
+def places(n):
+    """A tensor of n float32, and one made before and after it, in the same segment."""
+    return [tritorch.full((k,), 7.0, device="cuda") for k in (128, n, 128)]
+
+
+def far_from(x, other):
+    return (other.data_ptr() - x.data_ptr()) // 4
+
+
+@pytest.mark.parametrize("n", [1, 100, 127])
+def test_past_the_end_of_a_tensor(n):
+    before, x, after = places(n)
+    out = zeros(1)
+    for i in (n, 127) if n < 127 else (n,):
+        text, _ = told(lambda i=i: kernels.element_at[(1,)](x, out, i, False))
+        assert f"load of 4 bytes at 0x{x.data_ptr() + 4 * i:x}, where no memory" in text
+        assert f"at {line_of('element at')}" in text
+    kernels.element_at[(1,)](x, out, n - 1, False)
+    assert out.item() == 7
+    for other in (before, after):  # of another tensor: goes unnoticed
+        kernels.element_at[(1,)](x, out, far_from(x, other), False)
+        assert out.item() == 7
+
+
+def test_memory_that_was_freed_or_never_given():
+    x, other = places(128)[1:]
+    i, out = far_from(x, other), zeros(1)
+    kernels.element_at[(1,)](x, out, i, False)
+    del other  # behind the launch in the stream's order
+    assert out.item() == 7
+    for place in (i, 20_000):  # of a segment of 2 MiB
+        text, _ = told(lambda place=place: kernels.element_at[(1,)](x, out, place, False))
+        assert "where no memory is allocated" in text
+    again = tritorch.full((128,), 5.0, device="cuda")
+    kernels.element_at[(1,)](x, out, far_from(x, again), False)
+    assert out.item() == 5
+
+
+def test_what_is_masked_off_may_be_anywhere():
+    x, out = zeros(1), zeros(1)
+    for i in (1, 2**20, 2**40):
+        kernels.element_at[(1,)](x, out, i, True)
+    cuda.synchronize()
+
+
+def test_a_graph_may_touch_what_was_freed_in_its_capture():
+    x = tritorch.ones(100, device="cuda")
+    graph = cuda.CUDAGraph()
+    with cuda.graph(graph):
+        y = (x + 1) * (x + 2) - 3
+    cuda.empty_cache()
+    for _ in range(2):
+        graph.replay()
+        assert (y == 3).all()
