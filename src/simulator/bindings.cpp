@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "bindings/convert.h"
+#include "memory/registry.h"
 #include "simulator/python.h"
 #include "simulator/simulator.h"
 
@@ -55,6 +56,7 @@ void bind_simulator(nb::module_& m) {
   sim.def("clear_error", [] {
     BlockingRegion region;
     cu::simulator::clear_error();
+    memory::forget_failures();  // else the next allocation would tell of the error
   });
   // What interpreted kernels load and store.  -> the first bad address's place, or -1
   using Addresses = nb::ndarray<const std::int64_t, nb::c_contig, nb::device::cpu>;

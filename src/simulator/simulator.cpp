@@ -535,16 +535,36 @@ bool accessible(CUdeviceptr ptr, std::size_t size) {
   return state().world->memory.accessible(ptr, size);
 }
 
+void divide(CUdeviceptr address, std::size_t size) {
+  Lock lock(state().mutex);
+  state().world->memory.divide(address, size);
+}
+
+void give(CUdeviceptr address, std::size_t size) {
+  Lock lock(state().mutex);
+  state().world->memory.blocks.add({address, address + size});
+}
+
+void take_back(CUdeviceptr address, std::size_t size, CUstream handle) noexcept try {
+  Lock lock(state().mutex);
+  auto work = [=](std::string&) {
+    state().world->memory.blocks.remove({address, address + size});
+    return CUDA_SUCCESS;
+  };
+  append(find_stream(handle), {"take back", work, false, nullptr, true});
+} catch (const Fail&) {  // the stream is destroyed, its work maybe not done
+}
+
 std::int64_t first_inaccessible(const std::int64_t* addresses, const bool* mask, std::size_t count,
                                 std::size_t size) {
   Lock lock(state().mutex);
   const Memory& memory = state().world->memory;
-  Memory::Stretch known;
+  Stretch known;
   for (std::size_t i = 0; i < count; ++i) {
     if (mask && !mask[i]) continue;
     const auto address = static_cast<CUdeviceptr>(addresses[i]);
     if (address < known.begin || address >= known.end || size > known.end - address) {
-      known = memory.stretch(address);
+      known = memory.touchable(address);
       if ((known.end == 0 || size > known.end - address) &&
           !memory.pinned(reinterpret_cast<const void*>(address), size))
         return static_cast<std::int64_t>(i);

@@ -43,6 +43,7 @@ struct Action {
   std::function<CUresult(std::string& detail)> work;  // may be empty
   bool calls_out = false;              // `work` runs code that is not ours: not under the lock
   std::shared_ptr<const Graph> graph;  // a graph launch: its nodes instead of `work`
+  bool bookkeeping = false;            // is done on a lost device too
 };
 
 // "The stream has done its first `sequence` operations."
@@ -219,6 +220,9 @@ Point last_point(const std::shared_ptr<Stream>& stream);
 // Queues it (or, on a capturing stream, adds a node).  Returns where it stands.
 Point enqueue(Lock& lock, const std::shared_ptr<Stream>& stream, Action action,
               std::shared_ptr<Record> record = nullptr, std::vector<Point> needs = {});
+// Queues it whatever the device's state, and on a capturing stream too.
+Point append(const std::shared_ptr<Stream>& stream, Action action,
+             std::shared_ptr<Record> record = nullptr, std::vector<Point> needs = {});
 bool reached(const Point& point);
 // Runs what these points need, and by the seed's choice more, until they are reached.  The lock is
 // free while kernels run, so look up anew afterwards what may have changed.  Throws kInterrupted at
