@@ -6,7 +6,7 @@ Writing into a view rewrites the history of the *base*: its node becomes a CopyS
 the gradient of what was overwritten through the in-place operator.  A view knows the version of its
 memory that its node belongs to (`_epoch`); when that was written since, it gets a node by making
 the view anew, the next time somebody asks whether it requires grad (`requires_grad()` in
-src/tensor/tensor.cpp).
+src/tensor/recording.cpp).
 """
 
 from __future__ import annotations

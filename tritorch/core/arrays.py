@@ -95,16 +95,7 @@ def np_strided(
     root: np.ndarray[Any, Any], shape: Sequence[int], strides: Sequence[int], offset: int
 ) -> np.ndarray[Any, Any]:
     """A view of the memory that starts at `root`, by strides and offset in elements."""
-    size = root.itemsize
-    reach = offset + sum((n - 1) * s for n, s in zip(shape, strides)) + 1
-    if math.prod(shape) == 0:  # NumPy puts empty slices at the start; a place alone is no access
-        reach = offset + 1
-    if size == 1 and root.dtype.kind == "f":  # as_strided does not know float8: as bytes
-        return np_strided(root.view(np.uint8), shape, strides, offset).view(root.dtype)
-    flat = np.lib.stride_tricks.as_strided(root, (reach,), (size,))
-    return np.lib.stride_tricks.as_strided(
-        flat[offset:], tuple(shape), tuple(stride * size for stride in strides)
-    )
+    return _C.strided_view(root, shape, strides, offset)
 
 
 def zeros(shape: Sequence[int], kind: dtype, device: Device) -> Any:
@@ -290,9 +281,7 @@ def pairs(array: Any) -> Any:
     """A complex array as real pairs, in a new last dim."""
     if type(array) is np.ndarray:
         real = array["real"] if array.dtype.names else array.real
-        return np.lib.stride_tricks.as_strided(
-            real, (*real.shape, 2), (*real.strides, real.itemsize)
-        )
+        return np_strided(real, (*real.shape, 2), (*strides_of(real), 1), 0)
     kind = float32 if array.dtype is complex64 else float64
     flat = array.as_strided((array.storage_nbytes // array.itemsize,), (1,), 0).view_dtype(kind)
     strides = [*(2 * s for s in array.strides), 1]

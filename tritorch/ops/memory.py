@@ -156,8 +156,8 @@ def _unpaired(array: Any) -> Any:
     if any(stride % 2 for stride in strides[:-1]):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
     if type(array) is ndarray:
-        first = np.lib.stride_tricks.as_strided(array, (2,), array.strides[-1:]).view(kind.numpy)
-        return np.lib.stride_tricks.as_strided(first, array.shape[:-1], array.strides[:-1])
+        first = arrays.np_strided(array, (2 * (array.size > 0),), (1,), 0).view(kind.numpy)
+        return arrays.np_strided(first, array.shape[:-1], [s // 2 for s in strides[:-1]], 0)
     flat = array.as_strided((array.storage_nbytes // kind.itemsize * 2,), (1,), 0).view_dtype(kind)
     return flat.as_strided(
         array.shape[:-1], [s // 2 for s in strides[:-1]], array.storage_offset() // 2

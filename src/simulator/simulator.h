@@ -69,6 +69,11 @@ std::string image_of(CUfunction function);
 
 // True if [ptr, ptr + size) lies in memory that is allocated (or mapped) on some device now.
 bool accessible(CUdeviceptr ptr, std::size_t size);
+// An allocator divides what it got from the driver: from now on kernels may touch only what it
+// gives of that memory, until `stream` has done what it has been given when that is taken back.
+void divide(CUdeviceptr address, std::size_t size);
+void give(CUdeviceptr address, std::size_t size);
+void take_back(CUdeviceptr address, std::size_t size, CUstream stream) noexcept;
 // Checks `count` addresses of `size` bytes each, those with mask[i] (null: all); returns the index
 // of the first that a kernel may not touch, or -1.  Page-locked host memory may be touched.
 std::int64_t first_inaccessible(const std::int64_t* addresses, const bool* mask, std::size_t count,

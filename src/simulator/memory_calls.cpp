@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "driver/simulator_state.h"
+#include "simulator/state.h"
 
 namespace tritorch::cu::simulator {
 namespace {

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "driver/simulator_state.h"
+#include "simulator/state.h"
 
 namespace tritorch::cu::simulator {
 namespace {

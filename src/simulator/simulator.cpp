@@ -1,10 +1,10 @@
 // The simulated device: a second filling of the driver's table that needs no GPU.
 //
-// It is adversarial.  Device memory is host memory with poison in it (simulator_memory.cpp, entries
-// in simulator_memory_calls.cpp); work waits in its stream's queue and runs as late, and in as odd
-// an order, as the program's own events and synchronisation allow (simulator_queue.cpp); capture
-// refuses what the driver refuses (simulator_graph.cpp); kernels are host functions
-// (simulator_launch.cpp).  A missing event wait, a stale pointer or a host buffer that is reused
+// It is adversarial.  Device memory is host memory with poison in it (memory.cpp, entries
+// in memory_calls.cpp); work waits in its stream's queue and runs as late, and in as odd
+// an order, as the program's own events and synchronisation allow (queue.cpp); capture
+// refuses what the driver refuses (graph.cpp); kernels are host functions
+// (launch.cpp).  A missing event wait, a stale pointer or a host buffer that is reused
 // too early gives a wrong answer here, for some seed.
 //
 // One mutex guards all state.  It is free while a kernel's body or a host function runs, and one
@@ -12,7 +12,7 @@
 // back into our callers' code (a body, a kernel's `destroy`) happens under it.
 //
 // Where documents leave the driver's behaviour open, this takes the stricter reading.
-#include "driver/simulator.h"
+#include "simulator/simulator.h"
 
 #include <algorithm>
 #include <charconv>
@@ -22,7 +22,7 @@
 #include <string_view>
 
 #include "driver/error.h"
-#include "driver/simulator_state.h"
+#include "simulator/state.h"
 
 namespace tritorch::cu {
 namespace simulator {
@@ -535,16 +535,36 @@ bool accessible(CUdeviceptr ptr, std::size_t size) {
   return state().world->memory.accessible(ptr, size);
 }
 
+void divide(CUdeviceptr address, std::size_t size) {
+  Lock lock(state().mutex);
+  state().world->memory.divide(address, size);
+}
+
+void give(CUdeviceptr address, std::size_t size) {
+  Lock lock(state().mutex);
+  state().world->memory.blocks.add({address, address + size});
+}
+
+void take_back(CUdeviceptr address, std::size_t size, CUstream handle) noexcept try {
+  Lock lock(state().mutex);
+  auto work = [=](std::string&) {
+    state().world->memory.blocks.remove({address, address + size});
+    return CUDA_SUCCESS;
+  };
+  append(find_stream(handle), {"take back", work, false, nullptr, true});
+} catch (const Fail&) {  // the stream is destroyed, its work maybe not done
+}
+
 std::int64_t first_inaccessible(const std::int64_t* addresses, const bool* mask, std::size_t count,
                                 std::size_t size) {
   Lock lock(state().mutex);
   const Memory& memory = state().world->memory;
-  Memory::Stretch known;
+  Stretch known;
   for (std::size_t i = 0; i < count; ++i) {
     if (mask && !mask[i]) continue;
     const auto address = static_cast<CUdeviceptr>(addresses[i]);
     if (address < known.begin || address >= known.end || size > known.end - address) {
-      known = memory.stretch(address);
+      known = memory.touchable(address);
       if ((known.end == 0 || size > known.end - address) &&
           !memory.pinned(reinterpret_cast<const void*>(address), size))
         return static_cast<std::int64_t>(i);

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "driver/fork.h"
-#include "driver/simulator.h"
-#include "driver/simulator_memory.h"
 #include "driver/table.h"
+#include "simulator/memory.h"
+#include "simulator/simulator.h"
 
 namespace tritorch::cu::simulator {
 
@@ -43,6 +43,7 @@ struct Action {
   std::function<CUresult(std::string& detail)> work;  // may be empty
   bool calls_out = false;              // `work` runs code that is not ours: not under the lock
   std::shared_ptr<const Graph> graph;  // a graph launch: its nodes instead of `work`
+  bool bookkeeping = false;            // is done on a lost device too
 };
 
 // "The stream has done its first `sequence` operations."
@@ -214,11 +215,14 @@ std::shared_ptr<Stream> make_stream(World& world, int device);
 void check_sticky(int device);
 void check_injected(Call call);
 
-// simulator_queue.cpp
+// queue.cpp
 Point last_point(const std::shared_ptr<Stream>& stream);
 // Queues it (or, on a capturing stream, adds a node).  Returns where it stands.
 Point enqueue(Lock& lock, const std::shared_ptr<Stream>& stream, Action action,
               std::shared_ptr<Record> record = nullptr, std::vector<Point> needs = {});
+// Queues it whatever the device's state, and on a capturing stream too.
+Point append(const std::shared_ptr<Stream>& stream, Action action,
+             std::shared_ptr<Record> record = nullptr, std::vector<Point> needs = {});
 bool reached(const Point& point);
 // Runs what these points need, and by the seed's choice more, until they are reached.  The lock is
 // free while kernels run, so look up anew afterwards what may have changed.  Throws kInterrupted at
@@ -230,7 +234,7 @@ void drain_all(Lock& lock);
 void progress(Lock& lock, const Point& target);
 void wait_for_executor(Lock& lock);
 
-// simulator_graph.cpp
+// graph.cpp
 // For calls that no capture in reach of this thread allows, and for streams' own.
 void check_unsafe_in_capture();
 void check_not_capturing(Stream& stream);  // synchronising a capturing stream invalidates

@@ -6,7 +6,7 @@
 // quarantine), so that a stale read gives a recognisable wrong value instead of a crash.  Poisoned
 // pages are private mappings of a small file of poison: one costs nothing until it is touched.  Of
 // very large allocations, and of physical memory over 4 MiB, only both ends are poisoned.
-#include "driver/simulator_memory.h"
+#include "simulator/memory.h"
 
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -113,7 +113,7 @@ CUresult Memory::allocate(CUdeviceptr& address, std::size_t size, int device) {
   if (!p) return CUDA_ERROR_OUT_OF_MEMORY;
   poison(p, size, kNew);
   address = address_of(p);
-  ranges_[address] = {size, device, true, 0};
+  ranges_[address] = {.size = size, .device = device};
   return CUDA_SUCCESS;
 }
 
@@ -123,6 +123,7 @@ CUresult Memory::free(CUdeviceptr address, std::size_t& size, int& device) {
   size = range->second.size;
   device = range->second.device;
   ranges_.erase(range);
+  blocks.forget({address, address + size});
   bury(address, size);
   return CUDA_SUCCESS;
 }
@@ -228,7 +229,8 @@ CUresult Memory::map(CUdeviceptr address, std::size_t size, CUmemGenericAllocati
            static_cast<off_t>(memory->second.offset)) == MAP_FAILED)
     return CUDA_ERROR_MAP_FAILED;
   ++memory->second.uses;
-  ranges_[address] = {size, memory->second.device, false, handle};
+  ranges_[address] = {
+      .size = size, .device = memory->second.device, .readable = false, .physical = handle};
   return CUDA_SUCCESS;
 }
 
@@ -247,6 +249,7 @@ CUresult Memory::unmap(CUdeviceptr address, std::size_t size) {
   if (mmap(pointer(address), size, PROT_NONE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
     return CUDA_ERROR_UNMAP_FAILED;
+  blocks.forget({address, address + size});
   auto range = ranges_.find(address);
   while (range != ranges_.end() && range->first < address + size) {
     const CUmemGenericAllocationHandle handle = range->second.physical;
@@ -319,7 +322,7 @@ Memory::Ranges::const_iterator Memory::containing(CUdeviceptr address) const {
 
 // Neighbouring mappings are one stretch, as on the device.  Neighbouring allocations are not: that
 // they touch is chance, and running from one into the next is a bug.
-Memory::Stretch Memory::stretch(CUdeviceptr address) const {
+Stretch Memory::stretch(CUdeviceptr address) const {
   auto range = containing(address);
   if (range == ranges_.end() || !range->second.readable) return {};
   Stretch result{range->first, range->first + range->second.size};
@@ -336,6 +339,18 @@ Memory::Stretch Memory::stretch(CUdeviceptr address) const {
     range = before;
   }
   return result;
+}
+
+void Memory::divide(CUdeviceptr address, std::size_t size) {
+  const auto end = ranges_.lower_bound(address + size);
+  for (auto range = ranges_.lower_bound(address); range != end; ++range)
+    range->second.divided = true;
+}
+
+Stretch Memory::touchable(CUdeviceptr address) const {
+  const auto range = containing(address);
+  if (range != ranges_.end() && range->second.divided) return blocks.around(address);
+  return stretch(address);
 }
 
 bool Memory::accessible(CUdeviceptr address, std::size_t size) const {

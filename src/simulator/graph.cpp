@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "driver/simulator_state.h"
+#include "simulator/state.h"
 
 namespace tritorch::cu::simulator {
 namespace {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "driver/abi.h"
+#include "simulator/blocks.h"
 
 namespace tritorch::cu::simulator {
 
@@ -44,11 +45,12 @@ class Memory {
   bool pinned(const void* address, std::size_t size) const;
 
   bool accessible(CUdeviceptr address, std::size_t size) const;
-  // The accessible stretch around an address: [begin, end), empty if there is none.
-  struct Stretch {
-    CUdeviceptr begin = 0, end = 0;
-  };
-  Stretch stretch(CUdeviceptr address) const;
+  Stretch stretch(CUdeviceptr address) const;  // the accessible one around an address
+  // What of the memory around an address a kernel may touch.
+  Stretch touchable(CUdeviceptr address) const;
+  // Of whole ranges: from now on a kernel may touch the blocks in them only.
+  void divide(CUdeviceptr address, std::size_t size);
+  Blocks blocks;
   int device_of(CUdeviceptr address) const;         // -1 if it is no device memory
   std::string describe(CUdeviceptr address) const;  // for messages: "freed memory", ...
 
@@ -57,6 +59,7 @@ class Memory {
     std::size_t size = 0;
     int device = 0;
     bool readable = true;
+    bool divided = false;                       // into blocks
     CUmemGenericAllocationHandle physical = 0;  // 0: an ordinary allocation
   };
   struct Physical {

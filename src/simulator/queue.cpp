@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "driver/blocking.h"
-#include "driver/simulator_state.h"
+#include "simulator/state.h"
 
 namespace tritorch::cu::simulator {
 namespace {
@@ -96,7 +96,8 @@ void execute(Lock& lock, const std::shared_ptr<Stream>& stream) {
   s.executing = true;
   std::atomic<int>& sticky = s.sticky[static_cast<std::size_t>(stream->device)];
   CUresult result = CUDA_SUCCESS;
-  if (sticky == CUDA_SUCCESS) {  // else the context is lost, and its work with it
+  const bool lost = sticky != CUDA_SUCCESS;  // the context, and its work with it
+  if (!lost || operation.action.bookkeeping) {
     std::string detail;
     result = run(lock, operation.action, detail);
     if (result != CUDA_SUCCESS && result != kInterrupted) {
@@ -152,6 +153,16 @@ Point enqueue(Lock& lock, const std::shared_ptr<Stream>& stream, Action action,
     capture_node(*stream, std::move(action));
     return {};
   }
+  const Point point = append(stream, std::move(action), std::move(record), std::move(needs));
+  if (stream->queue.size() > kLongestQueue && !in_body && !state().executing) {
+    const Point half{stream, stream->done + kLongestQueue / 2};
+    run_until(lock, {&half, 1});
+  }
+  return point;
+}
+
+Point append(const std::shared_ptr<Stream>& stream, Action action, std::shared_ptr<Record> record,
+             std::vector<Point> needs) {
   Device& device = device_state(stream->device);
   auto need = [&](const std::shared_ptr<Stream>& other) {
     if (other != stream && other->done < other->enqueued()) needs.push_back(last_point(other));
@@ -165,10 +176,6 @@ Point enqueue(Lock& lock, const std::shared_ptr<Stream>& stream, Action action,
   const Point point{stream, stream->enqueued() + 1};
   if (record) record->point = point;
   stream->queue.push_back({std::move(action), std::move(needs), std::move(record)});
-  if (stream->queue.size() > kLongestQueue && !in_body && !state().executing) {
-    const Point half{stream, stream->done + kLongestQueue / 2};
-    run_until(lock, {&half, 1});
-  }
   return point;
 }
 
