@@ -30,8 +30,9 @@ from tritorch._triton.resources import (  # noqa: E402
 TARGETS = (80, 90, 100)
 # Which of them are compiled for in this run.
 CHOSEN = tuple(map(int, os.environ.get("TRITORCH_COMPILE_TARGETS", "80,90,100").split(",")))
-# How many variants of a kernel are compiled for all of them; of the others each is for one.
-FOR_ALL = int(os.environ.get("TRITORCH_COMPILE_FOR_ALL", "1"))
+# How many variants of a kernel are compiled for all of them, and each of the others for one; by
+# default all go through Triton's front end, and one of each kind is compiled for each target.
+FOR_ALL = int(os.environ.get("TRITORCH_COMPILE_FOR_ALL", "0"))
 SHARED = {80: 166_912, 90: 232_448, 100: 232_448}  # bytes that a program may have
 DENSE = {"attention"}  # families whose tensors' last strides are 1
 EXACT = {"pointwise", "complex"}  # families that divide exactly
@@ -119,17 +120,23 @@ def all_kernels():
                 yield path.stem, name
 
 
-def compile_for(target, family, name, types, constants):
-    function = getattr(importlib.import_module(f"tritorch.kernels.{family}"), name)
+def bound(function, types, constants):
+    """A variant in Triton's words: types of all arguments, values by place, options."""
     signature = {argument: types.get(argument, "constexpr") for argument in function.arg_names}
     options = {key: constants[key] for key in OPTIONS if key in constants}
-    constants = {key: v for key, v in constants.items() if key not in (*OPTIONS, ONLY)}
     values = {}
     for key, value in constants.items():  # of an argument, or (name, i): of one entry of a tuple
         name, *entry = (key,) if isinstance(key, str) else key
-        values[function.arg_names.index(name), *entry] = value
-    # As at run time with large arrays: aligned pointers, sizes and strides that are multiples of
-    # 16, the last of a tensor's strides 1.
+        if name not in (*OPTIONS, ONLY):
+            values[function.arg_names.index(name), *entry] = value
+    return signature, values, options
+
+
+def source_of(family, name, types, constants):
+    """A variant as at run time with large arrays, and its options: aligned pointers, sizes and
+    strides that are multiples of 16, the last of a tensor's strides 1."""
+    function = getattr(importlib.import_module(f"tritorch.kernels.{family}"), name)
+    signature, values, options = bound(function, types, constants)
     aligned = {}
     for i, argument in enumerate(function.arg_names):
         kind = signature[argument]
@@ -142,8 +149,25 @@ def compile_for(target, family, name, types, constants):
             aligned |= {(i, part): [["tt.divisibility", 16]] for part in parts}
         elif kind.startswith("*") or (kind in ("i32", "i64") and argument not in NUMBERS):
             aligned[i,] = [["tt.divisibility", 16]]
-    source = ASTSource(function, signature, values, aligned)
+    return ASTSource(function, signature, values, aligned), options
+
+
+def compile_for(target, family, name, types, constants):
+    source, options = source_of(family, name, types, constants)
     return triton.compile(source, target=GPUTarget("cuda", target, 32), options=options)
+
+
+def front_end(target, source, options):
+    """The text of what Triton's front end makes of a kernel."""
+    chosen = GPUTarget("cuda", target, 32)
+    backend = make_backend(chosen)
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    parsed = backend.parse_options(options)
+    codegen = backend.get_codegen_implementation(parsed)
+    module = source.make_ir(chosen, parsed, codegen, backend.get_module_map(), context)
+    return str(backend.make_ttir(module, {}, parsed, target))
 
 
 def spilled(ptx):
@@ -169,6 +193,12 @@ def negations(ttir):
 def approximate_quotients(ttir):
     """Where float32 numbers are divided by Triton's `/`; kernels write `quotient(x, y)`."""
     return re.findall(r".*arith.divf .*f32\b.*", ttir)
+
+
+def check_arithmetic(family, ttir, variant):
+    assert not negations(ttir), variant
+    if family in EXACT:
+        assert not approximate_quotients(ttir), variant
 
 
 def test_every_kernel_has_variants():
@@ -239,27 +269,61 @@ def through_engine(types):
     return any("tensordesc" in str(kind) for kind in types.values())
 
 
+def is_launched(target, types, constants):
+    """sm_80 has no copy engine and does not convert float8_e4m3fn; nor does Triton for it."""
+    if target < 90 and ("fp8e4nv" in str(types) or through_engine(types)):
+        return False
+    return constants.get(ONLY, target) == target
+
+
+def spread(target, family, name):
+    """Which variants show that a kernel compiles for a target: one of each kind, for each target
+    another where there are several, and the first if its accesses are looked at."""
+    kinds = {}
+    for i, (types, constants) in enumerate(VARIANTS[family, name]):
+        if is_launched(target, types, constants):
+            kinds.setdefault((through_engine(types), ONLY in constants), []).append(i)
+    place = {90: 0, 80: 1, 100: 2}[target]
+    picked = {those[place * (len(those) - 1) // 2] for those in kinds.values()}
+    return picked | ({0} if (family, name) in ACCESSES else set())
+
+
+def share(target, family, name):
+    """Which variants of a kernel are compiled for a target so that each is for one at least."""
+    return [
+        i
+        for i, (types, constants) in enumerate(VARIANTS[family, name])
+        if is_launched(target, types, constants)
+        and (
+            i < FOR_ALL
+            or (through_engine(types) and target == 90)
+            or turn(i, types, constants) == target
+        )
+    ]
+
+
+def turn(i, types, constants):
+    """For which target a variant is compiled if for one only."""
+    those = [target for target in TARGETS if is_launched(target, types, constants)]
+    return those[i % len(those)]
+
+
+def compiled_here(target, family, name):
+    """Which variants of a kernel are compiled for a target in this run."""
+    return sorted((share if FOR_ALL else spread)(target, family, name))
+
+
 @pytest.mark.parametrize("target", CHOSEN)
 @pytest.mark.parametrize(("family", "name"), sorted(VARIANTS))
 def test_compiles(target, family, name):
     has_units = UNITS.get((family, name))
-    for i, (types, constants) in enumerate(VARIANTS[family, name]):
+    for i in compiled_here(target, family, name):
+        types, constants = VARIANTS[family, name][i]
         by_engine = through_engine(types)
-        one = i >= FOR_ALL and ONLY not in constants and not (by_engine and target == 90)
-        if one and i % len(TARGETS) != TARGETS.index(target):
-            continue
-        if target < 89 and any("fp8e4nv" in str(kind) for kind in types.values()):
-            continue  # sm_80 has no conversions of this type, and Triton no emulation
-        if constants.get(ONLY, target) != target:
-            continue
-        if target < 90 and by_engine:
-            continue  # launched where there is a copy engine only
         compiled = compile_for(target, family, name, types, constants)
         assert compiled.asm["cubin"].startswith(b"\x7fELF")
         assert f".target sm_{target}" in compiled.asm["ptx"]
-        assert not negations(compiled.asm["ttir"]), (types, constants)
-        if family in EXACT:
-            assert not approximate_quotients(compiled.asm["ttir"]), (types, constants)
+        check_arithmetic(family, compiled.asm["ttir"], (types, constants))
         packed = [size for _, size in make_launcher(compiled.src, compiled.metadata).parameters]
         assert packed == parameter_sizes(compiled.asm["cubin"]), (types, constants)
         if has_units and by_engine and target == 90:
@@ -270,6 +334,18 @@ def test_compiles(target, family, name):
         if resources(compiled.asm["cubin"]).stack:
             allowed, _ = SPILLS.get((family, name), (0, ""))
             assert spilled(compiled.asm["ptx"]) <= allowed, (types, constants)
+
+
+@pytest.mark.parametrize(("family", "name"), sorted(VARIANTS))
+def test_the_front_end_takes_the_others(family, name):
+    """Every variant that is not compiled in this run, and is launched on one of its targets."""
+    compiled = {i for target in CHOSEN for i in compiled_here(target, family, name)}
+    for i, (types, constants) in enumerate(VARIANTS[family, name]):
+        those = [target for target in CHOSEN if is_launched(target, types, constants)]
+        if those and i not in compiled:
+            source, options = source_of(family, name, types, constants)
+            ttir = front_end(those[i % len(those)], source, options)
+            check_arithmetic(family, ttir, (types, constants))
 
 
 def test_casts_beyond_a_type():
@@ -309,17 +385,11 @@ BITS = NUMBERS | {"smoothing", "ratios", "shifts", "inverses", "extra", "power"}
 LARGER = {("reduction", "merge_moments"): {"n_cols"}}
 
 
-def front_end(function, types, constants, larger):
-    """Lets Triton's front end compile, with every integer that a launch would specialise being 1:
-    then it is a constant, which cannot be assigned to in a branch and has no methods."""
+def of_ones(function, types, constants, larger):
+    """A variant with every integer that a launch would specialise being 1: then it is a constant,
+    which cannot be assigned to in a branch and has no methods."""
     kept = {p.name for p in function.params if p.do_not_specialize} | BITS | larger
-    signature = {argument: types.get(argument, "constexpr") for argument in function.arg_names}
-    options = {key: constants[key] for key in OPTIONS if key in constants}
-    values = {}
-    for key, value in constants.items():
-        name, *entry = (key,) if isinstance(key, str) else key
-        if name not in (*OPTIONS, ONLY):
-            values[function.arg_names.index(name), *entry] = value
+    signature, values, options = bound(function, types, constants)
     for i, (argument, kind) in enumerate(signature.items()):
         if argument in kept:
             continue
@@ -332,15 +402,7 @@ def front_end(function, types, constants, larger):
         elif kind in ("i32", "i64"):
             signature[argument] = "constexpr"
             values[i,] = 1
-    target = GPUTarget("cuda", 90, 32)
-    backend = make_backend(target)
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    parsed = backend.parse_options(options)
-    codegen = backend.get_codegen_implementation(parsed)
-    source = ASTSource(function, signature, values, {})
-    return source.make_ir(target, parsed, codegen, backend.get_module_map(), context)
+    return ASTSource(function, signature, values, {}), options
 
 
 @pytest.mark.parametrize("family", sorted({family for family, _ in VARIANTS}))
@@ -349,4 +411,5 @@ def test_sizes_of_one_compile(family):
         function = getattr(importlib.import_module(f"tritorch.kernels.{family}"), name)
         variants = VARIANTS[family, name]
         for types, constants in (variants[0], variants[-1])[: len(variants)]:
-            front_end(function, types, constants, LARGER.get((family, name), set()))
+            source, options = of_ones(function, types, constants, LARGER.get((family, name), set()))
+            front_end(90, source, options)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tritorch
+from tests.patience import PATIENCE
 from tritorch import cuda
 from tritorch.cuda import simulator
 
@@ -20,7 +21,7 @@ def run(program, **environment):
     """Runs a program in a fresh process; returns its output."""
     result = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],
-        env={**os.environ, **environment}, capture_output=True, text=True, timeout=120,
+        env={**os.environ, **environment}, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     return result.stdout

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tritorch
+from tests.patience import PATIENCE
 from tritorch import cuda
 from tritorch.cuda import simulator
 
@@ -25,7 +26,7 @@ def python(code, *arguments, **environment):
     done = subprocess.run(
         # From 3.12 on Python warns of forks beside threads, which is what some of these are about.
         [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c",
-         textwrap.dedent(code), *arguments], check=False, timeout=120,
+         textwrap.dedent(code), *arguments], check=False, timeout=PATIENCE,
         capture_output=True, text=True, env=os.environ | environment,
     )  # fmt: skip
     assert done.returncode == 0 and not done.stderr, (done.returncode, done.stderr)
@@ -87,7 +88,7 @@ def test_a_child_draws_and_computes_while_its_parent_does():
             if os.fork() == 0:
                 torch.randn(10), torch.ones(2_000_000).exp().sum().backward
                 os._exit(0)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         left = 20
         while left and time.monotonic() < deadline:
             left -= os.waitpid(-1, os.WNOHANG)[0] > 0
@@ -123,7 +124,7 @@ def test_a_child_of_a_busy_device_is_told_and_does_not_wait():
                 except RuntimeError as error:
                     os._exit("forked" not in str(error))
                 os._exit(2)
-        left, deadline, codes = 30, time.monotonic() + 60, set()
+        left, deadline, codes = 30, time.monotonic() + 300, set()
         while left and time.monotonic() < deadline:
             child, status = os.waitpid(-1, os.WNOHANG)
             left -= child > 0

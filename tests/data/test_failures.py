@@ -13,6 +13,7 @@ import pytest
 from tests.data import datasets
 from tests.data.datasets import Calls
 from tests.data.test_loader import METHODS, ROOT, importable, lists, loader  # noqa: F401
+from tests.patience import PATIENCE
 from tritorch import cuda
 from tritorch.utils.data import DataLoader
 from tritorch.utils.data._utils import stall
@@ -186,12 +187,12 @@ def workers_of(program):
 
 def end(program, workers, code):
     try:
-        _, errors = program.communicate(timeout=60)
+        _, errors = program.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         os.killpg(program.pid, signal.SIGKILL)  # nothing of it stays
         raise
     assert program.returncode == code, errors
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
         assert time.monotonic() < until, f"workers {workers} stay"
         time.sleep(0.05)

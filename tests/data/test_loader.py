@@ -12,6 +12,7 @@ import pytest
 import tritorch
 from tests.data import datasets
 from tests.data.datasets import Calls, Shards
+from tests.patience import PATIENCE
 from tritorch import multiprocessing
 from tritorch.utils.data import (
     DataLoader,
@@ -156,7 +157,7 @@ def test_a_slow_batch_does_not_hold_others_up_without_order(method):
 
     def wait_for_others(i):
         if i == 0:
-            go.wait(60)
+            go.wait(PATIENCE)
         if i == 11:
             go.set()
         return i

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE
+
 PROGRAM = """
 import torch
 import torch.multiprocessing as mp
@@ -42,7 +44,7 @@ def test_workers_of_a_program(tmp_path, method):
     script.write_text(PROGRAM.replace("METHOD", repr(method)))
     done = subprocess.run(
         [sys.executable, "-m", "tritorch", "run", str(script)], check=False, capture_output=True,
-        text=True, cwd=tmp_path, timeout=300,
+        text=True, cwd=tmp_path, timeout=PATIENCE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

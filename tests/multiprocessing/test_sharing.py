@@ -15,6 +15,7 @@ import pytest
 
 import tritorch
 from tests.multiprocessing import children
+from tests.patience import PATIENCE
 from tritorch import multiprocessing as mp, nn
 from tritorch.core import sharing
 
@@ -207,10 +208,10 @@ if __name__ == "__main__":
     path = os.pathsep.join([*sys.path, str(ROOT)])
     done = subprocess.run(
         [sys.executable, str(script)], env={**os.environ, "PYTHONPATH": path}, check=False,
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE
     while any(list(SHARED.glob(f"tritorch-{pid}-*")) for pid in done.stdout.split()):
         assert time.monotonic() < until
         time.sleep(0.05)
@@ -251,7 +252,7 @@ if __name__ == "__main__":
     )
     done = subprocess.run(
         [sys.executable, str(script)], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        check=False, capture_output=True, text=True, timeout=120,
+        check=False, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert done.stdout == "[3.0, 3.0]\n", done.stderr
 

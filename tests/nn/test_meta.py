@@ -95,15 +95,15 @@ class GPT(nn.Module):
 
 
 def test_a_model_of_billions_of_parameters_takes_no_memory():
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     with torch.device("meta"):
         model = GPT()
         out = model(torch.zeros(4, 1024, dtype=torch.int64))
-    took = time.perf_counter() - start
+    took = time.process_time() - start
     assert out.shape == (4, 1024, 50257)
     assert sum(p.numel() for p in model.parameters()) == 1_557_611_200
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
-    assert took < 20  # 0.3 s on a quiet machine
+    assert took < 20  # seconds of the processor; it takes 0.3
 
 
 class Residual(nn.Module):

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import tritorch
+from tests.patience import PATIENCE
 from tests.programs import curves
 
 RECORDED = json.loads((Path(__file__).parent / "recorded_curves.json").read_text())
@@ -91,7 +92,7 @@ def test_a_killed_run_leaves_a_checkpoint(tmp_path):
                "--device=cpu", "--save-every=1"]  # fmt: skip
     file = tmp_path / "run" / "checkpoint.pt"
     running = subprocess.Popen([*command, "--steps=100000"], cwd=tmp_path, stdout=subprocess.PIPE)
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE
     while not file.exists() and running.poll() is None and time.monotonic() < until:
         time.sleep(0.01)
     time.sleep(0.2)
@@ -117,7 +118,7 @@ def test_ctrl_c_saves_after_the_step(tmp_path):
     running.stdout.readline()  # the loop has begun
     time.sleep(0.5)
     os.kill(running.pid, signal.SIGINT)
-    told, _ = running.communicate(timeout=60)
+    told, _ = running.communicate(timeout=PATIENCE)
     assert running.returncode == 130 and "--resume goes on" in told
     done = len(tritorch.load(tmp_path / "run" / "checkpoint.pt")["history"]["loss"])
     again = subprocess.run(
