@@ -402,9 +402,9 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     return self
 
 
-def resize_as_(self: Tensor, template: Tensor, *, memory_format: Any = None) -> Tensor:
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """resize_ to another tensor's shape."""
-    return resize_(self, template.shape)
+    return resize_(self, the_template.shape)
 
 
 Tensor.resize_ = resize_  # type: ignore[attr-defined]

@@ -469,22 +469,22 @@ PUBLIC["embedding_renorm_"] = embedding_renorm_
 
 
 @functional
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """A 1 at each index, in a new last dim."""
-    if tensor.dtype is not int64:
+    if input.dtype is not int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if tensor.numel() == 0:
+    if input.numel() == 0:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return PUBLIC["zeros"]((*tensor.shape, num_classes), dtype=int64, device=tensor.device)
-    if int(tensor.min()) < 0:
+        return PUBLIC["zeros"]((*input.shape, num_classes), dtype=int64, device=input.device)
+    if int(input.min()) < 0:
         raise RuntimeError("Class values must be non-negative.")
-    largest = int(tensor.max())
+    largest = int(input.max())
     if num_classes == -1:
         num_classes = largest + 1
     elif num_classes < 1:
         raise RuntimeError("num_classes should be positive")
     elif largest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    classes = PUBLIC["arange"](num_classes, device=tensor.device)
-    return laid_out("row-major", (tensor.unsqueeze(-1) == classes).to(int64))
+    classes = PUBLIC["arange"](num_classes, device=input.device)
+    return laid_out("row-major", (input.unsqueeze(-1) == classes).to(int64))

@@ -298,7 +298,7 @@ PUBLIC["poisson_nll_loss"] = poisson_nll_loss
 @functional
 def gaussian_nll_loss(
     input: Tensor,
-    target: Tensor,
+    target: Any,  # a number too, as PyTorch subtracts it
     var: Any,
     full: bool = False,
     eps: float = 1e-6,
@@ -518,7 +518,7 @@ def triplet_margin_with_distance_loss(
 @functional
 def multilabel_soft_margin_loss(
     input: Tensor,
-    target: Tensor,
+    target: Any,
     weight: Tensor | None = None,
     size_average: Any = None,
     reduce: Any = None,

@@ -733,42 +733,46 @@ def _norm_grad(g: Tensor, x: Tensor, out: Tensor, order: float, dims: Any, keepd
 @autocast("cuda:float32")
 @exact_out("structured")
 def vector_norm(
-    x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None,
-    out: Any = None,
+    input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
+    dtype: dtype | None = None, out: Any = None,
 ) -> Tensor:  # fmt: skip
     """(sum |x|^ord)^(1/ord) over dims."""
-    require_tensor(x, "linalg_vector_norm", "self", 1)
-    if not (x.is_floating_point() or x.is_complex()):
+    require_tensor(input, "linalg_vector_norm", "self", 1)
+    if not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError(
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-            f"{_short(x.dtype)}"
+            f"{_short(input.dtype)}"
         )
     if isinstance(ord, complex):
         raise RuntimeError(
             "linalg.vector_norm: Expected a non-complex scalar as the order of norm."
         )
     if dtype is not None:
-        if x.is_complex() and not dtype.is_complex:
+        if input.is_complex() and not dtype.is_complex:
             raise RuntimeError(
                 f"linalg.vector_norm: dtype should be complex for complex inputs. Got "
                 f"{_short(dtype)}"
             )
-        x = x.to(dtype)
+        input = input.to(dtype)
     order = float(ord)
-    if x.numel() == 0 and (order < 0 or math.isinf(order)):
-        if dim is None or any_zero(x, wrap_dims(dim, x.ndim)):
+    if input.numel() == 0 and (order < 0 or math.isinf(order)):
+        if dim is None or any_zero(input, wrap_dims(dim, input.ndim)):
             raise RuntimeError(
                 f"linalg.vector_norm cannot compute the {_order_name(order)} norm on an empty "
                 "tensor because the operation does not have an identity"
             )
-    kind = x.dtype.to_real()
-    if x.ndim == 0:
+    kind = input.dtype.to_real()
+    if input.ndim == 0:
         wrap_dims(dim, 0)
-        result = reshape(_vector_norm.call((reshape(x, 1),), (order, (0,), False, kind)), (1,) * 0)
+        result = reshape(
+            _vector_norm.call((reshape(input, 1),), (order, (0,), False, kind)), (1,) * 0
+        )
     else:
-        result = _vector_norm.call((x,), (order, wrap_dims(dim, x.ndim), bool(keepdim), kind))
+        result = _vector_norm.call(
+            (input,), (order, wrap_dims(dim, input.ndim), bool(keepdim), kind)
+        )
         if dim is None and keepdim:
-            result = reshape(result, (1,) * x.ndim)
+            result = reshape(result, (1,) * input.ndim)
     return result if out is None else write_out(result, out)
 
 

@@ -223,7 +223,7 @@ zeta: Any = _pair(
 def _polynomial(name: str) -> Callable[..., Tensor]:
     evaluate = _pair(name, POLYNOMIALS[name], name)
 
-    def function(x: Tensor, n: Any, *, out: Tensor | None = None) -> Tensor:
+    def function(x: Any, n: Any, *, out: Tensor | None = None) -> Tensor:
         if not isinstance(n, Tensor):
             require_tensor(x, f"special_{name}", "x", 1)
         return evaluate(x, n, out=out)

@@ -135,7 +135,7 @@ def miopen_batch_norm(
 
 
 @public(method=False)
-def cudnn_is_acceptable(tensor: Tensor) -> bool:
+def cudnn_is_acceptable(input: Tensor) -> bool:
     """False: nothing here goes through cuDNN."""
     return False
 

@@ -292,20 +292,20 @@ def _ldl_factored(name: str, A: Tensor, hermitian: bool, check: bool) -> Any:
 
 @linalg()
 @exact_out("structured")
-def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """linalg.ldl_factor with an info instead of an error."""
-    return _ldl_factored("torch.linalg.ldl_factor_ex", A, hermitian, check_errors)
+    return _ldl_factored("torch.linalg.ldl_factor_ex", input, hermitian, check_errors)
 
 
 @linalg()
 @autocast("cpu:float32")
 @exact_out("structured")
-def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
+def ldl_factor(input: Tensor, *, hermitian: bool = False) -> Any:
     """L and D (blocks of size 1 and 2) of A = L D L^T (or L^H) in one matrix, and the swaps.
 
     A is symmetric (or Hermitian), and may be indefinite; its lower triangle is read.
     """
-    return _LDL(*_ldl_factored("torch.linalg.ldl_factor", A, hermitian, True)[:2])
+    return _LDL(*_ldl_factored("torch.linalg.ldl_factor", input, hermitian, True)[:2])
 
 
 @linalg()

@@ -172,13 +172,13 @@ def _require_householder(x: Tensor, tau: Tensor) -> None:
 
 @linalg(also=("orgqr",))
 @autocast("cpu:float32")
-def householder_product(A: Tensor, tau: Tensor) -> Tensor:
+def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of reflections I - tau v v^H; v is below A's diagonal."""
-    _require_householder(A, tau)
-    m, n = A.shape[-2:]
-    v, t = _reflections(A, tau)
-    eye: Tensor = PUBLIC["eye"](m, n, dtype=A.dtype, device=A.device)
-    return laid_out("column-major", eye - v @ (t @ v[..., :n, :].mH), A)
+    _require_householder(input, tau)
+    m, n = input.shape[-2:]
+    v, t = _reflections(input, tau)
+    eye: Tensor = PUBLIC["eye"](m, n, dtype=input.dtype, device=input.device)
+    return laid_out("column-major", eye - v @ (t @ v[..., :n, :].mH), input)
 
 
 def _require_ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> None:

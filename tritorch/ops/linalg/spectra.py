@@ -234,25 +234,25 @@ def _triangle(UPLO: str) -> str:
 @linalg()
 @autocast("cpu:float32")
 @exact_out("structured")
-def eigh(A: Tensor, UPLO: str = "L") -> Any:
+def eigh(input: Tensor, UPLO: str = "L") -> Any:
     """The eigenvalues, ascending, and eigenvectors of a Hermitian A; UPLO: its triangle to read."""
-    require_matrix("linalg.eigh", A, True)
+    require_matrix("linalg.eigh", input, True)
     uplo = _triangle(UPLO)
-    require_computable("linalg_eigh_cpu", A)
-    return _Eigh(*_eigh.call((A,), (uplo,)))
+    require_computable("linalg_eigh_cpu", input)
+    return _Eigh(*_eigh.call((input,), (uplo,)))
 
 
 @linalg()
 @autocast("cpu:float32")
 @exact_out("structured")
-def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of a Hermitian A, ascending."""
-    if _needs_vectors(A):
-        return eigh(A, UPLO)[0]
-    require_matrix("linalg.eigh", A, True)
+    if _needs_vectors(input):
+        return eigh(input, UPLO)[0]
+    require_matrix("linalg.eigh", input, True)
     uplo = _triangle(UPLO)
-    require_computable("linalg_eigh_cpu", A)
-    return _eigvalsh.call((A,), (uplo,))
+    require_computable("linalg_eigh_cpu", input)
+    return _eigvalsh.call((input,), (uplo,))
 
 
 def _require_eig(name: str, A: Tensor) -> None:
@@ -266,20 +266,20 @@ def _require_eig(name: str, A: Tensor) -> None:
 
 @linalg()
 @autocast("cpu:float32")
-def eig(A: Tensor) -> Any:
-    """The eigenvalues and eigenvectors of any square A; complex."""
-    _require_eig("linalg.eig", A)
-    return _Eig(*_eig.call((A,)))
+def eig(input: Tensor) -> Any:
+    """The eigenvalues and eigenvectors of any square matrix; complex."""
+    _require_eig("linalg.eig", input)
+    return _Eig(*_eig.call((input,)))
 
 
 @linalg()
 @autocast("cpu:float32")
-def eigvals(A: Tensor) -> Tensor:
+def eigvals(input: Tensor) -> Tensor:
     """The eigenvalues of any square A; complex."""
-    _require_eig("linalg.eigvals", A)
-    if _needs_vectors(A):
-        return _eig.call((A,))[0]
-    return _eigvals.call((A,))
+    _require_eig("linalg.eigvals", input)
+    if _needs_vectors(input):
+        return _eig.call((input,))[0]
+    return _eigvals.call((input,))
 
 
 # ---- tolerances ----------------------------------------------------------------------------------
@@ -316,16 +316,16 @@ def _threshold(values: Tensor, atol: Any, rtol: Any) -> Any:
 @linalg()
 @autocast("cpu:float32")
 def matrix_rank(
-    A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, tol: Any = None
+    input: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, tol: Any = None
 ) -> Tensor:
     """How many singular values are greater than max(atol, rtol * the greatest)."""
     if tol is not None:  # NumPy's name
         atol, rtol = tol, 0.0
-    require_matrix("torch.linalg.matrix_rank", A, argument="input")
-    if not (A.is_floating_point() or A.is_complex()):
+    require_matrix("torch.linalg.matrix_rank", input, argument="input")
+    if not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError("This function doesn't handle types other than float and double")
-    atol, rtol = _tolerances("matrix_rank", A, atol, rtol)
-    x = A.detach()
+    atol, rtol = _tolerances("matrix_rank", input, atol, rtol)
+    x = input.detach()
     values = eigvalsh(x).abs() if hermitian else svdvals(x)
     return (values > _threshold(values, atol, rtol)).sum(-1)
 
@@ -369,22 +369,22 @@ _pinv_record = factorisation(
 @linalg()
 @autocast("cpu:float32")
 def pinv(
-    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+    input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:
     """The pseudo-inverse; singular values up to max(atol, rtol * the greatest) count as zero."""
-    if A.ndim < 2 or not (A.is_floating_point() or A.is_complex()):
+    if input.ndim < 2 or not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError(
-            f"linalg.pinv({scalar_name(A.dtype)}{{{list(A.shape)}}}): expected a tensor with 2 or "
-            f"more dimensions of float, double, cfloat or cdouble types"
+            f"linalg.pinv({scalar_name(input.dtype)}{{{list(input.shape)}}}): expected a tensor "
+            f"with 2 or more dimensions of float, double, cfloat or cdouble types"
         )
     if rcond is not None:  # NumPy's name
         atol, rtol = 0.0, rcond
-    if not A.numel():
-        return A.mH.clone()
+    if not input.numel():
+        return input.mH.clone()
     if hermitian:
-        require_matrix("linalg.eigh", A, True)
-    atol, rtol = _tolerances("pinv", A, atol, rtol)
-    return _pinv_record.call((A,), (atol, rtol, bool(hermitian)))
+        require_matrix("linalg.eigh", input, True)
+    atol, rtol = _tolerances("pinv", input, atol, rtol)
+    return _pinv_record.call((input,), (atol, rtol, bool(hermitian)))
 
 
 @public()

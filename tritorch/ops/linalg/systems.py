@@ -138,17 +138,17 @@ def inv(A: Tensor) -> Tensor:
 
 @linalg()
 @autocast("cpu:float32")
-def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """The inverse of the map that tensordot with A's dims from ind on is."""
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    rows, columns = tuple(A.shape[ind:]), tuple(A.shape[:ind])
+    rows, columns = tuple(input.shape[ind:]), tuple(input.shape[:ind])
     if math.prod(rows) != math.prod(columns):
         raise RuntimeError(
             f"Expected self to satisfy the requirement prod(self.shape[ind:]) == "
             f"prod(self.shape[:ind]), but got {math.prod(rows)} != {math.prod(columns)}"
         )
-    flat = A.reshape(math.prod(rows), math.prod(rows))
+    flat = input.reshape(math.prod(rows), math.prod(rows))
     inverse, info = inv_ex(flat)
     check_info("inv", info, SINGULAR_INVERSE)
     return inverse.reshape(*rows, *columns)
@@ -156,18 +156,18 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
 @linalg()
 @autocast("cpu:float32")
-def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
+def tensorsolve(input: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """X of tensordot(A, X, X.ndim) = B; dims are moved to A's end first."""
     if dims is not None:
         places = [int(dim) for dim in dims]
-        A = A.movedim(places, list(range(A.ndim - len(places), A.ndim)))
-    rows, columns = tuple(A.shape[: B.ndim]), tuple(A.shape[B.ndim :])
+        input = input.movedim(places, list(range(input.ndim - len(places), input.ndim)))
+    rows, columns = tuple(input.shape[: B.ndim]), tuple(input.shape[B.ndim :])
     if math.prod(columns) != B.numel():
         raise RuntimeError(
             f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
             f"prod(self.shape[:other.ndim]), but got {math.prod(columns)} != {B.numel()}"
         )
-    flat = A.reshape(math.prod(rows), math.prod(rows))
+    flat = input.reshape(math.prod(rows), math.prod(rows))
     return solve(flat, B.reshape(-1)).reshape(columns)
 
 
@@ -238,11 +238,11 @@ _Slogdet = named_results("slogdet", "sign", "logabsdet")
 
 @linalg(also=("det",))
 @exact_out("structured")
-def det(A: Tensor) -> Tensor:
+def det(input: Tensor) -> Tensor:
     """The determinant."""
-    require_matrix("linalg.det", A, True)
-    require_float("linalg.det", A, "lu_cpu")
-    return _det.call((A,))
+    require_matrix("linalg.det", input, True)
+    require_float("linalg.det", input, "lu_cpu")
+    return _det.call((input,))
 
 
 @linalg()
@@ -335,23 +335,23 @@ def _driver(given: str | None, x: Tensor) -> str:
 
 @linalg()
 @autocast("cpu:float32")
-def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Any:
+def lstsq(input: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Any:
     """X that makes |A X - B| least (of several, the least X), and what is left over.
 
     gels: A has full rank.  The others find the rank: by rcond, relative to the greatest singular
     value; gelsd and gelss give the singular values too.
     """
-    for x, least, name in ((A, 2, "input"), (B, 1, "other")):
+    for x, least, name in ((input, 2, "input"), (B, 1, "other")):
         if x.ndim < least:
             raise RuntimeError(
                 f"torch.linalg.lstsq: {name} must have at least {least} "
                 f"dimension{'s' * (least > 1)}."
             )
-    vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
-    _require_lstsq(A, B, vector)
-    driver = _driver(driver, A)
+    vector = B.ndim == 1 or (B.ndim == input.ndim - 1 and tuple(B.shape) == tuple(input.shape[:-1]))
+    _require_lstsq(input, B, vector)
+    driver = _driver(driver, input)
     if rcond is None:
-        rcond = finfo(A.dtype).eps * max(A.shape[-2:])
-    a, b = with_batch(A, B.unsqueeze(-1) if vector else B)
+        rcond = finfo(input.dtype).eps * max(input.shape[-2:])
+    a, b = with_batch(input, B.unsqueeze(-1) if vector else B)
     x, *rest = _lstsq.call((a, b), (float(rcond), driver))
     return _Lstsq(x.squeeze(-1) if vector else x, *rest)

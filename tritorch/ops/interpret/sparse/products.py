@@ -362,14 +362,14 @@ def sspaddmm(
     return _written(coo(indices, all_values, input.shape), out)
 
 
-def smm(input: Tensor, mat: Tensor) -> Tensor:
+def smm(input: Tensor, mat2: Tensor) -> Tensor:
     """A sparse matrix times a dense one, as a sparse tensor."""
     for x in (input,):
         if layout_of(x) is not layouts.sparse_coo:
             raise RuntimeError("tensor.sspaddmm(...) can only be called on sparse tensors")
     empty = input._array.indices.new_zeros((2, 0))
-    zero = coo(empty, values_of(input).new_zeros((0,)), (input.shape[0], mat.shape[-1]), True)
-    return sspaddmm(zero, input, mat)
+    zero = coo(empty, values_of(input).new_zeros((0,)), (input.shape[0], mat2.shape[-1]), True)
+    return sspaddmm(zero, input, mat2)
 
 
 def _written(result: Tensor, out: Any) -> Tensor:
