@@ -235,13 +235,15 @@ class Operator(_C.OperatorBase):
 
     @functools.cached_property
     def rule_of_results(self) -> Callable[..., Any]:
-        """What was declared as `infer`, or what follows from the kind."""
+        """What was declared as `infer`, or what follows from the kind or the composed definition."""
         if self._infer is not None:
             return self._infer
         if self.of is not None:
             return composed_backend(self.of)
         if self.kind in KINDS:
             return KINDS[self.kind](self)
+        if self.composed is not None and self.outputs == 1:
+            return composed_backend(self.composed)
         raise NotImplementedError(f"{self.name} has no rule for results without data")
 
     def require_kernel(self, tensors: Sequence[Any]) -> None:
