@@ -64,21 +64,21 @@ def is_contiguous(array: Any) -> bool:
 
 def empty(shape: Sequence[int], kind: dtype, device: Device) -> Any:
     """An uninitialised array."""
-    if device.type == "cpu":
+    if device.backend == "cpu":
         return np.empty(shape, kind.numpy)
-    if device.type == "cuda":
+    if device.backend == "cuda":
         if not kind.native:
             raise NotImplementedError(f"{kind} is not supported on the GPU")
         return _C.empty(shape, kind, device.index)
-    return MetaArray(shape, kind)
+    return MetaArray(shape, kind, None, device)
 
 
 def empty_strided(shape: Sequence[int], strides: Sequence[int], kind: dtype, device: Device) -> Any:
     """An uninitialised array with given strides."""
-    if device.type == "cuda":
+    if device.backend == "cuda":
         return _C.empty_strided(shape, strides, kind, device.index)
-    if device.type == "meta":
-        return MetaArray(shape, kind, strides)
+    if device.backend == "meta":
+        return MetaArray(shape, kind, strides, device)
     if math.prod(shape) == 0:
         return np_strided(np.empty(0, kind.numpy), shape, strides, 0)
     # Dense in some order, as a rule: NumPy transposes faster than it makes views by strides.
@@ -100,14 +100,14 @@ def np_strided(
 
 def zeros(shape: Sequence[int], kind: dtype, device: Device) -> Any:
     """An array of zeros."""
-    if device.type == "cpu":
+    if device.backend == "cpu":
         return np.zeros(shape, kind.numpy)
     return empty(shape, kind, device).zero_()
 
 
 def full(shape: Sequence[int], value: Any, kind: dtype, device: Device) -> Any:
     """An array of one value."""
-    if device.type == "cpu":
+    if device.backend == "cpu":
         with np.errstate(all="ignore"):
             out = np.empty(shape, kind.numpy)
             if kind.opaque:
@@ -254,18 +254,18 @@ def _copy_in_tiles(array: Any) -> Any:
 
 def move(array: Any, device: Device, non_blocking: bool = False) -> Any:
     """The array on another device (itself if it is there)."""
-    if device.type == "meta":
-        if type(array) is MetaArray:
+    if device.backend == "meta":
+        if type(array) is MetaArray and type(array.device) is type(device):
             return array
-        return MetaArray(array.shape, dtype_of(array), strides_of(array))
+        return MetaArray(array.shape, dtype_of(array), strides_of(array), device)
     if type(array) is ndarray:
-        if device.type == "cpu":
+        if device.backend == "cpu":
             return array
         dense = array if array.flags.c_contiguous else np.ascontiguousarray(array)
         if dense.shape != array.shape:  # ascontiguousarray makes 0-d arrays 1-d
             dense = dense.reshape(array.shape)
         return _C.Array.from_numpy(dense, device.index, non_blocking)
-    if device.type == "cpu":
+    if device.backend == "cpu":
         return array.numpy()
     return array.to_device(device.index, non_blocking)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
+from tritorch.core.thread_state import carried
 
 _TYPES = ("cpu", "cuda", "meta")
 
@@ -15,8 +17,9 @@ _TYPES = ("cpu", "cuda", "meta")
 class device:
     """`device("cuda:1")`, `device("cuda", 1)`, `device("cpu")`, `device(1)` (a CUDA index)."""
 
-    __slots__ = ("index", "type")
+    __slots__ = ("backend", "index", "type")
 
+    backend: str  # what computes: the type, but "meta" for a device that is only pretended
     type: str
     index: int | None
 
@@ -47,6 +50,7 @@ class device:
             )
         if index is not None and index < 0:
             raise RuntimeError(f"Device index must not be negative, got {index}")
+        object.__setattr__(self, "backend", type)
         object.__setattr__(self, "type", type)
         object.__setattr__(self, "index", index)
 
@@ -91,6 +95,40 @@ class device:
                 return function(*args, **kwargs)
 
         return inside
+
+
+class PretendedDevice(device):
+    """The device that a fake tensor says it is on; equal to the real one."""
+
+    __slots__ = ("mode",)
+
+    mode: Any  # the FakeTensorMode that made it
+
+    def __init__(self, where: device, mode: Any) -> None:
+        super().__init__(where.type, where.index)
+        object.__setattr__(self, "backend", "meta")
+        object.__setattr__(self, "mode", mode)
+
+
+class _Pretence(threading.local):
+    mode: Any = None  # the FakeTensorMode that is entered
+
+
+pretence = carried(_Pretence())
+
+
+def resolved(where: Any) -> device:
+    """A device object with an index: the current GPU's if none was given.
+
+    Inside of a FakeTensorMode it is a pretended one, without asking the driver."""
+    if type(where) not in (device, PretendedDevice):
+        where = device(where)
+    if pretence.mode is not None and type(where) is device and where.type != "meta":
+        index = 0 if where.type == "cuda" and where.index is None else where.index
+        return PretendedDevice(device(where.type, index), pretence.mode)
+    if where.type == "cuda" and where.index is None:
+        return device("cuda", _C.current_device())
+    return where
 
 
 def cuda_index(where: Any) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core import arrays, layout
-from tritorch.core.device import device as Device
+from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dtype import dtype
 from tritorch.core.strides import copy_strides, view_strides
 from tritorch.core.sym_functions import sym_max, sym_min
@@ -22,6 +22,22 @@ from tritorch.core.symbolic import SymInt
 META = Device("meta")
 Shape = tuple[int, ...]
 NO_DATA = "Cannot copy out of meta tensor; no data!"
+
+
+class DataDependentOutputException(RuntimeError):
+    """A fake tensor is asked for a value; `func` is the operator's name."""
+
+    def __init__(self, func: Any) -> None:
+        super().__init__(func)
+        self.func = func
+
+
+class DynamicOutputShapeException(DataDependentOutputException):
+    """The size of a fake result depends on values."""
+
+
+class UnknownSize(NotImplementedError):
+    """The size of a result depends on values."""
 
 
 class MetaMemory:
@@ -59,6 +75,11 @@ class MetaArray:
             if memory is None
             else memory
         )
+
+    def _no_data(self) -> Exception:
+        if is_fake(self):
+            return DataDependentOutputException("aten._local_scalar_dense.default")
+        return no_data()
 
     def __repr__(self) -> str:
         return f"MetaArray({self.shape}, {self.dtype}, strides={self.strides})"
@@ -230,7 +251,7 @@ class MetaArray:
 
     def to_device(self, index: int, non_blocking: bool = False) -> MetaArray:
         """Refused: there are no elements to copy."""
-        raise no_data()
+        raise self._no_data()
 
     def copy_(self, source: Any, non_blocking: bool = False) -> MetaArray:
         """Nothing: there are no elements to write."""
@@ -249,7 +270,7 @@ class MetaArray:
 
     def numpy(self) -> Any:
         """Refused: there are no elements."""
-        raise no_data()
+        raise self._no_data()
 
 
 def _slice(part: slice, size: Any) -> tuple[Any, Any, int]:
@@ -266,6 +287,24 @@ def _slice(part: slice, size: Any) -> tuple[Any, Any, int]:
 
     start, stop = inside(part.start, 0), inside(part.stop, size)
     return start, sym_max(-((start - stop) // step), 0), step
+
+
+def is_fake(array: Any) -> bool:
+    """Whether an array describes one on a device that it pretends to be on."""
+    return type(array) is MetaArray and type(array.device) is PretendedDevice
+
+
+def mode_of(array: Any) -> Any:
+    """The FakeTensorMode that a fake array is of."""
+    return array.device.mode
+
+
+def real_among_fake(name: str) -> AssertionError:
+    """The error of an operator that is given fake tensors and real ones."""
+    return AssertionError(
+        "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with "
+        f"'allow_non_fake_inputs'. Found in aten.{name}.default"
+    )
 
 
 def no_data() -> NotImplementedError:

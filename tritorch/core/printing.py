@@ -11,7 +11,7 @@ from tritorch.core import defaults, dtype as dtypes
 from tritorch.core.arrays import as_numbers
 from tritorch.core.dtype import FROM_ML_DTYPES
 from tritorch.core.layout import strided
-from tritorch.core.meta import MetaArray
+from tritorch.core.meta import MetaArray, is_fake
 from tritorch.core.sparse import BY_ROW
 from tritorch.core.tensor import Tensor
 
@@ -193,6 +193,8 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
     """The repr of a tensor."""
     kind = type(tensor)
     prefix = "tensor(" if kind is Tensor or kind.__name__ == "Parameter" else f"{kind.__name__}("
+    if is_fake(tensor._array):
+        prefix = "FakeTensor("
     indent = len(prefix)
     suffixes: list[str] = []
     device = tensor.device
@@ -207,7 +209,7 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
             dtype_shown = []
         text, own = _sparse_contents(tensor)
         suffixes = own + suffixes + dtype_shown + [f"layout={tensor.layout}"]
-    elif tensor.is_meta:
+    elif tensor._is_described:
         suffixes.append(f"size={tuple(tensor.shape)}")
         if tensor.dtype is not defaults.dtype():
             suffixes.append(f"dtype={tensor.dtype}")

@@ -21,7 +21,7 @@ from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.device import device as Device
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import FROM_ML_DTYPES, from_numpy_dtype
-from tritorch.core.meta import MetaArray
+from tritorch.core.meta import DataDependentOutputException, MetaArray, is_fake
 from tritorch.core.promotion import scalar_name
 from tritorch.core.size import Size
 from tritorch.core.sparse import SHOWN, SparseArray
@@ -58,7 +58,12 @@ class Tensor(_C.TensorBase):
 
     @property
     def is_meta(self) -> bool:
-        """Whether there is no memory."""
+        """Whether the device is the meta device; fake tensors pretend to be on another."""
+        return type(self._array) is MetaArray and self.device.type == "meta"
+
+    @property
+    def _is_described(self) -> bool:
+        """Whether there is no memory, but a description."""
         return type(self._array) is MetaArray
 
     is_quantized = is_mkldnn = is_mps = is_xpu = False
@@ -298,7 +303,7 @@ class Tensor(_C.TensorBase):
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
         if self._requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        if self.is_meta:
+        if self._is_described:
             raise BufferError("Cannot pack tensors on meta")
         if type(self._array) is np.ndarray:
             return self._array.__dlpack__(**options)
@@ -318,6 +323,8 @@ class Tensor(_C.TensorBase):
                 f"a Tensor with {self.numel()} elements cannot be converted to Scalar"
             )
         if type(array) is MetaArray:
+            if is_fake(array):
+                raise DataDependentOutputException("aten._local_scalar_dense.default")
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         value = (array if type(array) is np.ndarray else array.numpy()).reshape(()).item()
         if type(value) is tuple:  # a type that NumPy lacks
@@ -404,7 +411,7 @@ class Tensor(_C.TensorBase):
         return tensor_str(self, tensor_contents)
 
     def __format__(self, spec: str) -> str:
-        if self.ndim == 0 and type(self) is Tensor and not self.is_meta:
+        if self.ndim == 0 and type(self) is Tensor and not self._is_described:
             return self.item().__format__(spec)
         return object.__format__(self, spec)
 

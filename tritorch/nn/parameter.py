@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch import _C
+from tritorch.core.meta import is_fake
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor, make_subclass
 
@@ -42,7 +43,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return memo[id(self)]
 
     def __repr__(self, **options: Any) -> str:  # type: ignore[override]
-        return "Parameter containing:\n" + super().__repr__(**options)
+        shown = super().__repr__(**options)
+        if is_fake(self._array):
+            return f"Parameter({shown})"
+        return "Parameter containing:\n" + shown
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         from tritorch.serialization import rebuild

@@ -12,9 +12,9 @@ from tritorch.autograd.duals import has_tangent
 from tritorch.autograd.graph import check_inplace
 from tritorch.core import arrays, dtype as dtypes, layout as layouts
 from tritorch.core.batched import BatchedArray
-from tritorch.core.device import device as Device
+from tritorch.core.device import PretendedDevice, device as Device, resolved
 from tritorch.core.dtype import dtype
-from tritorch.core.meta import META, MetaArray, no_data
+from tritorch.core.meta import META, MetaArray, is_fake, mode_of, no_data
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
@@ -111,19 +111,15 @@ def _converted(x: MetaArray, kind: dtype, device: Any, non_blocking: bool, old: 
     if device is not None and x.device == META != device:
         raise no_data()
     strides = layouts.dense_strides_like(x.shape, x.strides)
-    return MetaArray(x.shape, kind, strides, x.device if device is None else device)
+    where = x.device if device is None else device
+    if is_fake(x) and where.backend != "meta":
+        where = PretendedDevice(where, mode_of(x))
+    return MetaArray(x.shape, kind, strides, where)
 
 
 _to_copy = Operator("to_copy", "x", "kind device non_blocking old", cpu=_convert, gpu=_convert,
                     grad=lambda g, old: g.to(device=old[1], dtype=old[0]),
                     batch="elementwise", infer=_converted)  # fmt: skip
-
-
-def _resolve_device(device: Any) -> Device:
-    where = device if type(device) is Device else Device(device)
-    if where.type == "cuda" and where.index is None:
-        return arrays.cuda_device(_C.current_device())
-    return where
 
 
 def convert(
@@ -132,7 +128,7 @@ def convert(
     """x with another dtype, device or memory format; x itself when nothing changes."""
     own, here = x.dtype, x.device
     kind = own if kind is None else kind
-    where = here if device is None else _resolve_device(device)
+    where = here if device is None else resolved(device)
     same_format = format is None or format is layouts.preserve_format or x.is_contiguous(format)
     if same_format and format in (layouts.channels_last, layouts.channels_last_3d):
         # Dims of one fit any format; PyTorch suggests the usual one of a tensor with such.
@@ -227,7 +223,7 @@ def cuda(
         device = Device("cuda")
     elif type(device) is int:
         device = Device("cuda", device)
-    where = _resolve_device(device)
+    where = resolved(device)
     if where.type != "cuda":
         raise RuntimeError(f"Invalid device, must be cuda device: {where}")
     return convert(self, None, where, non_blocking, False, memory_format)

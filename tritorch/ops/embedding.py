@@ -113,7 +113,7 @@ def _padding(padding_idx: int | None, weight: Tensor) -> int:
 
 
 def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
-    if weight.is_meta:
+    if weight._is_described:
         return
     with no_grad():
         rows = indices.reshape(-1).unique()
@@ -308,7 +308,7 @@ class _Bags:
         rows, bag = op.call((weight, indices), (padding, by_frequency)), self.bag_of
         if weights is not None:
             rows = rows * weights.unsqueeze(1)
-        if padding >= 0 and not indices.is_meta:
+        if padding >= 0 and not indices._is_described:
             chosen = (indices != padding).nonzero().reshape(-1)
             rows, bag, indices = (v.index_select(0, chosen) for v in (rows, bag, indices))
         return rows, bag, indices

@@ -11,7 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.batched import BatchedArray
-from tritorch.core.device import device as Device
+from tritorch.core.device import device as Device, resolved
 from tritorch.core.dtype import (
     bool_,
     complex32,
@@ -59,12 +59,7 @@ PUBLIC["from_numpy"] = from_numpy
 
 def place(device: Any) -> Device:
     """The device that an argument names; the default one for None."""
-    where = defaults.device() if device is None else device
-    if type(where) is not Device:
-        where = Device(where)
-    if where.type == "cuda" and where.index is None:
-        return arrays.cuda_device(_C.current_device())
-    return where
+    return resolved(defaults.device() if device is None else device)
 
 
 def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
@@ -513,7 +508,7 @@ def tensor(
     else:
         array = data_to_array(data, dtype)
         where = place(device)
-        out = _C.wrap(array if where.type == "cpu" else arrays.move(array, where))
+        out = _C.wrap(array if where.backend == "cpu" else arrays.move(array, where))
     if pin_memory:
         out = out.pin_memory()
     if requires_grad:

@@ -702,7 +702,7 @@ _masked_scatter = Operator(
 
 
 def _masked_scatter_grad(g: Tensor, mask: Tensor, shape: tuple[int, ...]) -> Tensor:
-    if mask.is_meta:
+    if mask._is_described:
         return g.new_zeros(shape)
     used = masked_select(g, mask)
     total = 1

@@ -352,7 +352,7 @@ def index_put_(
     self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False
 ) -> Tensor:
     """self[indices] = values (or += values)."""
-    if self.is_meta and any(index is not None and index.dtype is bool_ for index in indices):
+    if self._is_described and any(index is not None and index.dtype is bool_ for index in indices):
         return in_place(_index_put, self, (accumulate,), (self, values, *indices), lambda: None)
     integers = _indices_to_integers(self, indices)
     advanced = [(dim, index) for dim, index in enumerate(integers) if index is not None]

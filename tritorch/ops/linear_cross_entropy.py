@@ -286,7 +286,7 @@ def linear_cross_entropy(
     if options is not None:
         simple = reduction in ("none", "mean", "sum") and label_smoothing == 0.0
         plain = simple and target.dtype is int64 and linear_weight.ndim == 2
-        if plain and not input.is_meta:  # without memory there is none to save
+        if plain and not input._is_described:  # without memory there is none to save
             return _in_chunks(
                 input, linear_weight, target, linear_bias, weight, reduction, ignore, options
             )

@@ -8,6 +8,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
 from tritorch.core import defaults, layout as layouts
+from tritorch.core.device import device as Device
 from tritorch.core.dtype import bool_, dtype, int64
 from tritorch.core.generator import Generator, default_for
 from tritorch.core.meta import MetaArray
@@ -40,7 +41,7 @@ from tritorch.ops.record.writing import in_place
 def source_for(generator: Generator | None, device: Any) -> Generator:
     """The generator given, or the device's default one."""
     source = generator or default_for(device)
-    if source.device.type != device.type != "meta":
+    if device.backend != "meta" and source.device.type != device.type:
         raise RuntimeError(
             f"Expected a '{device.type}' device type for generator but found '{source.device.type}'"
         )
@@ -59,9 +60,9 @@ def sample(name: str, generator: Generator | None, device: Any, shape: Any, *res
 
 def _sample(name: str, generator: Generator | None, device: Any, shape: Any, *rest: Any) -> Any:
     source = source_for(generator, device)
-    if device.type == "meta":
-        return _undrawn(name, shape, *rest)
-    if device.type == "cpu":
+    if device.backend == "meta":
+        return _undrawn(name, device, shape, *rest)
+    if device.backend == "cpu":
         return getattr(backend("cpu", "random"), name)(source.native, shape, *rest)
     count = (
         math.prod(shape)
@@ -72,13 +73,13 @@ def _sample(name: str, generator: Generator | None, device: Any, shape: Any, *re
     return getattr(backend("gpu", "random"), name)((seed, offset, device.index), shape, *rest)
 
 
-def _undrawn(name: str, shape: Any, *rest: Any) -> MetaArray:
+def _undrawn(name: str, device: Device, shape: Any, *rest: Any) -> MetaArray:
     """What would be drawn, without memory."""
     if name == "multinomial":
         return shape.new((*shape.shape[:-1], rest[0]), int64)
     if type(shape) is MetaArray:
         return shape.new(shape.shape)
-    return MetaArray((shape,) if isinstance(shape, int) else shape, rest[0])
+    return MetaArray((shape,) if isinstance(shape, int) else shape, rest[0], None, device)
 
 
 def _drawn(
@@ -88,7 +89,7 @@ def _drawn(
     """A new tensor of random numbers; on the CPU drawn in the order of another one's memory."""
     if (
         like is not None
-        and device.type == "cpu"
+        and device.backend == "cpu"
         and like.layout is layouts.strided
         and tuple(like.shape) == shape
         and not like.is_contiguous()
@@ -117,7 +118,7 @@ def _drawn_like(
     else:
         model = PUBLIC["empty_like"](input, dtype=kind, device=where, memory_format=format)
         out = _drawn(name, generator, where, shape, model, kind, *params)
-        if where.type != "cpu" and input.layout is layouts.strided:
+        if where.backend != "cpu" and input.layout is layouts.strided:
             out = model.copy_(out)
     return _finish(out, requires_grad, None, pin)
 
@@ -288,7 +289,7 @@ def _in_place(self: Tensor, name: str, generator: Generator | None, *params: Any
     if active.levels:
         draw = lambda shape: _sample(name, generator, self.device, shape, self.dtype, *params)
         write = lambda: randomness.overwrite(self._array, draw, tuple(self.shape))
-    elif self.device.type == "cpu" and self.layout is layouts.strided:
+    elif self.device.backend == "cpu" and self.layout is layouts.strided:
         native, fill = source_for(generator, self.device).native, backend("cpu", "random").fill
         write = lambda: fill(native, name, self._array, self.dtype, *params)
     else:
@@ -407,7 +408,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
         return _in_place(self, "coins", generator, float(p))
     _check_probabilities(p)
     chances = p.to(self.device).expand(self.shape)._array
-    if self.device.type == "cpu" and not active.levels:
+    if self.device.backend == "cpu" and not active.levels:
         check_inplace(self)
         require_distinct_elements(self)
         native, fill = (
@@ -470,7 +471,7 @@ def multinomial(
 
 def _slopes(input: Tensor, lower: float, upper: float) -> Any:
     """What rrelu multiplies negative elements by.  The CPU draws for those alone."""
-    if input.device.type == "cpu" and not active.levels:
+    if input.device.backend == "cpu" and not active.levels:
         return sample("slopes", None, input.device, input.detach()._array, lower, upper)
     drawn = sample("uniform", None, input.device, tuple(input.shape), input.dtype, lower, upper)
     return drawn

@@ -27,13 +27,17 @@ def _on(
 ) -> Tensor:  # fmt: skip
     """make()'s ndarray as a tensor on a device; nothing is made for one without memory."""
     where = place(out.device if out is not None and device is None else device)
-    array = MetaArray(shape, kind) if where.type == "meta" else arrays.move(make(), where)
+    array = (
+        MetaArray(shape, kind, None, where)
+        if where.backend == "meta"
+        else arrays.move(make(), where)
+    )
     return _finish(array, requires_grad, out)
 
 
 def _number(x: Tensor) -> Any:
     """The number in a tensor; any one of its dtype for a tensor without memory."""
-    return x.dtype.numpy.type(0).item() if x.is_meta else x.item()
+    return x.dtype.numpy.type(0).item() if x._is_described else x.item()
 
 
 @public(method=False)
@@ -94,7 +98,7 @@ def arange(
         count = max(math.ceil((end - start) / step), 0)
     _check_shape((count,))
     where = place(out.device if out is not None and device is None else device)
-    if where.type == "cuda":
+    if where.backend == "cuda":
         from tritorch.gpu import shaping
 
         return _finish(

@@ -241,7 +241,7 @@ _prod_dim = _prod.like("prod_dim", "Prod1")
 
 def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     g, out = spread(g, dims, keepdim, x.shape), spread(out, dims, keepdim, x.shape)
-    if not x.is_meta and not any_true(x == 0):
+    if not x._is_described and not any_true(x == 0):
         return g * (out / x).conj()
     # With zeros: the product of all others, from the left and from the right.
     order = [i for i in range(x.ndim) if i not in dims] + list(dims)

@@ -30,7 +30,7 @@ def _draws(name: str) -> Callable[..., Any]:
         *parameters, generator = values
         device = arrays.device_of(parameters[0])
         source = source_for(generator, device)
-        if device.type == "cpu":
+        if device.backend == "cpu":
             return getattr(backend("cpu", "sampling"), name)(source.native, *parameters)
         # One counter of the sequence, which is four numbers, for each element.
         seed, offset = source.draw(4 * math.prod(parameters[0].shape))

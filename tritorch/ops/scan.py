@@ -48,7 +48,7 @@ _logcumsumexp = scan(
 
 
 def _cumprod_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
-    if not x.is_meta and not any_true(x == 0):
+    if not x._is_described and not any_true(x == 0):
         return _reverse_cumsum(g * out.conj(), dim) / x.conj()
     # Zeros: d out[j] / d x[i] is the product of all x[0..j] but x[i].
     n = x.shape[dim]

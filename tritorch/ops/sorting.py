@@ -393,7 +393,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if category(input.dtype) != 2:
         raise not_implemented("histogram_cpu", input.dtype)
     low, high = (v.item() if isinstance(v, Tensor) else v for v in (min, max))
-    if low == high and input.numel() and not input.is_meta:
+    if low == high and input.numel() and not input._is_described:
         low, high = input.min().item(), input.max().item()
     if low == high:
         low, high = low - 1, high + 1

@@ -311,7 +311,7 @@ def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
 
 def reduce_plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     """A tensor without its class and attributes, as PyTorch's __reduce_ex__ gives it."""
-    if tensor.is_meta:
+    if tensor._is_described:
         shape, strides = tuple(tensor.shape), tensor.stride()
         return _rebuild_meta_tensor_no_storage, (tensor.dtype, shape, strides, tensor._leaf)
     if tensor.is_quantized:

@@ -191,7 +191,7 @@ class StateDict:
             return
         if lazy and not is_lazy(given):
             value.materialize(given.shape)
-        if value.is_meta and not given.is_meta and not assign:
+        if value._is_described and not given._is_described and not assign:
             warnings.warn(
                 f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
                 f"parameter in the current model, which is a no-op. (Did you mean to pass "

@@ -28,7 +28,7 @@ def _eye(n: int, like: Tensor) -> Tensor:
 def _is_orthogonal(q: Tensor) -> bool:
     n, k = q.shape[-2:]
     error = 10.0 * n * finfo(q.dtype).eps
-    return not q.is_meta and PUBLIC["allclose"](q.mH @ q, _eye(k, q), atol=error)
+    return not q._is_described and PUBLIC["allclose"](q.mH @ q, _eye(k, q), atol=error)
 
 
 def _make_orthogonal(a: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
-from tritorch.core.meta import MetaArray
+from tritorch.core.meta import MetaArray, real_among_fake
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
 from tritorch.host import threads
@@ -140,7 +140,7 @@ def _operands(op: Pointwise, inputs: Sequence[Any]) -> tuple[Any, tuple[int, ...
             kind = type(array)
             if kind is MetaArray or kind is Array:
                 if on_gpu is not None and array.device != on_gpu.device:
-                    _refuse_devices(inputs)
+                    _refuse_devices(op, inputs)
                 on_gpu = array
             elif kind is not ndarray:
                 return None, (), None
@@ -153,13 +153,15 @@ def _operands(op: Pointwise, inputs: Sequence[Any]) -> tuple[Any, tuple[int, ...
         for i, operand in enumerate(operands):
             if type(operand) is ndarray:
                 if operand.ndim:
-                    _refuse_devices(inputs)
+                    _refuse_devices(op, inputs)
                 operands[i] = operand.item()
     return operands, broadcast_shapes(*shapes) if shapes else (), on_gpu
 
 
-def _refuse_devices(inputs: Sequence[Any]) -> None:
+def _refuse_devices(op: Pointwise, inputs: Sequence[Any]) -> None:
     devices = list(dict.fromkeys(str(t.device) for t in inputs if isinstance(t, Tensor)))
+    if len(devices) == 1:
+        raise real_among_fake(op.name)
     if "meta" in devices:
         other = next(device for device in devices if device != "meta")
         raise RuntimeError(f"Tensor on device {other} is not on the expected device meta!")

@@ -13,7 +13,7 @@ from typing import Any
 
 from tritorch.core import strides as rules
 from tritorch.core.dtype import dtype, float32, int64
-from tritorch.core.meta import MetaArray
+from tritorch.core.meta import MetaArray, UnknownSize
 from tritorch.ops.checks import broadcast_shapes
 
 Shape = tuple[int, ...]
@@ -57,7 +57,7 @@ def same(x: MetaArray, *rest: Any) -> MetaArray:
 
 def unknown_size(*given: Any) -> Any:
     """The rule of records whose results' sizes depend on values."""
-    raise NotImplementedError(
+    raise UnknownSize(
         "attempted to run an operator with Meta tensors whose result's size depends on their values"
     )
 

@@ -235,7 +235,7 @@ class Operator(_C.OperatorBase):
 
     @functools.cached_property
     def rule_of_results(self) -> Callable[..., Any]:
-        """What was declared as `infer`, or what follows from the kind or the composed definition."""
+        """What was declared as `infer`, or follows from the kind or the composed definition."""
         if self._infer is not None:
             return self._infer
         if self.of is not None:
