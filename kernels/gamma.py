@@ -233,7 +233,7 @@ def polygamma(x, order, factor):
     return factor * tl.where(reflected, 1 / (sine * sine) - total, total)
 
 
-# ---- implicit gradients: see the Note in tritorch/cpu/sampling.py --------------------------------
+# ---- implicit gradients: see the Note in tritorch/host/sampling.py -----------------------------
 
 
 @triton.jit

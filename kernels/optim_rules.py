@@ -2,7 +2,7 @@
 
 # Note [One formula, three runners]
 These functions are plain Python over `sqrt`, `where`, `maximum` and the other names below, which
-each runner binds to its own: `cpu/optim.py` to ndarrays in blocks, `kernels/optim.py` to Triton,
+each runner binds to its own: `host/optim.py` to ndarrays in blocks, `kernels/optim.py` to Triton,
 and `optim/_elementwise.py` to tensors, for gradients through steps.  Hence no other names here, and
 no branch but on arguments in capitals, which are known when a function is compiled.  State that
 MODE does without is passed through.

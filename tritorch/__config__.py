@@ -7,7 +7,8 @@ import platform
 
 import numpy as np
 
-from tritorch.cpu import queries, threads
+from tritorch.cpu import get_cpu_capability
+from tritorch.host import threads
 from tritorch.version import __version__
 
 __all__ = ["parallel_info", "show"]
@@ -28,7 +29,7 @@ def show() -> str:
             f"tritorch {__version__}:",
             f"  - Python {platform.python_version()}",
             f"  - NumPy {np.__version__}",
-            f"  - CPU capability: {queries.get_cpu_capability()}",
+            f"  - CPU capability: {get_cpu_capability()}",
             f"  - Driver: {driver}",
             "",
         ]

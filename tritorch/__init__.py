@@ -23,13 +23,11 @@ from tritorch.core.defaults import (
     get_default_device,
     get_default_dtype,
     get_deterministic_debug_mode,
-    get_float32_matmul_precision,
     is_deterministic_algorithms_warn_only_enabled,
     is_warn_always_enabled,
     set_default_device,
     set_default_dtype,
     set_deterministic_debug_mode,
-    set_float32_matmul_precision,
     set_warn_always,
     use_deterministic_algorithms,
 )
@@ -88,9 +86,15 @@ from tritorch.core.layout import (
     sparse_csr,
     strided,
 )
+from tritorch.core.precision import get_float32_matmul_precision, set_float32_matmul_precision
 from tritorch.core.printing import get_printoptions, set_printoptions
 from tritorch.core.promotion import can_cast, promote_types
-from tritorch.core.quantized import (
+from tritorch.core.size import Size
+from tritorch.core.storage import TypedStorage, UntypedStorage, is_storage
+from tritorch.core.tensor import Tensor, is_tensor, typename
+from tritorch.func import vmap
+from tritorch.host.threads import get_num_threads, set_num_threads
+from tritorch.ops.interpret.quantized import (
     per_channel_affine,
     per_channel_affine_float_qparams,
     per_channel_symmetric,
@@ -98,11 +102,6 @@ from tritorch.core.quantized import (
     per_tensor_symmetric,
     qscheme,
 )
-from tritorch.core.size import Size
-from tritorch.core.storage import TypedStorage, UntypedStorage, is_storage
-from tritorch.core.tensor import Tensor, is_tensor, typename
-from tritorch.cpu.threads import get_num_threads, set_num_threads
-from tritorch.func import vmap
 from tritorch.version import __version__
 
 globals().update(_dtype.STORED)
@@ -124,9 +123,10 @@ _triton.install()
 
 # Imported when they are first asked for.
 _LATE = """
-    __config__ __future__ _dynamo accelerator amp backends compiler distributed distributions fft
-    futures hub jit masked monitor mps multiprocessing onnx optim overrides quasirandom return_types
-    serialization signal sparse special storage testing torch_version types utils version xpu
+    __config__ __future__ _dynamo accelerator amp backends compiler cpu distributed distributions
+    fft futures hub jit masked monitor mps multiprocessing onnx optim overrides quasirandom
+    return_types serialization signal sparse special storage testing torch_version types utils
+    version xpu
 """
 _ELSEWHERE = {
     name: module
@@ -144,18 +144,20 @@ _ELSEWHERE = {
             set_autocast_ipu_dtype set_autocast_ipu_enabled
             set_autocast_xla_dtype set_autocast_xla_enabled
             """,
+        "_utils": "get_device_module",
         "compiler": "compile",
         "core.dispatch_keys": "DispatchKey DispatchKeySet",
         "core.settings": """
             _assert _check _check_index _check_not_implemented _check_type _check_value
-            compiled_with_cxx11_abi get_device_module get_num_interop_threads has_lapack has_mkl
+            compiled_with_cxx11_abi get_num_interop_threads has_lapack has_mkl
             has_openmp has_spectral init_num_threads is_vulkan_available set_flush_denormal
             set_num_interop_threads
             """,
-        "core.symbolic": """
-            SymBool SymFloat SymInt cond sym_constrain_range sym_constrain_range_for_size sym_float
-            sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+        "core.sym_functions": """
+            sym_constrain_range sym_constrain_range_for_size sym_float sym_fresh_size sym_int
+            sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
             """,
+        "core.symbolic": "SymBool SymFloat SymInt",
         "futures": "Future fork wait",
         "jit._containers": """
             ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptList ScriptListIterator
@@ -165,6 +167,7 @@ _ELSEWHERE = {
         "jit._sources": "CallStack ErrorReport",
         "jit._tree_views": "merge_type_from_type_comment parse_type_comment",
         "jit._views": "BufferDict ModuleDict ParameterDict",
+        "ops.control": "cond",
         "random": "thread_safe_generator",
         "testing": "FileCheck",
         "schema": """

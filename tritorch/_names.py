@@ -164,21 +164,23 @@ def _adopt_one(module: types.ModuleType, lacking: Lacking) -> None:
         return
     path = module.__name__.removeprefix("tritorch").removeprefix(".")
 
+    def nothing(name: str) -> Any:
+        raise AttributeError(f"module '{module.__name__}' has no attribute {name!r}")
+
     def lookup(name: str) -> Any:
-        error = None
-        if own is not None:
-            try:
-                found = own(name)
-            except AttributeError as raised:
-                error = raised
-            else:
-                if isinstance(found, types.ModuleType):  # imported when it is first asked for
-                    adopt(found, lookup.lacking)  # type: ignore[attr-defined]
-                return found
-        special = name.startswith("__") and name.endswith("__")
-        if not special and has_name(path, name):
-            return lookup.lacking(path, name)  # type: ignore[attr-defined]
-        raise error or AttributeError(f"module '{module.__name__}' has no attribute {name!r}")
+        # The error stays out of the frame's variables: it holds the frame, and that its callers
+        # with all that they hold, so a cycle of the two would keep tensors until it is collected.
+        try:
+            found = (own or nothing)(name)
+        except AttributeError:
+            special = name.startswith("__") and name.endswith("__")
+            if special or not has_name(path, name):
+                raise
+        else:
+            if isinstance(found, types.ModuleType):  # imported when it is first asked for
+                adopt(found, lookup.lacking)  # type: ignore[attr-defined]
+            return found
+        return lookup.lacking(path, name)  # type: ignore[attr-defined]
 
     lookup.lacking, lookup.own = lacking, own  # type: ignore[attr-defined]
     module.__dict__["__getattr__"] = lookup

@@ -1,12 +1,16 @@
-"""Lists of tensors in one buffer, and exceptions on their way from a worker to who waits for it."""
+"""What programs take from `torch._utils`: lists of tensors in one buffer, exceptions on their way
+from a worker to who waits for it, a device's module."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 import traceback
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+from tritorch import cuda
+from tritorch.core.device import device as Device
 from tritorch.core.tensor import Tensor
 from tritorch.ops.joining import cat
 
@@ -55,3 +59,16 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[T
         views.append(flat.narrow(0, start, size).view_as(t) if size else flat.new_empty(0))
         start += size
     return tuple(views)
+
+
+def get_device_module(device: Any = None) -> Any:
+    """torch.cpu or torch.cuda, of a device, its name, or (None) the GPU if there is one."""
+    if device is None:
+        kind = "cuda" if cuda.is_available() else "cpu"
+    elif isinstance(device, (str, Device)):
+        kind = Device(device).type
+    else:
+        raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
+    if kind == "meta":
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered")
+    return importlib.import_module(f"tritorch.{kind}")

@@ -17,8 +17,8 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import defaults
 from tritorch.core.dtype import dtype as Dtype, int64
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.record.publishing import PUBLIC
 
 __all__ = ["SobolEngine"]
 Array = np.ndarray[Any, Any]

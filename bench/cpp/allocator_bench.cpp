@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "driver/error.h"
-#include "driver/simulator.h"
 #include "memory/allocator.h"
 #include "memory/pinned.h"
+#include "simulator/simulator.h"
 
 using namespace tritorch;
 

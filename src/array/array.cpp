@@ -288,6 +288,29 @@ Array Array::unsqueeze(int dim) const {
   return view_of(Layout(shape, strides), offset);
 }
 
+Array Array::pick(std::span<const Pick> picks) const {
+  const int ndim = layout.ndim();
+  const auto of = [&](Pick::Kind kind) { return std::ranges::count(picks, kind, &Pick::kind); };
+  const int taken = static_cast<int>(of(Pick::one) + of(Pick::part));
+  if (of(Pick::rest) > 1)
+    throw std::out_of_range("an index can only have a single ellipsis ('...')");
+  if (taken > ndim)
+    throw std::out_of_range("too many indices for tensor of dimension " + std::to_string(ndim));
+  Array view = *this;
+  int dim = 0;
+  for (const Pick& pick : picks) {
+    if (pick.kind == Pick::rest)
+      dim += ndim - taken;
+    else if (pick.kind == Pick::added)
+      view = view.unsqueeze(dim++);
+    else if (pick.kind == Pick::part)
+      view = view.slice(dim++, pick.start, pick.stop, pick.step);
+    else
+      view = view.select(dim, pick.start);
+  }
+  return view;
+}
+
 std::optional<Array> Array::reshape_view(Sizes shape) const {
   std::vector<std::int64_t> sizes = infer_shape(shape, layout.numel());
   auto strides = view_strides(layout, sizes);

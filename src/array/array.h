@@ -10,34 +10,10 @@
 #include <span>
 #include <string>
 
+#include "array/dtype.h"
 #include "memory/allocator.h"
 
 namespace tritorch {
-
-// Codes are shared with tritorch/core/dtype.py, which registers one Python object for each.
-enum class DType : std::uint8_t {
-  boolean,
-  uint8,
-  int8,
-  uint16,
-  int16,
-  uint32,
-  int32,
-  uint64,
-  int64,
-  float16,
-  bfloat16,
-  float32,
-  float64,
-  float8_e4m3fn,
-  float8_e5m2,
-  complex64,
-  complex128,
-};
-inline constexpr int kDTypes = 17;
-inline constexpr std::uint8_t kItemSize[kDTypes] = {1, 1, 1, 2, 2, 4, 4, 8, 8,
-                                                    2, 2, 4, 8, 1, 1, 8, 16};
-inline constexpr std::size_t item_size(DType dtype) { return kItemSize[static_cast<int>(dtype)]; }
 
 // Device memory that arrays share.  Either a block of the caching allocator, or memory that
 // someone else owns and `release` gives back (an imported DLPack tensor, say).
@@ -50,7 +26,6 @@ class Storage {
   void drop() noexcept {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
   }
-  int use_count() const { return references_.load(); }
   // The memory is also used on `stream` (a no-op for memory that is not ours).
   void record_stream(cu::CUstream stream);
 
@@ -118,6 +93,12 @@ class Layout {
   std::unique_ptr<std::int64_t[]> heap_;
 };
 
+// One item of an index; each takes the next dims in turn.
+struct Pick {
+  enum Kind { one, part, added, rest } kind;  // an integer, a slice, None, `...`
+  std::int64_t start = 0, stop = 0, step = 1;
+};
+
 struct Array {
   StorageRef storage;
   std::int64_t offset = 0;  // in elements of dtype
@@ -141,6 +122,7 @@ struct Array {
   Array transpose(int dim0, int dim1) const;
   Array expand(Sizes shape) const;
   Array unsqueeze(int dim) const;
+  Array pick(std::span<const Pick> picks) const;
   std::optional<Array> reshape_view(Sizes shape) const;  // nothing if it needs a copy
   Array view_dtype(DType dtype) const;
 };

@@ -9,22 +9,13 @@ namespace {
 
 // The DLPack ABI (versions 0.8 and 1.x).
 constexpr int kDLCUDA = 2, kDLCUDAManaged = 13;
-enum Code : std::uint8_t {
-  kInt = 0,
-  kUInt = 1,
-  kFloat = 2,
-  kBfloat = 4,
-  kComplex = 5,
-  kBool = 6,
-  kFloat8e4m3fn = 10,
-  kFloat8e5m2 = 12
-};
 struct DLDevice {
   std::int32_t type, id;
 };
 struct DLDataType {
   std::uint8_t code, bits;
   std::uint16_t lanes;
+  bool operator==(const DLDataType&) const = default;
 };
 struct DLTensor {
   void* data;
@@ -48,12 +39,9 @@ struct DLManagedTensorVersioned {
   DLTensor tensor;
 };
 
-constexpr DLDataType kTypes[kDTypes] = {
-    {kBool, 8, 1},     {kUInt, 8, 1},         {kInt, 8, 1},        {kUInt, 16, 1},
-    {kInt, 16, 1},     {kUInt, 32, 1},        {kInt, 32, 1},       {kUInt, 64, 1},
-    {kInt, 64, 1},     {kFloat, 16, 1},       {kBfloat, 16, 1},    {kFloat, 32, 1},
-    {kFloat, 64, 1},   {kFloat8e4m3fn, 8, 1}, {kFloat8e5m2, 8, 1}, {kComplex, 64, 1},
-    {kComplex, 128, 1}};
+DLDataType type_of(const DTypeInfo& info) {
+  return {info.dlpack, static_cast<std::uint8_t>(8 * info.bytes), 1};
+}
 
 // The managed tensor, and what it points into.
 template <class Managed>
@@ -74,7 +62,7 @@ PyObject* export_as(const Array& array, const char* name) {
   t.data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(array.data()));
   t.device = {kDLCUDA, array.device()};
   t.ndim = array.layout.ndim();
-  t.dtype = kTypes[static_cast<int>(array.dtype)];
+  t.dtype = type_of(kDTypeTable[static_cast<int>(array.dtype)]);
   t.shape = const_cast<std::int64_t*>(box->array.layout.shape().data());
   t.strides = const_cast<std::int64_t*>(box->array.layout.strides().data());
   PyObject* capsule = PyCapsule_New(&m, name, [](PyObject* object) {
@@ -103,8 +91,7 @@ Array import_as(PyObject* capsule, const char* name, const char* used) {
         std::to_string(t.device.type) + ")");
   int code = -1;
   for (int i = 0; i < kDTypes; ++i)
-    if (kTypes[i].code == t.dtype.code && kTypes[i].bits == t.dtype.bits && t.dtype.lanes == 1)
-      code = i;
+    if (type_of(kDTypeTable[i]) == t.dtype) code = i;
   if (code < 0)
     throw std::invalid_argument("from_dlpack: no dtype for DLPack type code " +
                                 std::to_string(t.dtype.code) + " with " +

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "driver/fork.h"
-#include "driver/simulator.h"
+#include "simulator/simulator.h"
 
 namespace tritorch {
 namespace detail {
@@ -101,7 +101,6 @@ const cu::Driver& detail::load_driver() {
 }
 
 bool driver_loaded() { return detail::active_driver.load() != nullptr; }
-bool forked_after_use() { return forked; }
 
 int device_count() {
   int count = known_device_count.load();

@@ -24,8 +24,7 @@ inline const cu::Driver& driver() {
   const cu::Driver* table = detail::active_driver.load(std::memory_order_acquire);
   return table ? *table : detail::load_driver();
 }
-bool driver_loaded();  // false in a forked child of a process that used CUDA
-bool forked_after_use();
+bool driver_loaded();         // false in a forked child of a process that used CUDA
 bool simulation_requested();  // TRITORCH_SIMULATE_CUDA is set to something other than "", "0"
 
 int device_count();  // throws CudaUnavailable

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "driver/simulator.h"
+#include "simulator/simulator.h"
 
 namespace tritorch {
 namespace {

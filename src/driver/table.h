@@ -1,5 +1,5 @@
 // One table of driver entry points, and two ways to fill it: libcuda.so.1
-// (real.cpp), and a simulated device in host memory (simulator.cpp).  All code
+// (real.cpp), and a simulated device in host memory (src/simulator).  All code
 // above this file calls the driver through the table and cannot tell which.
 #pragma once
 

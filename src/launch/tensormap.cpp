@@ -1,6 +1,7 @@
 #include "launch/tensormap.h"
 
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <unordered_map>
 
@@ -75,6 +76,20 @@ cu::CUtensorMap encode(const TensorMapRequest& r) {
 }
 
 }  // namespace
+
+void TensorMapRequest::set_geometry(std::span<const std::uint32_t> box_sizes,
+                                    std::span<const std::uint64_t> sizes,
+                                    std::span<const std::int64_t> steps) {
+  rank = static_cast<int>(sizes.size());
+  if (rank < 1 || rank > 5 || steps.size() != sizes.size() || box_sizes.size() != sizes.size())
+    throw std::domain_error("a tensor map needs 1 to 5 sizes and as many strides and box sizes");
+  for (int i = 0; i < rank; ++i) {
+    shape[i] = sizes[rank - 1 - i];
+    box[i] = box_sizes[rank - 1 - i];
+    if (i + 1 < rank) strides[i] = steps[rank - 2 - i] * element_bytes;
+  }
+  strides[rank - 1] = shape[rank - 1] * (rank == 1 ? element_bytes : strides[rank - 2]);
+}
 
 cu::CUtensorMap tensor_map(const TensorMapRequest& request) {
   std::unique_lock lock = lock_politely(cache_mutex);

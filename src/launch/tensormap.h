@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "driver/table.h"
 
@@ -23,6 +24,9 @@ struct TensorMapRequest {
   std::array<std::uint32_t, 5> box{};  // im2col: channels, pixels
   std::array<std::uint32_t, 5> element_strides{1, 1, 1, 1, 1};
   std::array<int, 5> lower{}, upper{};  // im2col: corners of the pixel box
+  // From sizes with the outermost dimension first, and strides in elements.
+  void set_geometry(std::span<const std::uint32_t> box_sizes, std::span<const std::uint64_t> sizes,
+                    std::span<const std::int64_t> steps);
   bool operator==(const TensorMapRequest&) const = default;
 };
 

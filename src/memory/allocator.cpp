@@ -35,14 +35,18 @@
 #include <bit>
 #include <stdexcept>
 
-#include "driver/simulator.h"
 #include "memory/allocator_impl.h"
+#include "simulator/simulator.h"
 
 namespace tritorch::memory {
 
 DeviceAllocator::Impl::Impl(const cu::Driver& driver_, int device_, Settings settings_,
                             Hooks hooks_)
-    : driver(driver_), device(device_), hooks(hooks_), events(driver_) {
+    : driver(driver_),
+      device(device_),
+      hooks(hooks_),
+      tells_simulator(driver_.simulated && !cu::simulator::options().discard_launches),
+      events(driver_) {
   cu::CUdevice handle = 0;
   CHECK_CU(driver.cuDeviceGet(&handle, device));
   CHECK_CU(driver.cuDeviceTotalMem(&total_memory, handle));
@@ -262,6 +266,8 @@ Block* DeviceAllocator::Impl::hand_out(Block* block, std::size_t size, std::size
     raise_guards(block);
   }
   block->poisoned = false;
+  if (tells_simulator) [[unlikely]]
+    cu::simulator::give(DeviceAllocator::view(block).address, bytes);
   note(TraceEntry::alloc, block->address, block->size, pool.lane->stream, trace);
   return block;
 }
@@ -311,6 +317,11 @@ void DeviceAllocator::Impl::finish_free(Block* block) noexcept {
   const PoolKind kind = pool.kind;
   note(TraceEntry::free_completed, block->address, block->size, pool.lane->stream,
        block->free_trace);
+  if (tells_simulator && !replays(*pool.lane)) [[unlikely]] {
+    DriverSection section;
+    cu::simulator::take_back(DeviceAllocator::view(block).address, block->requested,
+                             pool.lane->stream);
+  }
   if (block->guarded) [[unlikely]]
     lower_guards(block);
   if (poisoning) [[unlikely]]
@@ -419,6 +430,11 @@ Block* DeviceAllocator::allocate(std::size_t bytes, cu::CUstream stream) {
 }
 void DeviceAllocator::free(Block* block) noexcept { impl_->free(block); }
 
+void DeviceAllocator::forget_failure() {
+  auto held = impl_->lock();
+  impl_->failed_code = cu::CUDA_SUCCESS;
+}
+
 BlockView DeviceAllocator::view(const Block* block) {
   // Under the sanitizer every byte past the request is watched.
   if (block->guarded) return {block->address + kRedZone, block->requested, block->requested};
@@ -478,12 +494,12 @@ Statistics DeviceAllocator::statistics() {
 }
 void DeviceAllocator::reset_peak_statistics() {
   auto held = impl_->lock();
-  for_each_stat(impl_->stats, [](Stat& stat) { stat.peak = stat.current; });
+  for_each_stat(impl_->stats, [](const std::string&, Stat& stat) { stat.peak = stat.current; });
 }
 void DeviceAllocator::reset_accumulated_statistics() {
   auto held = impl_->lock();
   Statistics& stats = impl_->stats;
-  for_each_stat(stats, [](Stat& stat) { stat.allocated = stat.freed = 0; });
+  for_each_stat(stats, [](const std::string&, Stat& stat) { stat.allocated = stat.freed = 0; });
   stats.num_alloc_retries = stats.num_ooms = stats.num_sync_all_streams = 0;
   stats.num_device_alloc = stats.num_device_free = 0;
 }

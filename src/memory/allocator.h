@@ -107,6 +107,8 @@ class DeviceAllocator {
   Block* allocate(std::size_t bytes, cu::CUstream stream);
   // Never waits for another thread.  What fails in it is thrown by the next allocation.
   void free(Block* block) noexcept;
+  // The next allocation throws nothing of earlier frees: the failure that they met has passed.
+  void forget_failure();
   static BlockView view(const Block* block);
   // The memory is also used on `stream`: it is reused only after that stream's work so far is done.
   void record_stream(Block* block, cu::CUstream stream);

@@ -169,6 +169,7 @@ struct DeviceAllocator::Impl {
   const cu::Driver& driver;
   const int device;
   const Hooks hooks;
+  const bool tells_simulator;  // whose blocks are whose; kernels that are discarded touch none
   std::size_t total_memory = 0;
   std::size_t granularity = 0;  // of physical memory; 0: no virtual memory management
 
@@ -208,6 +209,12 @@ struct DeviceAllocator::Impl {
   bool in_use(PoolId pool) const {
     auto found = private_pools.find(pool);
     return found != private_pools.end() && (found->second.uses > 0 || found->second.routes > 0);
+  }
+
+  // A graph may be replayed over memory of such a lane, whether it is free or not.
+  bool replays(const Lane& lane) const {
+    auto found = private_pools.find(lane.pool);
+    return lane.pool != 0 && found != private_pools.end() && found->second.captured;
   }
 
   EventQueues<Block> events;

@@ -325,6 +325,11 @@ PinnedAllocator::~PinnedAllocator() = default;
 void* PinnedAllocator::allocate(std::size_t bytes) { return impl_->allocate(bytes); }
 void PinnedAllocator::free(void* base) noexcept { impl_->free(base); }
 
+void PinnedAllocator::forget_failure() {
+  auto held = impl_->lock();
+  impl_->failed_code = cu::CUDA_SUCCESS;
+}
+
 bool PinnedAllocator::record_stream(const void* base, cu::CUstream stream) {
   auto held = impl_->lock();
   HostBlock* block = impl_->find(base);

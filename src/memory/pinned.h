@@ -21,6 +21,7 @@ class PinnedAllocator {
   ~PinnedAllocator();
   void* allocate(std::size_t bytes);  // zero bytes give null
   void free(void* base) noexcept;
+  void forget_failure();  // as DeviceAllocator's
   // `base` was handed out by allocate, or lies within such a block; false if it is not ours.
   bool record_stream(const void* base, cu::CUstream stream);
   bool owns(const void* pointer) const;

@@ -7,7 +7,7 @@
 
 #include "driver/context.h"
 #include "driver/fork.h"
-#include "driver/simulator.h"
+#include "simulator/simulator.h"
 
 namespace tritorch::memory {
 namespace {
@@ -66,6 +66,15 @@ DeviceAllocator& device_allocator(int device) {
 }
 
 PinnedAllocator* existing_pinned_allocator() noexcept { return pinned.load(); }
+
+void forget_failures() {
+  for (int device = 0; device < kMaxDevices; ++device)
+    if (DeviceAllocator* allocator = existing_allocator(device)) {
+      DeviceScope scope(device);
+      allocator->forget_failure();
+    }
+  if (PinnedAllocator* allocator = pinned.load()) allocator->forget_failure();
+}
 
 PinnedAllocator& pinned_allocator() {
   bind(current_device());

@@ -14,5 +14,6 @@ DeviceAllocator& device_allocator(int device);  // binds the device on this thre
 DeviceAllocator* existing_allocator(int device) noexcept;
 PinnedAllocator& pinned_allocator();
 PinnedAllocator* existing_pinned_allocator() noexcept;
+void forget_failures();  // of every allocator's frees
 
 }  // namespace tritorch::memory

@@ -44,11 +44,7 @@ std::int64_t DeviceAllocator::Impl::first_difference(cu::CUdeviceptr address, un
 void DeviceAllocator::Impl::poison(Block* block) noexcept {
   const Lane& lane = *block->segment->pool->lane;
   // A capture would make the memset part of the graph; and a graph may use free memory of its pool.
-  if (capturing()) return;
-  if (lane.pool != 0) {
-    auto found = private_pools.find(lane.pool);
-    if (found != private_pools.end() && found->second.captured) return;
-  }
+  if (capturing() || replays(lane)) return;
   block->poisoned = fill(block->address, kPoison, block->size, lane.stream);
 }
 

@@ -1,6 +1,7 @@
 // Segments: how the allocator obtains memory from the driver, and gives it back.
 #include <algorithm>
 
+#include "simulator/simulator.h"
 #include "memory/allocator_impl.h"
 
 namespace tritorch::memory {
@@ -45,6 +46,7 @@ Block* DeviceAllocator::Impl::new_plain_segment(BlockPool& pool, std::size_t siz
   block->segment = &segment;
   block->state = BlockState::free;
   block->free_clock = pool.clock;
+  if (tells_simulator) cu::simulator::divide(base, bytes);
   count_reserved(pool, bytes);
   increase(stats.segment, pool.kind, 1);
   if (segment.oversize) increase(stats.oversize_segments, 1);
@@ -119,6 +121,7 @@ Block* DeviceAllocator::Impl::grow_expandable(BlockPool& pool, std::size_t size)
   const cu::CUresult code = map_chunks(segment, place->address, bytes);
   if (code == cu::CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
   check(code, "cuMemCreate, cuMemMap and cuMemSetAccess, to grow an expandable segment");
+  if (tells_simulator) cu::simulator::divide(place->address, bytes);
 
   remove_hole(place);
   if (bytes < place->size) add_hole(cut(place, bytes));

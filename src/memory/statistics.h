@@ -1,6 +1,8 @@
 // How the counters of allocator.h change.
 #pragma once
 
+#include <string>
+
 #include "memory/allocator.h"
 
 namespace tritorch::memory {
@@ -30,14 +32,25 @@ inline void change(StatBySize& stats, PoolKind kind, std::int64_t amount) {
   if (amount < 0) decrease(stats, kind, std::size_t(-amount));
 }
 
-template <class Visit>
-void for_each_stat(Statistics& s, Visit visit) {
-  for (StatBySize* by_size :
-       {&s.allocation, &s.segment, &s.active, &s.inactive_split, &s.allocated_bytes,
-        &s.reserved_bytes, &s.active_bytes, &s.inactive_split_bytes, &s.requested_bytes})
-    for (Stat* stat : {&by_size->all, &by_size->small_pool, &by_size->large_pool}) visit(*stat);
-  visit(s.oversize_allocations);
-  visit(s.oversize_segments);
+// visit(PyTorch's name, Stat&) for each.
+template <class S, class Visit>
+void for_each_stat(S& s, Visit visit) {
+  const auto by_size = [&](const std::string& name, auto& stats) {
+    visit(name + ".all", stats.all);
+    visit(name + ".small_pool", stats.small_pool);
+    visit(name + ".large_pool", stats.large_pool);
+  };
+  by_size("allocation", s.allocation);
+  by_size("segment", s.segment);
+  by_size("active", s.active);
+  by_size("inactive_split", s.inactive_split);
+  by_size("allocated_bytes", s.allocated_bytes);
+  by_size("reserved_bytes", s.reserved_bytes);
+  by_size("active_bytes", s.active_bytes);
+  by_size("inactive_split_bytes", s.inactive_split_bytes);
+  by_size("requested_bytes", s.requested_bytes);
+  visit("oversize_allocations", s.oversize_allocations);
+  visit("oversize_segments", s.oversize_segments);
 }
 
 }  // namespace tritorch::memory

@@ -24,6 +24,7 @@ PyObject* override_handler = nullptr;  // (gate, *args, **kwargs): a mode or an 
 PyObject* autocast_handler = nullptr;  // (gate, *args, **kwargs): casts, then calls
 PyObject* error_handler = nullptr;     // (error): what PyTorch raises instead, or None
 PyObject* mistake_handler = nullptr;   // (gate, error, args, kwargs): the same, or None
+PyObject* wants_handler = nullptr;     // (gate): the positions where only tensors may stand
 PyObject* no_override = nullptr;       // what a class says to have no override
 PyObject* str_override = nullptr;
 
@@ -79,6 +80,7 @@ struct Gate {
   PyObject* shown;   // the gate that overrides are told: Tensor.add for Tensor.__add__
   PyObject* policy;  // autocast's; None: it leaves the call alone
   PyObject* weak;
+  long wants;  // the positions where only tensors may stand, as bits; negative: not asked yet
 };
 
 PyObject* call_handler(PyObject* handler, PyObject* gate, PyObject* const* args, Py_ssize_t n,
@@ -95,12 +97,23 @@ PyObject* call_handler(PyObject* handler, PyObject* gate, PyObject* const* args,
   return result;
 }
 
-// What NumPy calls an argument that PyTorch calls otherwise; PyTorch takes both.
+// What NumPy or some of PyTorch's overloads call an argument that a function calls otherwise.
 constexpr struct {
   const char* numpy;
   const char* ours;
-} kSpellings[] = {{"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"},
-                  {"a", "input"},  {"x1", "input"},         {"x2", "other"}};
+} kSpellings[] = {{"axis", "dim"},
+                  {"keepdims", "keepdim"},
+                  {"x", "input"},
+                  {"a", "input"},
+                  {"x1", "input"},
+                  {"x2", "other"},
+                  {"A", "input"},
+                  {"input", "self"},
+                  {"axis0", "dim0"},
+                  {"axis1", "dim1"},
+                  {"indices", "indices_or_sections"},
+                  {"sections", "indices_or_sections"},
+                  {"tensor_indices_or_sections", "indices_or_sections"}};
 
 // Keywords with NumPy's spellings replaced; null, and no error, where there is none of them.
 PyObject* respelled(PyObject* names) {
@@ -192,12 +205,47 @@ void translate_error(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObje
   Py_XDECREF(other);
 }
 
+// Whether something else stands where only a tensor may.
+inline bool lacks_tensor(unsigned long wants, PyObject* const* args, Py_ssize_t n) {
+  for (Py_ssize_t i = 0; i < n && wants; ++i, wants >>= 1) {
+    if (!(wants & 1) || Py_TYPE(args[i]) == tensor_type) continue;
+    if (!PyType_IsSubtype(Py_TYPE(args[i]), tensor_type)) return true;
+  }
+  return false;
+}
+
+// Raises what PyTorch does about an argument that is no tensor; false if it has nothing to say.
+bool refuse_arguments(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  PyObject* error = ask_mistake(self, Py_None, args, n, names);
+  if (error == Py_None) {
+    Py_DECREF(error);
+    return false;
+  }
+  if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  Py_XDECREF(error);
+  return true;
+}
+
+bool ask_wants(Gate* gate) {
+  PyObject* wants = wants_handler
+                        ? PyObject_CallOneArg(wants_handler, reinterpret_cast<PyObject*>(gate))
+                        : PyLong_FromLong(0);
+  if (!wants) return false;
+  gate->wants = PyLong_AsLong(wants);
+  Py_DECREF(wants);
+  return true;
+}
+
 PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* names) {
   auto* gate = reinterpret_cast<Gate*>(self);
   const Py_ssize_t n = PyVectorcall_NARGS(flagged);
   const State& now = state;
   if (now.modes || (now.overrides && overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))))
     return call_handler(override_handler, self, args, n, names);
+  if (gate->wants < 0 && !ask_wants(gate)) return nullptr;
+  if (lacks_tensor(static_cast<unsigned long>(gate->wants), args, n) &&
+      refuse_arguments(self, args, n, names))
+    return nullptr;
   PyObject* result;
   if (now.autocast && gate->policy && gate->policy != Py_None) {
     result = call_handler(autocast_handler, self, args, n, names);
@@ -219,6 +267,7 @@ PyObject* gate_new(PyTypeObject* type, PyObject* args, PyObject*) {
   auto* gate = reinterpret_cast<Gate*>(type->tp_alloc(type, 0));
   if (!gate) return nullptr;
   gate->call = gate_call;
+  gate->wants = -1;
   gate->function = Py_NewRef(function);
   gate->name = Py_NewRef(name);
   gate->qualname = Py_NewRef(qualname);
@@ -344,13 +393,14 @@ PyObject* disabled_impl(PyObject*, PyObject*, PyObject*) {
 }
 
 PyObject* set_gate_handlers(PyObject*, PyObject* args) {
-  PyObject *overriding, *casting, *translating, *mistaking;
-  if (!PyArg_ParseTuple(args, "OOOO", &overriding, &casting, &translating, &mistaking))
+  PyObject *overriding, *casting, *translating, *mistaking, *wanting;
+  if (!PyArg_ParseTuple(args, "OOOOO", &overriding, &casting, &translating, &mistaking, &wanting))
     return nullptr;
   Py_XSETREF(override_handler, Py_NewRef(overriding));
   Py_XSETREF(error_handler, Py_NewRef(translating));
   Py_XSETREF(mistake_handler, Py_NewRef(mistaking));
   Py_XSETREF(autocast_handler, Py_NewRef(casting));
+  Py_XSETREF(wants_handler, Py_NewRef(wanting));
   Py_RETURN_NONE;
 }
 
@@ -366,7 +416,7 @@ PyMethodDef functions[] = {
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(disabled_impl)),
      METH_VARARGS | METH_KEYWORDS, "A class's `__torch_function__` when it overrides nothing."},
     {"set_gate_handlers", set_gate_handlers, METH_VARARGS,
-     "(overriding, casting, translating, mistaking)"},
+     "(overriding, casting, translating, mistaking, wanting)"},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

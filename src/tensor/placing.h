@@ -15,7 +15,7 @@ extern PyObject* lay_out;  // (array, strides) -> a copy of the array with other
 // Bytes of one element; -1 with a Python error, or for what is no number of bytes.
 std::int64_t itemsize_of(PyObject* array);
 
-// What an operator's record says of where its results lie; by these numbers in declare.py.
+// What an operator's record says of where its results lie; by these numbers in operator.py.
 enum class Placing : char {
   own,           // where its function has put them
   elementwise,   // as the operands ask for

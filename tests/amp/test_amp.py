@@ -10,9 +10,10 @@ import pytest
 import tritorch
 from tests.amp import cases
 from tritorch import amp
-from tritorch.amp.policies import CPU, CUDA
+from tritorch.amp.policies import by_device
 from tritorch.amp.state import state
 from tritorch.core import gates
+from tritorch.core.published import AUTOCAST
 
 RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
 DEVICE = "cuda"
@@ -41,8 +42,7 @@ OTHER_NAMES = {
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_every_operator_on_pytorchs_list_has_a_policy(device: str) -> None:
-    table = CPU if device == "cpu" else CUDA
-    ours = {name for names in table.values() for name in names.split()}
+    ours = {name for name, words in AUTOCAST.items() if by_device(words)[device]}
     theirs = {
         name.removeprefix("linalg_").removeprefix("fft_") if name != "fft_fft" else "fft"
         for name in RECORDED["registered"][device]

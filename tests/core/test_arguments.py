@@ -20,6 +20,32 @@ SAID = {
         3, 2
     )([1, 2, 3]),
     "clone(): argument 'input' (position 1) must be Tensor, not int": lambda: torch.clone(1),
+    "linalg_eigh(): argument 'input' (position 1) must be Tensor, not str": lambda: (
+        torch.linalg.eigh("a")
+    ),
+    "special_erf(): argument 'input' (position 1) must be Tensor, not float": lambda: (
+        torch.special.erf(2.0)
+    ),
+    "absolute(): argument 'input' (position 1) must be Tensor, not float": lambda: torch.absolute(
+        2.0
+    ),
+    "lcm_(): argument 'input' (position 1) must be Tensor, not list": lambda: torch.lcm_([1], X),
+    "gather(): argument 'index' (position 2) must be Tensor, not NoneType": lambda: X.gather(
+        0, None
+    ),
+    "atan2(): argument 'other' (position 1) must be Tensor, not list": lambda: X.atan2([1.0]),
+    "index_add(): argument 'source' (position 4) must be Tensor, not float": lambda: (
+        torch.index_add(X, 0, torch.ones(2, 2), 2.0)
+    ),
+    "is_neg(): argument 'input' (position 1) must be Tensor, not NoneType": lambda: torch.is_neg(
+        None
+    ),
+    "dropout_(): argument 'input' (position 1) must be Tensor, not str": lambda: torch.dropout_(
+        "abc", 1.0, False
+    ),
+    "descriptor 'add' for 'tritorch._C.TensorBase' objects doesn't apply to a 'float' object": (
+        lambda: torch.Tensor.add(2.0, X)
+    ),
     "expand_as(): argument 'other' (position 1) must be Tensor, not list": lambda: X.expand_as([2]),
     "sin(): argument 'input' (position 1) must be Tensor, not NoneType": lambda: torch.sin(None),
     "cat(): argument 'tensors' (position 1) must be tuple of Tensors, not int": lambda: torch.cat(
@@ -36,6 +62,16 @@ def test_what_is_said(message):
     with pytest.raises(TypeError) as raised:
         SAID[message]()
     assert str(raised.value) == message
+
+
+def test_keywords_of_all_overloads_are_taken():
+    x = torch.eye(2)
+    assert torch.linalg.eigvalsh(input=x).equal(torch.linalg.eigvalsh(A=x))
+    assert torch.det(input=x) == torch.det(A=x) == 1
+    assert torch.swapaxes(x, axis0=0, axis1=1).equal(x)
+    assert len(torch.hsplit(x, sections=2)) == len(torch.tensor_split(x, indices=[1], dim=1)) == 2
+    assert torch.neg_(input=x.clone()).equal(-x)
+    assert torch.cholesky_solve(x, input2=x).equal(x)
 
 
 def test_errors_of_callbacks_pass_through():

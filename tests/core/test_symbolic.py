@@ -7,14 +7,8 @@ import pytest
 
 import tritorch as torch
 from tritorch.core import symbolic
-from tritorch.core.symbolic import (
-    GuardOnDataDependentSymNode,
-    ShapeEnv,
-    SymBool,
-    SymInt,
-    sym_max,
-    sym_min,
-)
+from tritorch.core.sym_functions import sym_max, sym_min
+from tritorch.core.symbolic import GuardOnDataDependentSymNode, ShapeEnv, SymBool, SymInt
 
 
 def expression(rng, leaves, depth):

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "driver/error.h"
-#include "driver/simulator.h"
 #include "memory/allocator.h"
 #include "memory/pinned.h"
+#include "simulator/simulator.h"
 
 using namespace tritorch;
 using namespace tritorch::memory;

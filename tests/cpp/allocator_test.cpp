@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "driver/error.h"
-#include "driver/simulator.h"
 #include "memory/free_index.h"
 #include "memory/pinned.h"
+#include "simulator/simulator.h"
 #include "tests/cpp/check.h"
 
 using namespace tritorch;

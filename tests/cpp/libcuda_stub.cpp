@@ -15,8 +15,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "driver/simulator.h"
 #include "driver/table.h"
+#include "simulator/simulator.h"
 
 #define __CUDA_API_VERSION_INTERNAL  // all versions of functions under their own names
 #include <cuda.h>

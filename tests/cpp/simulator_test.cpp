@@ -1,5 +1,5 @@
 // The simulated device: what it refuses, what it delays, and that it finds missing synchronisation.
-#include "driver/simulator.h"
+#include "simulator/simulator.h"
 
 #include <unistd.h>
 

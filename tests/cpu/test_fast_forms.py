@@ -12,7 +12,7 @@ import pytest
 import tritorch
 from tritorch.core import arrays
 from tritorch.core.dtype import float32
-from tritorch.cpu import (
+from tritorch.host import (
     attention as A,
     indexing as I,
     loss as L,

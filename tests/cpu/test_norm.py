@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tritorch.cpu import norm as N, threads
+from tritorch.host import norm as N, threads
 
 RNG = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tritorch.cpu import pointwise as P, threads
+from tritorch.host import pointwise as P, threads
 
 RNG = np.random.default_rng(0)
 X = np.concatenate([RNG.standard_normal(300) * 3, [0.0, -0.0, 1, -1, 8, -8, 27, np.inf, -np.inf]])

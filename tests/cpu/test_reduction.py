@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tritorch.core import dtype as D
-from tritorch.cpu import reduction as R, scan as S, threads
+from tritorch.host import reduction as R, scan as S, threads
 
 RNG = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from tritorch.cpu import threads
+from tritorch.host import threads
 
 
 @pytest.fixture(params=[1, 2, 5])

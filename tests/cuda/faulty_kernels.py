@@ -51,3 +51,9 @@ def failed_assertion(x_ptr, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.device_assert(i < 9, "i is small")  # failed assertion
     tl.store(x_ptr + i, i.to(tl.float32))
+
+
+@triton.jit
+def element_at(x_ptr, out_ptr, i, masked: tl.constexpr):
+    x = tl.load(x_ptr + i, mask=i < 0) if masked else tl.load(x_ptr + i)  # element at
+    tl.store(out_ptr, x)

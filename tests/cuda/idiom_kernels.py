@@ -106,3 +106,23 @@ def eighths(x_ptr, y_ptr, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + i)
     tl.store(y_ptr + i, x + x)
     tl.store(y_ptr + BLOCK + i, (x.to(tl.float32) * 3).to(x.dtype))
+
+
+@triton.jit(noinline=True)
+def gcd(a, b):
+    while b != 0:
+        a, b = b, a % b
+    return a
+
+
+@triton.jit(noinline=True)
+def noted(out_ptr, i, value):
+    if i % 3 == 0:
+        return
+    tl.store(out_ptr + i, value)
+
+
+@triton.jit
+def kept_apart(x_ptr, y_ptr, out_ptr):
+    i = tl.program_id(0)
+    noted(out_ptr, i, gcd(tl.load(x_ptr + i), tl.load(y_ptr + i)) + gcd(i, i + 6))

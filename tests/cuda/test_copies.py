@@ -68,11 +68,11 @@ def test_nan_payloads_survive():
 
 @pytest.mark.parametrize("shape", [(33, 65), (4, 40, 24), (3, 8, 8)])
 def test_transposition_takes_the_tiled_kernel(shape, monkeypatch):
-    from tritorch.cuda import _arrays
+    from tritorch.gpu import arrays
 
     names = []
-    original = _arrays.kernel
-    monkeypatch.setattr(_arrays, "kernel", lambda *name: names.append(name) or original(*name))
+    original = arrays.kernel
+    monkeypatch.setattr(arrays, "kernel", lambda *name: names.append(name) or original(*name))
     host = sample(shape, tritorch.float32)
     array = tritorch.cuda.from_numpy(host)
     dims = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)

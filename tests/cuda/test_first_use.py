@@ -471,3 +471,24 @@ def test_the_doctor_says_what_is_kept(folder):
     (found,) = _doctor.check_kept()
     assert found.detail.startswith("1 kernels, ") and str(folder) in found.detail
     json.dumps(found.detail)
+
+
+@pytest.mark.simulated
+def test_a_first_launch_leaves_no_cycle_behind(folder):
+    """What kept the frames of an import would keep the tensors of the launch that began it."""
+    python(
+        """
+        import gc
+        gc.disable()
+        import tritorch
+
+        def first():
+            x = tritorch.ones(511, device="cuda")
+            assert bool((x[3:] == x[:-3]).all())
+
+        first()
+        assert tritorch.cuda.memory_allocated() == 0
+        tritorch.cuda.empty_cache()
+        assert tritorch.cuda.memory_reserved() == 0
+        """
+    )

@@ -1,7 +1,9 @@
 """A fault in a kernel names the kernel's file and line, the program, and where it was launched."""
 
 import _thread
+import contextlib
 import re
+import sys
 import threading
 from pathlib import Path
 
@@ -25,15 +27,42 @@ def line_of(fault):
     return f"{FILE}:{next(i + 1 for i, line in enumerate(lines) if line.endswith('# ' + fault))}"
 
 
-def told(launch, kind=cuda.CudaError):
+def told(launch, kind=cuda.CudaError, during=contextlib.nullcontext):
     """What the error says that a launch ends in, and where that was."""
-    with pytest.raises(kind) as caught:
+    with pytest.raises(kind) as caught, during():
         launch()
         cuda.synchronize()
     _C.simulator.clear_error()
     cuda.synchronize()  # the device is well
     notes = getattr(caught.value, "__notes__", [])
     return "\n".join([str(caught.value), *notes]), f"{__file__}:{launch.__code__.co_firstlineno}"
+
+
+@contextlib.contextmanager
+def interruptions():
+    """Ctrl-C while this thread is in a kernel, and again while it still is: Python drops one that
+    falls into a destructor or a callback of the garbage collector, of which hypothesis has one."""
+    ended = threading.Event()
+    here = threading.get_ident()
+
+    def in_kernel():
+        frame = sys._current_frames()[here]
+        while frame is not None and not frame.f_code.co_filename.startswith("<endless"):
+            frame = frame.f_back
+        return frame is not None
+
+    def interrupt():
+        while not ended.wait(0.3):
+            if in_kernel():
+                _thread.interrupt_main()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def zeros(n):
@@ -73,10 +102,7 @@ def test_what_does_not_compile(fault):
 def test_an_endless_loop_is_ended_by_ctrl_c():
     x = zeros(1)
     launch = lambda: kernels.endless[(3,)](x, 0)
-    timer = threading.Timer(0.3, _thread.interrupt_main)
-    timer.start()
-    text, site = told(launch, KeyboardInterrupt)
-    timer.join()
+    text, site = told(launch, KeyboardInterrupt, interruptions)
     assert "in kernel endless, programs (0, 0, 0) to (2, 0, 0)" in text
     assert re.search(rf"at {FILE}:\d+", text) and f"launched at {site}" in text
     kernels.endless[(3,)](x, 3)
@@ -89,3 +115,74 @@ def test_a_failed_assertion():
     text, site = told(launch)
     assert "i is small in kernel failed_assertion, program (1, 0, 0)" in text
     assert f"at {line_of('failed assertion')}" in text and f"launched at {site}" in text
+
+
+def test_a_failure_that_a_free_met_ends_with_the_error():
+    pinned = tritorch.ones(64).pin_memory()
+    x = pinned.to("cuda", non_blocking=True)
+    kernels.bad_mask[(1, 1)](x, 2**20, BLOCK=2**12)
+    with pytest.raises(cuda.CudaError):
+        cuda.synchronize()
+    del x, pinned
+    _C.simulator.clear_error()
+    assert zeros(64).sum().item() == 0
+    assert tritorch.ones(64).pin_memory().sum() == 64
+
+
+# ---- which memory a kernel may touch -------------------------------------------------------------
+
+
+def places(n):
+    """A tensor of n float32, and one made before and after it, in the same segment."""
+    return [tritorch.full((k,), 7.0, device="cuda") for k in (128, n, 128)]
+
+
+def far_from(x, other):
+    return (other.data_ptr() - x.data_ptr()) // 4
+
+
+@pytest.mark.parametrize("n", [1, 100, 127])
+def test_past_the_end_of_a_tensor(n):
+    before, x, after = places(n)
+    out = zeros(1)
+    for i in (n, 127) if n < 127 else (n,):
+        text, _ = told(lambda i=i: kernels.element_at[(1,)](x, out, i, False))
+        assert f"load of 4 bytes at 0x{x.data_ptr() + 4 * i:x}, where no memory" in text
+        assert f"at {line_of('element at')}" in text
+    kernels.element_at[(1,)](x, out, n - 1, False)
+    assert out.item() == 7
+    for other in (before, after):  # of another tensor: goes unnoticed
+        kernels.element_at[(1,)](x, out, far_from(x, other), False)
+        assert out.item() == 7
+
+
+def test_memory_that_was_freed_or_never_given():
+    x, other = places(128)[1:]
+    i, out = far_from(x, other), zeros(1)
+    kernels.element_at[(1,)](x, out, i, False)
+    del other  # behind the launch in the stream's order
+    assert out.item() == 7
+    for place in (i, 20_000):  # of a segment of 2 MiB
+        text, _ = told(lambda place=place: kernels.element_at[(1,)](x, out, place, False))
+        assert "where no memory is allocated" in text
+    again = tritorch.full((128,), 5.0, device="cuda")
+    kernels.element_at[(1,)](x, out, far_from(x, again), False)
+    assert out.item() == 5
+
+
+def test_what_is_masked_off_may_be_anywhere():
+    x, out = zeros(1), zeros(1)
+    for i in (1, 2**20, 2**40):
+        kernels.element_at[(1,)](x, out, i, True)
+    cuda.synchronize()
+
+
+def test_a_graph_may_touch_what_was_freed_in_its_capture():
+    x = tritorch.ones(100, device="cuda")
+    graph = cuda.CUDAGraph()
+    with cuda.graph(graph):
+        y = (x + 1) * (x + 2) - 3
+    cuda.empty_cache()
+    for _ in range(2):
+        graph.replay()
+        assert (y == 3).all()

@@ -136,3 +136,12 @@ def test_every_symbol_of_libdevice_is_computed():
     for (name, *args), expected in values.items():
         function = libdevice.function(name)
         assert function is not None and np.isclose(function(*args), expected, rtol=1e-7), name
+
+
+def test_functions_that_are_not_inlined():
+    x, y = RNG.integers(1, 100, (2, 20)).astype(np.int32)
+    out = tritorch.zeros(20, dtype=tritorch.int32, device="cuda")
+    kernels.kept_apart[(20,)](gpu(x), gpu(y), out)
+    i = np.arange(20)
+    expected = np.where(i % 3 == 0, 0, np.gcd(x, y) + np.gcd(i, i + 6))
+    np.testing.assert_array_equal(out.cpu().numpy(), expected)

@@ -55,7 +55,7 @@ def test_the_first_launches_of_four_threads(run):
 
 
 def test_products_go_back_to_all_threads():
-    from tritorch.cpu import blas
+    from tritorch.host import blas
 
     controls = blas._controls()
     if controls is None:

@@ -6,11 +6,11 @@ import pytest
 
 from tests.ops.gpu_reference import compare, numbers, on_device
 from tritorch._triton import kernel as kernels
-from tritorch.cpu import conv as cpu_conv
 from tritorch.cuda import from_numpy
 from tritorch.gpu import conv, conv_plan, conv_tma
 from tritorch.gpu.images import new_images
 from tritorch.gpu.matmul import Ending, machine
+from tritorch.host import conv as cpu_conv
 
 pytestmark = pytest.mark.device
 

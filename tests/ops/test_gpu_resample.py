@@ -5,8 +5,8 @@ import pytest
 
 import tritorch as torch
 from tests.ops.gpu_reference import FLOATS, compare, numbers
-from tritorch.cpu.resample import table
 from tritorch.gpu import resample as gpu
+from tritorch.host.resample import table
 from tritorch.nn import functional as F
 
 KINDS = ["bicubic", "bicubic_aa", "bilinear_aa", "lanczos_aa"]
@@ -47,7 +47,7 @@ def test_many_taps_are_one_product(monkeypatch):
     x = numbers((1, 1, 2, 90), np.float64)
     args = (3, 90, 4, None, False, "bicubic_aa", False)
     few = torch.ops.record.backends.backend("cpu", "resample").resample(x, *args)
-    monkeypatch.setattr("tritorch.cpu.resample._FEW", 1000)
+    monkeypatch.setattr("tritorch.host.resample._FEW", 1000)
     many = torch.ops.record.backends.backend("cpu", "resample").resample(x, *args)
     np.testing.assert_allclose(few, many)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.ops.gpu_reference import bfloat16, compare, numbers, on_device
-from tritorch.cpu import sorting as cpu
 from tritorch.gpu import sorting
+from tritorch.host import sorting as cpu
 
 pytestmark = pytest.mark.device
 

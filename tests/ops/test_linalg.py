@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tritorch as torch
-from tritorch.cpu import linalg as by_numpy
 from tritorch.func import vmap
+from tritorch.host import linalg as by_numpy
 from tritorch.ops.record.backends import backend
 
 RECORDED = np.load(Path(__file__).parent / "recorded_linalg.npz")

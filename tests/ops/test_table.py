@@ -8,7 +8,7 @@ from table import CASES, Case, refuses
 
 import tritorch as torch
 from tritorch.autograd import gradcheck, gradgradcheck
-from tritorch.ops.record import backends
+from tritorch.gpu import by_host
 from tritorch.ops.record.operator import OPERATORS
 
 pytestmark = pytest.mark.filterwarnings("ignore:index_reduce:UserWarning")  # beta, it says
@@ -88,7 +88,7 @@ def test_forward_mode(case):
 @pytest.mark.device
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_both_devices_agree(case):
-    backends.via_host.clear()
+    by_host.via_host.clear()
     results = []
     for device in ("cpu", "cuda"):
         kind = np.float64 if case.name == "view dtype" else np.float32
@@ -103,7 +103,7 @@ def test_both_devices_agree(case):
         )
     for cpu, gpu in zip(*results):
         np.testing.assert_allclose(gpu, cpu, rtol=2e-3, atol=case.tolerance)
-    assert {path.partition(".")[0] for path in backends.via_host} <= ON_HOST
+    assert {path.partition(".")[0] for path in by_host.via_host} <= ON_HOST
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -12,9 +12,9 @@ import pytest
 import tritorch
 from tests.optim import cases
 from tritorch import amp, optim
-from tritorch.cpu import optim as on_cpu
-from tritorch.cpu.program import NAMES, compiled
 from tritorch.gpu import multi_tensor, optim as on_gpu
+from tritorch.host import optim as on_cpu
+from tritorch.host.program import NAMES, compiled
 from tritorch.nn import utils
 
 ELEMENTWISE = [name for name in cases.CLASSES if name not in ("Adafactor", "Muon")]

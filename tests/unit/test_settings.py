@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tritorch as torch
+from tritorch.core import precision
 
 
 def test_cudnn_accepts_settings_without_being_there():
@@ -30,11 +31,10 @@ def test_cudnn_accepts_settings_without_being_there():
 
 
 def test_tf32_of_matrices_and_convolutions():
-    from tritorch.gpu import conv, matmul
 
     cuda, cudnn = torch.backends.cuda, torch.backends.cudnn
     assert cuda.matmul.allow_tf32 is False and cuda.matmul.fp32_precision == "none"
-    assert matmul.precision == "ieee"
+    assert precision.matmul == "ieee"
     default = "import tritorch as t; print(t.backends.cudnn.allow_tf32)"
     for setting, expected in ((None, "True"), ("0", "False")):  # as in PyTorch
         environment = {k: v for k, v in os.environ.items() if k != "NVIDIA_TF32_OVERRIDE"}
@@ -46,18 +46,18 @@ def test_tf32_of_matrices_and_convolutions():
     before = cudnn.allow_tf32
     try:
         cuda.matmul.allow_tf32 = True  # one product, as in PyTorch
-        assert torch.get_float32_matmul_precision() == "high" and matmul.precision == "tf32"
+        assert torch.get_float32_matmul_precision() == "high" and precision.matmul == "tf32"
         assert cuda.matmul.fp32_precision == "tf32"
         torch.set_float32_matmul_precision("medium")
-        assert matmul.precision == "tf32" and cuda.matmul.allow_tf32 is True
+        assert precision.matmul == "tf32" and cuda.matmul.allow_tf32 is True
         cuda.matmul.fp32_precision = "tf32x3"  # three of them, tritorch's own
-        assert matmul.precision == "tf32x3" and cuda.matmul.allow_tf32 is True
+        assert precision.matmul == "tf32x3" and cuda.matmul.allow_tf32 is True
         with pytest.raises(RuntimeError, match="Unknown precision: tf33"):
             cuda.matmul.fp32_precision = "tf33"
         cuda.matmul.allow_tf32 = False
-        assert matmul.precision == "ieee" and cuda.matmul.fp32_precision == "ieee"
+        assert precision.matmul == "ieee" and cuda.matmul.fp32_precision == "ieee"
         cudnn.allow_tf32 = False
-        assert conv.precision == "ieee" and cudnn.conv.fp32_precision == "ieee"
+        assert precision.convolution == "ieee" and cudnn.conv.fp32_precision == "ieee"
         cudnn.conv.fp32_precision = "tf32"
         assert cudnn.allow_tf32 is True
         torch.set_float32_matmul_precision("highest")

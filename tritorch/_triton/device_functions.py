@@ -180,7 +180,7 @@ def rsqrt(x: Array) -> Array:
 
 
 def erf(x: Array) -> Array:
-    from tritorch.cpu import special
+    from tritorch.host import special
 
     if x.dtype == _F64:
         return special.erf64(np.atleast_1d(x)).reshape(x.shape)

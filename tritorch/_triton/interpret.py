@@ -111,7 +111,7 @@ def _representation(work: Work) -> str:
     backend = make_backend(target)
     source = ASTSource(work.function, work.signature, work.constants, {})
     where = work.function.fn.__code__.co_filename  # the text names it; the hash knows lines only
-    key = f"{triton_key()}-{source.hash()}-{work.options.hash()}-{target}-{where}"
+    key = f"whole-{triton_key()}-{source.hash()}-{work.options.hash()}-{target}-{where}"
     kept = get_cache_manager(hashlib.sha256(key.encode()).hexdigest())
     name = f"{work.function.__name__}.simulated"
     path = kept.get_file(name)
@@ -128,6 +128,7 @@ def _representation(work: Work) -> str:
         backend.get_module_map(),
         context,
     )
+    _inline_all(module, context)
     manager = triton_ir.pass_manager(context)
     manager.enable_debug()
     passes.common.add_inliner(manager)
@@ -144,6 +145,17 @@ def _representation(work: Work) -> str:
     with contextlib.suppress(OSError):
         kept.put(text, name, binary=False)
     return text
+
+
+def _inline_all(module: Any, context: Any) -> None:
+    """What a program keeps apart, noinline=True, is inlined too: a translation is one function."""
+    never = triton_ir.builder(context).get_bool_attr(False)
+
+    def visit(operation: Any) -> None:
+        if operation.get_name() == "tt.func" and operation.get_bool_attr("noinline"):
+            module.get_function(operation.get_str_attr("sym_name")).set_attr("noinline", never)
+
+    module.walk(visit)
 
 
 def _identity(value: Any) -> Any:

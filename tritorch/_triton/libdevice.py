@@ -37,7 +37,7 @@ def _vector(function: Callable[..., float]) -> Function:
 
 def _special(name: str) -> Function:
     def function(x: Array) -> Array:
-        from tritorch.cpu import special
+        from tritorch.host import special
 
         return getattr(special, name)(np.atleast_1d(x)).reshape(np.shape(x))
 
@@ -46,7 +46,7 @@ def _special(name: str) -> Function:
 
 def _bessel(name: str) -> Function:
     def function(x: Array) -> Array:
-        from tritorch.cpu import bessel
+        from tritorch.host import bessel
 
         return getattr(bessel, name)(np.atleast_1d(x)).reshape(np.shape(x))
 

@@ -12,8 +12,8 @@ from typing import Any
 from tritorch.amp.scaling import unscale_and_check_, update_scale_
 from tritorch.autograd import no_grad
 from tritorch.core.dtype import float16, float32, int32
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.record.publishing import PUBLIC
 
 _SCALE_FIRST = (
     "This may indicate your script did not use scaler.scale(loss or outputs) earlier in the "

@@ -1,9 +1,9 @@
-"""What autocast does to a call, by the function's name: PyTorch's lists, for CPU and GPU.
+"""What autocast does to a call, by the words of the function's declaration (`published.autocast`).
 
-    LOWER     inputs become the region's dtype: products, where speed is
-    FLOAT32   inputs become float32: losses, norms, exponentials, where range is
-    SUM       the result is float32 (`dtype=float32`): sums and softmax
-    WIDEST    inputs become the widest dtype among them
+    lower     inputs become the region's dtype: products, where speed is
+    float32   inputs become float32: losses, norms, exponentials, where range is
+    sum       the result is float32 (`dtype=float32`): sums and softmax
+    widest    inputs become the widest dtype among them
 
 float64 and integer tensors are left alone, as are tensors on the other kind of device.  Inside the
 call autocast is off, so one call is cast once.
@@ -18,6 +18,7 @@ from tritorch import _C
 from tritorch.amp.state import state
 from tritorch.core import gates
 from tritorch.core.dtype import bfloat16, dtype as Dtype, float16, float32
+from tritorch.core.published import AUTOCAST
 from tritorch.core.tensor import Tensor
 
 How = Callable[[Callable[..., Any], Any, Any, str], Any]
@@ -136,68 +137,31 @@ def _in_float32_if_it_reads(function: Any, args: Any, kwargs: Any, device: str) 
     return function(*args, **kwargs)
 
 
-# ---- the lists -----------------------------------------------------------------------------------
+# ---- the words -----------------------------------------------------------------------------------
 
-_PRODUCTS = """
-    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d conv_tbc prelu linear
-    addmm addbmm baddbmm matmul __matmul__ __rmatmul__ mm bmm vecdot scaled_dot_product_attention
-    einsum chain_matmul multi_dot multi_head_attention_forward
-    """
-_LOSSES = """
-    binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy hinge_embedding_loss
-    huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss
-    nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss
-    """
-_LINALG = """
-    cholesky cholesky_ex cholesky_inverse cholesky_solve cond eig eigh eigvals eigvalsh geqrf
-    householder_product inv inv_ex inverse ldl_factor lstsq lu_solve matrix_rank orgqr ormqr pinv
-    pinverse qr solve svd svdvals tensorinv tensorsolve triangular_solve
-    """
-_FFT = """
-    fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft irfft2 irfftn rfft rfft2 rfftn stft
-    """
-
-CPU: dict[How, str] = {
-    lower: _PRODUCTS + "lstm",
-    _lower_unless_scalar: "inner tensordot",
-    _lower_then_float32: "linear_cross_entropy",
-    _float32_without_indices: "max_pool3d",
-    in_float32: _LOSSES + _LINALG + _FFT + """
-        adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy cdist ctc_loss
-        fractional_max_pool2d fractional_max_pool3d grid_sample max_unpool1d max_unpool2d
-        max_unpool3d nanquantile polar prod quantile trace view_as_complex
-        """,
-    in_widest: """
-        cat concat concatenate stack index_copy hstack vstack dstack row_stack column_stack
-        """,
-    _in_float32_if_it_reads: "pad",
+HOW: dict[str, How] = {
+    "lower": lower, "float32": in_float32, "sum": into_float32, "widest": in_widest,
+    "refuse": refuse, "lower-unless-number": _lower_unless_scalar,
+    "lower-then-float32": _lower_then_float32,
+    "float32-without-indices": _float32_without_indices,
+    "float32-if-it-reads": _in_float32_if_it_reads,
 }  # fmt: skip
 
-CUDA: dict[How, str] = {
-    lower: _PRODUCTS + """
-        addmv addr mv lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
-        """,
-    _lower_then_float32: "linear_cross_entropy",
-    in_float32: _LOSSES + """
-        acos arccos asin arcsin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan
-        pow float_power softplus layer_norm rms_norm group_norm nuclear_norm frobenius_norm
-        cosine_similarity dist pdist cdist renorm logsumexp interpolate upsample upsample_nearest
-        upsample_bilinear __rdiv__ __rpow__ norm normalize vector_norm matrix_norm
-        """,
-    into_float32: "prod softmax log_softmax softmin cumprod cumsum sum",
-    in_widest: """
-        addcdiv addcmul atan2 arctan2 bilinear cross dot vdot grid_sample index_put tensordot
-        scatter_add
-        """,
-    refuse: "binary_cross_entropy",
-}  # fmt: skip
+
+def by_device(words: str) -> dict[str, How | None]:
+    """What a declaration's words ask for, by the kind of device."""
+    said = dict.fromkeys(("cpu", "cuda"), words)
+    if ":" in words:
+        given = dict(word.split(":") for word in words.split())
+        said = {kind: given.get(kind, "") for kind in said}
+    return {kind: HOW[word] if word else None for kind, word in said.items()}
 
 
 class Policy:
     """A name's policies, for CPU and GPU: what its gate calls while autocast is on."""
 
-    def __init__(self, cpu: How | None, cuda: How | None) -> None:
-        self.by_device = {"cpu": cpu, "cuda": cuda}
+    def __init__(self, words: str) -> None:
+        self.by_device = by_device(words)
 
     def __call__(self, function: Any, args: Any, kwargs: Any) -> Any:
         if kwargs.get("out") is not None:  # as in PyTorch: what is written to decides
@@ -229,12 +193,7 @@ def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
 
 def install() -> None:
     """Gives every gate its policy; called when amp is first used."""
-    tables = [
-        {name: how for how, names in table.items() for name in names.split()}
-        for table in (CPU, CUDA)
-    ]
-    for name in tables[0].keys() | tables[1].keys():
-        gates.POLICIES[name] = Policy(tables[0].get(name), tables[1].get(name))
+    gates.POLICIES.update({name: Policy(words) for name, words in AUTOCAST.items()})
     for made in gates.GATES.values():
         for gate in made.values():
             shown = gate.shown or gate

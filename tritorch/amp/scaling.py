@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.multi_tensor import rescale_
-from tritorch.ops.record.publishing import PUBLIC
 
 
 def unscale_and_check_(

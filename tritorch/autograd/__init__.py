@@ -8,7 +8,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd import anomaly, engine, forward_ad, functional, grad_mode, graph
 from tritorch.autograd.anomaly import detect_anomaly, set_detect_anomaly
-from tritorch.autograd.edges import get_gradient_edge
+from tritorch.autograd.edges import GradientEdge, get_gradient_edge
 from tritorch.autograd.function import Function, NestedIOFunction, once_differentiable
 from tritorch.autograd.grad_mode import (
     enable_grad,
@@ -39,8 +39,6 @@ def variable(*args: Any, **kwargs: Any) -> Any:
 
 def graph_edge() -> Any:
     """The class of explicit edges."""
-    from tritorch.autograd.edges import GradientEdge
-
     return GradientEdge
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tritorch.autograd.graph import AccumulateGrad
 from tritorch.core.tensor import Tensor
 
 
@@ -16,8 +17,6 @@ class GradientEdge(NamedTuple):
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge that gradients of a tensor arrive by."""
-    from tritorch.autograd.graph import AccumulateGrad
-
     if not tensor._requires_grad:
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not require "

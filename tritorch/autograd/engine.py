@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.autograd import grad_mode, graph, streams as node_streams
+from tritorch.autograd import anomaly, grad_mode, graph, streams as node_streams
 from tritorch.autograd.graph import FREED, Node
 from tritorch.core import arrays, locks
 from tritorch.core.layout import contiguous_strides, dense_strides_like
@@ -414,8 +414,6 @@ def run_tensor_hooks(hooks: Any, g: Tensor) -> Tensor:
 
 def _run_carefully(node: Any, g: Any) -> Any:
     """A node with hooks, or under anomaly detection."""
-    from tritorch.autograd import anomaly
-
     results = anomaly.run(node, g)
     hooks = node.hooks
     if hooks is not None and hooks.post:

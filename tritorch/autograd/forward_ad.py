@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tritorch.autograd import duals
 from tritorch.core.tensor import Tensor
 
 _levels: list[int] = []
@@ -57,13 +58,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"original Tensor, this is not supported. Tensor is of size {list(tensor.shape)} "
             f"while the given forward gradient is of size {list(tangent.shape)}."
         )
-    from tritorch.ops.interpret import forward_mode
-
-    return forward_mode.make_dual(tensor, tangent)
+    return duals.make_dual(tensor, tangent)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent of a tensor."""
-    from tritorch.ops.interpret import forward_mode
-
-    return UnpackedDualTensor(forward_mode.primal_of(tensor), tensor._tangent if _levels else None)
+    return UnpackedDualTensor(duals.primal_of(tensor), tensor._tangent if _levels else None)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
-from tritorch.autograd import streams
+from tritorch.autograd import graph, streams
+from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.autograd.graph import (
     FREED,
     Node,
@@ -16,6 +17,7 @@ from tritorch.autograd.graph import (
     gradient_edge,
     rewrite_history,
 )
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 
 
@@ -101,8 +103,6 @@ class _FunctionOperator:
             for i, each in enumerate(grads):
                 if each is None and node.__dict__["_shapes"][i] is not None:
                     shape, kind, device = node.__dict__["_shapes"][i]
-                    from tritorch.ops.record.publishing import PUBLIC
-
                     grads[i] = PUBLIC["zeros"](shape, dtype=kind, device=device)
         results = self.function.backward(node, *grads)
         results = results if isinstance(results, tuple) else (results,)
@@ -197,10 +197,8 @@ def _apply(cls: Any, args: tuple[Any, ...]) -> Any:
 
 def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
     """The call on the primals, its outputs with the tangents that `jvp` gives."""
-    from tritorch.ops.interpret import forward_mode
-
     ctx = cls._backward_cls()
-    primals = tuple(forward_mode.primal_of(arg) for arg in args)
+    primals = tuple(primal_of(arg) for arg in args)
     result = _run(cls, primals, ctx, keep=True)
     tangents = []
     for arg, primal in zip(args, primals):
@@ -211,7 +209,7 @@ def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
     moved = cls.jvp(ctx, *tangents)
     many = isinstance(result, tuple)
     duals = tuple(
-        out if t is None else forward_mode.make_dual(out, t)
+        out if t is None else make_dual(out, t)
         for out, t in zip(result if many else (result,), moved if many else (moved,))
     )
     return duals if many else duals[0]
@@ -333,8 +331,6 @@ def _save(ctx: Any, saved: Any, outputs: list[Any], finished: list[Any]) -> None
     ctx.saved = tuple(kept)
     versions = tuple(t._version if isinstance(t, Tensor) else 0 for t in kept)
     ctx.versions = versions if any(versions) else None
-    from tritorch.autograd import graph
-
     if graph._saved_hooks.hooks:
         graph._pack_saved(ctx)
     _ = finished

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 
 
 def _op(name: str) -> Any:
     # Operators are built on autograd, so they are asked for when they are there.
-    from tritorch.ops.record.publishing import PUBLIC
-
     return PUBLIC[name]
 
 

@@ -14,7 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tritorch import _C
+from tritorch.autograd import forward_ad
+from tritorch.autograd.function import BackwardCFunction, Function
 from tritorch.autograd.functional import _op
+from tritorch.autograd.grad_mode import enable_grad
+from tritorch.core import layout
 from tritorch.core.generator import Generator
 from tritorch.core.tensor import Tensor
 
@@ -358,8 +362,6 @@ def _tangents(
     func: Any, inputs: tuple[Any, ...], tangents: dict[int, Tensor], dtypes: bool = False
 ) -> list[Tensor | None]:
     """The outputs' tangents for those of some inputs."""
-    from tritorch.autograd import forward_ad
-
     with forward_ad.dual_level():
         given = [
             forward_ad.make_dual(x.detach(), tangents[i])
@@ -471,19 +473,21 @@ def _check_batch(
             )
 
 
-def _batched_backward(output: Tensor, wanted: list[Tensor], index: int) -> None:
+def _vmap(function: Any) -> Any:
     from tritorch.func import vmap
 
+    return vmap(function)
+
+
+def _batched_backward(output: Tensor, wanted: list[Tensor], index: int) -> None:
     def gradients(v: Tensor) -> Any:
         found = _gradients(output, wanted, v)
         return tuple(_op("zeros_like")(x) if g is None else g for g, x in zip(found, wanted))
 
-    _check_batch(gradients, vmap(gradients), output, index, _BATCHED)
+    _check_batch(gradients, _vmap(gradients), output, index, _BATCHED)
 
 
 def _batched_forward(func: Any, inputs: tuple[Any, ...]) -> None:
-    from tritorch.func import vmap
-
     for i, x in enumerate(inputs):
         if not (_is_float(x) and x.requires_grad):
             continue
@@ -494,7 +498,7 @@ def _batched_forward(func: Any, inputs: tuple[Any, ...]) -> None:
             found = _tangents(func, others, {i: t})
             return tuple(_op("zeros_like")(o) if f is None else f for f, o in zip(found, outs))
 
-        _check_batch(tangents, vmap(tangents), x, None, _BATCHED_FORWARD)
+        _check_batch(tangents, _vmap(tangents), x, None, _BATCHED_FORWARD)
 
 
 def _check_zero_cotangents(outputs: list[Tensor], wanted: list[Tensor], masked: Any) -> None:
@@ -521,7 +525,6 @@ def _check_zero_cotangents(outputs: list[Tensor], wanted: list[Tensor], masked: 
 def _undefined_gradients(func: Any, inputs: tuple[Any, ...]) -> None:
     """Backward passes in which outputs, together and one by one, have no gradient."""
     from tritorch.autograd import grad
-    from tritorch.autograd.function import Function
 
     class Undefined(Function):
         @staticmethod
@@ -561,8 +564,6 @@ def _undefined_gradients(func: Any, inputs: tuple[Any, ...]) -> None:
 
 def _without_gradients(outputs: tuple[Any, ...]) -> list[Any]:
     """What custom functions make of no gradient at all: the engine would not run them."""
-    from tritorch.autograd.function import BackwardCFunction
-
     nodes = {id(out.grad_fn): out.grad_fn for out in _wanted(outputs)}
     found: list[Any] = []
     for node in nodes.values():
@@ -676,8 +677,6 @@ def gradcheck(
 
 
 def _compressed() -> tuple[Any, ...]:
-    from tritorch.core import layout
-
     return layout.sparse_csr, layout.sparse_csc, layout.sparse_bsr, layout.sparse_bsc
 
 
@@ -709,8 +708,6 @@ def _check_inputs(inputs: tuple[Any, ...]) -> None:
 
 def _with_gradient(x: Tensor) -> Tensor:
     """x, or a leaf with its value and tangent."""
-    from tritorch.autograd import forward_ad
-
     if x.requires_grad:
         return x
     if x._tangent is None:
@@ -741,7 +738,6 @@ def gradgradcheck(
 ) -> bool:
     """Whether the gradients of gradients agree with finite differences."""
     from tritorch.autograd import grad
-    from tritorch.autograd.grad_mode import enable_grad
 
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError(

@@ -6,7 +6,7 @@ Writing into a view rewrites the history of the *base*: its node becomes a CopyS
 the gradient of what was overwritten through the in-place operator.  A view knows the version of its
 memory that its node belongs to (`_epoch`); when that was written since, it gets a node by making
 the view anew, the next time somebody asks whether it requires grad (`requires_grad()` in
-src/tensor/tensor.cpp).
+src/tensor/recording.cpp).
 """
 
 from __future__ import annotations
@@ -273,9 +273,7 @@ class _Packed:
 
 def _relink_leaf(copy: Tensor, leaf: Tensor) -> Tensor:
     # The values come from `copy`, gradients go to `leaf`.
-    from tritorch.ops.memory import identity_of
-
-    return identity_of(copy, leaf)
+    return copy._with_history_of(leaf)
 
 
 class _no_hooks:
@@ -670,9 +668,7 @@ def _made_anew(view: Tensor, base: Tensor) -> Tensor:
                     return anew
     except (RuntimeError, IndexError, ValueError):
         pass
-    from tritorch.ops.memory import as_strided
-
-    return as_strided(base, view.shape, view.stride(), view.storage_offset())
+    return base.as_strided(view.shape, view.stride(), view.storage_offset())
 
 
 class AsStridedBackward0(Node):

@@ -1,5 +1,5 @@
 """torch.backends.cpu: what the processor can."""
 
-from tritorch.cpu.queries import get_cpu_capability
+from tritorch.cpu import get_cpu_capability
 
 __all__ = ["get_cpu_capability"]

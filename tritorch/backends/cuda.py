@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from tritorch.backends._flags import Flag, Strict
-from tritorch.core import defaults
+from tritorch.core import precision
 from tritorch.ops import attention
 
 __all__ = [
@@ -29,13 +29,13 @@ class cuBLASModule(Strict):
 
     allow_tf32 = Flag(
         False,
-        effect=lambda on: defaults.set_float32_matmul_precision("high" if on else "highest"),
-        read=lambda: defaults.get_float32_matmul_precision() != "highest",
+        effect=lambda on: precision.set_float32_matmul_precision("high" if on else "highest"),
+        read=lambda: precision.get_float32_matmul_precision() != "highest",
     )
     fp32_precision = Flag(
         "none",
-        effect=defaults.set_matmul_fp32_precision,
-        read=defaults.get_matmul_fp32_precision,
+        effect=precision.set_matmul_fp32_precision,
+        read=precision.get_matmul_fp32_precision,
     )  # PyTorch's values, and "tf32x3": three TF32 products, nearly as exact as float32
     allow_fp16_reduced_precision_reduction = Flag(True)
     allow_bf16_reduced_precision_reduction = Flag(True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tritorch.backends import _flags
-from tritorch.core import defaults
+from tritorch.core import precision
 
 CUDNN_TENSOR_DTYPES: set[Any] = set()
 
@@ -39,7 +39,7 @@ class cudnn:
     benchmark_limit = _flags.Flag(10)
     deterministic = _flags.Flag(False)
     allow_tf32 = _flags.Flag(
-        True, effect=defaults.set_convolution_tf32, read=defaults.get_convolution_tf32
+        True, effect=precision.set_convolution_tf32, read=precision.get_convolution_tf32
     )
     fp32_precision = _flags.Flag("none")  # kept: what follows is more specific
 
@@ -49,8 +49,8 @@ class _Conv(_flags.Strict):
 
     fp32_precision = _flags.Flag(
         "tf32",
-        effect=defaults.set_convolution_fp32_precision,
-        read=defaults.get_convolution_fp32_precision,
+        effect=precision.set_convolution_fp32_precision,
+        read=precision.get_convolution_fp32_precision,
     )
 
 

@@ -1,8 +1,9 @@
 """What PyTorch says of an argument of the wrong type, found out when a call has failed.
 
-Functions do not look at their arguments' types: they fail somewhere inside, by an AttributeError
-mostly.  Only then the gate asks here which argument it was, by the function's annotations, so that
-a call that succeeds pays nothing.
+A gate compares the types of its arguments with Tensor's anyway: where the function's annotations
+want a tensor and there is none, it asks here what PyTorch says.  Where they want anything, the
+function fails somewhere inside, by an AttributeError mostly; only then the gate asks which argument
+it was, so that a call that succeeds pays nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import inspect
 import re
 from typing import Any
 
+from tritorch.core.naming import qualified
 from tritorch.core.tensor import Tensor
 
-_SAID = re.compile(r"\w+\(\)")  # `inner(): argument ...`, `inner() missing 1 required ...`
+_SAID = re.compile(r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) must be (\w.*)")
+_SAYS = re.compile(r"\w+\(\)")  # `inner(): argument ...`, `inner() missing 1 required ...`
 _NO_ATTRIBUTE = re.compile(r"'([\w.]+)' object has no attribute ")
+_PREFIXES = {"fft": "fft_", "linalg": "linalg_", "special": "special_"}  # PyTorch's, by module
 
 
 @functools.cache
@@ -26,15 +30,36 @@ def _parameters(function: Any) -> tuple[inspect.Parameter, ...]:
         return ()
 
 
+def wants(gate: Any) -> int:
+    """The positions where only tensors may stand, as bits."""
+    bits = int(_is_method(gate))
+    for i, parameter in enumerate(_parameters(gate.__wrapped__)[:31]):
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.KEYWORD_ONLY):
+            break
+        if parameter.annotation in ("Tensor", Tensor) or parameter.name == "self":
+            bits |= 1 << i
+    return bits
+
+
 def mistaken(
-    gate: Any, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
+    gate: Any, error: Exception | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> TypeError | None:
-    """PyTorch's TypeError if an argument is no tensor where one is wanted."""
-    if _SAID.match(str(error)):
-        return None
-    is_method = gate.__qualname__.startswith("Tensor.")
-    for i, parameter in enumerate(_parameters(gate.__wrapped__)):
+    """PyTorch's TypeError if an argument is no tensor where one is wanted.
+
+    error: what a call ended in; None if there was none yet, and only what is declared counts."""
+    name, is_method = _shown(gate), _is_method(gate)
+    parameters = _parameters(gate.__wrapped__)
+    if error is not None and _SAYS.match(str(error)):
+        return _as_of_gate(name, parameters, is_method, str(error))
+    if is_method and args and not isinstance(args[0], Tensor):
+        return TypeError(
+            f"descriptor '{gate.__name__}' for '{qualified('_C.TensorBase')}' objects doesn't "
+            f"apply to a '{type_name(args[0])}' object"
+        )
+    for i, parameter in enumerate(parameters):
         if parameter.kind is parameter.VAR_POSITIONAL:
+            if error is None:
+                break
             said = ""
             if len(args) == i + 1 and isinstance(args[i], (tuple, list)):
                 said = _element(i, args[i], error)
@@ -46,24 +71,55 @@ def mistaken(
         else:
             continue
         if said:
-            return TypeError(said if said.startswith("expected") else f"{gate.__name__}(): {said}")
+            return TypeError(said if said.startswith("expected") else f"{name}(): {said}")
     return None
 
 
-def _said(parameter: inspect.Parameter, value: Any, i: int, where: str, error: Exception) -> str:
+def _is_method(gate: Any) -> bool:
+    return gate.__qualname__.startswith("Tensor.")
+
+
+def _shown(gate: Any) -> str:
+    """A function as PyTorch calls it: linalg_qr."""
+    return _PREFIXES.get(gate.__module__.rpartition(".")[2], "") + gate.__name__
+
+
+def _as_of_gate(
+    name: str, parameters: tuple[inspect.Parameter, ...], is_method: bool, text: str
+) -> TypeError | None:
+    """An error that a function within said of its argument, if that is the gate's own."""
+    said = _SAID.fullmatch(text)
+    if said is None:
+        return None
+    _, argument, position, rest = said.groups()
+    i = int(position) - 1
+    if i >= len(parameters) or parameters[i].name not in (argument, "self"):
+        return None
+    return TypeError(
+        f"{name}(): argument '{argument}' (position {i + 1 - is_method}) must be {rest}"
+    )
+
+
+def _said(
+    parameter: inspect.Parameter, value: Any, i: int, where: str, error: Exception | None
+) -> str:
     """What is wrong with the value of a parameter, the i-th; "" if nothing is."""
     annotation, name = parameter.annotation, parameter.name
     if isinstance(value, Tensor) and annotation != "Sequence[Tensor]":
         return ""
     wanted = ""
-    if annotation == "Tensor" or (annotation == "Tensor | None" and value is not None):
+    if (
+        annotation in ("Tensor", Tensor)
+        or name == "self"
+        or (annotation == "Tensor | None" and value is not None)
+    ):
         wanted = "Tensor"
     elif annotation == "Sequence[Tensor]" or name == "tensors":
         if isinstance(value, (tuple, list)):
             return _element(i, value, None)
         wanted = "tuple of Tensors"
-    elif annotation in ("Any", parameter.empty):
-        if name in ("self", "input") or _lacks(value, error):
+    elif annotation in ("Any", parameter.empty) and error is not None:
+        if name == "input" or _lacks(value, error):
             wanted = "Tensor"
     shown = "input" if name == "self" else name
     return wanted and f"argument '{shown}'{where} must be {wanted}, not {type_name(value)}"

@@ -14,6 +14,7 @@ from tritorch.core import layout
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import complex32, complex64, dtype, float32, float64, from_numpy_dtype
 from tritorch.core.meta import MetaArray
+from tritorch.core.promotion import not_implemented
 
 ndarray = np.ndarray
 CPU = Device("cpu")
@@ -94,16 +95,7 @@ def np_strided(
     root: np.ndarray[Any, Any], shape: Sequence[int], strides: Sequence[int], offset: int
 ) -> np.ndarray[Any, Any]:
     """A view of the memory that starts at `root`, by strides and offset in elements."""
-    size = root.itemsize
-    reach = offset + sum((n - 1) * s for n, s in zip(shape, strides)) + 1
-    if math.prod(shape) == 0:  # NumPy puts empty slices at the start; a place alone is no access
-        reach = offset + 1
-    if size == 1 and root.dtype.kind == "f":  # as_strided does not know float8: as bytes
-        return np_strided(root.view(np.uint8), shape, strides, offset).view(root.dtype)
-    flat = np.lib.stride_tricks.as_strided(root, (reach,), (size,))
-    return np.lib.stride_tricks.as_strided(
-        flat[offset:], tuple(shape), tuple(stride * size for stride in strides)
-    )
+    return _C.strided_view(root, shape, strides, offset)
 
 
 def zeros(shape: Sequence[int], kind: dtype, device: Device) -> Any:
@@ -168,8 +160,6 @@ def cast(array: Any, kind: dtype) -> Any:
 
 def _cast_opaque(array: Any, kind: dtype) -> Any:
     """To or from a type that NumPy lacks: of these, complex32 has numbers."""
-    from tritorch.ops.checks import not_implemented
-
     old = dtype_of(array)
     if old is complex32:
         wide = np.empty_like(array, np.complex64)
@@ -185,8 +175,6 @@ def _cast_opaque(array: Any, kind: dtype) -> Any:
 
 def as_numbers(array: Any) -> Any:
     """The elements of a type that NumPy lacks as complex64; an error for those without numbers."""
-    from tritorch.ops.checks import not_implemented
-
     if dtype_of(array) is not complex32:
         raise not_implemented("_local_scalar_dense_cpu", dtype_of(array))
     return cast(array, complex64)
@@ -276,9 +264,7 @@ def move(array: Any, device: Device, non_blocking: bool = False) -> Any:
         dense = array if array.flags.c_contiguous else np.ascontiguousarray(array)
         if dense.shape != array.shape:  # ascontiguousarray makes 0-d arrays 1-d
             dense = dense.reshape(array.shape)
-        from tritorch.cuda._arrays import from_numpy
-
-        return from_numpy(dense, device.index, non_blocking)
+        return _C.Array.from_numpy(dense, device.index, non_blocking)
     if device.type == "cpu":
         return array.numpy()
     return array.to_device(device.index, non_blocking)
@@ -295,9 +281,7 @@ def pairs(array: Any) -> Any:
     """A complex array as real pairs, in a new last dim."""
     if type(array) is np.ndarray:
         real = array["real"] if array.dtype.names else array.real
-        return np.lib.stride_tricks.as_strided(
-            real, (*real.shape, 2), (*real.strides, real.itemsize)
-        )
+        return np_strided(real, (*real.shape, 2), (*strides_of(real), 1), 0)
     kind = float32 if array.dtype is complex64 else float64
     flat = array.as_strided((array.storage_nbytes // array.itemsize,), (1,), 0).view_dtype(kind)
     strides = [*(2 * s for s in array.strides), 1]

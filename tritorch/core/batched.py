@@ -14,21 +14,13 @@ class BatchedArray:
     `array` has the batch as its first dim; it may itself be batched (by an outer vmap).
     """
 
-    __slots__ = ("array", "level")
+    __slots__ = ("array", "level", "ndim", "shape")
 
     def __init__(self, array: Any, level: int) -> None:
         self.array = array
         self.level = level
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of one."""
-        return tuple(self.array.shape)[1:]
-
-    @property
-    def ndim(self) -> int:
-        """The dims of one."""
-        return len(self.array.shape) - 1
+        self.shape: tuple[int, ...] = array.shape[1:]  # of one
+        self.ndim = len(self.shape)
 
     @property
     def dtype(self) -> Any:

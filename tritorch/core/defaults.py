@@ -6,6 +6,7 @@ import threading
 import warnings
 from typing import Any
 
+from tritorch import _C
 from tritorch.core import dtype as dtypes
 from tritorch.core.device import device as Device
 from tritorch.core.thread_state import carried
@@ -54,8 +55,6 @@ def get_default_device() -> Device:
     """Where tensors are created when nobody says where."""
     where = device()
     if where.type == "cuda" and where.index is None:
-        from tritorch import _C
-
         return Device("cuda", _C.current_device())
     return where
 
@@ -81,9 +80,6 @@ def pop_device() -> None:
 _deterministic = False
 _deterministic_warn_only = False
 _warn_always = False
-_matmul_precision = "highest"
-_PRECISIONS = {"highest": "ieee", "high": "tf32", "medium": "tf32"}
-_matmul_how = "none"  # what backends.cuda.matmul.fp32_precision says
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -127,74 +123,6 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 def get_deterministic_debug_mode() -> int:
     """0: off, 1: warn, 2: error."""
     return 0 if not _deterministic else 1 if _deterministic_warn_only else 2
-
-
-def set_float32_matmul_precision(precision: str) -> None:
-    """How float32 matrices are multiplied on a GPU.
-
-    "highest": IEEE float32; "high" and "medium": a TF32 product.  Three TF32 products, nearly as
-    exact as float32, are `backends.cuda.matmul.fp32_precision = "tf32x3"`.
-    """
-    global _matmul_precision, _matmul_how
-    if precision not in _PRECISIONS:
-        raise RuntimeError(
-            f"{precision} is not one of 'highest', 'high', or 'medium'; the current float32 "
-            f"matmul precision is {_matmul_precision}"
-        )
-    _matmul_precision, _matmul_how = precision, _PRECISIONS[precision]
-    from tritorch.gpu import matmul
-
-    matmul.precision = _matmul_how
-
-
-def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` was given."""
-    return _matmul_precision
-
-
-def set_matmul_fp32_precision(how: str) -> None:
-    """How float32 matrices are multiplied on a GPU, by the name of the way.
-
-    "ieee" (also "none"), "tf32", or, in tritorch alone, "tf32x3": three TF32 products.
-    """
-    global _matmul_precision, _matmul_how
-    if how not in ("none", "ieee", "tf32", "tf32x3"):
-        raise RuntimeError(f"Unknown precision: {how}")
-    _matmul_precision, _matmul_how = "high" if how.startswith("tf32") else "highest", how
-    from tritorch.gpu import matmul
-
-    matmul.precision = "ieee" if how == "none" else how
-
-
-def get_matmul_fp32_precision() -> str:
-    """What `set_matmul_fp32_precision` was given; "none" at first."""
-    return _matmul_how
-
-
-def set_convolution_tf32(allowed: bool) -> None:
-    """Whether float32 convolutions on a GPU multiply in TF32, as they do at first."""
-    from tritorch.gpu import conv
-
-    conv.precision = "tf32" if allowed else "ieee"
-
-
-def get_convolution_tf32() -> bool:
-    """Whether they do."""
-    from tritorch.gpu import conv
-
-    return conv.precision != "ieee"
-
-
-def set_convolution_fp32_precision(how: str) -> None:
-    """How float32 convolutions multiply on a GPU: "ieee", "tf32", or "none": as at first."""
-    if how not in ("none", "ieee", "tf32"):
-        raise RuntimeError(f"Unknown precision: {how}")
-    set_convolution_tf32(how != "ieee")
-
-
-def get_convolution_fp32_precision() -> str:
-    """How they do."""
-    return "tf32" if get_convolution_tf32() else "ieee"
 
 
 def set_warn_always(b: bool) -> None:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from tritorch import _C
+
 _TYPES = ("cpu", "cuda", "meta")
 
 
@@ -93,8 +95,6 @@ class device:
 
 def cuda_index(where: Any) -> int:
     """The index behind an int, string, device or None (the current device)."""
-    from tritorch import _C
-
     if where is None:
         return _C.current_device()
     if isinstance(where, int) and not isinstance(where, bool):

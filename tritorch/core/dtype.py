@@ -63,26 +63,7 @@ class dtype:
         return complex128 if self is float64 else complex64
 
 
-_TABLE = (
-    # name, bytes, kind; the order is that of the native DType
-    ("bool", 1, "b"),
-    ("uint8", 1, "u"),
-    ("int8", 1, "i"),
-    ("uint16", 2, "u"),
-    ("int16", 2, "i"),
-    ("uint32", 4, "u"),
-    ("int32", 4, "i"),
-    ("uint64", 8, "u"),
-    ("int64", 8, "i"),
-    ("float16", 2, "f"),
-    ("bfloat16", 2, "f"),
-    ("float32", 4, "f"),
-    ("float64", 8, "f"),
-    ("float8_e4m3fn", 1, "f"),
-    ("float8_e5m2", 1, "f"),
-    ("complex64", 8, "c"),
-    ("complex128", 16, "c"),
-)
+_TABLE = _C.dtypes()  # (name, bytes, kind), in the order of the native codes
 all_dtypes = tuple(dtype(name, code, size, kind) for code, (name, size, kind) in enumerate(_TABLE))
 _C.set_dtypes(list(all_dtypes))
 (

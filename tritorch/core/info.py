@@ -10,6 +10,7 @@ import numpy as np
 from tritorch.core import defaults
 from tritorch.core.dtype import FROM_ML_DTYPES, dtype
 from tritorch.core.naming import qualified
+from tritorch.core.promotion import not_implemented
 
 
 class finfo:
@@ -60,8 +61,6 @@ class iinfo:
     """The limits of an integer type."""
 
     def __init__(self, type: dtype) -> None:
-        from tritorch.ops.checks import not_implemented
-
         if not isinstance(type, dtype):
             raise TypeError(f"iinfo(): argument 'type' must be {qualified('dtype')}, not {type!r}")
         if type.opaque and type.name.startswith("q"):

@@ -9,6 +9,7 @@ from tritorch.core.device import device as Device
 from tritorch.core.layout import layout, sparse_coo, strided
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.storage import TypedStorage
 from tritorch.core.tensor import Tensor
 
@@ -36,12 +37,10 @@ class _TypeMeta(type):
         )
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
-        from tritorch.ops.factory import legacy_new
-
         kwargs.setdefault("device", "cuda" if cls.is_cuda else "cpu")
         if cls.layout is sparse_coo:
             return _new_sparse(cls.dtype, args, kwargs)
-        return legacy_new(Tensor, cls.dtype, args, kwargs)
+        return Tensor._construct(Tensor, cls.dtype, args, kwargs)
 
 
 def _make(name: str, kind: dtypes.dtype, is_cuda: bool) -> Any:
@@ -54,8 +53,7 @@ CUDA_TYPES = {f"{name}Tensor": _make(name, kind, True) for name, kind in _KINDS.
 
 
 def _new_sparse(kind: dtypes.dtype, args: tuple[Any, ...], kwargs: Any) -> Tensor:
-    from tritorch.ops.interpret.sparse.build import sparse_coo_tensor
-
+    sparse_coo_tensor = PUBLIC["sparse_coo_tensor"]
     if not args or isinstance(args[0], int):
         return sparse_coo_tensor(args or (0,), dtype=kind, **kwargs)
     return sparse_coo_tensor(*args, dtype=kind, **kwargs)

@@ -12,11 +12,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tritorch.core import layout
+from tritorch.core import arrays, layout
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
 from tritorch.core.strides import copy_strides, view_strides
-from tritorch.core.symbolic import SymInt, sym_max, sym_min
+from tritorch.core.sym_functions import sym_max, sym_min
+from tritorch.core.symbolic import SymInt
 
 META = Device("meta")
 Shape = tuple[int, ...]
@@ -283,7 +284,5 @@ def meta_of(array: Any) -> MetaArray:
     """The description of any array."""
     if type(array) is MetaArray:
         return array
-    from tritorch.core import arrays
-
     kind, where = arrays.dtype_of(array), arrays.device_of(array)
     return MetaArray(array.shape, kind, arrays.strides_of(array), where)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core import defaults
+from tritorch.core import defaults, dtype as dtypes
 from tritorch.core.arrays import as_numbers
 from tritorch.core.dtype import FROM_ML_DTYPES
 from tritorch.core.layout import strided
@@ -191,8 +191,6 @@ def _sparse_contents(tensor: Tensor) -> tuple[str, list[str]]:
 
 def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
     """The repr of a tensor."""
-    from tritorch.core import dtype as dtypes
-
     kind = type(tensor)
     prefix = "tensor(" if kind is Tensor or kind.__name__ == "Parameter" else f"{kind.__name__}("
     indent = len(prefix)

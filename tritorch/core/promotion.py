@@ -41,7 +41,7 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     if a in _FLOAT8 or b in _FLOAT8:
         raise RuntimeError(
             f"Promotion for Float8 Types is not supported, attempted to promote "
-            f"{_scalar_name(a)} and {_scalar_name(b)}"
+            f"{scalar_name(a)} and {scalar_name(b)}"
         )
     if d.complex32 in (a, b):
         other = b if a is d.complex32 else a
@@ -51,7 +51,7 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
             return promote_types(other.to_complex(), d.complex64)
     if a.opaque or b.opaque:
         raise RuntimeError(
-            f"promote_types: no type holds both {_scalar_name(a)} and {_scalar_name(b)}"
+            f"promote_types: no type holds both {scalar_name(a)} and {scalar_name(b)}"
         )
     if a in _BAREBONES or b in _BAREBONES:  # among these types only with floating-point ones
         if a.is_floating_point:
@@ -60,7 +60,7 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
             return b
         raise RuntimeError(
             f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
-            f"{_scalar_name(a)} and {_scalar_name(b)}"
+            f"{scalar_name(a)} and {scalar_name(b)}"
         )
     if a is d.bool_:
         return b
@@ -92,7 +92,7 @@ _SCALAR_NAMES = {
 }  # fmt: skip
 
 
-def _scalar_name(kind: dtype) -> str:
+def scalar_name(kind: dtype) -> str:
     name = kind.name
     if name in _SCALAR_NAMES:
         return _SCALAR_NAMES[name]
@@ -100,7 +100,9 @@ def _scalar_name(kind: dtype) -> str:
     return (name[:letters].upper() + name[letters:]) if letters < 3 else "QUI" + name[3:]
 
 
-scalar_name = _scalar_name
+def not_implemented(name: str, kind: dtype) -> NotImplementedError:
+    """PyTorch's complaint about a dtype that an operator does not take."""
+    return NotImplementedError(f"\"{name}\" not implemented for '{scalar_name(kind)}'")
 
 
 def number_dtype(value: Any) -> dtype:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
-
-from tritorch.core.device import device as Device
 
 Message = Callable[[], Any] | str | None
 
@@ -55,21 +52,6 @@ def is_vulkan_available() -> bool:
 def compiled_with_cxx11_abi() -> bool:
     """True."""
     return True
-
-
-def get_device_module(device: Any = None) -> Any:
-    """torch.cpu or torch.cuda, of a device, its name, or (None) the GPU if there is one."""
-    if device is None:
-        from tritorch import cuda
-
-        kind = "cuda" if cuda.is_available() else "cpu"
-    elif isinstance(device, (str, Device)):
-        kind = Device(device).type
-    else:
-        raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
-    if kind == "meta":
-        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered")
-    return importlib.import_module(f"tritorch.{kind}")
 
 
 # ---- checks --------------------------------------------------------------------------------------

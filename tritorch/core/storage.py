@@ -165,9 +165,11 @@ class UntypedStorage:
 
     def copy_(self, source: Any, non_blocking: bool | None = None) -> UntypedStorage:
         """Copies another storage's bytes."""
-        from tritorch.ops.copying import write_array
-
-        write_array(self._elements(uint8), source._elements(uint8), bool(non_blocking))
+        to, bytes_given = self._elements(uint8), source._elements(uint8)
+        if type(to) is np.ndarray:
+            np.copyto(to, arrays.move(bytes_given, arrays.CPU))
+        else:
+            to.copy_(bytes_given, bool(non_blocking))
         self._shared.version += 1
         return self
 

@@ -19,6 +19,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.device import device as Device
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import FROM_ML_DTYPES, from_numpy_dtype
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
@@ -29,10 +30,11 @@ from tritorch.core.sparse import SHOWN, SparseArray
 class Tensor(_C.TensorBase):
     """A multi-dimensional array of one dtype, on one device, that gradients flow through."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        from tritorch.ops.factory import legacy_new
+    # Attached by ops/factory.py, as operators are.
+    _construct: Callable[..., Any]
 
-        return legacy_new(cls, defaults.dtype(), args, kwargs)
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return Tensor._construct(cls, defaults.dtype(), args, kwargs)
 
     # ---- what it is ---------------------------------------------------------------------------
 
@@ -117,8 +119,6 @@ class Tensor(_C.TensorBase):
             return self.shape
         shape = self._array.shape
         if not -len(shape) <= dim < len(shape):
-            from tritorch.ops.checks import wrap_dim
-
             dim = wrap_dim(dim, len(shape), allow_scalar=False)
         return shape[dim]
 
@@ -130,8 +130,6 @@ class Tensor(_C.TensorBase):
             raise RuntimeError(f"Sparse {kind} tensors do not have strides")
         if dim is None:
             return strides
-        from tritorch.ops.checks import wrap_dim
-
         return strides[wrap_dim(dim, len(strides), allow_scalar=False)]
 
     def is_floating_point(self) -> bool:

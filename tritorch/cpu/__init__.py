@@ -1,16 +1,165 @@
-"""The CPU backend: operators on NumPy arrays (see docs/backends.md); and torch.cpu's names."""
+"""The processor as users see it: a device that is always there, and has no queues."""
 
-from tritorch.cpu.queries import (
-    Event,
-    Stream,
-    StreamContext,
-    current_device,
-    current_stream,
-    device_count,
-    get_capabilities,
-    is_available,
-    is_initialized,
-    set_device,
-    stream,
-    synchronize,
-)
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import platform
+from typing import Any
+
+__all__ = [
+    "Event",
+    "Stream",
+    "StreamContext",
+    "current_device",
+    "current_stream",
+    "device_count",
+    "get_capabilities",
+    "is_available",
+    "is_initialized",
+    "set_device",
+    "stream",
+    "synchronize",
+]
+
+
+def is_available() -> bool:
+    """True."""
+    return True
+
+
+def is_initialized() -> bool:
+    """True."""
+    return True
+
+
+def synchronize(device: Any = None) -> None:
+    """Returns: work on the CPU is done when its call returns."""
+
+
+def device_count() -> int:
+    """1."""
+    return 1
+
+
+def current_device() -> str:
+    """ "cpu"."""
+    return "cpu"
+
+
+def set_device(device: Any) -> None:
+    """Does nothing: there is one."""
+
+
+class Stream:
+    """Stands for a stream where code is for any device: work is done at once."""
+
+    def __init__(self, priority: int = -1) -> None:
+        self.priority = priority
+
+    def wait_stream(self, stream: Any) -> None:
+        """Returns: nothing is under way."""
+
+    def record_event(self) -> None:
+        """Returns: nothing is under way."""
+
+    def wait_event(self, event: Any) -> None:
+        """Returns: nothing is under way."""
+
+
+class Event:
+    """Stands for an event where code is for any device."""
+
+    def query(self) -> bool:
+        """True: nothing is under way."""
+        return True
+
+    def record(self, stream: Any = None) -> None:
+        """Returns: nothing is under way."""
+
+    def synchronize(self) -> None:
+        """Returns: nothing is under way."""
+
+    def wait(self, stream: Any = None) -> None:
+        """Returns: nothing is under way."""
+
+
+_current = Stream()
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The stream that is current."""
+    return _current
+
+
+class StreamContext(contextlib.AbstractContextManager[None]):
+    """`with stream(s):` makes a stream the current one."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self.before: list[Stream] = []
+
+    def __enter__(self) -> None:
+        global _current
+        self.before.append(_current)
+        if self.stream is not None:
+            _current = self.stream
+
+    def __exit__(self, *exception: Any) -> None:
+        global _current
+        _current = self.before.pop()
+
+
+def stream(stream: Any) -> StreamContext:
+    """Makes a stream the current one; None does nothing."""
+    return StreamContext(stream)
+
+
+# ---- what the processor can ----------------------------------------------------------------------
+
+# PyTorch's names; Linux's are the same without underscores but for these.
+_CAPABILITIES = """
+    sse sse2 sse3 ssse3 sse4_1 sse4_2 sse4a avx avx2 avx_vnni avx512_f avx512_cd avx512_dq avx512_bw
+    avx512_vl avx512_ifma avx512_vbmi avx512_vbmi2 avx512_bitalg avx512_vpopcntdq avx512_vnni
+    avx512_bf16 avx512_fp16 avx512_vp2intersect avx512_4vnniw avx512_4fmaps avx_vnni_int8
+    avx_vnni_int16 avx_ne_convert avx10_1 avx10_2 amx_bf16 amx_tile amx_int8 amx_fp16 fma3 fma4 f16c
+    bmi bmi2 popcnt lzcnt aes sha clflush clflushopt clwb
+"""
+_LINUX = {"sse3": "pni", "fma3": "fma", "bmi": "bmi1", "lzcnt": "abm", "sha": "sha_ni"}
+
+
+@functools.cache
+def _cpuinfo() -> dict[str, str]:
+    """The first processor of /proc/cpuinfo."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
+        first = file.read().split("\n\n")[0]
+        pairs = (line.partition(":") for line in first.split("\n"))
+        return {name.strip(): value.strip() for name, _, value in pairs}
+    return {}
+
+
+def _flags() -> set[str]:
+    return {flag.replace("_", "") for flag in _cpuinfo().get("flags", "").split()}
+
+
+def get_capabilities() -> dict[str, Any]:
+    """Instruction sets, the processor's name, and how many cores there are."""
+    found: dict[str, Any] = {
+        "architecture": platform.machine(),
+        "cpu_name": _cpuinfo().get("model name", ""),
+        "num_logical_cores": os.cpu_count() or 1,
+    }
+    if platform.machine() == "x86_64":
+        flags = _flags()
+        for name in _CAPABILITIES.split():
+            found[name] = _LINUX.get(name, name).replace("_", "") in flags
+    return found
+
+
+def get_cpu_capability() -> str:
+    """The widest vectors of the processor: AVX512, AVX2 or DEFAULT."""
+    flags = _flags()
+    if {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"} <= flags:
+        return "AVX512"
+    return "AVX2" if {"avx2", "fma"} <= flags else "DEFAULT"

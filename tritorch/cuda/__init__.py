@@ -11,14 +11,6 @@ from tritorch import _C
 from tritorch._C import CudaError, CudaUnavailableError, OutOfMemoryError
 from tritorch.core.device import cuda_index
 from tritorch.cuda import memory, simulator
-from tritorch.cuda._arrays import (
-    empty,
-    empty_pinned,
-    from_cuda_array_interface,
-    from_dlpack,
-    from_numpy,
-    zeros,
-)
 from tritorch.cuda.graphed import make_graphed_callables
 from tritorch.cuda.graphs import (
     CUDAGraph,
@@ -106,6 +98,14 @@ from tritorch.cuda.streams import (
     stream,
 )
 from tritorch.gpu import errors
+from tritorch.gpu.arrays import (
+    empty,
+    empty_pinned,
+    from_cuda_array_interface,
+    from_dlpack,
+    from_numpy,
+    zeros,
+)
 
 Array = _C.Array
 

@@ -107,7 +107,7 @@ class _Graphed:
 
 
 def _like(outputs: Sequence[Any]) -> tuple[Any, ...]:
-    from tritorch.ops.record.publishing import PUBLIC
+    from tritorch.core.published import PUBLIC
 
     return tuple(PUBLIC["zeros_like"](o) if o.requires_grad else None for o in outputs)
 

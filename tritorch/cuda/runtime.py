@@ -12,7 +12,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core.device import cuda_index
-from tritorch.cuda import _arrays
+from tritorch.gpu import arrays
 
 has_half = True  # half types compute in float32 on every GPU
 has_magma = False
@@ -134,7 +134,7 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
         raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
     _C.load_driver()
     _sync_mode = debug_mode
-    _arrays.before_waiting = _complain if debug_mode else None
+    arrays.before_waiting = _complain if debug_mode else None
 
 
 def get_sync_debug_mode() -> int:

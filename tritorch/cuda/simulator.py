@@ -35,7 +35,7 @@ def fail(call: str, nth: int = 1, code: int = 0) -> None:
 
 
 def clear_error() -> None:
-    """Forgets a sticky error, as no real device can."""
+    """Forgets a sticky error, as no real device can, and what frees have met of it."""
     _C.simulator.clear_error()
 
 

@@ -8,8 +8,8 @@ import math
 import re
 from typing import Any
 
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.record.publishing import PUBLIC
 
 Groups = tuple[tuple[str, ...] | str, ...]  # of names; "..." by itself is an ellipsis
 

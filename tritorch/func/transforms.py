@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C, autograd
+from tritorch.autograd.duals import make_dual, primal_of
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.func.trees import flatten, map_tree, unflatten
 from tritorch.func.vmap import vmap
 from tritorch.ops.interpret.vmap import batched_everywhere
-from tritorch.ops.record.publishing import PUBLIC
 
 
 def _fresh(x: Any) -> Any:
@@ -19,9 +20,7 @@ def _fresh(x: Any) -> Any:
     if not isinstance(x, Tensor):
         return x
     if x._tangent is not None:
-        from tritorch.ops.interpret import forward_mode
-
-        return forward_mode.make_dual(_fresh(forward_mode.primal_of(x)), x._tangent)
+        return make_dual(_fresh(primal_of(x)), x._tangent)
     x = batched_everywhere(x)
     if x._requires_grad:
         return x.view_as(x)
@@ -177,7 +176,6 @@ def jvp(
     has_aux: bool = False,
 ) -> Any:
     """func(*primals), and J t."""
-    from tritorch.ops.interpret import forward_mode
 
     leaves, spec = flatten(primals)
     moved, _ = flatten(tangents)
@@ -186,11 +184,11 @@ def jvp(
             "jvp(f, primals, tangents): Expected primals and tangents to have the same python "
             "structure."
         )
-    duals = [forward_mode.make_dual(p, t) for p, t in zip(leaves, moved)]
+    duals = [make_dual(p, t) for p, t in zip(leaves, moved)]
     with _nesting():
         result = func(*unflatten(duals, spec))
     value, aux = result if has_aux else (result, None)
-    plain = map_tree(forward_mode.primal_of, value)
+    plain = map_tree(primal_of, value)
     pushed = map_tree(
         lambda x: PUBLIC["zeros_like"](x) if x._tangent is None else x._tangent, value
     )

@@ -2,43 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+NESTS = (tuple, list, dict)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
     """The leaves, and what `unflatten` needs."""
+    if type(tree) is tuple and not any(isinstance(item, NESTS) for item in tree):
+        return list(tree), ("sequence", tuple, (None,) * len(tree))
+    leaves: list[Any] = []
+    return leaves, _spec(tree, leaves)
+
+
+def _spec(tree: Any, leaves: list[Any]) -> Any:
+    """How a nest is put together, its leaves appended to a list; None for a leaf."""
+    if not isinstance(tree, NESTS):
+        leaves.append(tree)
+        return None
     if isinstance(tree, dict):
-        parts = [flatten(tree[key]) for key in tree]
-        spec: Any = ("dict", list(tree), [s for _, s in parts], type(tree))
-    elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        parts = [flatten(item) for item in tree]
-        spec = ("named", type(tree), [s for _, s in parts])
-    elif isinstance(tree, (list, tuple)):
-        parts = [flatten(item) for item in tree]
-        spec = ("sequence", type(tree), [s for _, s in parts])
-    else:
-        return [tree], None
-    return [leaf for leaves, _ in parts for leaf in leaves], spec
+        specs = tuple(_spec(item, leaves) for item in tree.values())
+        return "dict", type(tree), specs, list(tree)
+    specs = tuple(_spec(item, leaves) for item in tree)
+    return "named" if hasattr(tree, "_fields") else "sequence", type(tree), specs
 
 
 def unflatten(leaves: list[Any], spec: Any) -> Any:
     """The nest that `flatten` took apart."""
-    out, rest = _take(list(leaves), spec)
-    assert not rest
-    return out
+    if spec is not None and spec[1] is tuple and not any(spec[2]):
+        return tuple(leaves)
+    return _built(spec, iter(leaves))
 
 
-def _take(leaves: list[Any], spec: Any) -> tuple[Any, list[Any]]:
+def _built(spec: Any, leaves: Iterator[Any]) -> Any:
     if spec is None:
-        return leaves[0], leaves[1:]
-    items = []
-    for child in spec[2]:
-        item, leaves = _take(leaves, child)
-        items.append(item)
-    if spec[0] == "dict":
-        return spec[3](zip(spec[1], items)), leaves
-    return (spec[1](*items) if spec[0] == "named" else spec[1](items)), leaves
+        return next(leaves)
+    kind, make, specs = spec[:3]
+    items = [_built(each, leaves) for each in specs]
+    if kind == "dict":
+        return make(zip(spec[3], items))
+    return make(*items) if kind == "named" else make(items)
 
 
 def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
@@ -49,15 +53,15 @@ def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
 
 def broadcast_to(prefix: Any, tree: Any) -> list[Any]:
     """A prefix of a nest (one value for a whole branch), leaf by leaf."""
-    if isinstance(tree, (list, tuple, dict)):
-        children = list(tree.values()) if isinstance(tree, dict) else list(tree)
-        if isinstance(prefix, dict):
-            prefixes = [prefix[key] for key in tree]
-        elif isinstance(prefix, (list, tuple)):
-            if len(prefix) != len(children):
-                raise ValueError(f"the structure {prefix} does not fit {len(children)} items")
-            prefixes = list(prefix)
-        else:
-            prefixes = [prefix] * len(children)
-        return [leaf for p, c in zip(prefixes, children) for leaf in broadcast_to(p, c)]
-    return [prefix]
+    if not isinstance(prefix, NESTS):
+        return [prefix] * len(flatten(tree)[0])
+    if not isinstance(tree, NESTS):
+        return [prefix]
+    children = list(tree.values()) if isinstance(tree, dict) else list(tree)
+    if isinstance(prefix, dict):
+        prefixes = [prefix[key] for key in tree]
+    elif len(prefix) != len(children):
+        raise ValueError(f"the structure {prefix} does not fit {len(children)} items")
+    else:
+        prefixes = list(prefix)
+    return [leaf for p, c in zip(prefixes, children) for leaf in broadcast_to(p, c)]

@@ -11,7 +11,7 @@ from tritorch import _C
 from tritorch.core.batched import BatchedArray
 from tritorch.core.generator import Generator, cuda_generator, default_generator
 from tritorch.core.tensor import Tensor
-from tritorch.func.trees import broadcast_to, flatten, unflatten
+from tritorch.func.trees import NESTS, broadcast_to, flatten, unflatten
 from tritorch.ops.interpret import vmap as batches
 
 _levels = itertools.count(1)  # inner vmaps have greater levels
@@ -36,23 +36,20 @@ def vmap(
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        leaves, spec = flatten(args)
-        dims = _in_dims(in_dims, args, len(leaves))
-        named, named_spec = flatten(kwargs)
-        everything = leaves + named
-        all_dims = dims + [0 if isinstance(leaf, Tensor) else None for leaf in named]
-        size = _batch_size(everything, all_dims)
+        called = _of_both(func) if kwargs else func
+        leaves, spec = flatten((args, kwargs) if kwargs else args)
+        dims = _in_dims(in_dims, args, leaves)
+        size = _batch_size(leaves, dims)
         if chunk_size is None or chunk_size >= size:
-            return _run(
-                func, everything, all_dims, spec, named_spec, len(leaves), size, out_dims,
-                randomness,
-            )  # fmt: skip
-        return _in_chunks(
-            func, everything, all_dims, spec, named_spec, len(leaves), size, out_dims, randomness,
-            chunk_size,
-        )  # fmt: skip
+            return _run(called, leaves, dims, spec, size, out_dims, randomness)
+        return _in_chunks(called, leaves, dims, spec, size, out_dims, randomness, chunk_size)
 
     return wrapped
+
+
+def _of_both(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of positional arguments, in a tuple, and of named ones, in a dict."""
+    return functools.wraps(func)(lambda args, kwargs: func(*args, **kwargs))
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
@@ -65,37 +62,40 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     return tensor if array is tensor._array else _C.wrap(array)
 
 
-def _in_dims(in_dims: Any, args: tuple[Any, ...], count: int) -> list[Any]:
+def _in_dims(in_dims: Any, args: tuple[Any, ...], leaves: list[Any]) -> list[Any]:
+    """The dim of each leaf over which to map: those of positional arguments, then of named ones."""
     if not isinstance(in_dims, (int, tuple, list, dict)) and in_dims is not None:
         raise ValueError(
             "vmap: expected in_dims to be int or a (potentially nested) tuple matching the "
             f"structure of inputs, got: {type(in_dims)}."
         )
-    dims = broadcast_to(in_dims, args)
-    leaves, _ = flatten(args)
-    out: list[Any] = []
-    for leaf, dim in zip(leaves, dims):
-        if not isinstance(leaf, Tensor):
-            if dim is not None and isinstance(in_dims, (tuple, list)):
-                raise ValueError(
-                    f"vmap: Got in_dim={dim} for an input but the input is of type {type(leaf)}. "
-                    "We cannot vmap over non-Tensor arguments, please use None as the respective "
-                    "in_dim"
-                )
-            out.append(None)
-            continue
-        if dim is not None and not -leaf.ndim <= dim < leaf.ndim:
-            raise ValueError(
-                f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of "
-                f"dimensionality "
-                f"{leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
-            )
-        out.append(dim)
-    return out
+    given = broadcast_to(in_dims, args)
+    dims = [_in_dim(leaf, dim, in_dims) for leaf, dim in zip(leaves, given)]
+    return dims + [0 if isinstance(leaf, Tensor) else None for leaf in leaves[len(dims) :]]
+
+
+def _in_dim(leaf: Any, dim: Any, in_dims: Any) -> Any:
+    """The dim of one leaf, after a look at whether it has it."""
+    if dim is None:
+        return None
+    if not isinstance(leaf, Tensor):
+        if not isinstance(in_dims, (tuple, list)):
+            return None
+        raise ValueError(
+            f"vmap: Got in_dim={dim} for an input but the input is of type {type(leaf)}. "
+            "We cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+        )
+    ndim = leaf._array.ndim
+    if not -ndim <= dim < ndim:
+        raise ValueError(
+            f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+            f"{ndim} so expected in_dim to satisfy -{ndim} <= in_dim < {ndim}."
+        )
+    return dim
 
 
 def _batch_size(leaves: list[Any], dims: list[Any]) -> int:
-    found = {leaf.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None}
+    found = {leaf._array.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None}
     if not found:
         raise ValueError(
             "vmap: at least one input must be a tensor with an in_dim that is not None"
@@ -109,49 +109,55 @@ def _batch_size(leaves: list[Any], dims: list[Any]) -> int:
 
 
 def _run(
-    func: Any, leaves: list[Any], dims: list[Any], spec: Any, named_spec: Any, n: int, size: int,
-    out_dims: Any, randomness: str,
+    func: Any, leaves: list[Any], dims: list[Any], spec: Any, size: int, out_dims: Any,
+    randomness: str,
 ) -> Any:  # fmt: skip
     level = next(_levels)
     inside = [
         leaf
         if dim is None
-        else batches.to_batched(leaf.movedim(dim, 0) if leaf.ndim > 1 else leaf, level)
+        else batches.to_batched(leaf.movedim(dim, 0) if dim % leaf._array.ndim else leaf, level)
         for leaf, dim in zip(leaves, dims)
     ]
-    batches.active.levels.append((level, size))
-    batches.active.modes.append(randomness)
+    arguments = unflatten(inside, spec)
+    active = batches.active
+    levels, modes = active.levels, active.modes
+    levels.append((level, size))
+    modes.append(randomness)
     try:
-        result = func(*unflatten(inside[:n], spec), **unflatten(inside[n:], named_spec))
+        result = func(*arguments)
     finally:
-        batches.active.levels.pop()
-        batches.active.modes.pop()
+        levels.pop()
+        modes.pop()
+    if not isinstance(result, NESTS):
+        return _outside(func, result, out_dims, level, size)
     outs, out_spec = flatten(result)
-    wanted = (
-        broadcast_to(out_dims, result) if isinstance(result, (list, tuple, dict)) else [out_dims]
+    wanted = broadcast_to(out_dims, result)
+    return unflatten(
+        [_outside(func, out, dim, level, size) for out, dim in zip(outs, wanted)], out_spec
     )
-    done = []
-    for out, dim in zip(outs, wanted):
-        if not isinstance(out, Tensor):
-            raise ValueError(
-                f"vmap: `{getattr(func, '__name__', func)}` must only return Tensors, got type "
-                f"{type(out)}."
-            )
-        if isinstance(dim, (tuple, list)) and len(dim) == 1:
-            (dim,) = dim
-        if dim is None:
-            done.append(out)
-            continue
-        whole = batches.from_batched(out, level, size)
-        done.append(whole.movedim(0, dim) if whole.ndim > 1 else whole)
-    return unflatten(done, out_spec)
+
+
+def _outside(func: Any, out: Any, dim: Any, level: int, size: int) -> Tensor:
+    """A result of the function with its batch as a dim that is seen."""
+    if not isinstance(out, Tensor):
+        raise ValueError(
+            f"vmap: `{getattr(func, '__name__', func)}` must only return Tensors, got type "
+            f"{type(out)}."
+        )
+    if isinstance(dim, (tuple, list)) and len(dim) == 1:
+        (dim,) = dim
+    if dim is None:
+        return out
+    whole = batches.from_batched(out, level, size)
+    return whole if dim == 0 else whole.movedim(0, dim)
 
 
 def _in_chunks(
-    func: Any, leaves: list[Any], dims: list[Any], spec: Any, named_spec: Any, n: int, size: int,
-    out_dims: Any, randomness: str, chunk: int,
+    func: Any, leaves: list[Any], dims: list[Any], spec: Any, size: int, out_dims: Any,
+    randomness: str, chunk: int,
 ) -> Any:  # fmt: skip
-    from tritorch.ops.record.publishing import PUBLIC
+    from tritorch.core.published import PUBLIC
 
     parts = []
     states = _random_states() if randomness == "same" else []
@@ -163,7 +169,7 @@ def _in_chunks(
             leaf if dim is None else leaf.narrow(dim, start, length)
             for leaf, dim in zip(leaves, dims)
         ]
-        parts.append(_run(func, some, dims, spec, named_spec, n, length, out_dims, randomness))
+        parts.append(_run(func, some, dims, spec, length, out_dims, randomness))
     flat = [flatten(part)[0] for part in parts]
     out_spec = flatten(parts[0])[1]
     wanted = broadcast_to(out_dims, parts[0]) if out_spec is not None else [out_dims]

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
+from tritorch.core import precision
 from tritorch.core.dtype import bool_, float32
 from tritorch.gpu import matmul
 from tritorch.gpu.layout import INT32_MAX, broadcast_strides, float_bits, reach
@@ -133,7 +134,7 @@ class _Call:
             "MASK": kind, "AHEAD": window.ahead is not None, "BEHIND": window.behind is not None,
             "BOTTOM": window.bottom, "DROP": drop is not None,
             "COMPUTE": triton_name(accumulator(q.dtype)),
-            "PRECISION": matmul.precision if q.dtype is float32 else "ieee",
+            "PRECISION": precision.matmul if q.dtype is float32 else "ieee",
             "ENGINE": self.engine, "VARLEN": starts is not None, "WIDE": wide,
             "BLOCK_E": self.width, "BLOCK_V": self.v_width,
         }  # fmt: skip

@@ -14,8 +14,8 @@ from tritorch._triton.kernel import kernel
 from tritorch._triton.names import function
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype
-from tritorch.cuda._arrays import from_numpy
 from tritorch.gpu import pointwise
+from tritorch.gpu.arrays import from_numpy
 from tritorch.gpu.layout import INT32_MAX, block_size, broadcast_strides, reach
 
 Array = _C.Array
@@ -24,6 +24,11 @@ Array = _C.Array
 @functools.cache
 def _function(name: str) -> Any:
     return function("complex", name) if sources.defines("complex", name) else None
+
+
+def computes(name: Any, operands: int) -> bool:
+    """Whether a kernel does: kernels/complex.py has the functions, of up to three operands."""
+    return _function(name) is not None and operands <= 3
 
 
 def _as_array(value: Any, compute: dtype, index: int) -> Array:
@@ -42,8 +47,8 @@ def call(
     out: Array | None,
 ) -> Array:
     """pointwise.call, where something is complex."""
-    if _function(name) is None or len(arguments) > 3:
-        return _through_host(name, arguments, compute, out_dtype, out)
+    if not computes(name, len(arguments)):
+        raise NotImplementedError(f"no kernel computes {name} of complex numbers")
     index = next(a.device_index for a in arguments if type(a) is Array)
     shape = pointwise.broadcast_shape(arguments) if out is None else out.shape
     y = pointwise.output_like(arguments, shape, out_dtype) if out is None else out
@@ -67,18 +72,3 @@ def call(
         Y_PAIR=flags[-1], NDIM=len(dims), WIDE=wide, BLOCK=block, num_warps=warps,
     )  # fmt: skip
     return y
-
-
-def _through_host(
-    name: str, arguments: tuple[Any, ...], compute: dtype, out_dtype: dtype, out: Array | None
-) -> Array:
-    from tritorch.ops.record.backends import via_host
-    from tritorch.ops.record.operator import OPERATORS
-
-    via_host.add(f"pointwise.{name} (complex)")
-    index = next(a.device_index for a in arguments if type(a) is Array)
-    host = [a.numpy() if type(a) is Array else a for a in arguments]
-    op: Any = next(op for op in OPERATORS.values() if getattr(op, "gpu_name", None) == name)
-    result = from_numpy(np.ascontiguousarray(op.compute(host, compute, out_dtype)), index)
-    result = result.reshape(pointwise.broadcast_shape(arguments))
-    return result if out is None else out.copy_(result)

@@ -4,11 +4,11 @@ are."""
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
+from tritorch.core import precision
 from tritorch.core.dtype import float32, float64, int64
 from tritorch.core.layout import contiguous_strides
 from tritorch.gpu import conv_tma, depthwise, matmul, norm, pointwise
@@ -27,8 +27,6 @@ from tritorch.gpu.matmul import PLAIN, Ending, machine, parts, triton_name
 Array = _C.Array
 Ints = tuple[int, ...]
 
-# Of float32, as in PyTorch; backends.cudnn.allow_tf32 sets it, NVIDIA's variable forbids it.
-precision = "ieee" if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0" else "tf32"
 _DIRECT = 16  # a group with at most so many pairs of channels is not worth a tile
 
 
@@ -60,7 +58,7 @@ def _how(kind: Any) -> tuple[Any, str, bool]:
     """The accumulator's type, the precision of products, whether they are fast."""
     if not kind.is_floating_point:
         return triton_name(int64), "ieee", False
-    how = precision if kind is float32 else "ieee"
+    how = precision.convolution if kind is float32 else "ieee"
     fast = kind.itemsize == 2 or how != "ieee"
     return triton_name(float64 if kind is float64 else float32), how, fast
 
@@ -152,12 +150,14 @@ def _product(x: Array, weight: Array, bias: Array | None, shape: Ints, transpose
     if pixels == 1 or not x.is_contiguous():
         rows = x.as_strided((1, n * pixels, c), (n * pixels * c, c, 1))
         ending = PLAIN if bias is None else Ending(bias)
-        out = matmul.product(rows, w.transpose(0, 1).unsqueeze(0), x.dtype, ending, how=precision)
+        columns = w.transpose(0, 1).unsqueeze(0)
+        out = matmul.product(rows, columns, x.dtype, ending, how=precision.convolution)
         strides = contiguous_strides if x.is_contiguous() else last_strides
         return out.as_strided(shape, strides(shape))
     planes = x.as_strided((n, c, pixels), (c * pixels, pixels, 1))
     ending = PLAIN if bias is None else Ending(bias.unsqueeze(1))
-    out = matmul.product(w.unsqueeze(0).expand(n, n_out, c), planes, x.dtype, ending, how=precision)
+    w = w.unsqueeze(0).expand(n, n_out, c)
+    out = matmul.product(w, planes, x.dtype, ending, how=precision.convolution)
     return out.as_strided(shape, contiguous_strides(shape))
 
 

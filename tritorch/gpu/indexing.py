@@ -24,8 +24,8 @@ from tritorch.core.dtype import (
     int64,
     uint64,
 )
-from tritorch.cuda._arrays import _as_bits
 from tritorch.gpu import errors, pointwise, scan
+from tritorch.gpu.arrays import _as_bits
 from tritorch.gpu.layout import INT32_MAX, block_size, broadcast_strides, reach
 from tritorch.gpu.matmul import parts, triton_name
 

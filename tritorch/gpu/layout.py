@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 
 INT32_MAX = 2**31 - 1
+LONG: set[str] = set()  # jit functions of which a thread computes two elements at most
 
 
 def broadcast_strides(

@@ -17,16 +17,13 @@ from typing import Any
 from tritorch import _C
 from tritorch._triton import names
 from tritorch._triton.kernel import kernel
+from tritorch.core import precision
 from tritorch.core.dtype import dtype, float32, float64, int32, int64
 from tritorch.gpu.layout import INT32_MAX, broadcast_strides, float_bits, reach
 from tritorch.gpu.matmul_plan import choose, simple_tile, split
 
 Array = _C.Array
 Sizes = tuple[int, ...]
-
-# How float32 is multiplied: "ieee" on plain cores; on tensor cores, "tf32x3" nearly as exactly, or
-# "tf32" with 10 bits of mantissa.
-precision = "ieee"
 
 _THIN = 8  # at most so many columns are multiplied without tensor cores
 _SMALL = 16  # from so many rows, columns and inner elements the copy engine pays
@@ -201,8 +198,8 @@ def product(
         _thin(a, b, out, ending)
     elif m <= _THIN:
         _thin(b.transpose(1, 2), a.transpose(1, 2), out.transpose(1, 2), ending.transposed())
-    elif not _engine(a, b, out, ending, fast_sums, how or precision):
-        _tiled(a, b, out, ending, how=how or precision)
+    elif not _engine(a, b, out, ending, fast_sums, how or precision.matmul):
+        _tiled(a, b, out, ending, how=how or precision.matmul)
     return out
 
 
@@ -340,7 +337,8 @@ def _tiled(
     a_shape, b_shape, a_strides, b_strides = a.shape, b.shape, a.strides, b.strides
     grid, per, cut = _cut(
         a_shape, a_strides, b_shape, b_strides, out.strides, kind,
-        (how or precision) if kind is float32 else "ieee", is_complex, machine(a.device_index)[1],
+        (how or precision.matmul) if kind is float32 else "ieee",
+        is_complex, machine(a.device_index)[1],
     )  # fmt: skip
     splits = grid[1]
     partial, split_stride = _partial(out, splits)

@@ -11,9 +11,10 @@ from tritorch import _C
 from tritorch._triton import names
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype
-from tritorch.cuda._arrays import overlaps
+from tritorch.gpu.arrays import overlaps
 from tritorch.gpu.layout import (
     INT32_MAX,
+    LONG,
     block_size,
     broadcast_strides,
     float_bits,
@@ -21,13 +22,6 @@ from tritorch.gpu.layout import (
 )
 
 Array = _C.Array
-# More than two elements a thread at a time would spill.
-_LONG = frozenset(
-    [
-        "digamma", "dirichlet_grad", "igamma", "igammac", "polygamma", "spherical_bessel_j0",
-        "standard_gamma_grad", "zeta",
-    ]
-)  # fmt: skip
 _NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -139,7 +133,7 @@ def flat2_number(
 
 
 def _block(name: Any, n: int) -> tuple[int, int]:
-    return (256, 4) if name in _LONG else block_size(n)
+    return (256, 4) if name in LONG else block_size(n)
 
 
 @functools.cache

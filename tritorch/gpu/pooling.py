@@ -14,11 +14,11 @@ from typing import Any
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype, float32, float64, int64
-from tritorch.cpu.pooling import out_size
 from tritorch.gpu import reduction
 from tritorch.gpu.images import empty_images, five_strides, is_channels_last, is_wide, three
 from tritorch.gpu.layout import INT32_MAX
 from tritorch.gpu.matmul import triton_name
+from tritorch.host.pooling import out_size
 
 Array = _C.Array
 Ints = tuple[int, ...]

@@ -11,8 +11,8 @@ from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch._triton.names import function
 from tritorch.core.dtype import bool_, dtype, float32, float64
-from tritorch.cuda._arrays import from_numpy
 from tritorch.gpu import pointwise
+from tritorch.gpu.arrays import from_numpy
 from tritorch.gpu.layout import INT32_MAX, float_bits, is_dense, reach
 
 Array = _C.Array

@@ -1,4 +1,4 @@
-"""Recurrent networks: a matrix product and one kernel a step.  See tritorch/cpu/recurrent.py."""
+"""Recurrent networks: a matrix product and one kernel a step.  See tritorch/host/recurrent.py."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core import arrays
-from tritorch.cpu.recurrent import spans
 from tritorch.gpu.matmul import accumulator, mm, triton_name
+from tritorch.host.recurrent import spans
 
 Array = _C.Array
 BLOCK = 256

@@ -17,7 +17,9 @@ from tritorch._triton.names import function
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import bool_, dtype, float32, float64, int64
 from tritorch.gpu import pointwise
+from tritorch.gpu.by_host import through_host
 from tritorch.gpu.layout import INT32_MAX, float_bits, reach
+from tritorch.host import reduction as on_cpu
 
 Array = _C.Array
 Dims = tuple[int, ...]
@@ -182,10 +184,7 @@ def mean(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
 def prod(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The product over dims."""
     if dtype.is_complex:
-        from tritorch.cpu import reduction as cpu
-        from tritorch.ops.record.backends import through_host
-
-        return through_host("reduction.prod", cpu.prod)(x, dims, keepdim, dtype)
+        return through_host("reduction.prod", _C.Quiet(on_cpu.prod))(x, dims, keepdim, dtype)
     if dtype is bool_:
         return all(x, dims, keepdim)
     return reduce(x, dims, keepdim, dtype, accumulator(dtype), "same", "times", 1)
@@ -322,10 +321,7 @@ def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -
 def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
     """log(sum(exp(x))) over dims, without overflow."""
     if x.dtype.is_complex:
-        from tritorch.cpu import reduction as cpu
-        from tritorch.ops.record.backends import through_host
-
-        return through_host("reduction.logsumexp", cpu.logsumexp)(x, dims, keepdim)
+        return through_host("reduction.logsumexp", _C.Quiet(on_cpu.logsumexp))(x, dims, keepdim)
     acc = accumulator(x.dtype)
     p = plan(x.shape, x.strides, dims, keepdim)
     y = _C.empty(p.shape, x.dtype, x.device_index)

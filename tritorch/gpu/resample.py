@@ -7,11 +7,11 @@ import numpy as np
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import float32, float64
-from tritorch.cpu.resample import table
-from tritorch.cuda._arrays import from_numpy
+from tritorch.gpu.arrays import from_numpy
 from tritorch.gpu.images import five_strides, is_wide, three
 from tritorch.gpu.matmul import triton_name
 from tritorch.gpu.pooling import block_of
+from tritorch.host.resample import table
 
 Array = _C.Array
 

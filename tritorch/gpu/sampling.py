@@ -9,9 +9,11 @@ from tritorch._triton.kernel import kernel
 from tritorch._triton.names import function
 from tritorch.core.dtype import float32, float64
 from tritorch.gpu import pointwise
+from tritorch.gpu.layout import LONG
 from tritorch.gpu.random import Rng, signed
 from tritorch.gpu.reduction import sum
 
+LONG.update(("dirichlet_grad", "standard_gamma_grad"))
 Array = _C.Array
 _BLOCK = 128
 

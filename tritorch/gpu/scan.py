@@ -10,9 +10,11 @@ from tritorch._triton.kernel import kernel
 from tritorch._triton.names import function
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype, int64
+from tritorch.gpu.by_host import through_host
 from tritorch.gpu.layout import INT32_MAX, reach
 from tritorch.gpu.pointwise import triton_type
 from tritorch.gpu.reduction import _limit, accumulator, unpaired
+from tritorch.host import scan as on_cpu
 
 Array = _C.Array
 _PROGRAMS = 528  # fill a GPU: four on each of 132 multiprocessors
@@ -92,10 +94,7 @@ def _run(
 
 
 def _complex(name: str, x: Array, *rest: Any) -> Array:
-    from tritorch.cpu import scan as cpu
-    from tritorch.ops.record.backends import through_host
-
-    return through_host(f"scan.{name}", getattr(cpu, name))(x, *rest)
+    return through_host(f"scan.{name}", _C.Quiet(getattr(on_cpu, name)))(x, *rest)
 
 
 def exclusive_sums(x: Array) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
+from tritorch.core import dtype as dtypes
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype
 from tritorch.gpu.layout import INT32_MAX, block_size, reach
@@ -43,8 +44,6 @@ def cat(arrays: Sequence[Array], dim: int) -> Array:
 
 def _bits(x: Array) -> Array:
     """The same elements as integers: data only moves.  complex128 as pairs."""
-    from tritorch.core import dtype as dtypes
-
     if x.dtype.itemsize == 16:
         return pairs(x)
     return x.view_dtype(getattr(dtypes, _BITS_OF[x.itemsize]))

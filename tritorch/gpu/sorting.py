@@ -15,7 +15,9 @@ from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype, float32, float64, from_numpy_dtype, int32, int64
 from tritorch.gpu import indexing, pointwise
+from tritorch.gpu.by_host import through_host
 from tritorch.gpu.layout import INT32_MAX, block_size, reach
+from tritorch.host import sorting as on_cpu
 
 Array = _C.Array
 _WIDE_KEYS = ("int64", "uint64", "float64")
@@ -223,9 +225,7 @@ def _runs(x: Array, order: Array | None) -> tuple[Array, Array, Array]:
 
 def _on_host(name: str, x: Array) -> Any:
     """Complex numbers, which have no order that a GPU sorts by."""
-    from tritorch.ops.record.backends import backend, through_host
-
-    return through_host(f"sorting.{name}", getattr(backend("cpu", "sorting"), name))(x)
+    return through_host(f"sorting.{name}", _C.Quiet(getattr(on_cpu, name)))(x)
 
 
 def unique(x: Array) -> tuple[Array, Array, Array]:

@@ -8,8 +8,8 @@ from typing import Any
 from tritorch.core.dtype import bool_, dtype as Dtype, float32, int64
 from tritorch.core.info import iinfo
 from tritorch.core.promotion import category
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.reduction import vector_norm
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # tritorch.masked.<name>

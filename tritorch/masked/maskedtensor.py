@@ -24,9 +24,9 @@ from tritorch.core.dtype import (
     int64,
     uint8,
 )
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.masked import _ops
-from tritorch.ops.record.publishing import PUBLIC
 
 _TYPES: tuple[Dtype, ...] = (
     float16, float32, float64, bool_, int8, int16, int32, int64, uint8,

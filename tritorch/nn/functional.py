@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING  # noqa: F401  (a name of PyTorch's module)
 
 from tritorch.core.gates import publish
+from tritorch.core.published import FUNCTIONAL
 from tritorch.core.tensor import Tensor  # noqa: F401
 from tritorch.nn.names import *  # noqa: F403
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.overrides import (  # noqa: F401
     handle_torch_function,
     has_torch_function,

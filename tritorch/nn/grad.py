@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import autograd
+from tritorch.core.published import FUNCTIONAL
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
 
 
 def _of_input(convolution: Callable[..., Any], name: str) -> Callable[..., Any]:

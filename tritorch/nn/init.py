@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch.autograd import no_grad
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg import linalg_qr
-from tritorch.ops.record.publishing import PUBLIC
 
 _GAINS = {"sigmoid": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
 _LINEAR = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch import _C
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor, make_subclass
-from tritorch.ops.record.publishing import PUBLIC
 
 
 class _ParameterMeta(type):

@@ -1,5 +1,6 @@
 """Every operator, declared once, one family a file; importing this attaches Tensor's methods."""
 
+from tritorch.core.published import PUBLIC
 from tritorch.ops import (
     activation,
     arithmetic,
@@ -63,7 +64,6 @@ from tritorch.ops import (
 from tritorch.ops.interpret import sparse
 from tritorch.ops.legacy import aten, compat, former, vendors
 from tritorch.ops.record.operator import OPERATORS
-from tritorch.ops.record.publishing import PUBLIC
 
 compat.publish()
 foreach.publish()

@@ -2,73 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import float32, float64
-from tritorch.core.promotion import category, scalar_name
+from tritorch.core.promotion import category, not_implemented, scalar_name
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.cpu import pointwise as cpu
+from tritorch.host import pointwise as cpu
 from tritorch.ops.arithmetic import where
-from tritorch.ops.checks import (
-    convert_number,
-    not_implemented,
-    require_kernel,
-    require_tensor,
-    wrap_dim,
-)
+from tritorch.ops.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.copying import written
 from tritorch.ops.pointwise import sigmoid, tanh
 from tritorch.ops.record.apply import apply
 from tritorch.ops.record.kinds import ternary, unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.pointwise import INT_TO_FLOAT
-from tritorch.ops.record.publishing import PUBLIC, in_place_of
+from tritorch.ops.record.publishing import (
+    functional,
+    functional_with_out,
+    with_inplace,
+)
 from tritorch.ops.record.writing import differentiated
+from tritorch.ops.reduction import vector_norm
 from tritorch.ops.softmax import differentiating, log_softmax, softmax
-
-FUNCTIONAL: dict[str, Any] = {}  # torch.nn.functional.<name>
-
-
-def functional(function: Any) -> Any:
-    """Publishes a function in torch.nn.functional."""
-    FUNCTIONAL[function.__name__] = function
-    return function
-
-
-def functional_with_out(function: Any) -> Any:
-    """The same, with an `out=` argument."""
-    from tritorch.ops.record.publishing import with_out
-
-    FUNCTIONAL[function.__name__] = with_out(function)
-    return function
-
-
-def with_inplace(function: Any, in_place: Any = None, before: int | None = None) -> Any:
-    """An activation with an `inplace` flag, published with its `_` form.
-
-    in_place: that form, where it keeps something else than the function.
-    before: how many arguments after the input the flag comes after (all of the function's)."""
-    name = function.__name__
-    own = inspect.unwrap(function).__code__.co_argcount - 1 if before is None else before
-
-    def wrapper(input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Tensor:
-        if len(args) > own:
-            *args, inplace = args  # type: ignore[assignment]
-        require_tensor(input, name, "input", 1)
-        return (in_place if inplace else function)(input, *args, **kwargs)
-
-    in_place = in_place or in_place_of(function, f"{name}_")
-
-    wrapper.__name__ = wrapper.__qualname__ = name
-    wrapper.__doc__ = function.__doc__
-    wrapper.__wrapped__ = function  # type: ignore[attr-defined]
-    in_place.__name__ = f"{name}_"
-    FUNCTIONAL[name] = wrapper
-    FUNCTIONAL[f"{name}_"] = in_place
-    return wrapper
-
 
 # ---- fused ---------------------------------------------------------------------------------------
 
@@ -81,7 +40,7 @@ def _relu_grad(g: Tensor, out: Tensor) -> Tensor:
 
 
 relu = unary("relu", cpu.relu, without="bool complex", grad=_relu_grad, out=False,
-             refuses="Boolean inputs not supported for relu")  # fmt: skip
+             refuses="Boolean inputs not supported for relu", zero="kept")  # fmt: skip
 
 
 def _fused(name: str, forward: Any, composed: Any, backward: Any, gpu: str) -> Any:
@@ -145,6 +104,7 @@ _silu = _fused("silu", cpu.silu, _silu_grad, cpu.silu_backward, "silu")
 
 
 @functional_with_out
+@exact_out("found")
 def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
     """x * Phi(x), exactly or by tanh."""
     if approximate == "none":
@@ -390,6 +350,8 @@ _softplus = _record(
 
 @functional_with_out
 @lies("elementwise")
+@autocast("cuda:float32")
+@exact_out("found")
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta * x)) / beta, x itself above the threshold."""
     _floats_only("softplus_cpu", input)
@@ -403,6 +365,7 @@ _log_sigmoid = unary(
 
 
 @functional_with_out
+@exact_out("scalar type")
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(x))."""
     _floats_only("log_sigmoid_cpu", input)
@@ -442,6 +405,7 @@ _softshrink = _record("softshrink", "limit", _moved, _shrink_grad, "Softshrink")
 
 @functional_with_out
 @lies("elementwise")
+@exact_out("found")
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x outside [-lambd, lambd], else 0."""
     _floats_only("hardshrink_cpu", input)
@@ -450,6 +414,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 @functional_with_out
 @lies("elementwise")
+@exact_out("found")
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved towards 0 by lambd."""
     if lambd < 0:
@@ -459,6 +424,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 @functional
+@autocast("lower")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where positive, else weight * x, a weight for each channel."""
     if input.dtype is not weight.dtype:
@@ -507,6 +473,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 @functional
+@autocast("cuda:sum")
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
@@ -552,12 +519,11 @@ def gumbel_softmax(
 
 
 @functional
+@autocast("cuda:float32")
 def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None
 ) -> Tensor:
     """x divided by its p-norm along a dim."""
-    from tritorch.ops.reduction import vector_norm
-
     result = input / vector_norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return result if out is None else out.copy_(result)
 

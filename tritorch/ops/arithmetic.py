@@ -10,21 +10,22 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import defaults
 from tritorch.core.dtype import bool_, complex128, dtype, float64
-from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
-from tritorch.core.tensor import Tensor
-from tritorch.cpu import pointwise as cpu
-from tritorch.ops.checks import (
-    convert_number,
-    former_order,
+from tritorch.core.promotion import (
+    category,
     not_implemented,
-    require_kernel,
-    require_tensor,
+    number_dtype,
+    result_type,
+    scalar_name,
 )
+from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.tensor import Tensor
+from tritorch.host import pointwise as cpu
+from tritorch.ops.checks import convert_number, former_order, require_kernel, require_tensor
 from tritorch.ops.record.apply import apply, apply_in_place
 from tritorch.ops.record.kinds import attach_operator, binary, fast_binary, fast_in_place, ternary
 from tritorch.ops.record.operator import FLOATS, NOT_IMPLEMENTED, ndarray
 from tritorch.ops.record.pointwise import INT_TO_FLOAT, SAME
-from tritorch.ops.record.publishing import PUBLIC, accepts_expanded, public, write_out
+from tritorch.ops.record.publishing import accepts_expanded, public, write_out
 
 
 def conj(value: Any) -> Any:
@@ -230,6 +231,7 @@ def _divide_into(x: Tensor, other: Any) -> Tensor:
 
 
 attach_operator("truediv", Tensor.__truediv__, div_, _divide_into)
+autocast("cuda:float32", "__rdiv__")(_divide_into)
 
 
 def _subtract(input: Any, other: Any, out: Any = None) -> Any:
@@ -299,6 +301,7 @@ def _integer_power_error(input: Any, exponent: Any) -> bool:
 
 
 @public(method=False, aliases=())
+@autocast("cuda:float32")
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """input to the power of exponent."""
     if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
@@ -340,9 +343,11 @@ def pow_(self: Tensor, exponent: Any) -> Tensor:
 Tensor.pow = pow  # type: ignore[attr-defined]
 Tensor.pow_ = pow_  # type: ignore[attr-defined]
 attach_operator("pow", _power_operator, pow_)
+autocast("cuda:float32", "__rpow__")(_power_operator)
 
 
 @public()
+@autocast("cuda:float32")
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """pow computed in float64 or complex128."""
     if not isinstance(exponent, Tensor):
@@ -390,7 +395,8 @@ def _reciprocal_or_zero(x: Tensor) -> Tensor:
 atan2 = binary("atan2", np.arctan2, rule=INT_TO_FLOAT, without="complex", aliases=("arctan2",),
                numbers="none",
                grad=(lambda g, a, b: g * b * _reciprocal_or_zero(a * a + b * b),
-                     lambda g, a, b: -g * a * _reciprocal_or_zero(a * a + b * b)))  # fmt: skip
+                     lambda g, a, b: -g * a * _reciprocal_or_zero(a * a + b * b)),
+               autocast="cuda:widest")  # fmt: skip
 hypot = binary("hypot", np.hypot, without="bool int complex", numbers="none",
                grad=(lambda g, a, out: g * (a / out), lambda g, b, out: g * (b / out)))  # fmt: skip
 
@@ -441,14 +447,16 @@ _heaviside = binary("heaviside", cpu.heaviside, without="complex", direct=False,
                     refuses="heaviside is not yet implemented for complex tensors.",
                     grad=(without_derivative("heaviside"),) * 2, node=NOT_IMPLEMENTED,
                     export=False)  # fmt: skip
-gcd = binary("gcd", np.gcd, without="bool float complex", numbers="none")
-lcm = binary("lcm", np.lcm, without="bool float complex", numbers="none")
+gcd = binary("gcd", np.gcd, without="bool float complex", numbers="none", inplace="public")
+lcm = binary("lcm", np.lcm, without="bool float complex", numbers="none", inplace="public")
 xlogy = binary(
     "xlogy",
     cpu.xlogy,
+    inplace="public",
     rule=INT_TO_FLOAT,
     without="complex",
     grad=(lambda g, a, b: g * _log_where_used(a, b), lambda g, a, b: g * a / b),
+    special=True,
 )
 
 
@@ -556,6 +564,7 @@ _addcdiv = ternary("addcdiv", "x a b value", cpu.addcdiv, without="bool int", be
 
 
 @public(out=True, inplace=True)
+@autocast("cuda:widest")
 def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *rest: Any, value: Any = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
     if rest:  # the deprecated addcmul(input, value, tensor1, tensor2)
@@ -569,6 +578,7 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *rest: Any, value: Any = 
 
 
 @public(out=True, inplace=True)
+@autocast("cuda:widest")
 def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *rest: Any, value: Any = 1) -> Tensor:
     """input + value * tensor1 / tensor2."""
     if rest:
@@ -658,14 +668,14 @@ for _name_ in ("clamp", "clip"):
     setattr(Tensor, f"{_name_}_", clamp_)
 
 
-@public(inplace=True)
+@public(inplace="public")
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Each element, at least min."""
     _refuse_complex(min)
     return clamp(input, min=min, out=out)
 
 
-@public(inplace=True)
+@public(inplace="public")
 def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
     """Each element, at most max."""
     _refuse_complex(max)

@@ -9,9 +9,9 @@ from typing import Any
 from tritorch import _C
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
-from tritorch.core.symbolic import sym_max, sym_sqrt
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
+from tritorch.core.sym_functions import sym_max, sym_sqrt
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.random import source_for
@@ -19,7 +19,7 @@ from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
 from tritorch.ops.record.outputs import cpp_name
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import expand, reshape
 from tritorch.ops.softmax import softmax
 
@@ -134,6 +134,7 @@ def _plain(q: Tensor, k: Tensor, v: Tensor) -> bool:
 
 
 @functional
+@autocast("lower")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.dtype import float32
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.norm import update_running
 from tritorch.ops.record.publishing import public
@@ -29,8 +30,6 @@ def _shaped(v: Tensor, x: Tensor) -> Tensor:
 
 
 def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
-    from tritorch.ops.record.publishing import PUBLIC
-
     variance, mean = PUBLIC["var_mean"](_wide(x), _over(x), correction=0)
     return mean, variance
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,43 +13,12 @@ from tritorch import _C
 from tritorch.core import layout as layouts
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import all_dtypes, dtype as Dtype
+from tritorch.core.info import finfo, iinfo
 from tritorch.core.meta import MetaArray
-from tritorch.core.promotion import can_cast, category, number_dtype, scalar_name
+from tritorch.core.promotion import can_cast, category, not_implemented, number_dtype, scalar_name
 from tritorch.core.sparse import SparseArray
 from tritorch.core.symbolic import as_size
 from tritorch.core.tensor import Tensor
-
-
-def wrap_dim(dim: Any, ndim: int, *, allow_scalar: bool = True) -> int:
-    """A dim counted from the front; a 0-d tensor counts as 1-d."""
-    if type(dim) is not int:
-        if isinstance(dim, bool) or not hasattr(dim, "__index__"):
-            raise TypeError(f"argument 'dim' must be int, not {type(dim).__name__}")
-        dim = dim.__index__()
-    span = ndim or 1
-    if -span <= dim < span and (ndim or allow_scalar):
-        return dim + span if dim < 0 else dim
-    if not ndim and not allow_scalar:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    raise IndexError(
-        f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
-    )
-
-
-def wrap_dims(dims: Any, ndim: int, *, empty_is_all: bool = True) -> tuple[int, ...]:
-    """Sorted dims counted from the front; None (and, if so asked, none) means all."""
-    if dims is None:
-        return tuple(range(ndim))
-    if isinstance(dims, (int,)) or not isinstance(dims, Iterable):
-        return (wrap_dim(dims, ndim),)
-    wrapped = [wrap_dim(dim, ndim) for dim in dims]
-    if not wrapped and empty_is_all:
-        return tuple(range(ndim))
-    if len(set(wrapped)) != len(wrapped):
-        twice = next(dim for dim in wrapped if wrapped.count(dim) > 1)
-        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
-    return tuple(sorted(wrapped))
-
 
 TOO_MANY = 1 << 60  # elements: their bytes cannot be counted, or at least never be had
 
@@ -121,11 +90,6 @@ def former_order(name: str, args: Sequence[Any]) -> tuple[Any, ...]:
     if len(tensors) != 3 or len(numbers) > 2:
         raise TypeError(f"{name}() takes 3 positional arguments but {len(args)} were given")
     return (*tensors, *numbers, *(1,) * (2 - len(numbers)))
-
-
-def not_implemented(name: str, kind: Dtype) -> RuntimeError:
-    """PyTorch's complaint about a dtype that an operator does not take."""
-    return NotImplementedError(f"\"{name}\" not implemented for '{scalar_name(kind)}'")
 
 
 _CATEGORIES = ("bool", "int", "float", "complex")
@@ -245,8 +209,6 @@ def convert_number(value: Any, kind: Dtype) -> Any:
         return value
     loses = given.is_complex and not kind.is_complex and value.imag != 0
     if not loses and category(kind) == 1 and not given.is_complex:
-        from tritorch.core.info import iinfo
-
         limits = iinfo(kind)
         loses = value != value or not limits.min <= value <= limits.max
         if loses and not kind.is_signed and -limits.max <= value < 0:
@@ -254,8 +216,6 @@ def convert_number(value: Any, kind: Dtype) -> Any:
             if not loses:
                 value += limits.max + 1  # an integer wraps
     if kind.is_floating_point and not given.is_complex:
-        from tritorch.core.info import finfo
-
         loses = abs(value) > finfo(kind).max and abs(value) != math.inf
     if loses:
         raise RuntimeError(

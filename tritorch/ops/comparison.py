@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core import dtype as dtypes
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.kinds import attach_operator, binary
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.pointwise import ALWAYS_BOOL
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 
 _compare = functools.partial(binary, rule=ALWAYS_BOOL, numbers="other")
 eq = _compare("eq", np.equal, operator="eq")
@@ -75,8 +78,6 @@ def isclose(
 
 
 def PUBLIC_FLOAT() -> Any:
-    from tritorch.core import dtype as dtypes
-
     return dtypes.float64
 
 
@@ -89,6 +90,7 @@ def allclose(
 
 
 @public(out=True)
+@exact_out("structured")
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:

@@ -7,13 +7,12 @@ from typing import Any
 from tritorch.core.meta import MetaArray
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import cpp_name
-from tritorch.ops.record.publishing import PUBLIC
 
 _PARAMS = "stride padding dilation transposed output_padding groups"
 
@@ -274,6 +273,7 @@ def _transposed(n: int) -> Any:
 for _n in (1, 2, 3):
     for _make in (_forward, _transposed):
         _function = _make(_n)
+        autocast("lower")(_function)
         FUNCTIONAL[_function.__name__] = PUBLIC[_function.__name__] = _function
 
 
@@ -287,6 +287,7 @@ def convolution(input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: 
 PUBLIC["convolution"] = convolution
 
 
+@autocast("lower")
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """A convolution of (time, batch, channels) by weights (time, in, out)."""
     if input.ndim != 3:

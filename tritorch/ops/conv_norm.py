@@ -10,14 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.layout import dense_strides_like as copy_strides
+from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.conv import _PARAMS, _convolution, _input, _weight, convolution_result
 from tritorch.ops.norm import _composed_batch
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
 
 
 def _on_cpu(x: Any, w: Any, b: Any, *rest: Any) -> Any:

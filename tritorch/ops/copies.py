@@ -5,20 +5,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.layout import contiguous_format, strided
+from tritorch.core.promotion import not_implemented
+from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
-from tritorch.ops import memory, parts, shape
-from tritorch.ops.checks import not_implemented, require_tensor
+from tritorch.ops import checks, memory, parts, shape
+from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.operator import ndarray
-from tritorch.ops.record.publishing import PUBLIC, public, with_out
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import public, with_out
 
 
 def _row_major_copy(x: Tensor) -> Tensor:
     return x.clone() if x.layout is not strided else x.clone(memory_format=contiguous_format)
 
 
-def _copying(name: str, view: Any) -> None:
+def _copying(name: str, view: Any, exact: bool) -> None:
     def function(input: Tensor, *args: Any, **kwargs: Any) -> Any:
         result = view(input, *args, **kwargs)
         if isinstance(result, tuple):
@@ -28,6 +33,8 @@ def _copying(name: str, view: Any) -> None:
     function.__name__ = name
     function.__doc__ = f"{name[:-5]}, as a copy."
     PUBLIC[name] = with_out(function)
+    if exact:
+        exact_out("structured")(function)
 
 
 def _viewed(input: Tensor, *size: Any) -> Tensor:
@@ -42,12 +49,15 @@ for _name, _view in (
     ("view", _viewed), ("expand", shape.expand), ("diagonal", parts.diagonal),
     ("as_strided", memory.as_strided), ("permute", shape.permute), ("squeeze", shape.squeeze),
     ("unsqueeze", shape.unsqueeze), ("t", shape.t), ("transpose", shape.transpose),
-    ("select", parts.select), ("split", parts.split), ("unbind", parts.unbind),
-    ("split_with_sizes", parts.split_with_sizes), ("unfold", parts.unfold), ("alias", memory.alias),
-    ("detach", memory.detach), ("view_as_real", memory.view_as_real),
-    ("view_as_complex", memory.view_as_complex),
+    ("unbind", parts.unbind), ("split_with_sizes", parts.split_with_sizes),
+    ("unfold", parts.unfold), ("alias", memory.alias),
 ):  # fmt: skip
-    _copying(f"{_name}_copy", _view)
+    _copying(f"{_name}_copy", _view, exact=True)
+for _name, _view in (
+    ("select", parts.select), ("split", parts.split), ("detach", memory.detach),
+    ("view_as_real", memory.view_as_real), ("view_as_complex", memory.view_as_complex),
+):  # fmt: skip
+    _copying(f"{_name}_copy", _view, exact=False)
 
 
 @public(out=True)
@@ -104,6 +114,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 
 @public(out=True)
+@exact_out("structured")
 def slice_scatter(
     input: Tensor,
     src: Tensor,
@@ -113,8 +124,6 @@ def slice_scatter(
     step: int = 1,
 ) -> Tensor:
     """A copy with a range of slices replaced."""
-    from tritorch.ops.checks import wrap_dim
-
     key = (*(slice(None),) * wrap_dim(dim, input.ndim), slice(start, end, step), Ellipsis)
     return _replace(input, src, lambda x: parts.basic_index(x, key))
 
@@ -128,6 +137,7 @@ def as_strided_scatter(
 
 
 @public(out=True)
+@autocast("cpu:float32")
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.dtype is bool_:
@@ -140,9 +150,6 @@ def trace(input: Tensor) -> Tensor:
 @public(method=False)
 def broadcast_shapes(*shapes: Any) -> Any:
     """The shape that all shapes broadcast to."""
-    from tritorch.core.size import Size
-    from tritorch.ops import checks
-
     return Size(
         checks.broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes))
     )

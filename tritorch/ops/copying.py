@@ -8,24 +8,30 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.autograd.duals import has_tangent
 from tritorch.autograd.graph import check_inplace
 from tritorch.core import arrays, dtype as dtypes, layout as layouts
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
 from tritorch.core.meta import META, MetaArray, no_data
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.cpu.narrow import WIDE, is_narrow, round_to
+from tritorch.gpu.arrays import empty_pinned
+from tritorch.host.narrow import WIDE, is_narrow, round_to
 from tritorch.ops.checks import (
     broadcast_shapes,
     convert_number,
     require_distinct_elements,
+    require_storage,
     require_tensor,
+    sizes,
 )
+from tritorch.ops.interpret import vmap
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import require_separate
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 from tritorch.ops.record.writing import in_place
 
 # ---- copies --------------------------------------------------------------------------------------
@@ -233,8 +239,6 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
     if self.is_pinned():
         return self
-    from tritorch.cuda._arrays import empty_pinned
-
     array = empty_pinned(tuple(self.shape), self.dtype)
     array[...] = self._array
     return _C.wrap(array)
@@ -259,8 +263,6 @@ _copy = Operator("copy", "self src", grad=(zeros_of, lambda g: g), kind="in_plac
 def write_array(target: Any, value: Any, non_blocking: bool = False) -> None:
     """target[...] = value: any dtypes, any devices, broadcasting."""
     if type(target) is BatchedArray:
-        from tritorch.ops.interpret import vmap
-
         vmap.write(target, value)
     elif type(target) is ndarray:
         if type(value) is not ndarray:
@@ -311,7 +313,7 @@ def written(op: Operator, self: Tensor, params: tuple[Any, ...], *others: Any) -
     inputs = (self, *others)
     check_inplace(*inputs)
     require_distinct_elements(self)
-    if forward_mode.has_tangent(inputs):
+    if has_tangent(inputs):
         return forward_mode.replace(self, op.call(inputs, params))
     result = op.call((self.detach(), *others), params)
     write = lambda: write_array(self._array, result._array)
@@ -367,8 +369,6 @@ def fill(input: Tensor, value: Any) -> Tensor:
 
 def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     """Another shape; the memory grows when it must, and keeps its elements."""
-    from tritorch.ops.checks import require_storage, sizes
-
     shape = sizes(size)
     if self._requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
@@ -402,9 +402,9 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     return self
 
 
-def resize_as_(self: Tensor, template: Tensor, *, memory_format: Any = None) -> Tensor:
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """resize_ to another tensor's shape."""
-    return resize_(self, template.shape)
+    return resize_(self, the_template.shape)
 
 
 Tensor.resize_ = resize_  # type: ignore[attr-defined]

@@ -7,13 +7,13 @@ from typing import Any
 
 from tritorch.core.dtype import int64
 from tritorch.core.meta import MetaArray
+from tritorch.core.promotion import not_implemented
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional
-from tritorch.ops.checks import not_implemented
 from tritorch.ops.loss import reduction_mode
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import reshape
 
 _NEVER = -1e30  # the log of 0, such that differences have gradients
@@ -160,6 +160,7 @@ def _losses(
 
 
 @functional
+@autocast("cpu:float32")
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: str = "mean", zero_infinity: bool = False,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, uint8
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.arithmetic import times
-from tritorch.ops.checks import require_tensor, wrap_dim
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.checks import require_tensor
+from tritorch.ops.record.publishing import public
 
 # ---- the trapezoid rule --------------------------------------------------------------------------
 

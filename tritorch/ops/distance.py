@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch.core.promotion import scalar_name
+from tritorch.core.promotion import not_implemented, scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional
-from tritorch.ops.checks import broadcast_shapes, not_implemented
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.checks import broadcast_shapes
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.reduction import vector_norm
 
 _MODES = (
@@ -19,6 +19,7 @@ _MANY_ROWS = 25  # from here on, "if necessary" means yes
 
 
 @functional
+@autocast("cuda:float32")
 def pdist(input: Tensor, p: float = 2) -> Tensor:
     """The p-norm distances between all pairs of rows i < j."""
     if input.ndim != 2:
@@ -42,6 +43,7 @@ def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
     return squared.masked_fill(nothing, 1).sqrt().masked_fill(nothing, 0)
 
 
+@autocast("float32")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = _MODES[0]) -> Tensor:
     """The p-norm distances between each row of x1 and each row of x2."""
     if compute_mode in (None, 0, 1, 2):

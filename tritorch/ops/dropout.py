@@ -9,15 +9,15 @@ from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional
 from tritorch.ops.checks import require_kernel
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.random import sample, source_for
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.record.publishing import functional
 
 _LOW = -1.7580993408473766  # what SELU tends to: alpha dropout's elements become this
 

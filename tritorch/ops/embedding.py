@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from tritorch.autograd import no_grad
 from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.meta import MetaArray
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator, laid_out, ndarray
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.record.publishing import functional
+from tritorch.ops.reduction import vector_norm
 from tritorch.ops.shape import reshape
 
 _embedding = Operator(
@@ -111,9 +113,6 @@ def _padding(padding_idx: int | None, weight: Tensor) -> int:
 
 
 def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
-    from tritorch.autograd import no_grad
-    from tritorch.ops.reduction import vector_norm
-
     if weight.is_meta:
         return
     with no_grad():
@@ -470,22 +469,22 @@ PUBLIC["embedding_renorm_"] = embedding_renorm_
 
 
 @functional
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """A 1 at each index, in a new last dim."""
-    if tensor.dtype is not int64:
+    if input.dtype is not int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if tensor.numel() == 0:
+    if input.numel() == 0:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return PUBLIC["zeros"]((*tensor.shape, num_classes), dtype=int64, device=tensor.device)
-    if int(tensor.min()) < 0:
+        return PUBLIC["zeros"]((*input.shape, num_classes), dtype=int64, device=input.device)
+    if int(input.min()) < 0:
         raise RuntimeError("Class values must be non-negative.")
-    largest = int(tensor.max())
+    largest = int(input.max())
     if num_classes == -1:
         num_classes = largest + 1
     elif num_classes < 1:
         raise RuntimeError("num_classes should be positive")
     elif largest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    classes = PUBLIC["arange"](num_classes, device=tensor.device)
-    return laid_out("row-major", (tensor.unsqueeze(-1) == classes).to(int64))
+    classes = PUBLIC["arange"](num_classes, device=input.device)
+    return laid_out("row-major", (input.unsqueeze(-1) == classes).to(int64))

@@ -23,24 +23,34 @@ from tritorch.core.dtype import (
     uint8,
 )
 from tritorch.core.info import iinfo
-from tritorch.core.promotion import category, number_dtype, result_type, scalar_name
+from tritorch.core.promotion import (
+    category,
+    not_implemented,
+    number_dtype,
+    result_type,
+    scalar_name,
+)
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.size import Size
 from tritorch.core.sparse import SparseArray
 from tritorch.core.storage import TypedStorage, UntypedStorage
 from tritorch.core.tensor import Tensor, from_numpy, require_strides
+from tritorch.gpu.arrays import from_dlpack as import_array
 from tritorch.ops.checks import (
     TOO_MANY,
     broadcast_shapes,
     convert_number,
-    not_implemented,
     one_of,
     require_known,
     require_options,
     require_storage,
     sizes,
 )
+from tritorch.ops.interpret import vmap
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC, public, write_out
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import public, write_out
+from tritorch.ops.shape import broadcast_tensors
 
 PUBLIC["from_numpy"] = from_numpy
 
@@ -205,8 +215,6 @@ def _like(name: str, make: Any, with_value: bool = False) -> None:
 
             return make_like(input, number, kind, where, layout, requires_grad)
         if type(input._array) is BatchedArray:
-            from tritorch.ops.interpret import vmap
-
             made = _make(shape, number, kind, where, requires_grad, None, None, pin_memory)
             return vmap.new_like(input, made)
         if memory_format is layouts.preserve_format:
@@ -250,8 +258,6 @@ def _new(name: str, value: Any) -> None:
         layout = self.layout if layout is None and type(self._array) is SparseArray else layout
         made = _make(shape, value, kind, where, requires_grad, None, layout, pin_memory)
         if type(self._array) is BatchedArray:
-            from tritorch.ops.interpret import vmap
-
             return vmap.new_like(self, made)
         return made
 
@@ -605,8 +611,6 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         kind, _ = ext_tensor.__dlpack_device__()
         if int(kind) == 1:
             return from_numpy(np.from_dlpack(ext_tensor))
-    from tritorch.cuda._arrays import from_dlpack as import_array
-
     try:
         return _C.wrap(import_array(ext_tensor))
     except RuntimeError as error:
@@ -677,8 +681,6 @@ _complex = Operator("complex", "real imag", cpu=_complex_array, gpu=_complex_arr
 
 def make_complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Complex numbers from their parts."""
-    from tritorch.ops.shape import broadcast_tensors
-
     for part in (real, imag):
         if part.dtype.name not in ("float32", "float64", "float16"):
             raise RuntimeError(
@@ -704,6 +706,8 @@ PUBLIC["complex"] = make_complex
 
 
 @public(method=False, out=True)
+@autocast("cpu:float32")
+@exact_out("Expected object of scalar type {result} but got scalar type {out} for argument 'out'")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Complex numbers from modulus and angle."""
     if abs.dtype.name == "float16" and abs.dtype is angle.dtype:
@@ -753,3 +757,6 @@ def legacy_new(cls: Any, kind: dtype, args: tuple[Any, ...], kwargs: dict[str, A
     out = _C.TensorBase.__new__(cls)
     out._a = array
     return out
+
+
+Tensor._construct = staticmethod(legacy_new)

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core.promotion import scalar_name
+from tritorch.autograd import no_grad
+from tritorch.core.dims import wrap_dim
+from tritorch.core.promotion import not_implemented, scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, wrap_dim
 from tritorch.ops.record.apply import apply
 from tritorch.ops.record.kinds import ternary
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 
 
 def _rounded(x: Any, scale: Any) -> Any:
@@ -226,8 +228,6 @@ def fused_moving_avg_obs_fake_quant(
 def _observe(
     x: Tensor, running_min: Tensor, running_max: Tensor, share: float, by_row: bool
 ) -> None:
-    from tritorch.autograd import no_grad
-
     with no_grad():
         if by_row:
             if not running_min.numel():
@@ -245,8 +245,6 @@ def _choose(
     running_min: Tensor, running_max: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int,
     quant_max: int, symmetric: bool,
 ) -> None:  # fmt: skip
-    from tritorch.autograd import no_grad
-
     lows, highs = (v.reshape(-1).tolist() for v in (running_min, running_max))
     found = [
         choose_parameters(low, high, quant_min, quant_max, symmetric)

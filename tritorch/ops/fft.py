@@ -10,16 +10,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch.core import defaults
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import complex64, complex128, dtype as Dtype, float32, float64
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.strides import transformed_strides
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import require_tensor, wrap_dim
+from tritorch.ops.checks import require_tensor
 from tritorch.ops.joining import roll
 from tritorch.ops.padding import pad
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC, with_out
+from tritorch.ops.record.publishing import with_out
 
 FFT: dict[str, Callable[..., Any]] = {}  # tritorch.fft.<name>
 Dims = tuple[int, ...]
@@ -316,6 +318,8 @@ def _declare() -> None:
             wrapper.__name__, wrapper.__qualname__ = name, name
             wrapper.__doc__ = function.__doc__
             FFT[name] = wrapper
+            if "h" not in stem or not suffix:  # hfft2 and the like are composed in PyTorch
+                autocast("cpu:float32")(wrapper)
 
 
 _declare()

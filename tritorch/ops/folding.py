@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL, functional
-from tritorch.ops.checks import require_kernel, require_tensor, wrap_dim
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.checks import require_kernel, require_tensor
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import reshape
 
 
@@ -168,7 +169,7 @@ def _unpooled_size(
     return wanted
 
 
-max_unpool1d, max_unpool2d, max_unpool3d = (_unpool(n) for n in (1, 2, 3))
+max_unpool1d, max_unpool2d, max_unpool3d = (autocast("cpu:float32")(_unpool(n)) for n in (1, 2, 3))
 PUBLIC["im2col"] = lambda input, kernel_size, dilation, padding, stride: unfold(
     input, kernel_size, dilation, padding, stride
 )

@@ -14,10 +14,11 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import OPERATORS
-from tritorch.ops.record.publishing import PUBLIC, in_place_of
+from tritorch.ops.record.publishing import in_place_of
 from tritorch.ops.reduction import vector_norm
 
 List = Sequence[Tensor]

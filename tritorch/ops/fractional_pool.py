@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 from tritorch.core.dtype import int64
+from tritorch.core.promotion import not_implemented
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
-from tritorch.ops.checks import not_implemented
-from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import reshape
 
 
@@ -131,6 +130,7 @@ def _make(n: int) -> None:
     function.__name__, with_indices.__name__ = name, f"{name}_with_indices"
     function.__doc__ = f"The largest of each window of {n} dims; random numbers place the windows."
     with_indices.__doc__ = f"{name}, and where in the plane the largest are."
+    autocast("cpu:float32")(function)
     FUNCTIONAL[name], FUNCTIONAL[f"{name}_with_indices"] = function, with_indices
 
 

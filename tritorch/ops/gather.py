@@ -6,23 +6,20 @@ import builtins
 from typing import Any
 
 from tritorch.core import arrays
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, int32, int64
-from tritorch.core.promotion import scalar_name
+from tritorch.core.layout import contiguous_format
+from tritorch.core.promotion import not_implemented, scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import (
-    any_true,
-    broadcast_shapes,
-    convert_number,
-    not_implemented,
-    require_tensor,
-    wrap_dim,
-)
+from tritorch.ops.checks import any_true, broadcast_shapes, convert_number, require_tensor
 from tritorch.ops.parts import basic_index
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same, unknown_size
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, accepts_expanded, public
-from tritorch.ops.shape import contiguous_format, expand, reshape
+from tritorch.ops.record.outputs import apart_from_out, exact_out
+from tritorch.ops.record.publishing import accepts_expanded, public
+from tritorch.ops.shape import expand, reshape
 
 INT64 = int64.numpy
 
@@ -119,6 +116,8 @@ def _plain(dim: Any, index: Tensor, *tensors: Tensor) -> bool:
 
 
 @public(out=True)
+@exact_out("structured")
+@apart_from_out
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i, j] = input[index[i, j], j] (for dim 0)."""
     if not sparse_grad and _plain(dim, index, input):
@@ -257,6 +256,7 @@ def _prepare(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) 
 
 
 @public(out=True, inplace=True, alone=True)
+@exact_out("structured")
 def scatter(
     input: Tensor,
     dim: int,
@@ -277,24 +277,26 @@ def scatter(
         how = {"add": "sum", "multiply": "prod"}[reduce]
         prepared = _prepare("scatter", input, dim, index, src)
         if prepared is None:
-            return input.clone(memory_format=contiguous_format())
+            return input.clone(memory_format=contiguous_format)
         x, dim, i, s = prepared
         return _shaped(_reduce(x, dim, i, s, how, True), input.shape)
     if isinstance(src, Tensor):
         prepared = _prepare("scatter", input, dim, index, src)
         if prepared is None:
-            return input.clone(memory_format=contiguous_format())
+            return input.clone(memory_format=contiguous_format)
         x, dim, i, s = prepared
         return _shaped(_scatter.call((x, i, s), (dim,)), input.shape)
     prepared = _prepare("scatter", input, dim, index, None)
     if prepared is None:
-        return input.clone(memory_format=contiguous_format())
+        return input.clone(memory_format=contiguous_format)
     x, dim, i, _ = prepared
     number = convert_number(src, input.dtype)
     return _shaped(_scatter_value.call((x, i), (dim, number)), input.shape)
 
 
 @public(out=True, inplace=True, alone=True)
+@autocast("cuda:widest")
+@exact_out("structured")
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """A copy of input with src added at index along dim."""
     if _plain(dim, index, input, src):
@@ -305,12 +307,13 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
             return _scatter_add.finish_with(summed, (dim,), input, index, src)
     prepared = _prepare("scatter_add", input, dim, index, src)
     if prepared is None:
-        return input.clone(memory_format=contiguous_format())
+        return input.clone(memory_format=contiguous_format)
     x, dim, i, s = prepared
     return _shaped(_scatter_add.call((x, i, s), (dim,)), input.shape)
 
 
 @public(out=True, inplace=True, alone=True)
+@exact_out("structured")
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -325,7 +328,7 @@ def scatter_reduce(
     ):
         raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
     if prepared is None:
-        return input.clone(memory_format=contiguous_format())
+        return input.clone(memory_format=contiguous_format)
     x, dim, i, s = prepared
     return _shaped(_reduce(x, dim, i, s, reduce, include_self), input.shape)
 
@@ -401,6 +404,8 @@ _index_select = Operator(
 
 
 @public(out=True)
+@exact_out("index_select(): self and result must have the same scalar type")
+@apart_from_out
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The entries of a dim at indices."""
     dim, vector = _vector_index("index_select", input, dim, index)
@@ -452,6 +457,7 @@ def _check_source(name: str, input: Tensor, dim: int, vector: Tensor, source: Te
 
 
 @public(out=True, inplace=True, alone=True)
+@exact_out("structured")
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """A copy of input with alpha * source added at indices of a dim."""
     dim, vector = _vector_index("index_add", input, dim, index)
@@ -479,6 +485,8 @@ _index_copy = Operator(
 
 
 @public(out=True, inplace=True, alone=True)
+@autocast("cpu:widest")
+@exact_out("structured")
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """A copy of input with source written at indices of a dim."""
     dim, vector = _vector_index("index_copy", input, dim, index)
@@ -563,6 +571,11 @@ _take = Operator(
 
 
 @public(out=True)
+@exact_out(
+    "take(): self and out expected to have the same dtype, but got self.dtype = "
+    "{Result} and out.dtype = {Out}"
+)
+@apart_from_out
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Elements at indices of the flattened input."""
     if index.dtype is not int64:
@@ -581,6 +594,8 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 @public(out=True)
+@exact_out("structured")
+@apart_from_out
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """gather, broadcasting indices and input against each other."""
     if indices.dtype is not int64:
@@ -658,6 +673,8 @@ _masked_select = Operator(
 
 
 @public(out=True)
+@exact_out("masked_select(): self and result must have the same scalar type")
+@apart_from_out
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where the mask holds, as a vector."""
     if mask.dtype is not bool_:

@@ -8,13 +8,12 @@ import warnings
 from typing import Any
 
 from tritorch.core.dtype import float32, int64
-from tritorch.core.promotion import scalar_name
+from tritorch.core.promotion import not_implemented, scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional
-from tritorch.ops.checks import not_implemented
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import reshape
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
@@ -170,6 +169,7 @@ def _aligned(align_corners: bool | None) -> bool:
 
 
 @functional
+@autocast("cpu:float32 cuda:widest")
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,

@@ -6,9 +6,9 @@ from typing import Any
 
 from tritorch.core.dtype import int32
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.record.publishing import functional
 
 
 def _check(a: Tensor, b: Tensor, offs: Tensor | None, bias: Any, out_dtype: Any) -> None:

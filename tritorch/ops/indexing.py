@@ -14,16 +14,18 @@ from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import bool_, int64, uint8
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.symbolic import as_size
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, convert_number, require_distinct_elements
+from tritorch.ops.interpret import vmap
 from tritorch.ops.memory import alias
 from tritorch.ops.parts import PARTS, basic_index, finish_part
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import unknown_size
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.outputs import require_separate
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.outputs import exact_out, require_separate
+from tritorch.ops.record.publishing import public, write_out
 from tritorch.ops.record.writing import in_place
 from tritorch.ops.shape import expand
 
@@ -380,8 +382,6 @@ def index_put_(
 
     def write() -> None:
         if type(self._array) is BatchedArray:
-            from tritorch.ops.interpret import vmap
-
             vmap.index_put(self, integers, spread, accumulate)
             return
         functions = backend("cpu" if type(self._array) is ndarray else "gpu", "indexing")
@@ -449,6 +449,7 @@ PUBLIC["index_put_"] = index_put_
 
 
 @public()
+@autocast("cuda:widest")
 def index_put(
     input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False
 ) -> Tensor:
@@ -461,6 +462,7 @@ def index_put(
 _nonzero = Operator("nonzero", "x", cpu="indexing.nonzero", infer=unknown_size)
 
 
+@exact_out("nonzero: Expected out tensor to have scalar type {Result} but got scalar type{Out}")
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     """The indices of elements that are not 0: a matrix, or a vector for each dim."""
     if as_tuple:
@@ -470,8 +472,6 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     else:
         found = _nonzero.call((input,), ())
     if out is not None:
-        from tritorch.ops.record.publishing import write_out
-
         return write_out(found, out, "nonzero")
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import dtype, float64
-from tritorch.core.info import iinfo
+from tritorch.core.info import finfo, iinfo
 from tritorch.core.promotion import category
 from tritorch.ops.record.outputs import cpp_name
 
@@ -50,8 +50,6 @@ def _check(low: int, last: int, kind: dtype) -> None:
         )
     name = cpp_name(kind)
     if kind.is_floating_point:
-        from tritorch.core.info import finfo
-
         limit, digits = finfo(kind).max, _DIGITS[kind.name]
         least, greatest = -limit, limit
     else:

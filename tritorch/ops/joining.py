@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.core.dims import wrap_dim, wrap_dims
+from tritorch.core.layout import contiguous_format
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import one_of, wrap_dim, wrap_dims
+from tritorch.ops.checks import one_of
 from tritorch.ops.parts import narrow
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, accepts_expanded, public
-from tritorch.ops.shape import contiguous_format, expand, new_dim, reshape, unsqueeze
+from tritorch.ops.record.outputs import exact_out, joins
+from tritorch.ops.record.publishing import accepts_expanded, public
+from tritorch.ops.shape import expand, new_dim, reshape, unsqueeze
 
 
 def _cat_result(values: Sequence[MetaArray], dim: int, sizes: Any) -> MetaArray:
@@ -128,6 +132,8 @@ def _stacked(items: list[Tensor], dim: Any) -> Tensor | None:
 
 
 @public(method=False, out=True, aliases=("concat", "concatenate"))
+@autocast("cpu:widest")
+@joins
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along a dim."""
     items = _check_list("cat", tensors)
@@ -161,6 +167,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 @public(method=False, out=True)
+@autocast("cpu:widest")
+@joins
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape joined along a new dim."""
     items = _check_list("stack", tensors)
@@ -180,6 +188,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 @public(method=False, out=True)
+@autocast("cpu:widest")
+@joins
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 1 (0 for vectors)."""
     items = PUBLIC["atleast_1d"](_check_list("hstack", tensors))
@@ -187,18 +197,24 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @public(method=False, out=True, aliases=("row_stack",))
+@autocast("cpu:widest")
+@joins
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 0, vectors as rows."""
     return cat(PUBLIC["atleast_2d"](_check_list("vstack", tensors)), 0)
 
 
 @public(method=False, out=True)
+@autocast("cpu:widest")
+@joins
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 2."""
     return cat(PUBLIC["atleast_3d"](_check_list("dstack", tensors)), 2)
 
 
 @public(method=False, out=True)
+@autocast("cpu:widest")
+@joins
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 1, vectors as columns."""
     items = _check_list("column_stack", tensors)
@@ -311,7 +327,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         return flip(input, list(dims))
     if k == 3:
         return flip(input, dims[0]).transpose_(*dims)
-    return input.clone(memory_format=contiguous_format())
+    return input.clone(memory_format=contiguous_format)
 
 
 # ---- triangles -----------------------------------------------------------------------------------
@@ -344,7 +360,7 @@ def _triangle(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {'lower' if name == 'tril' else 'upper'} triangle, the rest 0."
-    exposed = public(out=True, inplace=True)(function)
+    exposed = public(out=True, inplace=True)(exact_out("structured")(function))
     accepts_expanded(f"{name}_", lambda array, diagonal=0: _keep(name, array, diagonal))
     return exposed
 

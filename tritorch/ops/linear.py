@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core.layout import contiguous_format
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.cpu import threads
-from tritorch.cpu.narrow import like, widen
-from tritorch.ops.activation import functional, functional_with_out
+from tritorch.host import threads
+from tritorch.host.narrow import like, widen
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_same_dtype
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
-from tritorch.ops.shape import contiguous_format, reshape
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import functional, functional_with_out
+from tritorch.ops.shape import reshape
 
 
 def _cpu_linear(x: Any, w: Any, b: Any) -> Any:
@@ -60,6 +62,8 @@ _linear = Operator(
 
 
 @functional_with_out
+@autocast("lower")
+@exact_out("structured")
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b."""
     if not (input.ndim and weight.ndim):
@@ -87,6 +91,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 @functional
+@autocast("cuda:widest")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x1^T W x2 + b."""
     if input1.shape[:-1] != input2.shape[:-1]:
@@ -130,7 +135,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 def _moved_copy(x: Tensor) -> Tensor:
     """In its order of dims; always memory of its own."""
-    return PUBLIC["clone"](x, memory_format=contiguous_format())
+    return PUBLIC["clone"](x, memory_format=contiguous_format)
 
 
 @functional

@@ -23,11 +23,11 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd.function import Function
 from tritorch.core.dtype import bfloat16, dtype as Dtype, float16, float32, float64, int64
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops import loss as losses
-from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.record.backends import backend
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import reshape
 
 _POLICIES = ("auto", "accurate", "balanced", "compact")
@@ -274,6 +274,7 @@ def _check(x: Tensor, w: Tensor, target: Tensor, b: Tensor | None, ignore: Any) 
 
 
 @functional
+@autocast("lower-then-float32")
 def linear_cross_entropy(
     input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
     weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,

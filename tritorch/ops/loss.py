@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.autograd import grad
 from tritorch.core import defaults
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import bool_, int64
 from tritorch.core.promotion import category, result_type, scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional, logsigmoid
+from tritorch.ops.activation import logsigmoid
 from tritorch.ops.checks import any_true, require_castable, require_kernel
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.record.publishing import functional
+from tritorch.ops.reduction import vector_norm
 from tritorch.ops.shape import broadcast_tensors, reshape
 from tritorch.ops.softmax import differentiating, log_softmax
 
@@ -80,6 +83,7 @@ _mse_loss = _loss(
 
 
 @functional
+@autocast("float32")
 def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
              reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """(input - target)^2."""
@@ -100,6 +104,7 @@ def _weighted(loss: Tensor, weight: Tensor | None, mode: str, input: Tensor) -> 
 
 
 @functional
+@autocast("float32")
 def l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """|input - target|."""
@@ -108,6 +113,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any
 
 
 @functional
+@autocast("float32")
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
                    reduction: str = "mean", beta: float = 1.0) -> Tensor:  # fmt: skip
     """Squared below beta, absolute above."""
@@ -133,6 +139,7 @@ _smooth_l1_loss = _loss(
 
 
 @functional
+@autocast("float32")
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """Squared below delta, delta times absolute above."""
@@ -159,6 +166,7 @@ _huber_loss = _loss(
 
 
 @functional
+@autocast("cpu:float32 cuda:refuse")
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -196,6 +204,7 @@ _bce = Operator(
 
 
 @functional
+@autocast("float32")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -250,6 +259,7 @@ PUBLIC["binary_cross_entropy_with_logits"] = binary_cross_entropy_with_logits
 
 
 @functional
+@autocast("float32")
 def kl_div(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
            reduction: str = "mean", log_target: bool = False) -> Tensor:  # fmt: skip
     """target * (log target - input)."""
@@ -269,6 +279,7 @@ def kl_div(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any 
 
 
 @functional
+@autocast("float32")
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
                      size_average: Any = None, eps: float = 1e-8, reduce: Any = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
@@ -287,7 +298,7 @@ PUBLIC["poisson_nll_loss"] = poisson_nll_loss
 @functional
 def gaussian_nll_loss(
     input: Tensor,
-    target: Tensor,
+    target: Any,  # a number too, as PyTorch subtracts it
     var: Any,
     full: bool = False,
     eps: float = 1e-6,
@@ -321,6 +332,7 @@ def gaussian_nll_loss(
 
 
 @functional
+@autocast("float32")
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -341,6 +353,7 @@ def margin_ranking_loss(
 
 
 @functional
+@autocast("float32")
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -358,6 +371,7 @@ def hinge_embedding_loss(
 
 
 @functional
+@autocast("float32")
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """log(1 + exp(-target * input))."""
@@ -383,10 +397,9 @@ _soft_margin_loss = Operator(
 
 
 @functional
+@autocast("cuda:float32")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle along a dim."""
-    from tritorch.ops.reduction import vector_norm
-
     a, b = broadcast_tensors(x1, x2)
     common = result_type(a, b)
     if not common.is_floating_point:
@@ -404,6 +417,7 @@ PUBLIC["cosine_similarity"] = cosine_similarity
 
 
 @functional
+@autocast("float32")
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -441,8 +455,6 @@ def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dim."""
-    from tritorch.ops.reduction import vector_norm
-
     return vector_norm(x1 - x2 + eps, p, max(x1.ndim, x2.ndim) - 1, keepdim)
 
 
@@ -450,6 +462,7 @@ PUBLIC["pairwise_distance"] = pairwise_distance
 
 
 @functional
+@autocast("float32")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -505,7 +518,7 @@ def triplet_margin_with_distance_loss(
 @functional
 def multilabel_soft_margin_loss(
     input: Tensor,
-    target: Tensor,
+    target: Any,
     weight: Tensor | None = None,
     size_average: Any = None,
     reduce: Any = None,
@@ -519,6 +532,7 @@ def multilabel_soft_margin_loss(
 
 
 @functional
+@autocast("float32")
 def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0,
                       weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
                       reduction: str = "mean") -> Tensor:  # fmt: skip
@@ -543,6 +557,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
 
 
 @functional
+@autocast("float32")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -617,6 +632,7 @@ def _check_targets(target: Tensor, classes: int, ignore: int) -> None:
 
 
 @functional
+@autocast("float32")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -684,8 +700,6 @@ def _cross_entropy_back(
 ) -> Tensor:
     if not differentiating():
         return _cross_entropy_grad.call((g, x, t, w, lse), (ignore, smoothing))
-    from tritorch.autograd import grad
-
     losses = _composed_rows(x, t, w, ignore, smoothing)
     return grad(losses, x, g, create_graph=True)[0]  # type: ignore[return-value]
 
@@ -720,6 +734,7 @@ def _some_ignored(input: Tensor, target: Tensor, ignore_index: int) -> bool:
 
 
 @functional
+@autocast("float32")
 def cross_entropy(
     input: Tensor,
     target: Tensor,

@@ -10,22 +10,23 @@ import numpy as np
 
 from tritorch.autograd.grad_mode import no_grad
 from tritorch.autograd.graph import check_inplace, rewrite_history
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.cpu.narrow import like, widen
+from tritorch.host.narrow import like, widen
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.checks import (
     broadcast_shapes,
     former_order,
     require_distinct_elements,
     require_tensor,
-    wrap_dim,
 )
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.outputs import cpp_name
-from tritorch.ops.record.publishing import PUBLIC, compute_out, in_place_of, public, write_out
+from tritorch.ops.record.outputs import cpp_name, exact_out
+from tritorch.ops.record.publishing import compute_out, in_place_of, public, write_out
 from tritorch.ops.shape import expand, reshape
 
 BLAS_TYPES = frozenset(np.dtype(code) for code in "fdFD")
@@ -57,6 +58,8 @@ def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
 
 
+@autocast("lower")
+@exact_out("structured")
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """The product of two matrices."""
     require_tensor(input, "mm", "input", 1)
@@ -84,6 +87,8 @@ def _check_bmm(a: Tensor, b: Tensor) -> None:
         )
 
 
+@autocast("lower")
+@exact_out("structured")
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """The products of two batches of matrices."""
     require_tensor(input, "bmm", "input", 1)
@@ -102,6 +107,8 @@ for _function in (mm, bmm):
     setattr(Tensor, _function.__name__, _function)
 
 
+@autocast("lower")
+@exact_out("input")
 def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The product of vectors, matrices, or broadcast batches of matrices."""
     # NumPy's dot takes one element for a factor, and forgets that 0 * inf is NaN.
@@ -202,6 +209,8 @@ def _check_vectors(name: str, a: Tensor, b: Tensor) -> None:
 
 
 @public(out=True)
+@autocast("cuda:widest")
+@exact_out("input")
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The sum of products of two vectors."""
     _check_vectors("dot", input, tensor)
@@ -212,6 +221,8 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 
 @public(out=True)
+@autocast("cuda:widest")
+@exact_out("input")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """dot, with the first vector conjugated."""
     _check_vectors("vdot", input, other)
@@ -219,6 +230,11 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 
 @public(out=True)
+@autocast("cpu:lower-unless-number")
+@exact_out(
+    "tensordot: Expected the output tensor to have dtype {Result}, but got an output "
+    "tensor with dtype {Out}"
+)
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last dims."""
     if input.ndim == 0 or other.ndim == 0:
@@ -234,6 +250,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 
 @public(out=True)
+@autocast("cuda:lower")
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector."""
     if input.ndim != 2 or vec.ndim != 1:
@@ -339,6 +356,8 @@ def _add_product(
 
 
 @public(out=True, inplace=True)
+@autocast("lower")
+@exact_out("structured")
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -351,8 +370,6 @@ def addmm(
 
 
 def _activation(name: str) -> Any:
-    from tritorch.ops.activation import FUNCTIONAL
-
     return FUNCTIONAL[name]
 
 
@@ -390,7 +407,9 @@ def _addmm_activation(
     )
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace="public")
+@autocast("cuda:lower")
+@exact_out("structured")
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -411,6 +430,7 @@ def addmv(
 
 
 @public(out=True, inplace=True)
+@autocast("cuda:lower")
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -440,6 +460,8 @@ def _sizes_of_product(batch1: Tensor, batch2: Tensor) -> None:
 
 
 @public(out=True, inplace=True)
+@autocast("lower")
+@exact_out("structured")
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -457,6 +479,7 @@ def baddbmm(
 
 
 @public(out=True)
+@autocast("lower")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -505,6 +528,11 @@ Tensor.addbmm_ = addbmm_  # type: ignore[attr-defined]
 # ---- contractions --------------------------------------------------------------------------------
 
 
+@autocast("cpu:lower-unless-number cuda:widest")
+@exact_out(
+    "tensordot: Expected the output tensor to have dtype {Result}, but got an output "
+    "tensor with dtype {Out}"
+)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     """Sums of products over pairs of dims."""
     if isinstance(dims, Tensor):
@@ -554,6 +582,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
 PUBLIC["tensordot"] = tensordot
 
 
+@autocast("lower")
 def einsum(*args: Any) -> Tensor:
     """Sums of products by subscripts ("bij,bjk->bik"); the order of several is optimised."""
     from tritorch.ops.einsum import contract

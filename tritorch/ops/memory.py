@@ -12,10 +12,11 @@ from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.dtype import complex32, dtype, float16
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_storage
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 from tritorch.ops.views import view_operator
 
 # ---- strides -------------------------------------------------------------------------------------
@@ -140,6 +141,9 @@ def identity_of(values: Tensor, source: Tensor) -> Tensor:
     return _identity.call((values, source), ())
 
 
+Tensor._with_history_of = identity_of  # type: ignore[attr-defined]
+
+
 def _unpaired(array: Any) -> Any:
     kind = arrays.dtype_of(array).to_complex()
     if arrays.dtype_of(array) is float16:
@@ -152,8 +156,8 @@ def _unpaired(array: Any) -> Any:
     if any(stride % 2 for stride in strides[:-1]):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
     if type(array) is ndarray:
-        first = np.lib.stride_tricks.as_strided(array, (2,), array.strides[-1:]).view(kind.numpy)
-        return np.lib.stride_tricks.as_strided(first, array.shape[:-1], array.strides[:-1])
+        first = arrays.np_strided(array, (2 * (array.size > 0),), (1,), 0).view(kind.numpy)
+        return arrays.np_strided(first, array.shape[:-1], [s // 2 for s in strides[:-1]], 0)
     flat = array.as_strided((array.storage_nbytes // kind.itemsize * 2,), (1,), 0).view_dtype(kind)
     return flat.as_strided(
         array.shape[:-1], [s // 2 for s in strides[:-1]], array.storage_offset() // 2
@@ -185,6 +189,7 @@ def view_as_real(input: Tensor) -> Tensor:
 
 
 @public(method=False)
+@autocast("cpu:float32")
 def view_as_complex(input: Tensor) -> Tensor:
     """Real pairs in the last dim as a complex tensor."""
     if input.dtype.name not in ("float32", "float64", "float16"):

@@ -13,10 +13,10 @@ from tritorch import _C
 from tritorch.autograd import no_grad
 from tritorch.core.arrays import CPU, cuda_device, is_contiguous, strides_of
 from tritorch.core.promotion import promote_types
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.gpu.layout import memory_order
 from tritorch.ops.record.backends import backend
-from tritorch.ops.record.publishing import PUBLIC
 
 NORMS = (1.0, 2.0, math.inf)  # orders
 

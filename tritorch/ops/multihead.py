@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from tritorch.core.dtype import bool_
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.attention import scaled_dot_product_attention
 from tritorch.ops.linear import linear
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.softmax import softmax
 
 
@@ -116,6 +116,7 @@ def _joined(
 
 
 @functional
+@autocast("lower")
 def multi_head_attention_forward(
     query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int,
     in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None,

@@ -6,16 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.autograd import no_grad
 from tritorch.core.dtype import float32
+from tritorch.core.info import finfo
 from tritorch.core.meta import MetaArray
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL, functional
-from tritorch.ops.checks import not_implemented
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import reshape
 
 # ---- layer norm ----------------------------------------------------------------------------------
@@ -91,6 +92,7 @@ _layer_back: Operator = Operator(
 
 
 @functional
+@autocast("cuda:float32")
 def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
                eps: float = 1e-5) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(var + eps) over the last dims, scaled and shifted."""
@@ -173,6 +175,7 @@ _rms_back: Operator = Operator(
 
 
 @functional
+@autocast("cuda:float32")
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Tensor:
@@ -181,8 +184,6 @@ def rms_norm(
     if category(input.dtype) < 2:
         raise not_implemented("rms_norm", input.dtype)
     if eps is None:
-        from tritorch.core.info import finfo
-
         eps = finfo(float32 if input.dtype.itemsize == 2 else input.dtype).eps
     if input.is_complex():  # by x^2, not |x|^2, as PyTorch
         return _composed_rms(input, weight, n, eps)
@@ -229,6 +230,7 @@ _group_back: Operator = Operator(
 
 
 @functional
+@autocast("cuda:float32")
 def group_norm(
     input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
@@ -393,8 +395,6 @@ def update_running(
     running_mean: Any, running_var: Any, mean: Tensor, variance: Tensor, n: int, momentum: float
 ) -> None:
     """Moves running statistics towards those of a batch of n elements a channel."""
-    from tritorch.autograd import no_grad
-
     with no_grad():
         if running_mean is not None:
             running_mean.mul_(1 - momentum).add_(mean.to(running_mean.dtype), alpha=momentum)
@@ -457,8 +457,6 @@ def instance_norm(
     )
     if use_input_stats and running_mean is not None:
         assert mean is not None and var is not None
-        from tritorch.autograd import no_grad
-
         with no_grad():
             running_mean.copy_(mean.reshape(n, c).mean(0))
             running_var.copy_(var.reshape(n, c).mean(0))

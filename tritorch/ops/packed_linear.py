@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import defaults, dtype as dtypes
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import STORED, dtype as Dtype
 from tritorch.core.promotion import scalar_name
-from tritorch.core.quantized import KINDS, Quantizer, integers_of, per_tensor_affine
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import any_true, wrap_dim
+from tritorch.ops.checks import any_true
 from tritorch.ops.fake_quantize import choose_parameters
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.interpret.quantized import KINDS, Quantizer, integers_of, per_tensor_affine
+from tritorch.ops.record.publishing import public
 from tritorch.ops.recurrent import STEPS
 
 _HEADER = 16  # bytes: two int64, rows and columns

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import functional
 from tritorch.ops.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.parts import narrow
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator, laid_out
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.record.publishing import functional
 
 
 def _padded(shape: Sequence[int], padding: Sequence[int]) -> list[int]:
@@ -60,6 +60,7 @@ def _amounts(input: Tensor, pad: Sequence[int]) -> tuple[int, ...]:
 
 
 @functional
+@autocast("cpu:float32-if-it-reads")
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:

@@ -9,11 +9,15 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd.graph import forbid_writes
 from tritorch.core import arrays
+from tritorch.core.dims import wrap_dim
+from tritorch.core.layout import contiguous_format
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import one_of, sizes, wrap_dim
+from tritorch.ops.checks import one_of, sizes
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, public
-from tritorch.ops.shape import contiguous_format, expand, reshape, view
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import public
+from tritorch.ops.shape import expand, reshape, view
 from tritorch.ops.views import embed, view_operator
 
 # ---- parts ---------------------------------------------------------------------------------------
@@ -309,13 +313,14 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 
 @public(out=True)
+@exact_out("structured")
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     if input.ndim == 1:
         return diag_embed(input, diagonal)
-    return PUBLIC["diagonal"](input, diagonal).clone(memory_format=contiguous_format())
+    return PUBLIC["diagonal"](input, diagonal).clone(memory_format=contiguous_format)
 
 
 @public()
@@ -391,7 +396,7 @@ def _repeated(x: Tensor, times: tuple[int, ...]) -> Tensor:
     shape = (1,) * (len(times) - x.ndim) + tuple(x.shape)
     paired = [n for pair in zip((1,) * len(shape), shape) for n in pair]
     wide = [n for pair in zip(times, shape) for n in pair]
-    out = expand(reshape(x, paired), wide).clone(memory_format=contiguous_format())
+    out = expand(reshape(x, paired), wide).clone(memory_format=contiguous_format)
     return view(out, tuple(a * b for a, b in zip(times, shape)))
 
 

@@ -9,15 +9,18 @@ import numpy as np
 
 from tritorch.core import defaults
 from tritorch.core.dtype import bool_
-from tritorch.core.promotion import category
+from tritorch.core.info import finfo
+from tritorch.core.promotion import category, not_implemented
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.cpu import pointwise as cpu
-from tritorch.ops.checks import not_implemented, require_kernel
+from tritorch.host import pointwise as cpu
+from tritorch.ops.checks import require_kernel
 from tritorch.ops.record.kinds import unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.pointwise import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 LN2, LN10 = math.log(2), math.log(10)
@@ -28,26 +31,46 @@ neg = unary(
     "neg", np.negative, without="bool", aliases=("negative",), grad=lambda g: -g,
     refuses="Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
     "invert a mask, use the `~` or `logical_not()` operator instead.",
-)  # fmt: skip
+    exact="found", zero="linear")  # fmt: skip
 abs = unary("abs", np.absolute, rule=COMPLEX_TO_REAL, without="bool", aliases=("absolute",),
-            grad=lambda g, x: g * x.sgn())  # fmt: skip
+            grad=lambda g, x: g * x.sgn(), exact="found", zero="kept")  # fmt: skip
+del PUBLIC["absolute_"]  # a method alone
 _NO_SIGN = NotImplementedError(
     "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn "
     "instead."
 )
 sign = unary("sign", cpu.sign, without="complex", refuses=_NO_SIGN,
-             grad=lambda g: g.new_zeros(g.shape))  # fmt: skip
-sgn = unary("sgn", cpu.sgn, direct=False, grad=lambda g, out, x: _sgn_grad(g, out, x))
+             grad=lambda g: g.new_zeros(g.shape),
+             exact="found", inplace="method", zero="kept")  # fmt: skip
+sgn = unary(
+    "sgn",
+    cpu.sgn,
+    direct=False,
+    grad=lambda g, out, x: _sgn_grad(g, out, x),
+    exact="found",
+    inplace="method",
+    zero="kept",
+)
 _square = unary("square", np.square, inplace=False, method=False, public=False, node="Pow",
-                grad=lambda g, x: g * (2 * x.conj()))  # fmt: skip
+                grad=lambda g, x: g * (2 * x.conj()), zero="kept")  # fmt: skip
 sqrt = unary("sqrt", np.sqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
-             grad=lambda g, out: g / (2 * out.conj()))  # fmt: skip
+             grad=lambda g, out: g / (2 * out.conj()), zero="kept")  # fmt: skip
 rsqrt = unary("rsqrt", cpu.rsqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
-              grad=lambda g, out: -0.5 * g * (out * out * out).conj())  # fmt: skip
+              grad=lambda g, out: -0.5 * g * (out * out * out).conj(),
+              autocast="cuda:float32")  # fmt: skip
 reciprocal = unary("reciprocal", cpu.reciprocal, rule=INT_TO_FLOAT, domain=(0.5, 3),
-                   grad=lambda g, out: -g * (out * out).conj())  # fmt: skip
+                   grad=lambda g, out: -g * (out * out).conj(),
+                   autocast="cuda:float32")  # fmt: skip
+_BOOLEAN = "{name} does not support non-boolean outputs."
 signbit = unary(
-    "signbit", cpu.signbit, rule=ALWAYS_BOOL, without="complex", inplace=False, direct=False
+    "signbit",
+    cpu.signbit,
+    rule=ALWAYS_BOOL,
+    without="complex",
+    inplace=False,
+    direct=False,
+    exact=_BOOLEAN,
+    zero="kept",
 )
 
 
@@ -62,7 +85,9 @@ def _sgn_grad(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 
 # ---- exponentials and logarithms -----------------------------------------------------------------
 
-exp = unary("exp", np.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj())
+exp = unary(
+    "exp", np.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj(), autocast="cuda:float32"
+)
 exp2 = unary(
     "exp2",
     cpu.exp2,
@@ -70,48 +95,88 @@ exp2 = unary(
     aliases=(),
     without="chalf",
     grad=lambda g, out: g * out.conj() * LN2,
+    special=True,
 )
-expm1 = unary("expm1", np.expm1, rule=INT_TO_FLOAT, grad=lambda g, out: g * (out.conj() + 1))
-log = unary("log", np.log, rule=INT_TO_FLOAT, domain=(0.1, 3), grad=lambda g, x: g / x.conj())
+expm1 = unary(
+    "expm1",
+    np.expm1,
+    rule=INT_TO_FLOAT,
+    grad=lambda g, out: g * (out.conj() + 1),
+    autocast="cuda:float32",
+    zero="kept",
+    special=True,
+)
+log = unary(
+    "log",
+    np.log,
+    rule=INT_TO_FLOAT,
+    domain=(0.1, 3),
+    grad=lambda g, x: g / x.conj(),
+    autocast="cuda:float32",
+)
 log2 = unary("log2", np.log2, rule=INT_TO_FLOAT, domain=(0.1, 3),
-             grad=lambda g, x: g / (x.conj() * LN2))  # fmt: skip
+             grad=lambda g, x: g / (x.conj() * LN2), autocast="cuda:float32")  # fmt: skip
 log10 = unary("log10", np.log10, rule=INT_TO_FLOAT, domain=(0.1, 3),
-              grad=lambda g, x: g / (x.conj() * LN10))  # fmt: skip
+              grad=lambda g, x: g / (x.conj() * LN10), autocast="cuda:float32")  # fmt: skip
 log1p = unary("log1p", cpu.log1p, rule=INT_TO_FLOAT, domain=(-0.5, 3),
-              grad=lambda g, x: g / (x + 1).conj())  # fmt: skip
+              grad=lambda g, x: g / (x + 1).conj(),
+              autocast="cuda:float32", zero="kept", special=True)  # fmt: skip
 
 # ---- trigonometry --------------------------------------------------------------------------------
 
-sin = unary("sin", np.sin, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.cos().conj())
+sin = unary("sin", np.sin, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.cos().conj(), zero="kept")
 cos = unary("cos", np.cos, rule=INT_TO_FLOAT, grad=lambda g, x: -g * x.sin().conj())
 tan = unary("tan", np.tan, rule=INT_TO_FLOAT, domain=(-1, 1),
-            grad=lambda g, out: g * (1 + out * out).conj())  # fmt: skip
+            grad=lambda g, out: g * (1 + out * out).conj(),
+            autocast="cuda:float32", zero="kept")  # fmt: skip
 asin = unary("asin", np.arcsin, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arcsin",),
-             grad=lambda g, x: g * (1 - x * x).rsqrt().conj())  # fmt: skip
+             grad=lambda g, x: g * (1 - x * x).rsqrt().conj(),
+             autocast="cuda:float32", zero="kept")  # fmt: skip
 acos = unary("acos", np.arccos, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arccos",),
-             grad=lambda g, x: -g * (1 - x * x).rsqrt().conj())  # fmt: skip
+             grad=lambda g, x: -g * (1 - x * x).rsqrt().conj(),
+             autocast="cuda:float32")  # fmt: skip
 atan = unary("atan", np.arctan, rule=INT_TO_FLOAT, aliases=("arctan",),
-             grad=lambda g, x: g / (x * x + 1).conj())  # fmt: skip
-sinh = unary("sinh", np.sinh, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.cosh().conj())
-cosh = unary("cosh", np.cosh, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.sinh().conj())
-tanh = unary("tanh", np.tanh, rule=INT_TO_FLOAT, grad=lambda g, out: g * (1 - out * out).conj())
+             grad=lambda g, x: g / (x * x + 1).conj(), zero="kept")  # fmt: skip
+sinh = unary(
+    "sinh",
+    np.sinh,
+    rule=INT_TO_FLOAT,
+    grad=lambda g, x: g * x.cosh().conj(),
+    autocast="cuda:float32",
+    zero="kept",
+)
+cosh = unary(
+    "cosh",
+    np.cosh,
+    rule=INT_TO_FLOAT,
+    grad=lambda g, x: g * x.sinh().conj(),
+    autocast="cuda:float32",
+)
+tanh = unary(
+    "tanh", np.tanh, rule=INT_TO_FLOAT, grad=lambda g, out: g * (1 - out * out).conj(), zero="kept"
+)
 asinh = unary("asinh", np.arcsinh, rule=INT_TO_FLOAT, aliases=("arcsinh",), inplace="constant",
-              grad=lambda g, x: g * (x * x + 1).rsqrt().conj())  # fmt: skip
+              grad=lambda g, x: g * (x * x + 1).rsqrt().conj(), zero="kept")  # fmt: skip
 acosh = unary("acosh", np.arccosh, rule=INT_TO_FLOAT, domain=(1.1, 3), aliases=("arccosh",),
               inplace="constant",
               grad=lambda g, x: g * (x * x - 1).rsqrt().conj())  # fmt: skip
 atanh = unary("atanh", np.arctanh, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arctanh",),
               inplace="constant",
-              grad=lambda g, x: g / (1 - x * x).conj())  # fmt: skip
+              grad=lambda g, x: g / (1 - x * x).conj(), zero="kept")  # fmt: skip
 sinc = unary(
-    "sinc", cpu.sinc, rule=INT_TO_FLOAT, direct=False, grad=lambda g, x: g * _sinc_grad(x).conj()
+    "sinc",
+    cpu.sinc,
+    rule=INT_TO_FLOAT,
+    direct=False,
+    grad=lambda g, x: g * _sinc_grad(x).conj(),
+    special=True,
 )
 deg2rad = unary("deg2rad", np.deg2rad, rule=INT_TO_FLOAT, without="complex", layout="copy",
                 refuses="deg2rad is not supported for complex tensors.",
-                grad=lambda g: g * (math.pi / 180))  # fmt: skip
+                grad=lambda g: g * (math.pi / 180), zero="linear")  # fmt: skip
 rad2deg = unary("rad2deg", np.rad2deg, rule=INT_TO_FLOAT, without="complex", layout="copy",
                 refuses="rad2deg is not supported for complex tensors.",
-                grad=lambda g: g * (180 / math.pi))  # fmt: skip
+                grad=lambda g: g * (180 / math.pi), zero="linear")  # fmt: skip
 
 
 def _sinc_grad(x: Tensor) -> Tensor:
@@ -126,17 +191,20 @@ def _sinc_grad(x: Tensor) -> Tensor:
 sigmoid = unary("sigmoid", cpu.sigmoid, rule=INT_TO_FLOAT,
                 grad=lambda g, out: g * (out * (1 - out)).conj())  # fmt: skip
 erf = unary("erf", cpu.erf, rule=INT_TO_FLOAT, without="complex",
-            grad=lambda g, x: g * (-x * x).exp() * TWO_OVER_SQRT_PI)  # fmt: skip
+            grad=lambda g, x: g * (-x * x).exp() * TWO_OVER_SQRT_PI,
+            zero="kept", special=True)  # fmt: skip
 erfc = unary("erfc", cpu.erfc, rule=INT_TO_FLOAT, without="complex",
-             grad=lambda g, x: g * (-x * x).exp() * -TWO_OVER_SQRT_PI)  # fmt: skip
+             grad=lambda g, x: g * (-x * x).exp() * -TWO_OVER_SQRT_PI, special=True)  # fmt: skip
 erfinv = unary("erfinv", cpu.erfinv, rule=INT_TO_FLOAT, without="complex", domain=(-0.9, 0.9),
-               grad=lambda g, x: g * x.erfinv().square().exp() / TWO_OVER_SQRT_PI)  # fmt: skip
+               grad=lambda g, x: g * x.erfinv().square().exp() / TWO_OVER_SQRT_PI,
+               autocast="cuda:float32", inplace="method", zero="kept", special=True)  # fmt: skip
 lgamma = unary("lgamma", cpu.lgamma, rule=INT_TO_FLOAT, without="complex", domain=(0.5, 3),
-               grad=lambda g, x: g * x.digamma())  # fmt: skip
+               grad=lambda g, x: g * x.digamma(), inplace="method")  # fmt: skip
 digamma = unary("digamma", cpu.digamma, rule=INT_TO_FLOAT, without="complex", domain=(0.5, 3),
-                grad=lambda g, x: g * _trigamma(x))  # fmt: skip
+                grad=lambda g, x: g * _trigamma(x), inplace="method",
+                special=True, long=True)  # fmt: skip
 i0 = unary("i0", cpu.i0, rule=INT_TO_FLOAT, without="complex",
-           grad=lambda g, x: g * _i1(x))  # fmt: skip
+           grad=lambda g, x: g * _i1(x), special=True)  # fmt: skip
 
 
 def _i1(x: Tensor) -> Tensor:
@@ -158,17 +226,20 @@ def _to_integers(name: str, function: Any, *aliases: str) -> Any:
     """A rounding of which PyTorch refuses complex numbers in words of its own."""
     words = NotImplementedError(f"{name} is not supported for complex inputs")
     return unary(name, cpu.on_floats(function), without="complex bool", refuses=words, grad=_flat,
-                 aliases=aliases)  # fmt: skip
+                 aliases=aliases, exact="found", zero="kept")  # fmt: skip
 
 
 floor, ceil = _to_integers("floor", np.floor), _to_integers("ceil", np.ceil)
 trunc = _to_integers("trunc", np.trunc, "fix")
-frac = unary("frac", cpu.frac, without="bool int complex", grad=lambda g: g)
-_round = unary("round", cpu.on_floats(np.rint), without="bool complex", grad=_flat)
+frac = unary(
+    "frac", cpu.frac, without="bool int complex", grad=lambda g: g, exact="found", zero="kept"
+)
+_round = unary("round", cpu.on_floats(np.rint), without="bool complex", grad=_flat, zero="kept")
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace=True, special=True)
 @lies("elementwise")
+@exact_out("found")
 def round(input: Tensor, *, decimals: int | None = None) -> Tensor:
     """Rounds to the nearest integer (or multiple of 10^-decimals), half to even."""
     if decimals is None:
@@ -192,8 +263,8 @@ builtin_abs = __builtins__["abs"] if isinstance(__builtins__, dict) else __built
 
 # ---- predicates ----------------------------------------------------------------------------------
 
-isnan = unary("isnan", np.isnan, rule=ALWAYS_BOOL, inplace=False, out=False)
-isinf = unary("isinf", np.isinf, rule=ALWAYS_BOOL, inplace=False, out=False)
+isnan = unary("isnan", np.isnan, rule=ALWAYS_BOOL, inplace=False, out=False, zero="kept")
+isinf = unary("isinf", np.isinf, rule=ALWAYS_BOOL, inplace=False, out=False, zero="kept")
 isfinite = unary("isfinite", np.isfinite, rule=ALWAYS_BOOL, inplace=False, out=False)
 isposinf = unary(
     "isposinf",
@@ -203,6 +274,8 @@ isposinf = unary(
     inplace=False,
     direct=False,
     refuses="isposinf does not support complex inputs.",
+    exact=_BOOLEAN,
+    zero="kept",
 )
 isneginf = unary(
     "isneginf",
@@ -212,17 +285,22 @@ isneginf = unary(
     inplace=False,
     direct=False,
     refuses="isneginf does not support complex inputs.",
+    exact=_BOOLEAN,
+    zero="kept",
 )
-logical_not = unary("logical_not", np.logical_not, rule=ALWAYS_BOOL)
-bitwise_not = unary("bitwise_not", np.invert, without="float complex")
+logical_not = unary("logical_not", np.logical_not, rule=ALWAYS_BOOL, inplace="method")
+bitwise_not = unary(
+    "bitwise_not", np.invert, without="float complex", exact="found", inplace="method"
+)
 
 # ---- complex -------------------------------------------------------------------------------------
 
 _conj_physical = unary("conj_physical", cpu.conj_physical, direct=False, method=False,
-                       layout="copy", grad=lambda g: g.conj())  # fmt: skip
+                       layout="copy", grad=lambda g: g.conj(), zero="linear")  # fmt: skip
 
 
 @public()
+@exact_out("found")
 def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
     """The complex conjugate in new memory; the tensor itself when it is real."""
     return input if out is None and not input.is_complex() else _conj_physical(input, out=out)
@@ -230,10 +308,10 @@ def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
 
 _angle = unary("angle", cpu.angle, rule=COMPLEX_TO_REAL, direct=False, inplace=False,
                method=False, public=False,
-               grad=lambda g, x: _angle_grad(g, x))  # fmt: skip
+               grad=lambda g, x: _angle_grad(g, x), zero="kept")  # fmt: skip
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace="public")
 def square(input: Tensor) -> Tensor:
     """The square of each element; bools are squared as integers."""
     return _square(input.long() if input.dtype is bool_ else input)
@@ -290,8 +368,9 @@ def isreal(input: Tensor) -> Tensor:
     return PUBLIC["ones_like"](input, dtype=bool_)
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace="public")
 @lies("copy")
+@exact_out("nan_to_num: dtype of out: {Out} should be same as input: {Result}")
 def nan_to_num(
     input: Tensor,
     nan: float | None = None,
@@ -318,8 +397,6 @@ def nan_to_num(
 
 
 def _finite(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
-    from tritorch.core.info import finfo
-
     limits = finfo(input.dtype)
     out = input.masked_fill(input.isnan(), 0.0 if nan is None else nan)
     out = out.masked_fill(input == math.inf, limits.max if posinf is None else posinf)
@@ -330,7 +407,7 @@ _nan_to_num = Operator("nan_to_num", "x", "nan posinf neginf", of=_finite, layou
                        grad=lambda g, x: g * x.isfinite())  # fmt: skip
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace="public", special=True)
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)); eps: x is clamped to [eps, 1 - eps] before."""
     if not (input.is_floating_point() or input.is_complex()):

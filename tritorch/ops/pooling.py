@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.meta import MetaArray
+from tritorch.core.promotion import not_implemented
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
-from tritorch.ops.checks import not_implemented, require_kernel, require_tensor, wrap_dim
+from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import with_indices as with_places
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, with_out
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import with_out
 from tritorch.ops.shape import reshape
 
 
@@ -270,6 +273,8 @@ def _make_max(n: int) -> None:
     function.__name__, with_indices.__name__ = name, f"{name}_with_indices"
     function.__doc__ = f"The largest element of each window of {n} dims."
     with_indices.__doc__ = f"{name}, and where in the plane the largest elements are."
+    if n == 3:
+        autocast("cpu:float32-without-indices")(function)
     FUNCTIONAL[name] = function
     FUNCTIONAL[f"{name}_with_indices"] = PUBLIC[f"{name}_with_indices"] = with_indices
     PUBLIC[name] = function
@@ -298,6 +303,10 @@ def _make_avg(n: int) -> None:
     function.__name__ = name
     function.__doc__ = f"The mean of each window of {n} dims."
     FUNCTIONAL[name] = with_out(function)
+    if n == 3:
+        autocast("cpu:float32")(function)
+    if n > 1:
+        exact_out("structured")(function)
     if n == 1:
         PUBLIC[name] = function
 
@@ -367,6 +376,8 @@ def _make_adaptive(n: int) -> None:
     with_indices.__doc__ = f"{max_name}, and where in the plane the largest elements are."
     average.__doc__ = f"Means over windows so chosen that {n} dims get a given size."
     largest.__doc__ = f"Maxima over windows so chosen that {n} dims get a given size."
+    if n == 3:
+        autocast("cpu:float32", avg_name, max_name)(average)
     FUNCTIONAL[avg_name], FUNCTIONAL[max_name] = average, largest
     FUNCTIONAL[with_indices.__name__] = with_indices
     if n == 1:

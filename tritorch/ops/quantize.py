@@ -1,17 +1,17 @@
-"""Making quantised tensors, and what they are asked (`core/quantized.py` says what they are)."""
+"""Making quantised tensors, and asking them (`interpret/quantized.py` says what they are)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tritorch.core import quantized as q
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import STORED, dtype as Dtype, float64, int64
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
-from tritorch.ops.checks import wrap_dim
 from tritorch.ops.fake_quantize import choose_parameters
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.interpret import quantized as q
+from tritorch.ops.record.publishing import public
 
 
 def _check(x: Tensor, kind: Any) -> None:

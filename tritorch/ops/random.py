@@ -11,13 +11,13 @@ from tritorch.core import defaults, layout as layouts
 from tritorch.core.dtype import bool_, dtype, int64
 from tritorch.core.generator import Generator, default_for
 from tritorch.core.meta import MetaArray
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented
+from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops import randomness
-from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import (
     any_true,
-    not_implemented,
+    broadcast_shapes,
     one_of,
     require_distinct_elements,
     require_kernel,
@@ -32,7 +32,8 @@ from tritorch.ops.integer_bounds import between, most
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC, public, write_out
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import functional, public, write_out
 from tritorch.ops.record.writing import in_place
 
 
@@ -257,8 +258,6 @@ def normal(
         _check_std(std)
     if not tensors:
         raise TypeError("normal() expects a tensor or a size")
-    from tritorch.ops.checks import broadcast_shapes
-
     shape = broadcast_shapes(*(t.shape for t in tensors))
     kind, where = tensors[0].dtype, tensors[0].device
     if isinstance(std, Tensor):
@@ -427,6 +426,7 @@ Tensor.bernoulli_ = bernoulli_  # type: ignore[attr-defined]
 
 
 @public(out=True)
+@exact_out("multinomial expects Long tensor out, got: {Out}")
 def multinomial(
     input: Tensor,
     num_samples: int,

@@ -13,6 +13,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core.batched import BatchedArray
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.copying import write_array
 from tritorch.ops.interpret.vmap import active
@@ -88,8 +89,6 @@ def drawn(draw: Callable[[Any], Any], shape: Any) -> Any:
         return wrap(draw((*sizes, *shape)), levels)
     if not levels:
         return draw(shape)
-    from tritorch.ops.record.publishing import PUBLIC
-
     each = [_C.wrap(draw(shape)) for _ in range(int(np.prod(sizes)))]
     return wrap(PUBLIC["stack"](each).reshape((*sizes, shape))._array, levels)
 

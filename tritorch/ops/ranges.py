@@ -12,12 +12,13 @@ from tritorch.core import arrays, defaults, dtype as dtypes
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import dtype, float64, int64
 from tritorch.core.meta import META, MetaArray
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented
+from tritorch.core.published import PUBLIC
 from tritorch.core.symbolic import SymInt
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, require_known, require_options, require_storage
+from tritorch.ops.checks import require_known, require_options, require_storage
 from tritorch.ops.factory import _check_shape, _finish, place
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 
 
 def _on(

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.meta import MetaArray
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.linear import linear
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
 
 # ---- one step: the shares of the inputs and of the states in the gates, and the states, to the new
 # states -------------------------------------------------------------------------------------------
@@ -53,7 +52,7 @@ def _composed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: str, si
     """(hidden states of all rows and the last ones, the last cell), by small operators.
 
     project: an LSTM's projection."""
-    from tritorch.cpu.recurrent import spans
+    from tritorch.host.recurrent import spans
 
     cat = PUBLIC["cat"]
     state: tuple[Any, ...] = (h,) if c is None else (h, c)
@@ -211,3 +210,5 @@ def _cell(mode: str) -> Any:
 for _mode in STEPS:
     PUBLIC[_mode] = _network(_mode, 2 if _mode == "lstm" else 1)
     PUBLIC[f"{_mode}_cell"] = _cell(_mode)
+    autocast("lower" if _mode == "lstm" else "cuda:lower")(PUBLIC[_mode])
+    autocast("cuda:lower")(PUBLIC[f"{_mode}_cell"])

@@ -10,16 +10,19 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import defaults
+from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import bool_, dtype, int64, uint8
 from tritorch.core.meta import MetaArray
 from tritorch.core.naming import qualified
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented, scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import any_true, not_implemented, require_tensor, wrap_dim, wrap_dims
+from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import reduced, same, with_indices
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, public, with_out, write_out
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import public, with_out, write_out
 from tritorch.ops.shape import expand, reshape, unsqueeze
 
 _UNSET: Any = object()
@@ -105,6 +108,7 @@ _add_reduce, _finish_sum = _C.Quiet(np.add.reduce), _sum.finish_with
 _sum_dim = _sum.like("sum_dim", "Sum1")
 
 
+@autocast("cuda:sum")
 def sum(
     input: Tensor,
     dim: Any = None,
@@ -189,8 +193,6 @@ def mean(
 
 
 def _short(kind: dtype) -> str:
-    from tritorch.core.promotion import scalar_name
-
     return scalar_name(kind)
 
 
@@ -257,6 +259,7 @@ def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim
 
 
 @public(out="dtype")
+@autocast("cpu:float32 cuda:sum")
 def prod(
     input: Tensor, dim: Any = _UNSET, keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
@@ -383,7 +386,7 @@ def _extreme(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {'largest' if name == 'amax' else 'smallest'} element over dims."
-    return public(out=True)(function)
+    return public(out=True)(exact_out("match")(function))
 
 
 amax, amin = _extreme("amax", _amax), _extreme("amin", _amin)
@@ -448,7 +451,7 @@ def _max_or_min(name: str, all_: Operator, op: Operator, pair: Any) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {name} of all elements, of one dim (with indices), or of two tensors."
-    return public(out=True)(function)
+    return public(out=True)(exact_out("structured", f"{name}.dim")(function))
 
 
 max = _max_or_min("max", _amax, _max, "maximum")
@@ -475,13 +478,14 @@ def _arg(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"Where the {name[3:]} is (the first of equals)."
-    return public(out=True)(function)
+    return public(out=True)(exact_out("structured")(function))
 
 
 argmax, argmin = _arg("argmax", _argmax), _arg("argmin", _argmin)
 
 
 @public(out=True)
+@exact_out("structured")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element."""
     if dim is None:
@@ -682,7 +686,8 @@ def _logsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dims: Any, keepdim: bool)
     )
 
 
-@public(out=True)
+@public(out=True, special=True)
+@autocast("cuda:float32")
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over dims, without overflow."""
     if dim is None:
@@ -725,43 +730,49 @@ def _norm_grad(g: Tensor, x: Tensor, out: Tensor, order: float, dims: Any, keepd
     return (part * (g / out.pow(order - 1))).masked_fill(out == 0, 0)
 
 
+@autocast("cuda:float32")
+@exact_out("structured")
 def vector_norm(
-    x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None,
-    out: Any = None,
+    input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
+    dtype: dtype | None = None, out: Any = None,
 ) -> Tensor:  # fmt: skip
     """(sum |x|^ord)^(1/ord) over dims."""
-    require_tensor(x, "linalg_vector_norm", "self", 1)
-    if not (x.is_floating_point() or x.is_complex()):
+    require_tensor(input, "linalg_vector_norm", "self", 1)
+    if not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError(
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-            f"{_short(x.dtype)}"
+            f"{_short(input.dtype)}"
         )
     if isinstance(ord, complex):
         raise RuntimeError(
             "linalg.vector_norm: Expected a non-complex scalar as the order of norm."
         )
     if dtype is not None:
-        if x.is_complex() and not dtype.is_complex:
+        if input.is_complex() and not dtype.is_complex:
             raise RuntimeError(
                 f"linalg.vector_norm: dtype should be complex for complex inputs. Got "
                 f"{_short(dtype)}"
             )
-        x = x.to(dtype)
+        input = input.to(dtype)
     order = float(ord)
-    if x.numel() == 0 and (order < 0 or math.isinf(order)):
-        if dim is None or any_zero(x, wrap_dims(dim, x.ndim)):
+    if input.numel() == 0 and (order < 0 or math.isinf(order)):
+        if dim is None or any_zero(input, wrap_dims(dim, input.ndim)):
             raise RuntimeError(
                 f"linalg.vector_norm cannot compute the {_order_name(order)} norm on an empty "
                 "tensor because the operation does not have an identity"
             )
-    kind = x.dtype.to_real()
-    if x.ndim == 0:
+    kind = input.dtype.to_real()
+    if input.ndim == 0:
         wrap_dims(dim, 0)
-        result = reshape(_vector_norm.call((reshape(x, 1),), (order, (0,), False, kind)), (1,) * 0)
+        result = reshape(
+            _vector_norm.call((reshape(input, 1),), (order, (0,), False, kind)), (1,) * 0
+        )
     else:
-        result = _vector_norm.call((x,), (order, wrap_dims(dim, x.ndim), bool(keepdim), kind))
+        result = _vector_norm.call(
+            (input,), (order, wrap_dims(dim, input.ndim), bool(keepdim), kind)
+        )
         if dim is None and keepdim:
-            result = reshape(result, (1,) * x.ndim)
+            result = reshape(result, (1,) * input.ndim)
     return result if out is None else write_out(result, out)
 
 
@@ -775,6 +786,7 @@ def _order_name(order: float) -> str:
 
 
 @public(out=True)
+@autocast("cuda:float32")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other."""
     return vector_norm(input - other, p)

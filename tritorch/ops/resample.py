@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.dtype import dtype, float32, uint8
+from tritorch.core.promotion import not_implemented
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented
 from tritorch.ops.record.operator import Operator
 
 _resample: Operator = Operator(

@@ -1,6 +1,6 @@
 """Samples whose parameters are tensors: gamma, Dirichlet, Poisson, binomial.
 
-Those of gamma and Dirichlet have gradients: Note [Implicit gradients] in `cpu/sampling.py`.
+Those of gamma and Dirichlet have gradients: Note [Implicit gradients] in `host/sampling.py`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from typing import Any
 
 from tritorch.core import arrays
 from tritorch.core.generator import Generator
+from tritorch.core.promotion import not_implemented
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, require_tensor, scalar_name
+from tritorch.ops.checks import require_tensor, scalar_name
 from tritorch.ops.random import source_for
 from tritorch.ops.randomness import expanded
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 
 
 def _draws(name: str) -> Callable[..., Any]:

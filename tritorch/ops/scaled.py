@@ -14,10 +14,11 @@ import numpy as np
 
 from tritorch.core import arrays
 from tritorch.core.dtype import bfloat16, float32
+from tritorch.core.published import FUNCTIONAL
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.grouped import grouped_mm
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import functional
 
 
 class ScalingType(enum.IntEnum):

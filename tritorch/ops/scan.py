@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, dtype, float32, float64, int64
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import any_true, not_implemented, require_tensor, wrap_dim
+from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.infer import with_indices
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.publishing import PUBLIC, in_place_of, public
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import in_place_of, public
 from tritorch.ops.reduction import named_results
 from tritorch.ops.shape import reshape
 from tritorch.ops.softmax import differentiating
@@ -114,7 +117,7 @@ def _summing(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {name} along a dim; integers as int64."
-    exposed = public(out="dtype")(function)
+    exposed = public(out="dtype")(autocast("cuda:sum")(function))
 
     def in_place(self: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         return function(self, dim, dtype=dtype or self.dtype)
@@ -137,13 +140,14 @@ def _extreme(name: str, op: Operator) -> Any:
 
     function.__name__ = name
     function.__doc__ = f"The {name} along a dim, with indices (the last of equals)."
-    return public(out=True)(function)
+    return public(out=True)(exact_out("scalar_type")(function))
 
 
 cummax, cummin = _extreme("cummax", _cummax), _extreme("cummin", _cummin)
 
 
 @public(out=True)
+@exact_out("scalar_type")
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """log(cumsum(exp(x))) along a dim, without overflow."""
     if category(input.dtype) < 2:
@@ -153,6 +157,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 
 @public(out=True)
+@exact_out("scalar_type")
 def diff(
     input: Tensor,
     n: int = 1,

@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core.dtype import bool_, dtype, float32, int32, int64, uint64
-from tritorch.core.promotion import category, scalar_name
+from tritorch.core.dims import wrap_dim, wrap_dims
+from tritorch.core.dtype import bool_, dtype, float32, float64, int32, int64, uint64
+from tritorch.core.layout import contiguous_format
+from tritorch.core.promotion import category, not_implemented, scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim, wrap_dims
+from tritorch.ops.checks import require_tensor
 from tritorch.ops.gather import scatter_reduce_grad
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import reduced, same
 from tritorch.ops.record.operator import Operator, lies
-from tritorch.ops.record.publishing import PUBLIC, public, write_out
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import public, write_out
 from tritorch.ops.reduction import vector_norm
-from tritorch.ops.shape import contiguous_format
 
 # ---- index_reduce --------------------------------------------------------------------------------
 
@@ -94,6 +97,7 @@ def _check_index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, redu
 
 
 @public(out=True, inplace=True)
+@exact_out("structured")
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
     include_self: bool = True,
@@ -104,7 +108,7 @@ def index_reduce(
     _check_index_reduce(input, dim, index, source, reduce)
     _say_beta()
     if not source.numel():
-        return input.clone(memory_format=contiguous_format())
+        return input.clone(memory_format=contiguous_format)
     flat = lambda t: t if t.ndim else t.reshape(1)
     tensors = flat(input), flat(index).to(int64), flat(source)
     out = _index_reduce.call(tensors, (dim, reduce, bool(include_self)))
@@ -154,6 +158,8 @@ def _first_places(x: Tensor, size: int, fill_value: int) -> Tensor:
 
 @public(out=True, inplace=True)
 @lies("row-major")
+@autocast("cuda:float32")
+@exact_out("structured")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Slices along a dim, those with a p-norm above maxnorm scaled down to it."""
     require_tensor(input, "renorm", "input", 1)
@@ -175,7 +181,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
             f"{scalar_name(input.dtype)}"
         )
     if not input.numel():
-        return input.clone(memory_format=contiguous_format())
+        return input.clone(memory_format=contiguous_format)
     others = tuple(i for i in range(input.ndim) if i != dim)
     wide = input.to(float32) if input.dtype.itemsize < 4 else input
     norm = vector_norm(wide, p, others, True)
@@ -195,8 +201,6 @@ def _hash_on_cpu(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
 
 
 def _hash_on_gpu(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    from tritorch.core.dtype import float64
-
     kind: dtype = float64 if x.dtype.is_floating_point else int64
     bits = x.astype(kind)
     bits = bits.view_dtype(int64) if kind is float64 else bits

@@ -11,13 +11,16 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
 from tritorch.core import arrays
+from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import dtype
+from tritorch.core.layout import contiguous_format
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import one_of, sizes, wrap_dim, wrap_dims
+from tritorch.ops.checks import broadcast_shapes, one_of, sizes
 from tritorch.ops.memory import alias, view_dtype
 from tritorch.ops.record.operator import ndarray
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 from tritorch.ops.views import view_operator
 
 # ---- reshaping -----------------------------------------------------------------------------------
@@ -121,13 +124,7 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     except RuntimeError:
         if type(input._array) is SparseArray:
             raise RuntimeError("reshape is not implemented for sparse tensors") from None
-        return view(PUBLIC["clone"](input, memory_format=contiguous_format()), wanted)
-
-
-def contiguous_format() -> Any:
-    from tritorch.core.layout import contiguous_format
-
-    return contiguous_format
+        return view(PUBLIC["clone"](input, memory_format=contiguous_format), wanted)
 
 
 PUBLIC["reshape"] = reshape
@@ -268,8 +265,6 @@ Tensor.broadcast_to = _broadcast_to  # type: ignore[attr-defined]
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Tensors expanded to the shape that all broadcast to."""
-    from tritorch.ops.checks import broadcast_shapes
-
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
     shape = broadcast_shapes(*(tensor.shape for tensor in tensors))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from tritorch import _C
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import dtype
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, require_tensor, wrap_dim
+from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.shape import reshape
 
@@ -88,12 +91,16 @@ def _run(name: str, op: Operator, x: Tensor, dim: int, kind: dtype | None) -> Te
 
 
 @public(out=True)
+@autocast("cuda:sum")
+@exact_out("structured")
 def softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along a dim."""
     return _run("softmax", _softmax, input, dim, dtype)
 
 
 @public(out=True)
+@autocast("cuda:sum")
+@exact_out("structured")
 def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     """log(softmax(x)) along a dim."""
     return _run("log_softmax", _log_softmax, input, dim, dtype)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, int32, int64
-from tritorch.core.promotion import category, promote_types, scalar_name
+from tritorch.core.promotion import (
+    category,
+    not_implemented,
+    promote_types,
+    result_type,
+    scalar_name,
+)
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import not_implemented, require_kernel, require_tensor, wrap_dim
+from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.record.infer import reduced, unknown_size, with_indices
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import public
 from tritorch.ops.reduction import _at_index, named_results, share_evenly
 from tritorch.ops.shape import reshape
 
@@ -76,6 +85,7 @@ def _refuse_complex(name: str, x: Tensor) -> None:
 
 
 @public(out=True)
+@exact_out("structured")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Sorted along a dim, with indices; always stable, NaN last."""
     if input.is_complex():
@@ -93,6 +103,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 
 @public(out=True)
+@exact_out("structured")
 def msort(input: Tensor) -> Tensor:
     """Sorted along the first dim."""
     return sort(input, 0)[0]
@@ -102,6 +113,7 @@ _topped = named_results("topk", "values", "indices")
 
 
 @public(out=True)
+@exact_out("structured")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) along a dim, with indices."""
     if input.is_complex():
@@ -126,6 +138,7 @@ def _keep(results: Any, dim: int, keepdim: bool) -> Any:
 
 
 @public(out=True)
+@exact_out("output values must be of same type as input")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """The k-th smallest along a dim, with its index."""
     _refuse_complex("kthvalue_cpu", input)
@@ -170,6 +183,7 @@ median, nanmedian, mode = (
     _middle(name, op)
     for name, op in (("median", _median), ("nanmedian", _nanmedian), ("mode", _mode))
 )
+exact_out("expected scalar type '{Result}' but got '{Out}' for values output", "mode")(mode)
 
 # ---- unique --------------------------------------------------------------------------------------
 
@@ -335,8 +349,6 @@ def searchsorted(
 
 
 def _number_kind(value: Any, like: Tensor) -> Any:
-    from tritorch.core.promotion import result_type
-
     return result_type(like, value)
 
 

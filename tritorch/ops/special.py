@@ -12,19 +12,21 @@ from typing import Any
 from tritorch.core import defaults
 from tritorch.core.dtype import bool_, float64, int32
 from tritorch.core.info import finfo
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented
+from tritorch.core.published import PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
-from tritorch.cpu import pointwise as cpu
-from tritorch.cpu.gamma import factorial
-from tritorch.cpu.narrow import like, widen
-from tritorch.cpu.polynomials import FUNCTIONS as POLYNOMIALS
-from tritorch.ops.checks import not_implemented, require_tensor
+from tritorch.gpu.layout import LONG
+from tritorch.host import pointwise as cpu
+from tritorch.host.gamma import factorial
+from tritorch.host.narrow import like, widen
+from tritorch.host.polynomials import FUNCTIONS as POLYNOMIALS
+from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.kinds import binary, unary
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.pointwise import INT_TO_FLOAT
-from tritorch.ops.record.publishing import PUBLIC, in_place_of, public, with_out
+from tritorch.ops.record.publishing import in_place_of, public, with_out
 from tritorch.ops.reduction import named_results
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -39,6 +41,7 @@ def _not_differentiable(what: str) -> Callable[..., Any]:
 
 # ---- gamma's family ------------------------------------------------------------------------------
 
+LONG.add("polygamma")
 _polygamma = Operator(
     "polygamma",
     "x",
@@ -102,6 +105,7 @@ def _density(g: Tensor, a: Tensor, x: Tensor) -> Tensor:
 _gamma_parts = {
     name: binary(
         name, getattr(cpu, name), without="bool int complex", domain=(0.1, 6), export=False,
+        long=True,
         grad=(_not_differentiable(f"{name}: input"), slope),
     )
     for name, slope in (
@@ -159,7 +163,7 @@ for _name, _domain in {
     "scaled_modified_bessel_k0": (0.1, 6), "scaled_modified_bessel_k1": (0.1, 6),
     "spherical_bessel_j0": (-12, 12),
 }.items():  # fmt: skip
-    _special(_name, domain=_domain)
+    _special(_name, domain=_domain, long=_name == "spherical_bessel_j0")
 _special("modified_bessel_i0", of="i0")
 _special("modified_bessel_i1", of="i1")
 
@@ -211,7 +215,7 @@ xlog1py = _pair(
     grad=(lambda g, a, b: g * _log1p_where_used(a, b), lambda g, a, b: g * a / (b + 1)),
 )  # fmt: skip
 zeta: Any = _pair(
-    "zeta", cpu.zeta, "zeta", domain=(1.1, 9),
+    "zeta", cpu.zeta, "zeta", domain=(1.1, 9), long=True,
     grad=(_not_differentiable("zeta"), lambda g, a, b: g * -a * zeta(a + 1, b)),
 )  # fmt: skip
 
@@ -219,7 +223,7 @@ zeta: Any = _pair(
 def _polynomial(name: str) -> Callable[..., Tensor]:
     evaluate = _pair(name, POLYNOMIALS[name], name)
 
-    def function(x: Tensor, n: Any, *, out: Tensor | None = None) -> Tensor:
+    def function(x: Any, n: Any, *, out: Tensor | None = None) -> Tensor:
         if not isinstance(n, Tensor):
             require_tensor(x, f"special_{name}", "x", 1)
         return evaluate(x, n, out=out)
@@ -248,9 +252,9 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     return PUBLIC["log_softmax"](input, dim, dtype=dtype)
 
 
-_ALIKE = "digamma erf erfc erfinv exp2 expm1 i0 log1p logit logsumexp polygamma round sinc xlogy"
-FUNCTIONS.update({name: PUBLIC[name] for name in _ALIKE.split()})
 FUNCTIONS.update(
+    SPECIAL,
+    polygamma=polygamma,
     expit=PUBLIC["sigmoid"], gammainc=igamma, gammaincc=igammac, gammaln=PUBLIC["lgamma"],
     log_softmax=log_softmax, multigammaln=mvlgamma, ndtr=ndtr, psi=PUBLIC["digamma"],
     softmax=softmax,

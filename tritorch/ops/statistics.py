@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, float32, float64, int64
 from tritorch.core.meta import MetaArray
-from tritorch.core.promotion import category, scalar_name
+from tritorch.core.promotion import category, not_implemented, scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import any_true, not_implemented, require_tensor, wrap_dim
+from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.operator import Operator, laid_out
-from tritorch.ops.record.publishing import PUBLIC, public, refuse_grad_with_out, write_out
+from tritorch.ops.record.publishing import public, refuse_grad_with_out, write_out
 from tritorch.ops.reduction import named_results
 
 # ---- covariance ----------------------------------------------------------------------------------
@@ -251,6 +253,7 @@ def _quantile_out(result: Tensor, out: Tensor | None, inputs: Sequence[Any]) -> 
 
 
 @public()
+@autocast("cpu:float32")
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear", out: Tensor | None = None,
@@ -261,6 +264,7 @@ def quantile(
 
 
 @public()
+@autocast("cpu:float32")
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear", out: Tensor | None = None,

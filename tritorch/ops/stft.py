@@ -6,12 +6,14 @@ import math
 import warnings
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import category, scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import any_true, require_tensor, wrap_dim
+from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.fft import c2c, c2r, promoted, r2c
 from tritorch.ops.padding import pad
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 
 
 def _shown(value: Any) -> str:
@@ -43,6 +45,7 @@ def _centred(window: Tensor, n_fft: int) -> Tensor:
 
 
 @public()
+@autocast("cpu:float32")
 def stft(
     input: Tensor,
     n_fft: int,

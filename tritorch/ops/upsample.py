@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.published import FUNCTIONAL, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL, functional
 from tritorch.ops.checks import require_kernel
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.publishing import functional
 from tritorch.ops.resample import resample
 
 _nearest = Operator(
@@ -86,6 +87,7 @@ _FILTERED = ("bilinear", "bicubic", "lanczos")
 
 
 @functional
+@autocast("cuda:float32")
 def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
                 align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
                 antialias: bool = False) -> Tensor:  # fmt: skip
@@ -187,6 +189,7 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
 
 
 @functional
+@autocast("cuda:float32")
 def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
              align_corners: bool | None = None) -> Tensor:  # fmt: skip
     """interpolate, by its old name."""
@@ -194,12 +197,14 @@ def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: st
 
 
 @functional
+@autocast("cuda:float32")
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """interpolate with mode nearest."""
     return interpolate(input, size, scale_factor, "nearest")
 
 
 @functional
+@autocast("cuda:float32")
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """interpolate with mode bilinear and aligned corners."""
     return interpolate(input, size, scale_factor, "bilinear", align_corners=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.dtype import int32, int64
-from tritorch.core.symbolic import sym_sqrt
+from tritorch.core.published import PUBLIC
+from tritorch.core.sym_functions import sym_sqrt
 from tritorch.core.tensor import Tensor
 from tritorch.ops import attention
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
 
 Bounds = tuple[int, int]
 

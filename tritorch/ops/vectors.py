@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import warnings
 
-from tritorch.core.promotion import category, scalar_name
+from tritorch.core.dims import wrap_dim
+from tritorch.core.promotion import category, not_implemented, scalar_name
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes, not_implemented, require_tensor, wrap_dim
+from tritorch.ops.checks import broadcast_shapes, require_tensor
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, with_out
 
 _cross: Operator = Operator(
@@ -47,6 +50,8 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 
 @public(out=True)
+@autocast("cuda:widest")
+@exact_out("structured")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """linalg.cross along the first dim of three, if none is given."""
     if dim is None:

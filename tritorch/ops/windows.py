@@ -13,12 +13,11 @@ import numpy as np
 
 from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.dtype import dtype as Dtype, float32, float64
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.cpu.special import i0
-from tritorch.ops.checks import not_implemented
+from tritorch.host.special import i0
 from tritorch.ops.factory import _finish, place
-from tritorch.ops.record.publishing import PUBLIC
 
 Array = np.ndarray[Any, Any]
 Shape = Callable[[Array, int], Array]  # of the places, and how many steps a period has

@@ -1,8 +1,8 @@
 """Optimizers that treat each element by itself: a subclass names its formula and its state.
 
 The formulas are in kernels/optim_rules.py.  A group's parameters are updated together, by
-cpu/optim.py or gpu/optim.py; gradients through a step (`differentiable`) come from the same formula
-on tensors.
+host/optim.py or gpu/optim.py; gradients through a step (`differentiable`) come from the same
+formula on tensors.
 
 # Note [Numbers or tensors]
 Options and step counts are Python numbers wherever that needs no wait for the device.  Tensors they

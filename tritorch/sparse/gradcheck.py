@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch.core import layout as layouts
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import BY_ROW, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.record import (
@@ -17,7 +18,6 @@ from tritorch.ops.interpret.sparse.record import (
     gather_like,
     is_sparse,
 )
-from tritorch.ops.record.publishing import PUBLIC
 
 
 def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from tritorch import _C
 from tritorch.core import dtype as dtypes
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor, make_subclass
-from tritorch.ops.record.publishing import PUBLIC
 
 
 class _Config(NamedTuple):

@@ -21,8 +21,8 @@ from tritorch.core.dtype import (
 )
 from tritorch.core.layout import strided
 from tritorch.core.promotion import category, promote_types
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.record.publishing import PUBLIC
 
 Number = int | float | complex
 Message = str | Callable[[str], str] | None

@@ -10,8 +10,8 @@ from tritorch.core.device import device as Device
 from tritorch.core.dtype import bool_, dtype as Dtype, float32, uint8
 from tritorch.core.info import finfo, iinfo
 from tritorch.core.promotion import category
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.record.publishing import PUBLIC
 
 
 def _limits(kind: Dtype) -> tuple[float, float]:

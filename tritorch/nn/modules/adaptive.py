@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions
 from tritorch.nn.modules.container import ModuleList, Sequential
 from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
-from tritorch.ops.record.publishing import PUBLIC
 
 F: Any = _functions
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from tritorch.autograd import no_grad
 from tritorch.core.dtype import int64
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules import conv, norm
 from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
-from tritorch.ops.record.publishing import PUBLIC
 
 
 class LazyModuleMixin:

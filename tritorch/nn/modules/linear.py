@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions, init
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter
-from tritorch.ops.record.publishing import PUBLIC
 
 F: Any = _functions
 

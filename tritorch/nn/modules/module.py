@@ -12,6 +12,7 @@ from tritorch.autograd import no_grad
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.meta import NO_DATA
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn.hooks import BackwardHook, Hooks, RemovableHandle, _WrappedHook, add_hook
 from tritorch.nn.modules.state import (
@@ -20,7 +21,6 @@ from tritorch.nn.modules.state import (
     _IncompatibleKeys,  # noqa: F401
 )
 from tritorch.nn.parameter import Buffer, Parameter, is_lazy
-from tritorch.ops.record.publishing import PUBLIC
 
 
 class _GlobalHooks:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.dtype import int64
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions, init
 from tritorch.nn.modules.linear import parameter
 from tritorch.nn.modules.module import Module
-from tritorch.ops.record.publishing import PUBLIC
 
 F: Any = _functions
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions, init
 from tritorch.nn.modules.attention import MultiheadAttention
@@ -17,7 +18,6 @@ from tritorch.nn.modules.norm import LayerNorm
 from tritorch.nn.modules.stateless import STATELESS
 from tritorch.ops.checks import any_true
 from tritorch.ops.multihead import as_added
-from tritorch.ops.record.publishing import PUBLIC
 
 F: Any = _functions
 Dropout: Any = STATELESS["Dropout"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from tritorch.autograd import no_grad
 from tritorch.core.info import finfo
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions
 from tritorch.nn.modules.module import Module
@@ -14,7 +15,6 @@ from tritorch.nn.utils.parametrize import register_parametrization
 from tritorch.nn.utils.spectral_norm import default_dim
 from tritorch.nn.utils.weight_norm import _weight_norm, norm_except_dim
 from tritorch.ops.linalg import geqrf, householder_product, matrix_exp, solve
-from tritorch.ops.record.publishing import PUBLIC
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

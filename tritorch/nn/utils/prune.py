@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.module import Module
 from tritorch.nn.utils.convert_parameters import parameters_to_vector
-from tritorch.ops.record.publishing import PUBLIC
 
 
 class BasePruningMethod(ABC):

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from tritorch.autograd import no_grad
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions
 from tritorch.nn.hooks import find_hook
 from tritorch.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter, UninitializedParameter
-from tritorch.ops.record.publishing import PUBLIC
 
 F: Any = _functions
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn.hooks import find_hook
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter, UninitializedParameter
-from tritorch.ops.record.publishing import PUBLIC
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:

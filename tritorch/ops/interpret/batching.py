@@ -22,14 +22,16 @@ from typing import Any
 from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.meta import MetaArray
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.record.operator import OPERATORS
 
 Params = tuple[Any, ...]
 SHAPES = ("shape", "old")  # params that are shapes of inputs
 
 
 RULES: dict[str, Callable[..., Any]] = {}
-OF_KIND = {"reduction": "dims", "scan": "dims", "fft": "dims", "linalg": "lead", "view": "view"}
+OF_KIND = {"reduction": "dims", "scan": "dims", "fft": "dims", "linalg": "lead"}
 
 
 def rule(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,16 +109,14 @@ def _each(result: Any, change: Callable[[Any], Any] = lambda x: x) -> Any:
     return change(result)._array
 
 
-@rule
-def view(op: Any, batch: Batch, params: Params) -> Any:
+def view(op: Any, whole: Tensor, params: Params) -> Any:
     """A view of each example is a view of all: by strides, which its `infer` says."""
-    whole = batch.inputs[0]
-    steps = whole.stride()
+    size, steps = whole.shape[0], whole.stride()
     one = MetaArray(whole.shape[1:], whole.dtype, steps[1:])
     found = op.infer((one,), params)
     if found.dtype is not one.dtype:  # it looks at the last dim alone
         return op.call((whole,), params)._array
-    shape, strides = (batch.size, *found.shape), (steps[0], *found.strides)
+    shape, strides = (size, *found.shape), (steps[0], *found.strides)
     return _strided(whole, shape, strides, found.offset)._array
 
 
@@ -284,8 +284,6 @@ def _more_groups(op: Any, params: Params, batch: Batch) -> Params:
 
 def _shifted(index: Tensor, batch: Batch, n: int) -> Tensor:
     """Indices of rows of each example as such of all of them, one after the other."""
-    from tritorch.ops.record.publishing import PUBLIC
-
     first = PUBLIC["arange"](batch.size, device=index.device) * n
     return index + first.reshape(-1, *(1,) * (index.ndim - 1))
 
@@ -324,8 +322,6 @@ def index(op: Any, batch: Batch, params: Params) -> Any:
     if not batch.batched[0]:
         found = op.call((x, *aligned), (tuple(x.shape),))
         return found.movedim(at, 0)._array  # the indices' first dim is the batch
-    from tritorch.ops.record.publishing import PUBLIC
-
     example = PUBLIC["arange"](batch.size, device=x.device).reshape(-1, *(1,) * common)
     found = op.call((x, example, *aligned), (tuple(x.shape),))
     if at:  # dims of the indices stand first now, in the middle of one example
@@ -396,9 +392,6 @@ def masked_scatter(op: Any, batch: Batch, params: Params) -> Any:
 @rule
 def convolution_with_statistics(op: Any, batch: Batch, params: Params) -> Any:
     """A convolution, and mean, 1 / std and variance of its channels."""
-    from tritorch.ops.record.operator import OPERATORS
-    from tritorch.ops.record.publishing import PUBLIC
-
     *convolved, eps = params
     y = _C.wrap(convolution(OPERATORS["convolution"], batch, tuple(convolved)))
     var, mean = PUBLIC["var_mean"](y, (1, *range(3, y.ndim)), correction=0)

@@ -38,7 +38,9 @@ INTERPRETERS: dict[type, str] = {
     BatchedArray: "vmap",
     MetaArray: "meta",
 }
-_RANK = {kind: rank for rank, kind in enumerate(INTERPRETERS)}
+_ORDER = tuple(INTERPRETERS)
+_RANK = {kind: rank for rank, kind in enumerate(_ORDER)}
+_NONE = len(_ORDER)
 
 
 @functools.cache
@@ -48,15 +50,14 @@ def _module(kind: type) -> Any:
 
 def _interpreter(tensors: Sequence[Any]) -> Any:
     """The module that runs an operator on these."""
-    kinds: list[type] = [
-        Tangent if tensor._tangent is not None else type(tensor._array)
-        for tensor in tensors
-        if isinstance(tensor, Tensor)
-    ]
-    kinds = [kind for kind in kinds if kind in _RANK]
-    if not kinds:  # the gate says which argument is none
+    first = _NONE
+    for tensor in tensors:
+        if isinstance(tensor, Tensor):
+            kind = type(tensor._array) if tensor._tangent is None else Tangent
+            first = min(first, _RANK.get(kind, _NONE))
+    if first == _NONE:  # the gate says which argument is none
         raise TypeError("an operator was called without a tensor")
-    return _module(min(kinds, key=_RANK.__getitem__))
+    return _module(_ORDER[first])
 
 
 def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:

@@ -6,9 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from tritorch import _C
+from tritorch.autograd import grad
+from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.core.batched import BatchedArray
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
+from tritorch.ops.interpret.vmap import batched_everywhere
+from tritorch.ops.record.apply import apply
 
 Run = Callable[..., Any]
 
@@ -20,8 +25,6 @@ def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
 
 def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
     """A pointwise record's call on tensors of which some carry a tangent."""
-    from tritorch.ops.record.apply import apply
-
     if out is not None:
         raise RuntimeError(f"{op.name}(): out= is not supported inside vmap or forward mode")
     return with_tangents(lambda *xs: apply(op, xs), inputs, op)
@@ -29,35 +32,7 @@ def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
 
 def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
     """The in-place form: the result replaces the first input's array."""
-    from tritorch.ops.record.apply import apply
-
     return replace(inputs[0], apply(op, inputs))
-
-
-def has_tangent(tensors: Sequence[Any]) -> bool:
-    """Whether any of these carries a tangent."""
-    return any(isinstance(t, Tensor) and t._tangent is not None for t in tensors)
-
-
-def primal_of(tensor: Any) -> Any:
-    """The tensor without its tangent, in the same place of the graph."""
-    if not isinstance(tensor, Tensor) or tensor._tangent is None:
-        return tensor
-    out = _C.alias(tensor)
-    out._raw_node, out.output_nr, out._leaf = tensor._raw_node, tensor.output_nr, tensor._leaf
-    return out
-
-
-def make_dual(primal: Tensor, tangent: Any) -> Tensor:
-    """primal with a tangent."""
-    if primal._leaf:  # gradients arrive at the leaf, not at the dual
-        primal = primal.view_as(primal)
-    out = _C.alias(primal)
-    out._raw_node, out.output_nr = primal._raw_node, primal.output_nr
-    out._shadow = out._a
-    del out._a
-    out._tangent = tangent
-    return out
 
 
 def with_tangents(run: Run, tensors: Sequence[Any], op: Any) -> Any:
@@ -163,9 +138,6 @@ def _push_forward(
     run: Run, primals: Sequence[Any], tangents: Sequence[Any], results: Sequence[Any]
 ) -> list[Any]:
     """J t, as the gradient of u -> J^H u: every gradient is linear in u, so one rule serves all."""
-    from tritorch.autograd import grad
-    from tritorch.ops.interpret.vmap import batched_everywhere
-
     before = _C.set_grad_enabled(True)
     try:
         inputs = [
@@ -202,8 +174,6 @@ def _push_forward(
 
 def _null(x: Tensor) -> Tensor:
     """Zeros like x; of a sparse tensor, at its places."""
-    from tritorch.ops.record.publishing import PUBLIC
-
     zeros_like, array = PUBLIC["zeros_like"], x._array
     if type(array) is SparseArray:
         return _C.wrap(array.with_values(zeros_like(array.values)))

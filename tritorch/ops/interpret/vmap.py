@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.core.batched import BatchedArray
+from tritorch.core.promotion import result_type
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 from tritorch.ops.checks import require_castable, shape_error
-from tritorch.ops.interpret.batching import OF_KIND, RULES, Batch
-from tritorch.ops.interpret.forward_mode import make_dual, primal_of
+from tritorch.ops.interpret.batching import OF_KIND, RULES, Batch, view
+from tritorch.ops.record.apply import apply
+from tritorch.ops.record.operator import Operator
 
 
 class _Active(threading.local):
@@ -74,9 +78,11 @@ def _whole(t: Tensor) -> Tensor:
 
 def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """An operator on batches: by its record's rule, decomposed, or one after the other."""
-    level = level_of(tensors)
+    if op.is_view:
+        return _view(op, tensors[0], params)
     if op.kind == "pointwise":
         return _batched_pointwise(op, tensors)
+    level = level_of(tensors)
     inputs = promoted(tensors, level)
     rule = RULES.get(op.batch or OF_KIND.get(op.kind, ""))
     before = _C.set_grad_enabled(False)
@@ -95,10 +101,16 @@ def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     if isinstance(found, tuple):
         wrapped = tuple(None if a is None else BatchedArray(a, level) for a in found)
         return op.finish_many(wrapped, op.outputs, params, *inputs)
-    finish = op.finish_view if op.is_view else None
-    if finish is not None:
-        return finish(BatchedArray(found, level), params, inputs[0])
     return op.finish_with(BatchedArray(found, level), params, *inputs)
+
+
+def _view(op: Any, x: Tensor, params: tuple[Any, ...]) -> Tensor:
+    """A view of each example: of an ndarray like that of the first one, else by the rule."""
+    batch = x._array
+    found = op.view_batch(op.cpu, batch.array, params)
+    if found is None:
+        found = view(op, _whole(x), params)
+    return op.finish_view(BatchedArray(found, batch.level), params, x)
 
 
 def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
@@ -127,8 +139,6 @@ def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
 
 
 def _one_by_one(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: int) -> Any:
-    from tritorch.ops.record.publishing import PUBLIC
-
     size = _batch_size(inputs, level)
     results = []
     for i in range(size):
@@ -156,9 +166,6 @@ def _aligned(t: Any, level: int, ndim: int) -> Any:
 
 
 def _batched_pointwise(op: Any, inputs: Sequence[Any]) -> Any:
-    from tritorch.core.promotion import result_type
-    from tritorch.ops.record.apply import apply
-
     level = level_of(inputs)
     inputs = promoted(inputs, level)
     ndim = max(t.ndim for t in inputs if isinstance(t, Tensor))
@@ -177,8 +184,6 @@ def _batched_pointwise(op: Any, inputs: Sequence[Any]) -> Any:
 
 
 def _register() -> tuple[Any, Any]:
-    from tritorch.ops.record.operator import Operator
-
     enter = Operator("to_batched", "x", "level", kind="internal",
                      grad=lambda g, level: from_batched(g, level[0], level[1]))  # fmt: skip
     leave = Operator("from_batched", "x", "level size", kind="internal",
@@ -191,8 +196,8 @@ _enter, _leave = _register()
 
 def to_batched(x: Tensor, level: int) -> Tensor:
     """x with its first dim hidden."""
-    array = BatchedArray(x._array, level)
-    out = _enter.finish_with(array, ((level, x.shape[0]),), x)
+    array = x._array
+    out = _enter.finish_with(BatchedArray(array, level), ((level, array.shape[0]),), x)
     return out if x._tangent is None else make_dual(out, to_batched(x._tangent, level))
 
 
@@ -201,9 +206,10 @@ def from_batched(x: Tensor, level: int, size: int) -> Tensor:
     if x._tangent is not None:
         primal = from_batched(primal_of(x), level, size)
         return make_dual(primal, from_batched(x._tangent, level, size))
-    if not is_batched(x, level):
+    array = x._array
+    if type(array) is not BatchedArray or array.level != level:
         return x.expand(size, *x.shape)
-    return _leave.finish_with(x._array.array, (level, size), x)
+    return _leave.finish_with(array.array, (level, size), x)
 
 
 def new_like(x: Tensor, made: Tensor) -> Tensor:

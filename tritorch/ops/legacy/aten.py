@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core import defaults
+from tritorch.core.dims import wrap_dim
+from tritorch.core.published import PUBLIC
+from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.ops import loss, parts
-from tritorch.ops.checks import wrap_dim
 from tritorch.ops.norm import normalised_by_batch, normalised_by_group
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 from tritorch.ops.reduction import vector_norm
 
 # ---- losses --------------------------------------------------------------------------------------
@@ -160,8 +162,6 @@ def from_file(
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A file as a vector; shared: writes go to the file, which is made if need be."""
-    from tritorch.core.storage import UntypedStorage
-
     if device is not None and PUBLIC["empty"](0, device=device).is_cuda:
         raise RuntimeError("from_file: tensors on a GPU are not in files; use .to(device)")
     kind = defaults.dtype() if dtype is None else dtype

@@ -1,21 +1,14 @@
-"""In-place functions at the top level; small methods that other libraries and old programs use."""
+"""Small methods that other libraries and old programs use."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.memory import as_strided
 from tritorch.ops.record.operator import Array
-from tritorch.ops.record.publishing import PUBLIC
 from tritorch.ops.shape import rebinding
-
-# PyTorch has these as torch.<name> too.
-IN_PLACE = (
-    "addmv_", "as_strided_", "clamp_max_", "clamp_min_", "conj_physical_", "gcd_", "i0_", "lcm_",
-    "ldexp_", "logit_", "nan_to_num_", "square_", "xlogy_",
-)  # fmt: skip
 
 
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
@@ -61,7 +54,7 @@ def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
 def publish() -> None:
     """Called when all operators are declared."""
     tensor: Any = Tensor
-    tensor.as_strided_ = rebinding(as_strided)
+    tensor.as_strided_ = PUBLIC["as_strided_"] = rebinding(as_strided)
     tensor.dim_order = dim_order
     tensor.fill_diagonal_ = fill_diagonal_
     tensor.record_stream = record_stream
@@ -71,6 +64,4 @@ def publish() -> None:
     tensor.__nonzero__ = Tensor.__bool__
     tensor.__div__ = Tensor.__truediv__
     tensor.__idiv__ = Tensor.__itruediv__
-    for name in IN_PLACE:
-        PUBLIC[name] = getattr(Tensor, name)
     PUBLIC["threshold_"] = FUNCTIONAL["threshold_"]

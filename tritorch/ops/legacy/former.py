@@ -7,9 +7,9 @@ import warnings
 from typing import Any, NoReturn
 
 from tritorch.core.dtype import dtype as Dtype
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import sizes
-from tritorch.ops.record.publishing import PUBLIC
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:

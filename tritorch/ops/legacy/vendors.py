@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.autograd import enable_grad, grad
+from tritorch.core.dtype import uint8
+from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import FUNCTIONAL
 from tritorch.ops.conv import convolution
 from tritorch.ops.grid import affine_grid_generator, grid_sampler
 from tritorch.ops.norm import normalised_by_batch
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 from tritorch.ops.recurrent import one_direction
 
 Ints = Sequence[int]
@@ -133,7 +135,7 @@ def miopen_batch_norm(
 
 
 @public(method=False)
-def cudnn_is_acceptable(tensor: Tensor) -> bool:
+def cudnn_is_acceptable(input: Tensor) -> bool:
     """False: nothing here goes through cuDNN."""
     return False
 
@@ -189,8 +191,6 @@ def miopen_ctc_loss(
     deterministic: bool, zero_infinity: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Each sample's loss, and its gradient by log_probs."""
-    from tritorch.autograd import enable_grad, grad
-
     wanted = log_probs.requires_grad
     with enable_grad():
         x = log_probs if wanted else log_probs.detach().requires_grad_()
@@ -209,8 +209,6 @@ _MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
 
 def _reserve(like: Tensor) -> Tensor:
     """What a library would keep for its backward pass: nothing."""
-    from tritorch.core.dtype import uint8
-
     return PUBLIC["empty"]((0,), dtype=uint8, device=like.device)
 
 

@@ -9,13 +9,14 @@ import numpy as np
 
 from tritorch.core.batched import BatchedArray
 from tritorch.core.meta import MetaArray
-from tritorch.core.promotion import scalar_name
+from tritorch.core.promotion import not_implemented, scalar_name
+from tritorch.core.published import AUTOCAST, PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.cpu.linalg import LinAlgError, element
-from tritorch.ops.checks import broadcast_shapes, not_implemented, require_tensor
+from tritorch.host.linalg import LinAlgError, element
+from tritorch.ops.checks import broadcast_shapes, require_tensor
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.operator import Array, Operator
-from tritorch.ops.record.publishing import PUBLIC, with_out
+from tritorch.ops.record.publishing import with_out
 from tritorch.ops.reduction import named_results
 
 __all__ = ["LINALG", "LinAlgError", "factorisation", "linalg", "named_results"]
@@ -31,6 +32,8 @@ def linalg(*, out: bool = True, also: Sequence[str] = (), torch: Sequence[str] =
         LINALG[function.__name__] = exposed
         for name in (*also, *torch):
             PUBLIC[name] = exposed
+            if function.__name__ in AUTOCAST:
+                AUTOCAST[name] = AUTOCAST[function.__name__]
         for name in also:
             setattr(Tensor, name, function)
         return exposed

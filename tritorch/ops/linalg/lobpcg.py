@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.info import finfo
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import factorisation
 from tritorch.ops.linalg.spectra import eigh
-from tritorch.ops.record.publishing import PUBLIC
 
 # ---- gradients -----------------------------------------------------------------------------------
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.qr import linalg_qr
 from tritorch.ops.linalg.spectra import svd
-from tritorch.ops.record.publishing import PUBLIC
 
 
 def _range_basis(A: Tensor, q: int, n_iterations: int) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.linalg.common import (
@@ -26,7 +27,8 @@ from tritorch.ops.linalg.common import (
 )
 from tritorch.ops.linalg.triangular import triangular
 from tritorch.ops.record.operator import laid_out
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import public, write_out
 
 # ---- rows in another order -----------------------------------------------------------------------
 
@@ -106,6 +108,7 @@ def _factored(name: str, A: Tensor, pivot: bool, shown: str = "linalg.lu_factor"
 
 
 @linalg()
+@exact_out("structured")
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """linalg.lu_factor with an info instead of an error."""
     found = _factored("torch.lu_factor_ex", A, pivot)
@@ -115,6 +118,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 
 
 @linalg()
+@exact_out("structured")
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     """L (below the diagonal, which is 1) and U in one matrix, and the rows swapped, from 1."""
     lu, pivots, info = _factored("torch.lu_factor", A, pivot)
@@ -123,6 +127,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
 
 
 @linalg()
+@exact_out("structured")
 def lu(A: Tensor, *, pivot: bool = True) -> Any:
     """A permutation P, a unit lower triangular L and an upper triangular U with A = P L U."""
     found, pivots, _ = _factored("linalg.lu", A, pivot, "linalg.lu")
@@ -141,8 +146,6 @@ def _old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = N
     result = tuple(found) if get_infos else tuple(found)[:2]
     if out is None:
         return result
-    from tritorch.ops.record.publishing import write_out
-
     return write_out(result, out)
 
 
@@ -172,6 +175,7 @@ def _unpacked(data: Tensor, pivots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @public(method=False, out=True)
+@exact_out("structured")
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Any:
@@ -210,6 +214,8 @@ def by_factors(data: Tensor, order: Tensor, b: Tensor, adjoint: bool = False) ->
 
 
 @linalg()
+@autocast("cpu:float32")
+@exact_out("structured")
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
@@ -285,21 +291,25 @@ def _ldl_factored(name: str, A: Tensor, hermitian: bool, check: bool) -> Any:
 
 
 @linalg()
-def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+@exact_out("structured")
+def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """linalg.ldl_factor with an info instead of an error."""
-    return _ldl_factored("torch.linalg.ldl_factor_ex", A, hermitian, check_errors)
+    return _ldl_factored("torch.linalg.ldl_factor_ex", input, hermitian, check_errors)
 
 
 @linalg()
-def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
+@autocast("cpu:float32")
+@exact_out("structured")
+def ldl_factor(input: Tensor, *, hermitian: bool = False) -> Any:
     """L and D (blocks of size 1 and 2) of A = L D L^T (or L^H) in one matrix, and the swaps.
 
     A is symmetric (or Hermitian), and may be indefinite; its lower triangle is read.
     """
-    return _LDL(*_ldl_factored("torch.linalg.ldl_factor", A, hermitian, True)[:2])
+    return _LDL(*_ldl_factored("torch.linalg.ldl_factor", input, hermitian, True)[:2])
 
 
 @linalg()
+@exact_out("structured")
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
     """X of A X = B by the factors of A."""
     name = "torch.linalg.ldl_solve"

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import require_castable, wrap_dim
+from tritorch.ops.checks import require_castable
 from tritorch.ops.linalg.common import LINALG, linalg, require_matrix
 from tritorch.ops.linalg.spectra import svdvals
 from tritorch.ops.linalg.systems import inv_ex
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import public
 from tritorch.ops.reduction import vector_norm
 
 LINALG["vector_norm"] = vector_norm
@@ -52,23 +55,25 @@ def _checked(A: Tensor, ord: Any, dim: Any, dtype: Dtype | None) -> tuple[Tensor
 
 
 @linalg()
+@autocast("cuda:float32")
+@exact_out("linalg.{name} expected out tensor dtype {Result} but got: {Out}")
 def matrix_norm(
-    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
+    input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
     dtype: Dtype | None = None,
 ) -> Tensor:  # fmt: skip
     """A norm of matrices: "fro", "nuc", or of order 1, 2 and infinity, or minus these."""
-    A, (rows, columns) = _checked(A, ord, dim, dtype)
+    input, (rows, columns) = _checked(input, ord, dim, dtype)
     if ord == "fro":
-        return vector_norm(A, 2, (rows, columns), keepdim)
+        return vector_norm(input, 2, (rows, columns), keepdim)
     size = abs(ord) if isinstance(ord, (int, float)) else None
     if ord != "nuc" and size not in (1, 2, math.inf):
         raise RuntimeError(f"linalg.matrix_norm: Order {_order_text(ord)} not supported.")
     if ord == "nuc" or size == 2:
-        values = svdvals(A.movedim((rows, columns), (-2, -1)))
+        values = svdvals(input.movedim((rows, columns), (-2, -1)))
         found = values.sum(-1) if ord == "nuc" else _extreme(values, -1, False, ord > 0)
         return _kept(found, (rows, columns)) if keepdim else found
     summed, over = (rows, columns) if size == 1 else (columns, rows)
-    sums = vector_norm(A, 1, (summed,), True)
+    sums = vector_norm(input, 1, (summed,), True)
     found = _extreme(sums, over, True, ord > 0)
     if keepdim:
         return found
@@ -114,6 +119,7 @@ def _norm(
 
 
 _norm.__name__ = "norm"
+autocast("cuda:float32")(exact_out("structured")(_norm))
 linalg()(_norm)
 
 
@@ -143,12 +149,14 @@ public(out=True)(_old_norm)
 
 
 @public(method=False, out=True)
+@autocast("cuda:float32")
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """The root of the sum of squares over dims."""
     return vector_norm(input, 2, dim, keepdim)
 
 
 @public(method=False, out=True)
+@autocast("cuda:float32")
 def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
     """The sum of the singular values."""
     return matrix_norm(input, "nuc", dim, keepdim)
@@ -158,14 +166,15 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> T
 
 
 @linalg()
-def cond(A: Tensor, p: Any = None) -> Tensor:
+@autocast("cpu:float32")
+def cond(input: Tensor, p: Any = None) -> Tensor:
     """The condition of matrices: the norm times the norm of the inverse."""
-    if A.ndim < 2:
+    if input.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if p is None or p in (2, -2):
-        if not A.numel():
-            return A.new_zeros(A.shape[:-2], dtype=A.dtype.to_real())
-        values = svdvals(A)
+        if not input.numel():
+            return input.new_zeros(input.shape[:-2], dtype=input.dtype.to_real())
+        values = svdvals(input)
         ends = values[..., 0], values[..., -1]
         return ends[1] / ends[0] if p == -2 else ends[0] / ends[1]
     if isinstance(p, str):
@@ -173,12 +182,12 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
             raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
     elif abs(p) not in (1, math.inf):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {_order_text(p)}")
-    if not A.numel() and p != "nuc":
-        return A.new_zeros(A.shape[:-2], dtype=A.dtype.to_real())
-    require_matrix(f"linalg.cond(ord={_order_text(p)})", A, True)
+    if not input.numel() and p != "nuc":
+        return input.new_zeros(input.shape[:-2], dtype=input.dtype.to_real())
+    require_matrix(f"linalg.cond(ord={_order_text(p)})", input, True)
     if p == "nuc":  # without the inverse's singular values: those are known
-        values = svdvals(A)
+        values = svdvals(input)
         return values.sum(-1) * values.reciprocal().sum(-1)
-    inverse, info = inv_ex(A)
-    found = matrix_norm(A, p) * matrix_norm(inverse, p)
+    inverse, info = inv_ex(input)
+    found = matrix_norm(input, p) * matrix_norm(inverse, p)
     return PUBLIC["where"](info == 0, found, math.inf)

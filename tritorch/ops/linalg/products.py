@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, float64, int64
 from tritorch.core.promotion import promote_types, scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes, wrap_dim
+from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.linalg.common import (
     LINALG,
     eye_like,
@@ -25,7 +27,8 @@ from tritorch.ops.matmul import matmul
 from tritorch.ops.parts import diagonal as _top_diagonal
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.infer import same
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import public
 from tritorch.ops.vectors import linalg_cross
 
 LINALG |= {"cross": linalg_cross, "matmul": matmul}
@@ -41,20 +44,20 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 
 @linalg(also=("matrix_power",))
-def matrix_power(A: Tensor, n: int) -> Tensor:
+def matrix_power(input: Tensor, n: int) -> Tensor:
     """A times itself, n times; of the inverse when n is negative."""
-    require_matrix("linalg.matrix_power", A, True)
+    require_matrix("linalg.matrix_power", input, True)
     if not isinstance(n, int) or isinstance(n, bool):
         raise TypeError(
             f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}"
         )
     if n == 0:
-        everywhere = PUBLIC["ones_like"](A.detach(), dtype=bool_)
-        return A.masked_fill(everywhere, 0) + eye_like(A)
-    base = inv(A) if n < 0 else A
+        everywhere = PUBLIC["ones_like"](input.detach(), dtype=bool_)
+        return input.masked_fill(everywhere, 0) + eye_like(input)
+    base = inv(input) if n < 0 else input
     n, result = abs(n), None
     if n == 1:
-        return base.clone() if base is A else base
+        return base.clone() if base is input else base
     while n:  # by squaring
         if n & 1:
             result = base if result is None else result @ base
@@ -119,13 +122,13 @@ _matrix_exp: Any = factorisation(
 
 
 @linalg(out=False, also=("matrix_exp",))
-def matrix_exp(A: Tensor) -> Tensor:
+def matrix_exp(input: Tensor) -> Tensor:
     """sum of A^k / k!."""
-    require_matrix("linalg.matrix_exp", A, True)
-    if A.is_floating_point() and A.dtype.itemsize < 4:
-        return matrix_exp(A.float()).to(A.dtype)
-    require_float("linalg.matrix_exp", A)
-    return _matrix_exp.call((A,)) if A.numel() else A.clone()
+    require_matrix("linalg.matrix_exp", input, True)
+    if input.is_floating_point() and input.dtype.itemsize < 4:
+        return matrix_exp(input.float()).to(input.dtype)
+    require_float("linalg.matrix_exp", input)
+    return _matrix_exp.call((input,)) if input.numel() else input.clone()
 
 
 # ---- chains --------------------------------------------------------------------------------------
@@ -159,6 +162,8 @@ def _chain(tensors: list[Tensor]) -> Tensor:
 
 
 @linalg()
+@autocast("lower")
+@exact_out("multi_dot(): expected out tensor to have dtype {result} but got {out}")
 def multi_dot(tensors: Any) -> Tensor:
     """The product of matrices in the order of least work; the first and last may be vectors."""
     if isinstance(tensors, Tensor):
@@ -206,6 +211,7 @@ def _type_name(x: Tensor) -> str:
 
 
 @public(method=False, out=True)
+@autocast("lower")
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices in the order of least work."""
     if not matrices:
@@ -254,6 +260,8 @@ public(method=False)(_old_vander)
 
 
 @linalg()
+@autocast("lower")
+@exact_out("linalg.vecdot: Expected out of dtype{Result} but found {Out}")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sums of conj(x) * y along dim."""
     name = "linalg.vecdot"

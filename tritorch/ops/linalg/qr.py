@@ -6,6 +6,7 @@ from typing import Any
 
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     eye_like,
@@ -18,7 +19,8 @@ from tritorch.ops.linalg.common import (
 )
 from tritorch.ops.linalg.triangular import triangular
 from tritorch.ops.record.operator import laid_out
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import public
 
 # ---- qr ------------------------------------------------------------------------------------------
 
@@ -85,6 +87,8 @@ _Geqrf = named_results("geqrf", "a", "tau")
 
 
 @linalg()
+@autocast("cpu:float32")
+@exact_out("structured")
 def qr(A: Tensor, mode: str = "reduced") -> Any:
     """Q with orthonormal columns and an upper triangular R with A = Q R."""
     require_matrix("linalg.qr", A)
@@ -110,6 +114,7 @@ public(out=True)(_old_qr)
 
 
 @public(out=True)
+@autocast("cpu:float32")
 def geqrf(input: Tensor) -> Any:
     """R above the diagonal, Householder vectors below it, and their factors."""
     if input.ndim < 2:
@@ -166,13 +171,14 @@ def _require_householder(x: Tensor, tau: Tensor) -> None:
 
 
 @linalg(also=("orgqr",))
-def householder_product(A: Tensor, tau: Tensor) -> Tensor:
+@autocast("cpu:float32")
+def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of reflections I - tau v v^H; v is below A's diagonal."""
-    _require_householder(A, tau)
-    m, n = A.shape[-2:]
-    v, t = _reflections(A, tau)
-    eye: Tensor = PUBLIC["eye"](m, n, dtype=A.dtype, device=A.device)
-    return laid_out("column-major", eye - v @ (t @ v[..., :n, :].mH), A)
+    _require_householder(input, tau)
+    m, n = input.shape[-2:]
+    v, t = _reflections(input, tau)
+    eye: Tensor = PUBLIC["eye"](m, n, dtype=input.dtype, device=input.device)
+    return laid_out("column-major", eye - v @ (t @ v[..., :n, :].mH), input)
 
 
 def _require_ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> None:
@@ -207,6 +213,7 @@ def _require_ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> Non
 
 
 @public(out=True)
+@autocast("cpu:float32")
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:

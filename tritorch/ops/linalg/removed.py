@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.record.publishing import PUBLIC
 
 _INSTEAD = {
     "solve": "`torch.solve` is deprecated in favor of `torch.linalg.solve`, which takes the matrix "

@@ -8,6 +8,7 @@ from tritorch import _C
 from tritorch.core.info import finfo
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     LINALG,
@@ -20,7 +21,8 @@ from tritorch.ops.linalg.common import (
     require_matrix,
     require_phase_free,
 )
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import public
 
 # ---- singular values -----------------------------------------------------------------------------
 
@@ -125,6 +127,8 @@ def _require_driver(name: str, x: Tensor, driver: str | None) -> None:
 
 
 @linalg()
+@autocast("cpu:float32")
+@exact_out("structured")
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """U, the singular values (descending) and V^H with A = U diag(S) V^H."""
     require_matrix("linalg.svd", A)
@@ -134,6 +138,8 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
 
 
 @linalg()
+@autocast("cpu:float32")
+@exact_out("structured")
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, descending."""
     require_matrix("linalg.svd", A)
@@ -226,23 +232,27 @@ def _triangle(UPLO: str) -> str:
 
 
 @linalg()
-def eigh(A: Tensor, UPLO: str = "L") -> Any:
+@autocast("cpu:float32")
+@exact_out("structured")
+def eigh(input: Tensor, UPLO: str = "L") -> Any:
     """The eigenvalues, ascending, and eigenvectors of a Hermitian A; UPLO: its triangle to read."""
-    require_matrix("linalg.eigh", A, True)
+    require_matrix("linalg.eigh", input, True)
     uplo = _triangle(UPLO)
-    require_computable("linalg_eigh_cpu", A)
-    return _Eigh(*_eigh.call((A,), (uplo,)))
+    require_computable("linalg_eigh_cpu", input)
+    return _Eigh(*_eigh.call((input,), (uplo,)))
 
 
 @linalg()
-def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+@autocast("cpu:float32")
+@exact_out("structured")
+def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of a Hermitian A, ascending."""
-    if _needs_vectors(A):
-        return eigh(A, UPLO)[0]
-    require_matrix("linalg.eigh", A, True)
+    if _needs_vectors(input):
+        return eigh(input, UPLO)[0]
+    require_matrix("linalg.eigh", input, True)
     uplo = _triangle(UPLO)
-    require_computable("linalg_eigh_cpu", A)
-    return _eigvalsh.call((A,), (uplo,))
+    require_computable("linalg_eigh_cpu", input)
+    return _eigvalsh.call((input,), (uplo,))
 
 
 def _require_eig(name: str, A: Tensor) -> None:
@@ -255,19 +265,21 @@ def _require_eig(name: str, A: Tensor) -> None:
 
 
 @linalg()
-def eig(A: Tensor) -> Any:
-    """The eigenvalues and eigenvectors of any square A; complex."""
-    _require_eig("linalg.eig", A)
-    return _Eig(*_eig.call((A,)))
+@autocast("cpu:float32")
+def eig(input: Tensor) -> Any:
+    """The eigenvalues and eigenvectors of any square matrix; complex."""
+    _require_eig("linalg.eig", input)
+    return _Eig(*_eig.call((input,)))
 
 
 @linalg()
-def eigvals(A: Tensor) -> Tensor:
+@autocast("cpu:float32")
+def eigvals(input: Tensor) -> Tensor:
     """The eigenvalues of any square A; complex."""
-    _require_eig("linalg.eigvals", A)
-    if _needs_vectors(A):
-        return _eig.call((A,))[0]
-    return _eigvals.call((A,))
+    _require_eig("linalg.eigvals", input)
+    if _needs_vectors(input):
+        return _eig.call((input,))[0]
+    return _eigvals.call((input,))
 
 
 # ---- tolerances ----------------------------------------------------------------------------------
@@ -302,17 +314,18 @@ def _threshold(values: Tensor, atol: Any, rtol: Any) -> Any:
 
 
 @linalg()
+@autocast("cpu:float32")
 def matrix_rank(
-    A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, tol: Any = None
+    input: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, tol: Any = None
 ) -> Tensor:
     """How many singular values are greater than max(atol, rtol * the greatest)."""
     if tol is not None:  # NumPy's name
         atol, rtol = tol, 0.0
-    require_matrix("torch.linalg.matrix_rank", A, argument="input")
-    if not (A.is_floating_point() or A.is_complex()):
+    require_matrix("torch.linalg.matrix_rank", input, argument="input")
+    if not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError("This function doesn't handle types other than float and double")
-    atol, rtol = _tolerances("matrix_rank", A, atol, rtol)
-    x = A.detach()
+    atol, rtol = _tolerances("matrix_rank", input, atol, rtol)
+    x = input.detach()
     values = eigvalsh(x).abs() if hermitian else svdvals(x)
     return (values > _threshold(values, atol, rtol)).sum(-1)
 
@@ -354,26 +367,28 @@ _pinv_record = factorisation(
 
 
 @linalg()
+@autocast("cpu:float32")
 def pinv(
-    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+    input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:
     """The pseudo-inverse; singular values up to max(atol, rtol * the greatest) count as zero."""
-    if A.ndim < 2 or not (A.is_floating_point() or A.is_complex()):
+    if input.ndim < 2 or not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError(
-            f"linalg.pinv({scalar_name(A.dtype)}{{{list(A.shape)}}}): expected a tensor with 2 or "
-            f"more dimensions of float, double, cfloat or cdouble types"
+            f"linalg.pinv({scalar_name(input.dtype)}{{{list(input.shape)}}}): expected a tensor "
+            f"with 2 or more dimensions of float, double, cfloat or cdouble types"
         )
     if rcond is not None:  # NumPy's name
         atol, rtol = 0.0, rcond
-    if not A.numel():
-        return A.mH.clone()
+    if not input.numel():
+        return input.mH.clone()
     if hermitian:
-        require_matrix("linalg.eigh", A, True)
-    atol, rtol = _tolerances("pinv", A, atol, rtol)
-    return _pinv_record.call((A,), (atol, rtol, bool(hermitian)))
+        require_matrix("linalg.eigh", input, True)
+    atol, rtol = _tolerances("pinv", input, atol, rtol)
+    return _pinv_record.call((input,), (atol, rtol, bool(hermitian)))
 
 
 @public()
+@autocast("cpu:float32")
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """linalg.pinv, by its old name."""
     return pinv(input, rcond)

@@ -9,6 +9,7 @@ from tritorch.core.dtype import int32, int64
 from tritorch.core.info import finfo
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     SINGULAR_INVERSE,
@@ -28,7 +29,8 @@ from tritorch.ops.linalg.common import (
 from tritorch.ops.linalg.spectra import pinv, pinv_gradient
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import laid_out
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import public
 
 # ---- systems -------------------------------------------------------------------------------------
 
@@ -82,6 +84,7 @@ def _solve_any(A: Tensor, B: Tensor, left: bool) -> Any:
 
 
 @linalg()
+@exact_out("structured")
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """linalg.solve with an info instead of an error."""
     found = _solve_any(A, B, left)
@@ -91,6 +94,8 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 
 @linalg()
+@autocast("cpu:float32")
+@exact_out("structured")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X of A X = B (left) or X A = B; B may be a vector of each batch."""
     found = _solve_any(A, B, left)
@@ -109,6 +114,8 @@ _InvEx = named_results("linalg_inv_ex", "inverse", "info")
 
 
 @linalg()
+@autocast("cpu:float32")
+@exact_out("structured")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """linalg.inv with an info instead of an error."""
     require_square("linalg.inv", A)
@@ -119,6 +126,8 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
 
 
 @linalg(also=("inverse",))
+@autocast("cpu:float32")
+@exact_out("structured")
 def inv(A: Tensor) -> Tensor:
     """The inverse."""
     require_square("linalg.inv", A)
@@ -128,35 +137,37 @@ def inv(A: Tensor) -> Tensor:
 
 
 @linalg()
-def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+@autocast("cpu:float32")
+def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """The inverse of the map that tensordot with A's dims from ind on is."""
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    rows, columns = tuple(A.shape[ind:]), tuple(A.shape[:ind])
+    rows, columns = tuple(input.shape[ind:]), tuple(input.shape[:ind])
     if math.prod(rows) != math.prod(columns):
         raise RuntimeError(
             f"Expected self to satisfy the requirement prod(self.shape[ind:]) == "
             f"prod(self.shape[:ind]), but got {math.prod(rows)} != {math.prod(columns)}"
         )
-    flat = A.reshape(math.prod(rows), math.prod(rows))
+    flat = input.reshape(math.prod(rows), math.prod(rows))
     inverse, info = inv_ex(flat)
     check_info("inv", info, SINGULAR_INVERSE)
     return inverse.reshape(*rows, *columns)
 
 
 @linalg()
-def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
+@autocast("cpu:float32")
+def tensorsolve(input: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """X of tensordot(A, X, X.ndim) = B; dims are moved to A's end first."""
     if dims is not None:
         places = [int(dim) for dim in dims]
-        A = A.movedim(places, list(range(A.ndim - len(places), A.ndim)))
-    rows, columns = tuple(A.shape[: B.ndim]), tuple(A.shape[B.ndim :])
+        input = input.movedim(places, list(range(input.ndim - len(places), input.ndim)))
+    rows, columns = tuple(input.shape[: B.ndim]), tuple(input.shape[B.ndim :])
     if math.prod(columns) != B.numel():
         raise RuntimeError(
             f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
             f"prod(self.shape[:other.ndim]), but got {math.prod(columns)} != {B.numel()}"
         )
-    flat = A.reshape(math.prod(rows), math.prod(rows))
+    flat = input.reshape(math.prod(rows), math.prod(rows))
     return solve(flat, B.reshape(-1)).reshape(columns)
 
 
@@ -226,14 +237,16 @@ _Slogdet = named_results("slogdet", "sign", "logabsdet")
 
 
 @linalg(also=("det",))
-def det(A: Tensor) -> Tensor:
+@exact_out("structured")
+def det(input: Tensor) -> Tensor:
     """The determinant."""
-    require_matrix("linalg.det", A, True)
-    require_float("linalg.det", A, "lu_cpu")
-    return _det.call((A,))
+    require_matrix("linalg.det", input, True)
+    require_float("linalg.det", input, "lu_cpu")
+    return _det.call((input,))
 
 
 @linalg()
+@exact_out("structured")
 def slogdet(A: Tensor) -> Any:
     """The sign (or phase) of the determinant, and the logarithm of its magnitude."""
     require_square("linalg.slogdet", A)
@@ -321,23 +334,24 @@ def _driver(given: str | None, x: Tensor) -> str:
 
 
 @linalg()
-def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Any:
+@autocast("cpu:float32")
+def lstsq(input: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Any:
     """X that makes |A X - B| least (of several, the least X), and what is left over.
 
     gels: A has full rank.  The others find the rank: by rcond, relative to the greatest singular
     value; gelsd and gelss give the singular values too.
     """
-    for x, least, name in ((A, 2, "input"), (B, 1, "other")):
+    for x, least, name in ((input, 2, "input"), (B, 1, "other")):
         if x.ndim < least:
             raise RuntimeError(
                 f"torch.linalg.lstsq: {name} must have at least {least} "
                 f"dimension{'s' * (least > 1)}."
             )
-    vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
-    _require_lstsq(A, B, vector)
-    driver = _driver(driver, A)
+    vector = B.ndim == 1 or (B.ndim == input.ndim - 1 and tuple(B.shape) == tuple(input.shape[:-1]))
+    _require_lstsq(input, B, vector)
+    driver = _driver(driver, input)
     if rcond is None:
-        rcond = finfo(A.dtype).eps * max(A.shape[-2:])
-    a, b = with_batch(A, B.unsqueeze(-1) if vector else B)
+        rcond = finfo(input.dtype).eps * max(input.shape[-2:])
+    a, b = with_batch(input, B.unsqueeze(-1) if vector else B)
     x, *rest = _lstsq.call((a, b), (float(rcond), driver))
     return _Lstsq(x.squeeze(-1) if vector else x, *rest)

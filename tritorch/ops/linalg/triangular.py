@@ -7,6 +7,7 @@ from typing import Any
 
 from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import result_type
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     NOT_POSITIVE,
@@ -27,7 +28,8 @@ from tritorch.ops.linalg.common import (
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import laid_out
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.publishing import public
 
 # ---- triangular systems --------------------------------------------------------------------------
 
@@ -79,22 +81,25 @@ def triangular(a: Tensor, b: Tensor, upper: bool, unit: bool = False, left: bool
 
 
 @linalg()
+@exact_out("scalar type")
 def solve_triangular(
-    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+    input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
     """X of A X = B (left) or X A = B, where A is triangular; the other triangle is not read."""
-    require_system("linalg.solve_triangular", A, B, left)
-    if A.dtype is not B.dtype:
-        kind = result_type(A, B)
-        A, B = A.to(kind), B.to(kind)
-    require_computable("triangular_solve_cpu", A)
-    return triangular(A, B, bool(upper), bool(unitriangular), left)
+    require_system("linalg.solve_triangular", input, B, left)
+    if input.dtype is not B.dtype:
+        kind = result_type(input, B)
+        input, B = input.to(kind), B.to(kind)
+    require_computable("triangular_solve_cpu", input)
+    return triangular(input, B, bool(upper), bool(unitriangular), left)
 
 
 _TriangularSolve = named_results("triangular_solve", "solution", "cloned_coefficient")
 
 
 @public(out=True)
+@autocast("cpu:float32")
+@exact_out("structured")
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
     unitriangular: bool = False,
@@ -147,15 +152,18 @@ def _factored(name: str, A: Tensor, upper: bool, check: bool = True) -> Any:
 
 
 @linalg()
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+@autocast("cpu:float32")
+@exact_out("structured")
+def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """linalg.cholesky with an info instead of an error."""
-    return _factored("linalg.cholesky_ex", A, upper, check_errors)
+    return _factored("linalg.cholesky_ex", input, upper, check_errors)
 
 
 @linalg()
-def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+@autocast("cpu:float32")
+def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """L with A = L L^H (upper: U with A = U^H U); one triangle of A is read."""
-    return _factored("linalg.cholesky", A, upper).L
+    return _factored("linalg.cholesky", input, upper).L
 
 
 def _old_cholesky(input: Tensor, upper: bool = False) -> Tensor:
@@ -197,26 +205,28 @@ _cholesky_solve: Any = factorisation(
 
 
 @public(out=True)
-def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+@autocast("cpu:float32")
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """X of L L^H X = B (upper: U^H U X = B)."""
-    for x, name in ((input, "b"), (L, "u")):
+    for x, name in ((input, "b"), (input2, "u")):
         if x.ndim < 2:
             raise RuntimeError(
                 f"{name} should have at least 2 dimensions, but has {x.ndim} dimensions instead"
             )
-    require_solvable("cholesky_solve", input, L)
-    require_computable("cholesky_solve_cpu", L)
-    b, factor = with_batch(input, L)
+    require_solvable("cholesky_solve", input, input2)
+    require_computable("cholesky_solve_cpu", input2)
+    b, factor = with_batch(input, input2)
     return _cholesky_solve.call((b, factor), (bool(upper),))
 
 
 @public(out=True)
-def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+@autocast("cpu:float32")
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of L L^H (upper: U^H U)."""
-    require_matrix("cholesky_inverse", L, True)
-    require_computable("cholesky_inverse_out_cpu", L)
-    zero = (L.detach().diagonal(0, -2, -1) == 0).to(int64)
-    if L.numel() and on_host(zero).any():
+    require_matrix("cholesky_inverse", input, True)
+    require_computable("cholesky_inverse_out_cpu", input)
+    zero = (input.detach().diagonal(0, -2, -1) == 0).to(int64)
+    if input.numel() and on_host(zero).any():
         found = (zero.argmax(-1) + 1) * zero.amax(-1)
         check_info("cholesky_inverse", found, SINGULAR_INVERSE)
-    return _cholesky_solve.call(with_batch(eye_like(L), L), (bool(upper),))
+    return _cholesky_solve.call(with_batch(eye_like(input), input), (bool(upper),))

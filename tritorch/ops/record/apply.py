@@ -12,7 +12,8 @@ from tritorch.autograd.graph import check_inplace
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
-from tritorch.cpu.narrow import WIDE, is_narrow
+from tritorch.host import threads
+from tritorch.host.narrow import WIDE, is_narrow
 from tritorch.ops.checks import (
     broadcast_shapes,
     require_castable,
@@ -202,8 +203,6 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
         ):
             try:
                 if len(operands) == 1 and array.size >= BIG and _in_blocks(array, operands):
-                    from tritorch.cpu import threads
-
                     threads.elementwise(op.cpu, array, *operands)
                 else:
                     op.cpu(*operands, out=array)  # type: ignore[call-arg]

@@ -1,8 +1,6 @@
-"""Which function computes: tritorch.cpu.<family>.<name> or tritorch.gpu.<family>.<name>.
+"""Which function computes: tritorch.host.<family>.<name> or tritorch.gpu.<family>.<name>.
 
-A function that the GPU lacks goes through the host: inputs are copied there, the CPU's function
-computes, results are copied back.  `via_host` lists what has gone that way; docs/operators.md says
-which operators do.
+A function that the GPU lacks goes through the host (`gpu/by_host.py`).
 """
 
 from __future__ import annotations
@@ -18,8 +16,9 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import locks
 from tritorch.core.meta import MetaArray
+from tritorch.gpu.by_host import through_host
 
-via_host: set[str] = set()  # "family.name" of what went through the host in this process
+FOLDERS = {"cpu": "host", "gpu": "gpu"}
 
 
 class Family:
@@ -49,61 +48,15 @@ def resolve(which: str, path: str) -> Callable[..., Any]:
 
 
 def _find(which: str, family: str, name: str) -> Callable[..., Any]:
-    module = f"tritorch.{which}.{family}"
+    module = f"tritorch.{FOLDERS[which]}.{family}"
     if which == "cpu" or importlib.util.find_spec(module) is not None:
         with locks.importing:
             function = getattr(importlib.import_module(module), name, None)
         if function is not None:
             return _C.Quiet(function) if which == "cpu" else function
         if which == "cpu":
-            raise NotImplementedError(f"tritorch.cpu.{family} has no {name}")
+            raise NotImplementedError(f"tritorch.host.{family} has no {name}")
     return through_host(f"{family}.{name}", _find("cpu", family, name))
-
-
-def _to_host(value: Any) -> Any:
-    if type(value) is _C.Array:
-        return value.numpy()
-    if type(value) in (tuple, list):
-        return type(value)(map(_to_host, value))
-    return value
-
-
-def _to_device(value: Any, index: int) -> Any:
-    from tritorch.cuda._arrays import from_numpy
-
-    if isinstance(value, np.ndarray):
-        return from_numpy(np.ascontiguousarray(value).reshape(value.shape), index)
-    if type(value) in (tuple, list):
-        return type(value)(_to_device(item, index) for item in value)
-    return value
-
-
-def _device_index(values: Any) -> int | None:
-    for value in values:
-        if type(value) is _C.Array:
-            return value.device_index
-        if type(value) in (tuple, list):
-            found = _device_index(value)
-            if found is not None:
-                return found
-    return None
-
-
-def through_host(path: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A GPU function that computes on the host."""
-
-    def run(*args: Any) -> Any:
-        via_host.add(path)
-        index = _device_index(args)
-        assert index is not None
-        host = _to_host(args)
-        result = function(*host)
-        if path.endswith("_"):  # writes its first argument
-            args[0].copy_(host[0])
-            return args[0]
-        return _to_device(result, index)
-
-    return run
 
 
 def composed_backend(definition: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tritorch import _C
+from tritorch.autograd import grad
 from tritorch.autograd.graph import packed_output
 from tritorch.core.tensor import Tensor
 
@@ -117,8 +118,6 @@ def _fused_backward(op: Operator) -> Callable[[Any, Any], Any]:
 def _through_composed(
     op: Operator, g: Tensor, inputs: Sequence[Any], params: Sequence[Any]
 ) -> tuple[Any, ...]:
-    from tritorch.autograd import grad
-
     assert op.composed is not None
     again = _C.set_grad_enabled(True)  # the caller's mode: whether these are differentiated again
     try:

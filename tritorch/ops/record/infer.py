@@ -14,6 +14,7 @@ from typing import Any
 from tritorch.core import strides as rules
 from tritorch.core.dtype import dtype, float32, int64
 from tritorch.core.meta import MetaArray
+from tritorch.ops.checks import broadcast_shapes
 
 Shape = tuple[int, ...]
 
@@ -113,8 +114,6 @@ def laid_out(layout: str, result: MetaArray, specs: Sequence[Any]) -> MetaArray:
 
 def elementwise(op: Any, operands: Sequence[Any], compute: Any, result: Any) -> MetaArray:
     """The result of a pointwise record for arrays without memory, and numbers."""
-    from tritorch.ops.checks import broadcast_shapes
-
     arrays = [x for x in operands if type(x) is MetaArray]
     shape = broadcast_shapes(*(x.shape for x in arrays))
     numbers, lies = False, []

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.core.published import AUTOCAST, PUBLIC, SPECIAL
 from tritorch.core.symbolic import SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.apply import apply, apply_in_place
 from tritorch.ops.record.operator import Array, Operator, ndarray
+from tritorch.ops.record.outputs import EXACT
 from tritorch.ops.record.pointwise import ALWAYS_BOOL, BIG, SAME, Pointwise, gpu_pointwise
-from tritorch.ops.record.publishing import PUBLIC
 
 
 def _export(name: str, function: Any, *, method: bool = True, public: bool = True) -> None:
@@ -36,29 +37,26 @@ def unary(
     cpu: Callable[..., Any],
     *,
     rule: int = SAME,
-    grad: Any = None,
     without: str = "",
     gpu: str | None = None,
     aliases: Sequence[str] = (),
     inplace: bool | str = True,
     method: bool = True,
     public: bool = True,
-    node: str | None = None,
-    domain: tuple[float, float] = (-3.0, 3.0),
-    direct: bool | str = True,
-    lends: str = "",
-    refuses: str | NotImplementedError = "",
-    layout: str = "elementwise",
     out: bool = True,
     doc: str = "",
+    autocast: str = "",
+    exact: str = "",
+    special: bool = False,
+    zero: str = "",
+    **options: Any,
 ) -> Callable[..., Tensor]:
     """Declares y = f(x): the function, the method, in place and `out=`.
 
-    inplace: "constant" where PyTorch cannot differentiate the form in place."""
-    op = Pointwise(
-        name, "x", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
-        domain=domain, direct=direct, lends=lends, refuses=refuses, layout=layout,
-    )  # fmt: skip
+    inplace: "method" where the form in place is no function too; "constant" where PyTorch cannot
+    differentiate it.  autocast, exact: `published.autocast`, `outputs.exact_out`.  special:
+    whether tritorch.special has it too.  options: the record's, as `Pointwise` has them."""
+    op = Pointwise(name, "x", cpu, rule=rule, without=without, gpu=gpu, zero=zero, **options)
     may_write = out
     run, finish, fits, plans = op.apply, op.finish, op.direct, op.plans
 
@@ -81,12 +79,12 @@ def unary(
         return apply(op, (input,), out)
 
     function.__doc__ = doc or f"{name} of each element."
-    _publish(op, function, aliases, method, public)
+    _publish(op, function, aliases, method, public, autocast, exact, special)
     if inplace:
         written = op
         if inplace == "constant":
             written = Pointwise(
-                f"{name}_", "x", cpu, rule=rule, without=without, gpu=gpu or name,
+                f"{name}_", "x", cpu, rule=rule, without=without, gpu=gpu or name, zero=zero,
                 node=f"{name.title()}1", grad=without_derivative_in_place(name),
             )  # fmt: skip
 
@@ -95,7 +93,7 @@ def unary(
 
         method_in_place.__doc__ = f"In-place version of {name}."
         for alias in (name, *aliases):
-            _export(f"{alias}_", method_in_place, public=alias in _TORCH_IN_PLACE)
+            _export(f"{alias}_", method_in_place, public=inplace != "method")
     return function
 
 
@@ -110,63 +108,17 @@ def without_derivative_in_place(name: str) -> Callable[..., Any]:
     return refuse
 
 
-# torch publishes some in-place forms as functions too.
-_TORCH_IN_PLACE = frozenset(
-    [
-        "abs",
-        "acos",
-        "acosh",
-        "arccos",
-        "arccosh",
-        "arcsin",
-        "arcsinh",
-        "arctan",
-        "arctanh",
-        "asin",
-        "asinh",
-        "atan",
-        "atanh",
-        "ceil",
-        "conj",
-        "cos",
-        "cosh",
-        "deg2rad",
-        "erf",
-        "erfc",
-        "exp",
-        "exp2",
-        "expm1",
-        "fix",
-        "floor",
-        "frac",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "neg",
-        "negative",
-        "rad2deg",
-        "reciprocal",
-        "relu",
-        "round",
-        "rsqrt",
-        "sigmoid",
-        "sin",
-        "sinc",
-        "sinh",
-        "sqrt",
-        "square",
-        "tan",
-        "tanh",
-        "trunc",
-    ]
-)
-
-
 def _publish(
-    op: Operator, function: Any, aliases: Sequence[str], method: bool, public: bool
-) -> None:
+    op: Operator, function: Any, aliases: Sequence[str], method: bool, public: bool,
+    autocast: str, exact: str, special: bool,
+) -> None:  # fmt: skip
     function.op = op
+    if autocast:
+        AUTOCAST.update(dict.fromkeys((op.name, *aliases), autocast))
+    if exact:
+        EXACT[op.name] = exact
+    if special:
+        SPECIAL[op.name] = function
     for alias in (*aliases, op.name):  # the last one names the function
         _export(alias, function, method=method, public=public)
 
@@ -179,36 +131,26 @@ def binary(
     cpu: Callable[..., Any],
     *,
     rule: int = SAME,
-    grad: Any = None,
-    without: str = "",
-    gpu: str | None = None,
     aliases: Sequence[str] = (),
-    inplace: bool = True,
+    inplace: bool | str = True,
     method: bool = True,
     public: bool = True,
     operator: str | None = None,
-    node: str | None = None,
-    domain: tuple[float, float] = (-3.0, 3.0),
-    direct: bool | str = True,
-    numbers: str = "any",
-    keeps: str = "",
-    refuses: str | NotImplementedError = "",
-    layout: str = "elementwise",
-    apart: str = "",
     export: bool = True,
-    narrow: dict[str, str] | None = None,
     doc: str = "",
+    autocast: str = "",
+    exact: str = "",
+    special: bool = False,
+    **options: Any,
 ) -> Callable[..., Tensor]:
-    """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator."""
-    op = Pointwise(
-        name, "a b", cpu, rule=rule, grad=grad, without=without, gpu=gpu, node=node,
-        domain=domain, direct=direct, numbers=numbers, keeps=keeps, refuses=refuses, layout=layout,
-        apart=apart, narrow=narrow,
-    )  # fmt: skip
+    """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator.
+
+    inplace: "public" if the form in place is a function too.  The others as in `unary`."""
+    op = Pointwise(name, "a b", cpu, rule=rule, **options)
     function = fast_binary(op, _general_binary(op))
     function.__doc__ = doc or f"{name} of each pair of elements, broadcasting."
     if export:
-        _publish(op, function, aliases, method, public)
+        _publish(op, function, aliases, method, public, autocast, exact, special)
     else:
         function.op = op  # type: ignore[attr-defined]
         function.__name__ = name
@@ -222,7 +164,7 @@ def binary(
         method_in_place = fast_in_place(op)
         method_in_place.__doc__ = f"In-place version of {name}."
         for alias in (name, *aliases):
-            _export(f"{alias}_", method_in_place, public=False)
+            _export(f"{alias}_", method_in_place, public=inplace == "public")
     return function
 
 

@@ -28,9 +28,9 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import Node
 from tritorch.core.meta import MetaArray
-from tritorch.core.promotion import promote_types
+from tritorch.core.promotion import not_implemented, promote_types
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import dtypes_of, not_implemented
+from tritorch.ops.checks import dtypes_of
 from tritorch.ops.record.backends import composed_backend, resolve
 from tritorch.ops.record.gradients import argument_names, compile_backward, output_of
 from tritorch.ops.record.infer import KINDS, inferred, laid_out as infer_layout
@@ -80,7 +80,7 @@ class Operator(_C.OperatorBase):
         batch: str = "",
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
-        "family.function" of tritorch.cpu / tritorch.gpu (one string is enough for both).
+        "family.function" of tritorch.host / tritorch.gpu (one string is enough for both).
         composed: a fused operator by smaller ones, `composed(*inputs, *params)`, giving its first
         output: gradients go through it when they are differentiated again, when there is no other,
         and when `joint` returns NotImplemented.
@@ -235,13 +235,15 @@ class Operator(_C.OperatorBase):
 
     @functools.cached_property
     def rule_of_results(self) -> Callable[..., Any]:
-        """What was declared as `infer`, or what follows from the kind."""
+        """What was declared as `infer`, or what follows from the kind or the composed definition."""
         if self._infer is not None:
             return self._infer
         if self.of is not None:
             return composed_backend(self.of)
         if self.kind in KINDS:
             return KINDS[self.kind](self)
+        if self.composed is not None and self.outputs == 1:
+            return composed_backend(self.composed)
         raise NotImplementedError(f"{self.name} has no rule for results without data")
 
     def require_kernel(self, tensors: Sequence[Any]) -> None:

@@ -1,13 +1,13 @@
 """What `out=` may be, where PyTorch asks for more than a dtype that results can be cast to.
 
-By the names that PyTorch publishes: which operators want the result's own dtype (and how they say
-so), and which an output that shares no memory with an input.
+Declarations say which operators want the result's own dtype (and in which words), and which an
+output that shares no memory with an input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,48 +18,48 @@ from tritorch.core.tensor import Tensor
 from tritorch.gpu.layout import is_dense
 from tritorch.ops.checks import require_castable
 
-# {result}, {out}: dtypes by their names in C++; {Result}, {Out}: by PyTorch's.
-_STRUCTURED = "Expected out tensor to have dtype {result}, but got {out} instead"
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# How an output of another dtype than the result's is refused.  {result}, {out}: dtypes by their
+# names in C++; {Result}, {Out}: by PyTorch's.
 _WORDS = {
-    _STRUCTURED: """
-        addmm addmv aminmax alias_copy argmax argmin as_strided_copy avg_pool2d avg_pool3d baddbmm
-        bmm cholesky_ex cross det diag diagonal_copy eigh eigvalsh expand_copy gather index_add
-        index_copy index_reduce inv inv_ex isin ldl_factor ldl_factor_ex ldl_solve linear
-        log_softmax lu lu_factor lu_factor_ex lu_solve lu_unpack max.dim min.dim mm msort norm
-        permute_copy qr
-        renorm scatter scatter_add scatter_reduce slice_scatter slogdet softmax solve solve_ex sort
-        split_with_sizes_copy squeeze_copy svd svdvals t_copy take_along_dim topk transpose_copy
-        triangular_solve tril triu unbind_copy unfold_copy unsqueeze_copy vector_norm view_copy
-        """,
-    "Found dtype {Out} but expected {Result}": """
-        abs absolute bitwise_not ceil conj_physical floor frac gelu hardshrink neg negative round
-        sgn sign softplus softshrink trunc fix
-        """,
-    "expected scalar_type {Result} but found {Out}": "cummax cummin diff logcumsumexp",
-    "expected scalar type {Result} but found {Out}": "logsigmoid solve_triangular",
-    "result dtype {Out} does not match input dtype {Result}": "dot vdot matmul",
-    "Expected the dtype for input and out to match, but got {Result} for input's dtype and {Out} "
-    "for out's dtype.": "amax amin",
-    "take(): self and out expected to have the same dtype, but got self.dtype = {Result} and "
-    "out.dtype = {Out}": "take",
-    "tensordot: Expected the output tensor to have dtype {Result}, but got an output tensor with "
-    "dtype {Out}": "inner tensordot",
-    "masked_select(): self and result must have the same scalar type": "masked_select",
-    "index_select(): self and result must have the same scalar type": "index_select",
-    "output values must be of same type as input": "kthvalue",
-    "{name} does not support non-boolean outputs.": "isneginf isposinf signbit",
-    "multinomial expects Long tensor out, got: {Out}": "multinomial",
-    "Expected object of scalar type {result} but got scalar type {out} for argument 'out'": "polar",
-    "expected scalar type '{Result}' but got '{Out}' for values output": "mode",
-    "linalg.vecdot: Expected out of dtype{Result} but found {Out}": "vecdot",
-    "linalg.{name} expected out tensor dtype {Result} but got: {Out}": "matrix_norm",
-    "multi_dot(): expected out tensor to have dtype {result} but got {out}": "multi_dot",
-    "nan_to_num: dtype of out: {Out} should be same as input: {Result}": "nan_to_num",
-    "nonzero: Expected out tensor to have scalar type {Result} but got scalar type{Out}": "nonzero",
+    "structured": "Expected out tensor to have dtype {result}, but got {out} instead",
+    "found": "Found dtype {Out} but expected {Result}",
+    "scalar_type": "expected scalar_type {Result} but found {Out}",
+    "scalar type": "expected scalar type {Result} but found {Out}",
+    "input": "result dtype {Out} does not match input dtype {Result}",
+    "match": "Expected the dtype for input and out to match, but got {Result} for input's dtype "
+    "and {Out} for out's dtype.",
 }
-_EXACT = {name: words for words, names in _WORDS.items() for name in names.split()}
-_JOINING = ("cat", "column_stack", "dstack", "hstack", "stack", "vstack")
-_ALONE = (*_JOINING, "gather", "index_select", "masked_select", "take", "take_along_dim")
+EXACT: dict[str, str] = {}  # what is said, by the operator's name; a key of `_WORDS`, or a sentence
+_apart: set[str] = set()
+_joining: set[str] = set()
+
+
+def exact_out(words: str, *names: str) -> Callable[[Function], Function]:
+    """Says that a function's `out=` must have the result's dtype, and how it is refused else.
+
+    names: what the function is called in errors, if not by its own name."""
+
+    def decorate(function: Function) -> Function:
+        EXACT.update(dict.fromkeys(names or (function.__name__,), words))
+        return function
+
+    return decorate
+
+
+def apart_from_out(function: Function) -> Function:
+    """Says that a function's `out=` must share no memory with an input."""
+    _apart.add(function.__name__)
+    return function
+
+
+def joins(function: Function) -> Function:
+    """Says that a function joins tensors as `cat` does, whose errors of `out=` it has."""
+    _joining.add(function.__name__)
+    return apart_from_out(function)
+
+
 _IN_CPP = {
     "float32": "float", "float64": "double", "int64": "long int", "int32": "int",
     "int16": "short int", "int8": "signed char", "uint8": "unsigned char", "bool": "bool",
@@ -75,14 +75,14 @@ def cpp_name(kind: Dtype) -> str:
 
 def overload(name: str) -> str:
     """The name under which several results of an operator are looked up: max.dim of max."""
-    return f"{name}.dim" if f"{name}.dim" in _EXACT else name
+    return f"{name}.dim" if f"{name}.dim" in EXACT else name
 
 
 def require_own_shape(name: str, result: Tensor, self: Tensor) -> None:
     """Whether the result of an operator fits self, which it is to replace."""
     if result._array.shape == self._array.shape:
         return
-    if _EXACT.get(name) == _STRUCTURED:
+    if EXACT.get(name) == "structured":
         raise RuntimeError(
             f"Bad in-place call: input tensor size {list(self.shape)} and output tensor size "
             f"{list(result.shape)} should match"
@@ -97,15 +97,16 @@ def require_dtype(name: str, result: Dtype, out: Dtype) -> None:
     """Whether results of an operator may be written into an output of a dtype."""
     if result is out:
         return
-    words = _EXACT.get(name)
+    words = EXACT.get(name)
     if words is not None:
+        words = _WORDS.get(words, words)
         in_cpp = {"result": cpp_name(result), "out": cpp_name(out)}
         names = {"Result": scalar_name(result), "Out": scalar_name(out)}
         raise RuntimeError(words.format(name=name, **in_cpp, **names))
     try:
         require_castable(result, out)
     except RuntimeError:
-        if name not in _JOINING:
+        if name not in _joining:
             raise
         raise TypeError(
             f"torch.cat(): input types can't be cast to the desired output type {scalar_name(out)}"
@@ -130,9 +131,9 @@ def require_own_memory(name: str, inputs: Iterable[Any], out: Any) -> None:
         return
     for value in inputs:
         several = value if isinstance(value, (list, tuple)) else (value,)
-        if name in _ALONE and any(x is out for x in several):
+        if name in _apart and any(x is out for x in several):
             raise RuntimeError(_SHARED)
-        require_separate(out, several, name in _ALONE)
+        require_separate(out, several, name in _apart)
 
 
 _SHARED = (

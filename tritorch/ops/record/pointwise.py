@@ -22,12 +22,14 @@ from tritorch.core import arrays, defaults
 from tritorch.core.arrays import cast_number
 from tritorch.core.dtype import all_dtypes, bool_, complex32, complex64, dtype, float32
 from tritorch.core.meta import MetaArray
-from tritorch.core.promotion import category
+from tritorch.core.promotion import category, not_implemented
 from tritorch.core.tensor import Tensor
-from tritorch.cpu.narrow import PER, round_block, widen_block
+from tritorch.gpu.by_host import through_host
+from tritorch.gpu.layout import LONG
+from tritorch.host import threads
+from tritorch.host.narrow import PER, round_block, widen_block
 from tritorch.ops.checks import (
     broadcast_shapes,
-    not_implemented,
     require_castable,
     require_distinct_elements,
     shape_error,
@@ -77,6 +79,8 @@ class Pointwise(Operator):
         beside: int = 0,
         apart: str = "",
         narrow: dict[str, str] | None = None,
+        zero: str = "",
+        long: bool = False,
     ) -> None:
         """without: the categories that PyTorch does not implement, "half" being both narrow floats
         and "chalf" complex32.
@@ -89,7 +93,10 @@ class Pointwise(Operator):
         apart: inputs that are no operands where they are numbers: in PyTorch they do not take part
         in where the result lies, as do other numbers.
         narrow: the jit functions of narrow types, of an operator whose result depends on how far
-        apart their numbers lie; others compute in float32."""
+        apart their numbers lie; others compute in float32.
+        zero: "kept" by a function of one number; "linear" if the function is that, too.
+        long: whether a thread computes two elements at most, as its registers would not do for
+        more."""
         super().__init__(
             name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
             kind="pointwise", lends=lends, keeps=keeps, layout=layout,
@@ -100,7 +107,9 @@ class Pointwise(Operator):
         self.function = cpu
         self.cpu = _C.Quiet(cpu)  # type: ignore[method-assign]
         self.gpu_name = gpu or name
-        self.narrow = narrow or {}
+        self.narrow, self.zero = narrow or {}, zero
+        if long:
+            LONG.add(self.gpu_name)
         self.rule = rule
         self.masks = masks  # the first inputs are bools, whatever is computed in
         self.domain = domain
@@ -189,6 +198,9 @@ class Pointwise(Operator):
                 return elementwise(self, operands, compute, result)
             if type(operand) is Array:
                 name = self.narrow.get(compute.name, self.gpu_name)
+                if compute.is_complex and not gpu_complex().computes(name, len(operands)):
+                    path = f"pointwise.{name} (complex)"
+                    return through_host(path, self.compute)(operands, compute, result)
                 return gpu_pointwise().call(name, tuple(operands), compute, result)
         widens = compute.name in _NARROW and compute.name not in self.narrow
         kind = float32 if widens else compute
@@ -224,8 +236,6 @@ class Pointwise(Operator):
                 if not operand.flags.c_contiguous:
                     return None
                 given[id(operand)] = operand
-        from tritorch.cpu import threads
-
         places = {each: i for i, each in enumerate(given)}
         which = [places.get(id(operand)) for operand in operands]
         values = [o if type(o) is ndarray else cast_number(o, float32) for o in operands]
@@ -244,8 +254,6 @@ class Pointwise(Operator):
         arrays_given = [v for v in values if type(v) is ndarray]
         same = [v for v in arrays_given if v.shape == shape]
         if all(v.flags.c_contiguous for v in same):
-            from tritorch.cpu import threads
-
             out_dtype = self.result_dtype(kind).numpy
             if self.is_ufunc:
                 out = np.empty(shape, out_dtype)
@@ -262,3 +270,10 @@ def gpu_pointwise() -> Any:
     from tritorch.gpu import pointwise
 
     return pointwise
+
+
+@functools.cache
+def gpu_complex() -> Any:
+    from tritorch.gpu import complex
+
+    return complex

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -11,8 +12,9 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace, place
 from tritorch.core import arrays
+from tritorch.core.published import AUTOCAST, FUNCTIONAL, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import OVERLAP, require_castable
+from tritorch.ops.checks import OVERLAP, require_castable, require_tensor
 from tritorch.ops.record.outputs import (
     cpp_name,
     overload,
@@ -24,33 +26,40 @@ from tritorch.ops.record.outputs import (
 )
 from tritorch.ops.record.writing import differentiated
 
-PUBLIC: dict[str, Callable[..., Any]] = {}  # tritorch.<name>
-
 
 def public(
     *,
     method: bool | str = True,
-    inplace: bool = False,
+    inplace: bool | str = False,
     alone: bool = False,
     out: bool | str = False,
     torch: bool = True,
+    special: bool = False,
     aliases: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Publishes a function as `tritorch.name`, as a method, in place and with `out=`, as asked.
 
+    inplace: "public" if the form in place is a function too.
     alone: in place, no argument may share memory with what is written.
     out: "dtype" if it computes in the dtype of its output."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         name = function.__name__
         exposed = with_out(function, computes_in_out=out == "dtype") if out else function
+        if special:
+            SPECIAL[name] = exposed
         for alias in (name, *aliases):
+            if name in AUTOCAST:
+                AUTOCAST[alias] = AUTOCAST[name]
             if torch:
                 PUBLIC[alias] = exposed
             if method:
                 setattr(Tensor, method if isinstance(method, str) else alias, function)
             if inplace:
-                setattr(Tensor, f"{alias}_", in_place_of(function, f"{alias}_", alone))
+                form = in_place_of(function, f"{alias}_", alone)
+                setattr(Tensor, f"{alias}_", form)
+                if inplace == "public":
+                    PUBLIC[f"{alias}_"] = form
         return exposed
 
     return decorate
@@ -223,3 +232,43 @@ def accepts_expanded(name: str, fill: Callable[..., Any]) -> None:
     method.__name__ = method.__qualname__ = name
     method.__doc__ = plain.__doc__
     setattr(Tensor, name, method)
+
+
+# ---- torch.nn.functional -------------------------------------------------------------------------
+
+
+def functional(function: Any) -> Any:
+    """Publishes a function in torch.nn.functional."""
+    FUNCTIONAL[function.__name__] = function
+    return function
+
+
+def functional_with_out(function: Any) -> Any:
+    """The same, with an `out=` argument."""
+    FUNCTIONAL[function.__name__] = with_out(function)
+    return function
+
+
+def with_inplace(function: Any, in_place: Any = None, before: int | None = None) -> Any:
+    """An activation with an `inplace` flag, published with its `_` form.
+
+    in_place: that form, where it keeps something else than the function.
+    before: how many arguments after the input the flag comes after (all of the function's)."""
+    name = function.__name__
+    own = inspect.unwrap(function).__code__.co_argcount - 1 if before is None else before
+
+    def wrapper(input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Tensor:
+        if len(args) > own:
+            *args, inplace = args  # type: ignore[assignment]
+        require_tensor(input, name, "input", 1)
+        return (in_place if inplace else function)(input, *args, **kwargs)
+
+    in_place = in_place or in_place_of(function, f"{name}_")
+
+    wrapper.__name__ = wrapper.__qualname__ = name
+    wrapper.__doc__ = function.__doc__
+    wrapper.__wrapped__ = function  # type: ignore[attr-defined]
+    in_place.__name__ = f"{name}_"
+    FUNCTIONAL[name] = wrapper
+    FUNCTIONAL[f"{name}_"] = in_place
+    return wrapper

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from tritorch.core.generator import Generator
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.record.publishing import PUBLIC
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tritorch.core.generator import Generator
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.core.published import PUBLIC
 from tritorch.utils.data.sampler import Sampler
 
 __all__ = ["DistributedSampler"]

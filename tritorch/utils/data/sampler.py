@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from tritorch.core.dtype import float64, int64
 from tritorch.core.generator import Generator
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.core.published import PUBLIC
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from tritorch import _C
 from tritorch.core import layout as layouts
 from tritorch.core.dtype import int64
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import BY_ROW, COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.record import (
@@ -17,7 +18,7 @@ from tritorch.ops.interpret.sparse.record import (
     layout_of,
     values_of,
 )
-from tritorch.ops.record.publishing import PUBLIC, with_out
+from tritorch.ops.record.publishing import with_out
 
 
 def _array(x: Tensor, name: str, kinds: Sequence[Any], family: str) -> SparseArray:

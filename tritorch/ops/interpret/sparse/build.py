@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch import _C
 from tritorch.core import layout as layouts
 from tritorch.core.dtype import dtype, int64
 from tritorch.core.layout import layout
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import BLOCKED, BY_ROW, COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import sizes
 from tritorch.ops.interpret.sparse import invariants
 from tritorch.ops.interpret.sparse.record import coo, filled
-from tritorch.ops.record.publishing import PUBLIC, public
+from tritorch.ops.record.publishing import public
 
 
 def wrap(array: SparseArray, requires_grad: bool = False) -> Tensor:
     """A tensor without history."""
-    from tritorch import _C
-
     return _C.wrap(array).requires_grad_(requires_grad)
 
 

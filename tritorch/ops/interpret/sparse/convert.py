@@ -9,6 +9,7 @@ from typing import Any
 from tritorch.core import layout as layouts
 from tritorch.core.dtype import dtype, int64
 from tritorch.core.layout import layout
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.record import (
@@ -28,7 +29,6 @@ from tritorch.ops.interpret.sparse.record import (
     layout_of,
     values_of,
 )
-from tritorch.ops.record.publishing import PUBLIC
 
 _TITLES = {
     layouts.sparse_coo: "ToSparse1", layouts.sparse_csr: "ToSparseCsr",

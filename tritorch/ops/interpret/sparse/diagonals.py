@@ -6,12 +6,12 @@ from typing import Any
 
 from tritorch.core import layout as layouts
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SHOWN
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import sizes
 from tritorch.ops.interpret.sparse.convert import convert
 from tritorch.ops.interpret.sparse.record import arange, coo
-from tritorch.ops.record.publishing import PUBLIC
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> Tensor:

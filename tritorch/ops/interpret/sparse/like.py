@@ -6,11 +6,11 @@ from typing import Any
 
 from tritorch.core import layout as layouts
 from tritorch.core.dtype import dtype
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.build import empty, wrap
 from tritorch.ops.interpret.sparse.record import cannot_run, is_sparse
-from tritorch.ops.record.publishing import PUBLIC
 
 
 def make_like(

@@ -7,6 +7,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, require_castable
@@ -27,16 +28,8 @@ from tritorch.ops.interpret.sparse.record import (
     key_shape,
     values_of,
 )
-from tritorch.ops.record.publishing import PUBLIC
+from tritorch.ops.record.apply import apply
 
-# f(0) is 0: what is done to the values alone.
-_NAMES = (
-    "abs angle asin asinh atan atanh ceil conj_physical deg2rad erf erfinv expm1 floor frac isinf "
-    "isnan isneginf isposinf log1p neg rad2deg relu round sgn sign signbit sin sinh sqrt square "
-    "tan tanh trunc"
-)
-KEEP_ZERO = frozenset(_NAMES.split())
-LINEAR = frozenset(("neg", "conj_physical", "deg2rad", "rad2deg"))  # order and repeats may stay
 WITH_NUMBER = frozenset(("floor_divide", "trunc_divide"))  # divided by a number, zero stays zero
 
 
@@ -62,11 +55,9 @@ def call(op: Any, inputs: Sequence[Any], out: Any = None) -> Tensor:
 
 
 def _call(op: Any, inputs: Sequence[Any]) -> Tensor:
-    from tritorch.ops.record.apply import apply
-
     name = op.gpu_name  # what it computes
-    if len(inputs) == 1 and name in KEEP_ZERO:
-        if name not in LINEAR:
+    if op.zero:  # f(0) is 0: what is done to the values alone
+        if op.zero != "linear":  # else their order and repeats may stay
             return on_values(lambda x: apply(op, (x,)), inputs[0], _title(op))
         x = inputs[0]
         return filled(x._array, apply(op, (values_of(x),)), _title(op))
@@ -187,8 +178,6 @@ def _add_compressed(op: Any, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _mul(op: Any, a: Any, b: Any) -> Tensor:
-    from tritorch.ops.record.apply import apply
-
     if is_sparse(a) and is_sparse(b):
         return _intersect(op, a, b)
     x, other = (a, b) if is_sparse(a) else (b, a)
@@ -229,8 +218,6 @@ def _expand(x: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _intersect(op: Any, a: Tensor, b: Tensor) -> Tensor:
-    from tritorch.ops.record.apply import apply
-
     x, y = a._array, b._array
     if x.plain is not None or y.plain is not None:
         return _intersect_compressed(op, a, b)
@@ -263,8 +250,6 @@ def _intersect(op: Any, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _intersect_compressed(op: Any, a: Tensor, b: Tensor) -> Tensor:
-    from tritorch.ops.record.apply import apply
-
     x, y = a._array, b._array
     if x.shape != y.shape:
         raise RuntimeError(
@@ -283,8 +268,6 @@ def _intersect_compressed(op: Any, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _div(op: Any, a: Any, b: Any) -> Tensor:
-    from tritorch.ops.record.apply import apply
-
     if not _is_number(b) or not is_sparse(a):
         if is_sparse(b):
             raise RuntimeError("Sparse division requires a scalar or zero-dim dense tensor divisor")
@@ -297,8 +280,6 @@ def _div(op: Any, a: Any, b: Any) -> Tensor:
 
 
 def _pow(op: Any, a: Any, b: Any) -> Tensor:
-    from tritorch.ops.record.apply import apply
-
     if not is_sparse(a) or not _is_number(b):
         raise cannot_run("pow.Tensor_Tensor", a if is_sparse(a) else b)
     if (b.item() if isinstance(b, Tensor) else b) == 0:
@@ -322,8 +303,7 @@ def call_in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
         return _into_dense(op, inputs)
     check_inplace(self)
     own = self._array
-    nonlinear = len(inputs) == 1 and op.name in KEEP_ZERO - LINEAR
-    if nonlinear and own.plain is None and not own.coalesced:
+    if op.zero == "kept" and own.plain is None and not own.coalesced:
         raise RuntimeError(f"{op.name}_ requires coalesced input")
     result = _call(op, inputs)
     require_castable(result.dtype, self.dtype)

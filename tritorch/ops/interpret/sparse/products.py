@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch import _C
 from tritorch.core import layout as layouts
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor
@@ -29,7 +31,6 @@ from tritorch.ops.interpret.sparse.record import (
     values_of,
 )
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
 
 
 class Pattern:
@@ -114,8 +115,6 @@ def sparse_times_dense(a: Tensor, b: Tensor) -> Tensor:
 
 def _plain_product(a: Any, b: Any) -> Tensor:
     """Sparse arrays and dense tensors; no history."""
-    from tritorch import _C
-
     first = a if isinstance(a, Tensor) else _C.wrap(a)
     second = b if isinstance(b, Tensor) else _C.wrap(b)
     if is_sparse(first):
@@ -363,14 +362,14 @@ def sspaddmm(
     return _written(coo(indices, all_values, input.shape), out)
 
 
-def smm(input: Tensor, mat: Tensor) -> Tensor:
+def smm(input: Tensor, mat2: Tensor) -> Tensor:
     """A sparse matrix times a dense one, as a sparse tensor."""
     for x in (input,):
         if layout_of(x) is not layouts.sparse_coo:
             raise RuntimeError("tensor.sspaddmm(...) can only be called on sparse tensors")
     empty = input._array.indices.new_zeros((2, 0))
-    zero = coo(empty, values_of(input).new_zeros((0,)), (input.shape[0], mat.shape[-1]), True)
-    return sspaddmm(zero, input, mat)
+    zero = coo(empty, values_of(input).new_zeros((0,)), (input.shape[0], mat2.shape[-1]), True)
+    return sspaddmm(zero, input, mat2)
 
 
 def _written(result: Tensor, out: Any) -> Tensor:

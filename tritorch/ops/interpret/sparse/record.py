@@ -13,10 +13,11 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core import layout as layouts
+from tritorch.core.dtype import bool_
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import PUBLIC
 
 RULES: dict[str, Callable[..., Any]] = {}  # by the dense operator's name
 
@@ -296,8 +297,6 @@ def _starts(keys: Tensor) -> Tensor:
 
 
 def _bool() -> Any:
-    from tritorch.core.dtype import bool_
-
     return bool_
 
 
@@ -325,7 +324,7 @@ def _sum_runs(values: Tensor, starts: Tensor, n: int) -> Tensor:
         counts = values.new_zeros((n, *values.shape[1:]), dtype=segment.dtype)
         return counts.index_add(0, segment, values.long()) != 0
     if not values.is_cuda:
-        from tritorch.cpu.sparse import sum_runs
+        from tritorch.host.sparse import sum_runs
 
         return _C.wrap(sum_runs(values._array, starts._array, segment._array))
     return values.new_zeros((n, *values.shape[1:])).index_add(0, segment, values)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core import layout as layouts
+from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import dtype as Dtype
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SHOWN
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import wrap_dim, wrap_dims
 from tritorch.ops.interpret.sparse.convert import compress
 from tritorch.ops.interpret.sparse.record import (
     SparseOperator,
@@ -24,7 +25,6 @@ from tritorch.ops.interpret.sparse.record import (
     rule,
     values_of,
 )
-from tritorch.ops.record.publishing import PUBLIC
 
 # ---- sums ----------------------------------------------------------------------------------------
 

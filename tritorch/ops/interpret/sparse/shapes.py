@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core import layout as layouts
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import BLOCKED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.convert import compress
@@ -23,7 +24,6 @@ from tritorch.ops.interpret.sparse.record import (
     rule,
     values_of,
 )
-from tritorch.ops.record.publishing import PUBLIC
 
 # ---- copies --------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core.dtype import float64, from_numpy_dtype
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.record.publishing import PUBLIC
 from tritorch.utils.data._utils import transport
 
 CollateMap = dict[type | tuple[type, ...], Callable[..., Any]]

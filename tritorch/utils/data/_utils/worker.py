@@ -16,7 +16,7 @@ import numpy as np
 
 from tritorch._utils import ExceptionWrapper
 from tritorch.core.generator import Generator, manual_seed
-from tritorch.cpu.threads import set_num_threads
+from tritorch.host.threads import set_num_threads
 from tritorch.utils.data._utils import stall, transport
 
 _PARENT_CHECK = 5.0  # seconds between looks whether the loader's process is still there

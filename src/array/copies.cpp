@@ -1,0 +1,82 @@
+#include "array/copies.h"
+
+#include <stdexcept>
+
+#include "driver/context.h"
+#include "memory/registry.h"
+
+namespace tritorch {
+namespace {
+
+void require_dense(const Array& array, std::size_t bytes, const char* what) {
+  if (!array.layout.is_contiguous())
+    throw std::invalid_argument(std::string(what) + ": the array must be contiguous");
+  if (array.nbytes() != bytes)
+    throw std::invalid_argument(std::string(what) + ": the array has " +
+                                std::to_string(array.nbytes()) + " bytes, the buffer " +
+                                std::to_string(bytes));
+}
+
+// A page-locked source or target must outlive the copy; a pageable one has been staged, or the copy
+// was waited for.
+void after_host_copy(const void* host, cu::CUstream stream, bool non_blocking) {
+  if (!non_blocking) {
+    DRIVE(cuStreamSynchronize(stream));
+  } else if (memory::PinnedAllocator* pinned = memory::existing_pinned_allocator()) {
+    pinned->record_stream(host, stream);
+  }
+}
+
+}  // namespace
+
+void copy_from_host(const Array& to, std::span<const std::byte> from, cu::CUstream stream,
+                    bool non_blocking) {
+  require_dense(to, from.size(), "copy_from_host");
+  if (from.empty()) return;
+  DeviceScope scope(to.device());
+  DRIVE(cuMemcpyHtoDAsync(to.data(), from.data(), from.size(), stream));
+  after_host_copy(from.data(), stream, non_blocking);
+}
+
+void copy_to_host(const Array& from, std::span<std::byte> to, cu::CUstream stream,
+                  bool non_blocking) {
+  require_dense(from, to.size(), "copy_to_host");
+  if (to.empty()) return;
+  DeviceScope scope(from.device());
+  DRIVE(cuMemcpyDtoHAsync(to.data(), from.data(), to.size(), stream));
+  after_host_copy(to.data(), stream, non_blocking);
+}
+
+void copy_dense(const Array& to, const Array& from, cu::CUstream stream) {
+  require_dense(to, from.nbytes(), "copy_dense");
+  require_dense(from, from.nbytes(), "copy_dense");
+  if (from.nbytes() == 0) return;
+  if (to.device() == from.device()) {
+    DeviceScope scope(to.device());
+    DRIVE(cuMemcpyDtoDAsync(to.data(), from.data(), from.nbytes(), stream));
+    return;
+  }
+  cu::CUcontext to_context = context_of(to.device()), from_context = context_of(from.device());
+  DeviceScope scope(from.device());
+  DRIVE(cuMemcpyPeerAsync(to.data(), to_context, from.data(), from_context, from.nbytes(), stream));
+}
+
+void fill_dense(const Array& array, std::span<const char> pattern, cu::CUstream stream) {
+  require_dense(array, array.nbytes(), "fill_dense");
+  if (array.nbytes() == 0) return;
+  const std::size_t width = pattern.size();
+  if (width != 1 && width != 2 && width != 4)
+    throw std::domain_error("fill_dense: a pattern has 1, 2 or 4 bytes");
+  const std::size_t count = array.nbytes() / width;
+  std::uint32_t value = 0;
+  std::memcpy(&value, pattern.data(), width);
+  DeviceScope scope(array.device());
+  if (width == 1)
+    DRIVE(cuMemsetD8Async(array.data(), static_cast<unsigned char>(value), count, stream));
+  else if (width == 2)
+    DRIVE(cuMemsetD16Async(array.data(), static_cast<unsigned short>(value), count, stream));
+  else
+    DRIVE(cuMemsetD32Async(array.data(), value, count, stream));
+}
+
+}  // namespace tritorch

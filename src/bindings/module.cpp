@@ -1,0 +1,63 @@
+// tritorch._C: the module, and what the interpreter does for the code below it.
+#include "array/array.h"
+#include "bindings/convert.h"
+#include "driver/blocking.h"
+#include "interpreter.h"
+#include "launch/launcher.h"
+#include "memory/host.h"
+#include "memory/registry.h"
+#include "tensor/gate.h"
+#include "tensor/ndarray.h"
+#include "tensor/quiet.h"
+#include "tensor/tensor.h"
+#include "traces.h"
+
+namespace tritorch {
+namespace {
+
+PyObject* garbage_collector = nullptr;
+
+void* leave_interpreter() {
+  return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
+}
+void enter_interpreter(void* state) {
+  outlasting([&] { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); });
+}
+
+bool collect_garbage() {
+  if (!garbage_collector) return false;
+  outlasting([] {
+    Acquired interpreter;
+    PyObject* result = PyObject_CallNoArgs(garbage_collector);
+    if (!result) PyErr_Clear();
+    Py_XDECREF(result);
+  });
+  return true;
+}
+
+}  // namespace
+}  // namespace tritorch
+
+NB_MODULE(_C, m) {
+  using namespace tritorch;
+  m.doc() = "tritorch's native half: driver, memory, arrays and launches.";
+  nb::set_leak_warnings(false);  // arrays may outlive the interpreter in frames and module globals
+  blocking_hooks = {leave_interpreter, enter_interpreter};
+  memory::set_hooks({capture_trace, describe_trace, collect_garbage});
+  m.def(
+      "set_garbage_collector",
+      [](nb::handle callback) { garbage_collector = Py_NewRef(callback.ptr()); }, "callback"_a);
+  bind_errors(m);
+  bind_dtypes(m);
+  bind_device(m);
+  bind_kernels(m);
+  bind_streams(m);
+  bind_memory(m);
+  bind_arrays(m);
+  bind_random(m);
+  bind_simulator(m);
+  keep_freed_host_memory();
+  if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()) ||
+      !add_quiet_type(m.ptr()) || !add_ndarray_functions(m.ptr()))
+    throw nb::python_error();
+}

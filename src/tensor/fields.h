@@ -1,0 +1,210 @@
+// The fields of tensors, nodes and operators, for the files of this folder alone.
+#pragma once
+
+#include <Python.h>
+#include <structmember.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "tensor/ndarray.h"
+#include "tensor/placing.h"
+#include "tensor/tensor.h"
+
+namespace tritorch {
+
+// ---- state --------------------------------------------------------------------------------------
+
+struct Modes {
+  bool grad_enabled = true;
+  bool inference_mode = false;
+  bool saving_hooks = false;   // saved-tensor hooks are installed
+  bool tracing_calls = false;  // anomaly mode: nodes keep the stack of their call
+};
+extern constinit thread_local Modes modes;
+extern std::uint64_t next_sequence;  // of nodes; under the GIL
+
+// What Python registers, once, for the native half to call or to create.
+struct Registered {
+  PyObject* size_type;
+  PyObject* generic_type;  // of NumPy's scalars
+  PyObject* asarray;
+  PyObject* refresh_view;    // (view): gives a view its node anew
+  PyObject* raise_modified;  // (node, position): a saved tensor was changed
+  PyObject* pack_saved;      // (node): applies the saved-tensor hooks
+  PyObject* unpack_saved;    // (node) -> saved
+  PyObject* annotate_node;   // (node): the stack of its call
+  PyObject* no_grad_view;    // what a view made in no_grad mode notes of itself
+  PyObject* inference_view;  // and one made in inference mode
+  PyObject* lend;            // (node, position, tensor): the node saved it until written
+  PyObject* stream_probe;    // (array) -> its stream; unset while all use the default one
+  PyObject* dtype_map;       // a backend's dtype -> tritorch.dtype
+};
+extern Registered registered;
+
+struct Names {
+  PyObject *shape, *dtype, *ndim;
+};
+extern Names names;
+
+// ---- types --------------------------------------------------------------------------------------
+
+struct Shared {
+  PyObject_HEAD PyObject* array;  // spans the storage; None while nobody asked
+  PyObject* storage;              // the UntypedStorage, once somebody asked
+  PyObject* lent;                 // who has to be asked before a write
+  long long version;
+};
+
+struct Tensor {
+  PyObject_HEAD PyObject* array;  // unset for tensors whose every operation takes the slow path
+  PyObject* shadow;               // their array
+  PyObject* node;                 // what computed this tensor
+  PyObject* grad;
+  Shared* shared;
+  PyObject* base;     // the tensor that this one is a view of
+  PyObject* view;     // how: (operator, params, the view of the view's source)
+  PyObject* created;  // of a view whose writes autograd cannot follow: why
+  PyObject* tangent;
+  PyObject* hooks;
+  long long epoch;  // of a view: the version of its memory that its node belongs to
+  int output;       // which of node's outputs
+  char leaf;        // a leaf that requires grad
+  char inference;   // 2: made of an inference tensor outside of the mode, counts its own versions
+  char retains_grad;
+};
+
+constexpr int kInputs = 16;  // beyond, an operator saves everything
+
+struct Operator {
+  PyObject_HEAD PyObject* node_type;
+  // What the gradient of input i needs; bit j of entry i:
+  unsigned saves[kInputs];      // input j
+  unsigned shapes[kInputs];     // the shape of input j
+  unsigned saves_out[kInputs];  // output j
+  unsigned lends;               // bit j: input j, and bit 31: the output, is saved until written
+  unsigned keeps;               // bit j: input j must not be written, though it is not saved
+  char differentiable;
+  char keeps_numbers;  // a number among operands is saved, so a second pass is one too many
+  Placing placing;
+  char masks;      // so many inputs at the start are not cast
+  unsigned apart;  // bit j: input j, where it is a number, is no operand
+};
+
+struct Node {
+  PyObject_HEAD PyObject* op;
+  PyObject* edges;       // for each input: a Node, a leaf Tensor, or None
+  PyObject* outputs;     // which output of each edge's node; None when all are the first
+  PyObject* saved;       // for each input: it, its shape or None, as the gradient needs
+  PyObject* out;         // the output's array (or arrays, or None), when the gradient needs it
+  PyObject* out_shared;  // the same outputs' Shared
+  PyObject* params;      // the operator's other arguments
+  PyObject* versions;    // of what is saved, when any is not 0
+  PyObject* kept;        // (input, its Shared, version, shape, dtype) of what must not be written
+  PyObject* shape;       // of the output; a tuple of shapes for several
+  PyObject* dtype;
+  PyObject* hooks;  // Python's business: hooks, metadata
+  PyObject* stream;
+  unsigned long long sequence;
+  unsigned long long mark;  // of the last walk over the graph that came here
+  long long out_version;    // of the output, when it was saved; of several, they are 0
+  unsigned long flows;      // bit i: gradients flow through output i, of several
+  int n_outputs;            // 0: one, not in a tuple
+  char freed;
+  char packed;
+  char keeps_numbers;  // the operator's
+};
+
+extern PyTypeObject *shared_type, *tensor_base_type, *node_base_type, *operator_base_type;
+extern PyType_Spec shared_spec, tensor_spec, node_spec, operator_spec;
+
+// What the collector of cycles does with objects of type T, whose fields own references.
+template <class T, auto... fields>
+struct Collected {
+  static int traverse(PyObject* self, visitproc visit, void* arg) {
+    auto* object = reinterpret_cast<T*>(self);
+    int found = visit(reinterpret_cast<PyObject*>(Py_TYPE(self)), arg);
+    const auto look = [&](auto* field) {
+      if (!found && field) found = visit(reinterpret_cast<PyObject*>(field), arg);
+    };
+    (look(object->*fields), ...);
+    return found;
+  }
+  static int clear(PyObject* self) {
+    auto* object = reinterpret_cast<T*>(self);
+    const auto drop = [](auto*& field) {
+      Py_XDECREF(reinterpret_cast<PyObject*>(std::exchange(field, nullptr)));
+    };
+    (drop(object->*fields), ...);
+    return 0;
+  }
+  static void dealloc(PyObject* self) {
+    PyTypeObject* type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    // A chain of nodes must not be a chain of C frames.
+    Py_TRASHCAN_BEGIN(self, dealloc);
+    clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+    Py_TRASHCAN_END;
+  }
+};
+
+#define TRITORCH_FASTCALL(f) \
+  reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL
+
+// ---- tensors ------------------------------------------------------------------------------------
+
+inline Tensor* as_tensor(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return type == tensor_type || PyType_IsSubtype(type, tensor_base_type)
+             ? reinterpret_cast<Tensor*>(object)
+             : nullptr;
+}
+
+// Python clears fields by assigning None.
+inline bool is_set(const PyObject* field) { return field && field != Py_None; }
+
+inline PyObject* array_of(const Tensor* t) { return t->array ? t->array : t->shadow; }
+
+// Whether gradients flow to t.  A view whose memory was written since it was made, or since it was
+// last asked, first learns its history anew.
+// -1: a Python error is set.
+int requires_grad(Tensor* t);
+
+// A tensor of an array, without history.  exact: a view, whose strides are meant.
+Tensor* new_tensor(PyObject* array, bool exact = false);
+
+Shared* new_shared(PyObject* array);
+
+// ---- recorded calls -----------------------------------------------------------------------------
+
+// What is known of a call before it is recorded: which inputs want a gradient.
+struct Wanted {
+  bool any = false;
+  unsigned saves = 0;
+  unsigned shapes = 0;
+  unsigned saves_out = 0;
+};
+
+bool find_wanted(const Operator* op, PyObject* const* inputs, Py_ssize_t n, Wanted* wanted);
+
+// The node of a call: edges and saved inputs.  Not yet its outputs.
+Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
+               const Wanted& wanted);
+
+// What only some nodes need, once the outputs are known.  Returns false on an error.
+bool complete_node(Node* node, PyObject* array);
+
+bool attach(Tensor* out, Node* node);
+bool save_output(Tensor* out, Node* node);
+// The same of several outputs, of which those in `wanted` are needed.
+bool save_outputs(PyObject* outs, unsigned wanted, Node* node);
+
+// The version of a tensor's memory; 0 for anything else.
+long long version_of(PyObject* object);
+
+// Adds the functions on tensors to the module.  False with a Python error set on failure.
+bool add_tensor_functions(PyObject* module);
+
+}  // namespace tritorch

@@ -1,0 +1,232 @@
+// The functions on tensors: storages shared, places in memory, modes, what Python registers.
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "tensor/fields.h"
+
+namespace tritorch {
+namespace {
+
+PyObject* wrap(PyObject*, PyObject* array) {
+  return reinterpret_cast<PyObject*>(new_tensor(array));
+}
+
+// alias(input, array=None) -> a tensor on the same storage, without history
+PyObject* alias(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  Tensor* input = n >= 1 ? as_tensor(args[0]) : nullptr;
+  if (!input) return PyErr_Format(PyExc_TypeError, "alias(tensor, array=None)");
+  if (!input->shared && !(input->shared = new_shared(array_of(input)))) return nullptr;
+  Tensor* out = new_tensor(n > 1 ? args[1] : array_of(input), true);
+  if (!out) return nullptr;
+  out->shared = reinterpret_cast<Shared*>(Py_NewRef(reinterpret_cast<PyObject*>(input->shared)));
+  out->inference = input->inference && !modes.inference_mode ? 2 : input->inference;
+  return reinterpret_cast<PyObject*>(out);
+}
+
+// restride(array, strides) -> whether an array could be given these strides, in elements
+PyObject* restride_array(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 2 || !PyTuple_Check(args[1]))
+    return PyErr_Format(PyExc_TypeError, "restride(array, strides)");
+  std::vector<std::int64_t> strides;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args[1]); ++i)
+    strides.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(args[1], i)));
+  if (PyErr_Occurred()) return nullptr;
+  const bool done = restride(args[0], strides);
+  return PyErr_Occurred() ? nullptr : PyBool_FromLong(done);
+}
+
+// place(placing, out, *inputs) -> out, a new tensor, its elements moved to where `placing` says
+PyObject* place_tensor(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n < 2) return PyErr_Format(PyExc_TypeError, "place(placing, out, *inputs)");
+  Tensor* out = as_tensor(args[1]);
+  if (!out) return Py_NewRef(args[1]);
+  const long placing = PyLong_AsLong(args[0]);
+  if (PyErr_Occurred()) return nullptr;
+  std::vector<PyObject*> arrays;
+  for (Py_ssize_t i = 2; i < n; ++i) {
+    Tensor* t = as_tensor(args[i]);
+    arrays.push_back(t ? t->array : nullptr);
+    if (t == out || (t && t->array == out->array)) return Py_NewRef(args[1]);
+  }
+  if (!out->array || is_set(out->base)) return Py_NewRef(args[1]);
+  PyObject* moved =
+      place_result(static_cast<Placing>(placing), out->array, {arrays.data(), arrays.size()});
+  if (!moved) return nullptr;
+  if (moved != out->array && out->shared) {
+    Shared* apart = new_shared(moved);
+    if (!apart) {
+      Py_DECREF(moved);
+      return nullptr;
+    }
+    apart->version = out->shared->version;
+    Py_SETREF(out->shared, apart);
+  }
+  Py_SETREF(out->array, moved);
+  return Py_NewRef(args[1]);
+}
+
+PyObject* bump_version(PyObject*, PyObject* object) {
+  Tensor* t = as_tensor(object);
+  if (!t) return PyErr_Format(PyExc_TypeError, "expected a tensor");
+  if (!t->shared && !(t->shared = new_shared(array_of(t)))) return nullptr;
+  ++t->shared->version;
+  Py_RETURN_NONE;
+}
+
+// is_writable(tensor, *sources): whether a write needs no further look: no gradient is wanted,
+// nobody is lent the memory, and it is no inference tensor outside of its mode
+PyObject* is_writable(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  Tensor* first = n ? as_tensor(args[0]) : nullptr;
+  if (!first || (first->inference == 1 && !modes.inference_mode) ||
+      (first->shared && is_set(first->shared->lent)))
+    Py_RETURN_FALSE;
+  for (Py_ssize_t i = 0; modes.grad_enabled && i < n; ++i) {
+    Tensor* t = as_tensor(args[i]);
+    if (t && (t->leaf || is_set(t->node) || is_set(t->base))) {
+      int needed = is_set(t->created) ? 1 : requires_grad(t);
+      if (needed < 0) return nullptr;
+      if (needed) Py_RETURN_FALSE;
+    }
+  }
+  Py_RETURN_TRUE;
+}
+
+PyObject* any_requires_grad(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Tensor* t = as_tensor(args[i]);
+    int needed = t ? requires_grad(t) : 0;
+    if (needed < 0) return nullptr;
+    if (needed) Py_RETURN_TRUE;
+  }
+  Py_RETURN_FALSE;
+}
+
+// shared_leaves(tensors) -> {id(leaf): edges}, for leaves that several edges of the graph behind
+// the tensors lead to.
+PyObject* shared_leaves(PyObject*, PyObject* tensors) {
+  static unsigned long long walks = 0;
+  const unsigned long long walk = ++walks;
+  PyObject* roots = PySequence_Fast(tensors, "expected a sequence of tensors");
+  if (!roots) return nullptr;
+  std::vector<Node*> open;
+  std::unordered_map<PyObject*, long> edges;
+  auto come = [&](PyObject* target) {
+    if (as_tensor(target)) {
+      ++edges[target];
+    } else if (PyObject_TypeCheck(target, node_base_type)) {
+      auto* node = reinterpret_cast<Node*>(target);
+      if (node->mark == walk) return;
+      node->mark = walk;
+      open.push_back(node);
+    }
+  };
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(roots); ++i) {
+    PyObject* root = PySequence_Fast_GET_ITEM(roots, i);
+    Tensor* t = as_tensor(root);
+    if (t) come(is_set(t->node) ? t->node : root);
+  }
+  while (!open.empty()) {
+    Node* node = open.back();
+    open.pop_back();
+    for (Py_ssize_t i = 0; is_set(node->edges) && i < PyTuple_GET_SIZE(node->edges); ++i)
+      come(PyTuple_GET_ITEM(node->edges, i));
+  }
+  Py_DECREF(roots);
+  PyObject* shared = PyDict_New();
+  for (const auto& [leaf, count] : edges) {
+    if (!shared || count < 2) continue;
+    PyObject* key = PyLong_FromVoidPtr(leaf);
+    PyObject* value = PyLong_FromLong(count);
+    if (!key || !value || PyDict_SetItem(shared, key, value) < 0) Py_CLEAR(shared);
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+  }
+  return shared;
+}
+
+PyObject* get_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(modes.grad_enabled); }
+PyObject* get_inference(PyObject*, PyObject*) { return PyBool_FromLong(modes.inference_mode); }
+
+PyObject* set_bool(bool* flag, PyObject* value) {
+  int truth = PyObject_IsTrue(value);
+  if (truth < 0) return nullptr;
+  bool before = *flag;
+  *flag = truth != 0;
+  return PyBool_FromLong(before);
+}
+
+PyObject* set_grad_enabled(PyObject*, PyObject* value) {
+  return set_bool(&modes.grad_enabled, value);
+}
+
+PyObject* set_inference(PyObject*, PyObject* value) {
+  return set_bool(&modes.inference_mode, value);
+}
+
+PyObject* set_saving_hooks(PyObject*, PyObject* value) {
+  return set_bool(&modes.saving_hooks, value);
+}
+
+PyObject* set_tracing(PyObject*, PyObject* value) { return set_bool(&modes.tracing_calls, value); }
+
+// register_part(name, object): what the native half calls or creates.
+PyObject* register_part(PyObject*, PyObject* args) {
+  const char* name;
+  PyObject* object;
+  if (!PyArg_ParseTuple(args, "sO", &name, &object)) return nullptr;
+  struct {
+    const char* name;
+    PyObject** slot;
+  } parts[] = {{"Size", &registered.size_type},
+               {"ndarray", &ndarray_type},
+               {"generic", &registered.generic_type},
+               {"asarray", &registered.asarray},
+               {"refresh_view", &registered.refresh_view},
+               {"raise_modified", &registered.raise_modified},
+               {"pack_saved", &registered.pack_saved},
+               {"unpack_saved", &registered.unpack_saved},
+               {"annotate_node", &registered.annotate_node},
+               {"no_grad_view", &registered.no_grad_view},
+               {"inference_view", &registered.inference_view},
+               {"lend", &registered.lend},
+               {"stream_probe", &registered.stream_probe},
+               {"lay_out", &lay_out},
+               {"dtype_map", &registered.dtype_map},
+               {"Tensor", reinterpret_cast<PyObject**>(&tensor_type)}};
+  for (auto& part : parts) {
+    if (std::string_view(part.name) != name) continue;
+    Py_XSETREF(*part.slot, Py_NewRef(object));
+    Py_RETURN_NONE;
+  }
+  return PyErr_Format(PyExc_KeyError, "no part is named '%s'", name);
+}
+
+PyMethodDef functions[] = {
+    {"wrap", wrap, METH_O, "A tensor of an array, without history."},
+    {"alias", TRITORCH_FASTCALL(alias), "A tensor on the same storage, without history."},
+    {"restride", TRITORCH_FASTCALL(restride_array),
+     "Other strides where nothing is read through them."},
+    {"place", TRITORCH_FASTCALL(place_tensor),
+     "Moves a new tensor's elements to where they belong."},
+    {"bump_version", bump_version, METH_O, "The tensor's memory was written."},
+    {"any_requires_grad", TRITORCH_FASTCALL(any_requires_grad), nullptr},
+    {"shared_leaves", shared_leaves, METH_O, "Leaves that several edges lead to."},
+    {"is_writable", TRITORCH_FASTCALL(is_writable), "Whether a write needs no further look."},
+    {"is_grad_enabled", get_grad_enabled, METH_NOARGS, nullptr},
+    {"set_grad_enabled", set_grad_enabled, METH_O, "Returns what it was."},
+    {"is_inference_mode", get_inference, METH_NOARGS, nullptr},
+    {"set_inference_mode", set_inference, METH_O, "Returns what it was."},
+    {"set_saving_hooks", set_saving_hooks, METH_O, "Returns what it was."},
+    {"set_tracing_calls", set_tracing, METH_O, "Returns what it was."},
+    {"register_part", register_part, METH_VARARGS, "What the native half calls or creates."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+bool add_tensor_functions(PyObject* module) {
+  return PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace tritorch

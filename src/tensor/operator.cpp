@@ -1,0 +1,359 @@
+// OperatorBase: how a backend's result becomes a tensor, and its call a node.
+#include <algorithm>
+#include <vector>
+
+#include "array/array.h"
+#include "tensor/fields.h"
+#include "tensor/quiet.h"
+
+namespace tritorch {
+
+PyTypeObject* operator_base_type = nullptr;
+
+namespace {
+
+using OperatorFields = Collected<Operator, &Operator::node_type>;
+
+bool read_masks(PyObject* given, unsigned* masks) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given) && i < kInputs; ++i)
+    masks[i] = static_cast<unsigned>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(given, i)));
+  return !PyErr_Occurred();
+}
+
+// _define(node_type, saves, shapes, saves_out: tuples of masks, lends, keeps: masks,
+// differentiable)
+PyObject* operator_define(PyObject* self, PyObject* args) {
+  auto* op = reinterpret_cast<Operator*>(self);
+  PyObject *type, *saves, *shapes, *saves_out;
+  int differentiable;
+  if (!PyArg_ParseTuple(args, "OO!O!O!IIp", &type, &PyTuple_Type, &saves, &PyTuple_Type, &shapes,
+                        &PyTuple_Type, &saves_out, &op->lends, &op->keeps, &differentiable))
+    return nullptr;
+  Py_XSETREF(op->node_type, Py_NewRef(type));
+  op->differentiable = static_cast<char>(differentiable);
+  if (!read_masks(saves, op->saves) || !read_masks(shapes, op->shapes) ||
+      !read_masks(saves_out, op->saves_out))
+    return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* finish_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
+                     PyObject* params, bool is_view = false) {
+  Wanted wanted;
+  if (!find_wanted(op, inputs, n, &wanted)) return nullptr;
+  Tensor* out = new_tensor(array, is_view);
+  if (!out || !wanted.any) return reinterpret_cast<PyObject*>(out);
+  Node* node = new_node(op, inputs, n, params, wanted);
+  bool good = node && attach(out, node) && (!wanted.saves_out || save_output(out, node)) &&
+              complete_node(node, out->array);
+  Py_XDECREF(node);
+  if (good) return reinterpret_cast<PyObject*>(out);
+  Py_DECREF(out);
+  return nullptr;
+}
+
+// A result where its operator says that it lies: the array itself, or a copy with other strides.
+// computed: the dtype that operands are cast to, or null.
+PyObject* laid_out(const Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
+                   PyObject* computed = nullptr) {
+  constexpr Py_ssize_t most = 8;
+  PyObject* few[most];
+  std::vector<PyObject*> many(static_cast<std::size_t>(n > most ? n : 0));
+  PyObject** arrays = n > most ? many.data() : few;
+  Inputs given{arrays, 0, false, computed, static_cast<std::size_t>(op->masks)};
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Tensor* t = as_tensor(inputs[i]);
+    if (!t && op->placing == Placing::elementwise)
+      given.numbers |= !((op->apart >> (i < 31 ? i : 31)) & 1);
+    else
+      arrays[given.n++] = t ? t->array : nullptr;
+  }
+  return place_result(op->placing, array, given);
+}
+
+// Whether a Python number among operands is an integer that no integer type holds.
+bool any_too_large(PyObject* const* inputs, Py_ssize_t n) {
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (!PyLong_CheckExact(inputs[i])) continue;
+    int overflow = 0;
+    PyLong_AsLongLongAndOverflow(inputs[i], &overflow);
+    if (overflow == 0) continue;
+    if (overflow > 0) PyLong_AsUnsignedLongLong(inputs[i]);
+    if (overflow < 0 || PyErr_Occurred()) {
+      PyErr_SetString(PyExc_OverflowError, "int too big to convert");
+      return true;
+    }
+  }
+  return false;
+}
+
+PyObject* finish_laid_out(PyObject* self, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
+                          PyObject* params, PyObject* computed = nullptr) {
+  auto* op = reinterpret_cast<Operator*>(self);
+  if (op->placing == Placing::own) return finish_one(op, array, inputs, n, params);
+  if (op->placing == Placing::elementwise && any_too_large(inputs, n)) return nullptr;
+  PyObject* moved = laid_out(op, array, inputs, n, computed);
+  if (!moved) return nullptr;
+  PyObject* result = finish_one(op, moved, inputs, n, params);
+  Py_DECREF(moved);
+  return result;
+}
+
+// finish(array, *inputs) -> Tensor
+PyObject* operator_finish(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n < 1) return PyErr_Format(PyExc_TypeError, "finish(array, *inputs)");
+  return finish_laid_out(self, args[0], args + 1, n - 1, nullptr);
+}
+
+// apply(function, *arguments, *inputs) -> Tensor: finish(function(*arguments), *inputs), as many
+// arguments as inputs, NumPy's floating point errors ignored
+PyObject* operator_apply(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  const Py_ssize_t count = n / 2;
+  if (n % 2 == 0) return PyErr_Format(PyExc_TypeError, "apply(function, *arguments, *inputs)");
+  PyObject* array = call_quietly(args[0], args + 1, static_cast<size_t>(count), nullptr);
+  if (!array) return nullptr;
+  PyObject* result = finish_laid_out(self, array, args + 1 + count, count, nullptr);
+  Py_DECREF(array);
+  return result;
+}
+
+// finish_cast(array, dtype, *inputs) -> Tensor: finish for inputs that PyTorch casts to the dtype
+PyObject* operator_finish_cast(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n < 2) return PyErr_Format(PyExc_TypeError, "finish_cast(array, dtype, *inputs)");
+  return finish_laid_out(self, args[0], args + 2, n - 2, nullptr, args[1]);
+}
+
+// finish_with(array, params, *inputs) -> Tensor
+PyObject* operator_finish_with(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n < 2) return PyErr_Format(PyExc_TypeError, "finish_with(array, params, *inputs)");
+  return finish_laid_out(self, args[0], args + 2, n - 2, args[1]);
+}
+
+// finish_view(array, params, input) -> a Tensor that shares input's storage
+PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  Tensor* input = n == 3 ? as_tensor(args[2]) : nullptr;
+  if (!input) return PyErr_Format(PyExc_TypeError, "finish_view(array, params, input)");
+  auto* op = reinterpret_cast<Operator*>(self);
+  if (!place_view(op->placing, args[0], array_of(input), args[1])) return nullptr;
+  PyObject* result = finish_one(op, args[0], args + 2, 1, args[1], true);
+  if (!result) return nullptr;
+  auto* out = reinterpret_cast<Tensor*>(result);
+  if (!input->shared && !(input->shared = new_shared(array_of(input)))) {
+    Py_DECREF(result);
+    return nullptr;
+  }
+  auto* shared = reinterpret_cast<PyObject*>(input->shared);
+  Py_XSETREF(out->shared, reinterpret_cast<Shared*>(Py_NewRef(shared)));
+  out->base = Py_NewRef(is_set(input->base) ? input->base : args[2]);
+  out->epoch = out->shared->version;
+  out->inference = input->inference != 0;
+  PyObject* created = is_set(input->created) ? input->created
+                      : modes.inference_mode ? registered.inference_view
+                      : modes.grad_enabled   ? nullptr
+                                             : registered.no_grad_view;
+  out->created = Py_XNewRef(created);
+  out->view = PyTuple_Pack(3, self, args[1], input->view ? input->view : Py_None);
+  if (!out->view) {
+    Py_DECREF(result);
+    return nullptr;
+  }
+  return result;
+}
+
+// view_batch(function, array, params) -> an ndarray of the views that function(example, *params)
+// gives of an array's examples, which its first dim counts: the first one's, with that dim in
+// front. None where that is not known.
+PyObject* operator_view_batch(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  constexpr Py_ssize_t most = 8;
+  if (n != 3 || !PyTuple_Check(args[2]))
+    return PyErr_Format(PyExc_TypeError, "view_batch(function, array, params)");
+  const NDArray* batch = as_ndarray(args[1]);
+  const Py_ssize_t count = PyTuple_GET_SIZE(args[2]);
+  if (!batch || batch->nd == 0 || batch->dimensions[0] == 0 || count > most) Py_RETURN_NONE;
+  PyObject* first =
+      view_of(args[1], batch->nd - 1, batch->dimensions + 1, batch->strides + 1, batch->data);
+  if (!first) return nullptr;
+  PyObject* arguments[most + 1] = {first};
+  for (Py_ssize_t i = 0; i < count; ++i) arguments[i + 1] = PyTuple_GET_ITEM(args[2], i);
+  PyObject* found =
+      PyObject_Vectorcall(args[0], arguments, static_cast<std::size_t>(count + 1), nullptr);
+  const bool good =
+      found && place_view(reinterpret_cast<Operator*>(self)->placing, found, first, args[2]);
+  Py_DECREF(first);
+  const NDArray* view = good ? as_ndarray(found) : nullptr;
+  PyObject* whole = good ? Py_None : nullptr;
+  if (view && view->nd < Layout::kMaxDims) {
+    Py_ssize_t shape[Layout::kMaxDims] = {batch->dimensions[0]};
+    Py_ssize_t strides[Layout::kMaxDims] = {batch->strides[0]};
+    std::copy_n(view->dimensions, view->nd, shape + 1);
+    std::copy_n(view->strides, view->nd, strides + 1);
+    whole = view_of(found, view->nd + 1, shape, strides, view->data, view->descr);
+  } else {
+    Py_XINCREF(whole);
+  }
+  Py_XDECREF(found);
+  return whole;
+}
+
+// Whether a tensor is among arguments or items of theirs, or the base of one.
+bool reaches(PyObject* const* args, Py_ssize_t n, const PyObject* base) {
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (args[i] == base) return true;
+    if (Tensor* t = as_tensor(args[i])) {
+      if (t->base == base) return true;
+    } else if (PyTuple_Check(args[i]) || PyList_Check(args[i])) {
+      if (reaches(PySequence_Fast_ITEMS(args[i]), PySequence_Fast_GET_SIZE(args[i]), base))
+        return true;
+    }
+  }
+  return false;
+}
+
+void own_result(PyObject* result, PyObject* const* args, Py_ssize_t n) {
+  if (Py_TYPE(result) != tensor_type) return;
+  auto* t = reinterpret_cast<Tensor*>(result);
+  if (!is_set(t->base) || reaches(args, n, t->base)) return;
+  Py_CLEAR(t->base);
+  Py_CLEAR(t->view);
+  Py_CLEAR(t->created);
+}
+
+// finish_many(arrays, differentiable, params, *inputs) -> tuple of Tensors.
+// differentiable: bit i says whether gradients flow through output i.
+PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n < 3 || !PyTuple_Check(args[0]))
+    return PyErr_Format(PyExc_TypeError, "finish_many(arrays, mask, params, *inputs)");
+  auto* op = reinterpret_cast<Operator*>(self);
+  PyObject* arrays = args[0];
+  const Py_ssize_t count = PyTuple_GET_SIZE(arrays);
+  const unsigned long mask = PyLong_AsUnsignedLongMask(args[1]);
+  if (PyErr_Occurred()) return nullptr;
+  Wanted wanted;
+  if (!find_wanted(op, args + 3, n - 3, &wanted)) return nullptr;
+  Node* node = nullptr;
+  PyObject* outs = PyTuple_New(count);
+  if (!outs) return nullptr;
+  if (wanted.any && !(node = new_node(op, args + 3, n - 3, args[2], wanted))) {
+    Py_DECREF(outs);
+    return nullptr;
+  }
+  bool good = true;
+  if (node) {
+    node->n_outputs = static_cast<int>(count);
+    node->shape = PyTuple_New(count);
+    node->dtype = PyTuple_New(count);
+    node->flows = mask;
+    good = node->shape && node->dtype;
+  }
+  PyObject* first = nullptr;
+  for (Py_ssize_t i = 0; good && i < count; ++i) {
+    PyObject* array = PyTuple_GET_ITEM(arrays, i);
+    if (array == Py_None) {
+      PyTuple_SET_ITEM(outs, i, Py_NewRef(Py_None));
+      if (node) {
+        PyTuple_SET_ITEM(node->shape, i, Py_NewRef(Py_None));
+        PyTuple_SET_ITEM(node->dtype, i, Py_NewRef(Py_None));
+      }
+      continue;
+    }
+    PyObject* moved =
+        op->placing != Placing::own ? laid_out(op, array, args + 3, n - 3) : Py_NewRef(array);
+    Tensor* out = moved ? new_tensor(moved) : nullptr;
+    Py_XDECREF(moved);
+    if (!(good = out != nullptr)) break;
+    PyTuple_SET_ITEM(outs, i, reinterpret_cast<PyObject*>(out));
+    if (!node) continue;
+    if (!first) first = out->array;
+    PyObject* shape = PyObject_GetAttr(out->array, names.shape);
+    PyObject* dtype = PyObject_GetAttr(out->array, names.dtype);
+    if (shape) PyTuple_SET_ITEM(node->shape, i, shape);
+    if (dtype) PyTuple_SET_ITEM(node->dtype, i, dtype);
+    good = shape && dtype;
+    if (good && ((mask >> (i < 63 ? i : 63)) & 1)) {
+      out->node = Py_NewRef(reinterpret_cast<PyObject*>(node));
+      out->output = static_cast<int>(i);
+    }
+  }
+  if (good && node && wanted.saves_out) good = save_outputs(outs, wanted.saves_out, node);
+  if (good && node) good = complete_node(node, first ? first : arrays);
+  Py_XDECREF(node);
+  if (good) return outs;
+  Py_DECREF(outs);
+  return nullptr;
+}
+
+// record(out: Tensor, params, *inputs): an existing tensor becomes the output of this call (an
+// in-place operator).  Returns the node, or None when nothing is recorded.
+PyObject* operator_record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  Tensor* out = n >= 2 ? as_tensor(args[0]) : nullptr;
+  if (!out) return PyErr_Format(PyExc_TypeError, "record(out, params, *inputs)");
+  auto* op = reinterpret_cast<Operator*>(self);
+  Wanted wanted;
+  if (!find_wanted(op, args + 2, n - 2, &wanted)) return nullptr;
+  if (!wanted.any) Py_RETURN_NONE;
+  Node* node = new_node(op, args + 2, n - 2, args[1], wanted);
+  if (!node) return nullptr;
+  PyObject* array = array_of(out);
+  node->shape = PyObject_GetAttr(array, names.shape);
+  node->dtype = PyObject_GetAttr(array, names.dtype);
+  bool good = node->shape && node->dtype && (!wanted.saves_out || save_output(out, node)) &&
+              complete_node(node, array);
+  if (!good) {
+    Py_DECREF(node);
+    return nullptr;
+  }
+  return reinterpret_cast<PyObject*>(node);
+}
+
+// wants(*inputs) -> whether a call on these would be recorded, or the first must be asked for
+// before it is written
+PyObject* operator_wants(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  Wanted wanted;
+  Tensor* first = n ? as_tensor(args[0]) : nullptr;
+  if (first && first->shared && is_set(first->shared->lent)) Py_RETURN_TRUE;
+  if (!find_wanted(reinterpret_cast<Operator*>(self), args, n, &wanted)) return nullptr;
+  return PyBool_FromLong(wanted.any);
+}
+
+PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nullptr},
+                                  {"finish", TRITORCH_FASTCALL(operator_finish), nullptr},
+                                  {"apply", TRITORCH_FASTCALL(operator_apply), nullptr},
+                                  {"finish_cast", TRITORCH_FASTCALL(operator_finish_cast), nullptr},
+                                  {"finish_with", TRITORCH_FASTCALL(operator_finish_with), nullptr},
+                                  {"finish_view", TRITORCH_FASTCALL(operator_finish_view), nullptr},
+                                  {"view_batch", TRITORCH_FASTCALL(operator_view_batch), nullptr},
+                                  {"finish_many", TRITORCH_FASTCALL(operator_finish_many), nullptr},
+                                  {"record", TRITORCH_FASTCALL(operator_record), nullptr},
+                                  {"wants", TRITORCH_FASTCALL(operator_wants), nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
+PyMemberDef operator_members[] = {
+    {"node_type", T_OBJECT, offsetof(Operator, node_type), READONLY, nullptr},
+    {"differentiable", T_BOOL, offsetof(Operator, differentiable), 0, nullptr},
+    {"keeps_numbers", T_BOOL, offsetof(Operator, keeps_numbers), 0, nullptr},
+    {"placing", T_BYTE, offsetof(Operator, placing), 0, nullptr},
+    {"masks", T_BYTE, offsetof(Operator, masks), 0, nullptr},
+    {"apart", T_UINT, offsetof(Operator, apart), 0, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyType_Slot operator_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(OperatorFields::dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(OperatorFields::traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(OperatorFields::clear)},
+    {Py_tp_methods, operator_methods},
+    {Py_tp_members, operator_members},
+    {Py_tp_doc, const_cast<char*>("Turns backend results into tensors and records calls.")},
+    {0, nullptr}};
+
+}  // namespace
+
+PyType_Spec operator_spec = {"tritorch._C.OperatorBase", sizeof(Operator), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                             operator_slots};
+
+void own_results(PyObject* result, PyObject* const* args, Py_ssize_t n) {
+  if (!PyTuple_Check(result)) return own_result(result, args, n);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i)
+    own_result(PyTuple_GET_ITEM(result, i), args, n);
+}
+
+}  // namespace tritorch

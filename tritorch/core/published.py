@@ -1,0 +1,31 @@
+"""The tables of public functions, `tritorch.<name>` and others, which `ops` fills.
+
+What lies below `ops`, and what would import in a circle there, asks here for an operator by name
+when it is called.  `AUTOCAST` has what autocast does to their inputs, as their declarations say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+PUBLIC: dict[str, Callable[..., Any]] = {}
+FUNCTIONAL: dict[str, Callable[..., Any]] = {}  # torch.nn.functional.<name>
+SPECIAL: dict[str, Callable[..., Any]] = {}  # torch.special.<name>
+AUTOCAST: dict[str, str] = {}
+
+
+def autocast(how: str, *names: str) -> Callable[[Function], Function]:
+    """Says what autocast does to the inputs of a function: a word that `amp/policies.py` explains,
+    or one for each kind of device, "cpu:float32 cuda:widest".
+
+    names: what it is published as, if not by its own name."""
+
+    def decorate(function: Function) -> Function:
+        for name in names or (function.__name__,):
+            AUTOCAST[name] = how
+        return function
+
+    return decorate

@@ -1,0 +1,1 @@
+"""The CPU's backend: operators on NumPy arrays (docs/backends.md)."""

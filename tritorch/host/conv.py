@@ -1,0 +1,397 @@
+"""Convolution by BLAS, in blocks of columns that stay in the cache.
+
+A block's patches (im2col) are copied once and one product takes all taps and channels: measured
+faster than a product for each tap, whose accumulation passes over the output each time.  Transposed
+convolution is the input's gradient, and the other way round.
+
+# Note [Taps as shifts]
+In the input's gradient one product gives what each tap adds where.  With stride 1, and rows of the
+output as long as those of the padded input, a tap is a shift of the whole flattened image: so one
+reduction over a view in which each tap lies shifted adds them, in long runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from tritorch.host import threads
+from tritorch.host.narrow import like, widen
+
+Array = np.ndarray[Any, Any]
+Ints = tuple[int, ...]
+
+COLUMNS = 1 << 10  # columns from which a product is efficient: small images are taken together
+PATCHES = 1 << 21  # elements of a block of patches
+PRODUCTS = 1 << 22  # multiplications from which a second thread pays for being woken
+TAPS = 1 << 22  # elements of the taps of a strip of an image
+IMAGES = 8  # for which one thread's buffers serve
+PARTS = 4  # sums of the weight's gradient, each over some of the blocks
+
+
+def _output_size(spatial: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Ints:
+    return tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, s, p, d in zip(spatial, kernel, stride, padding, dilation)
+    )
+
+
+def _padded(x: Array, padding: Ints, reach: Ints) -> Array:
+    """x (n, C, ...) with zeros around, spatial dims at least `reach`; x itself if it will do."""
+    spatial = x.shape[2:]
+    need = tuple(max(n + 2 * p, r) for n, p, r in zip(spatial, padding, reach))
+    if need == spatial:
+        return x
+    out = np.zeros((*x.shape[:2], *need), x.dtype)
+    inner: tuple[Any, ...] = tuple(slice(p, p + n) for p, n in zip(padding, spatial))
+    out[(..., *inner)] = x
+    return out
+
+
+def _patches(x: Array, kernel: Ints, stride: Ints, dilation: Ints, out: Ints) -> Array:
+    """A view (C, kernel..., n, out...) of padded images (n, C, ...)."""
+    steps = x.strides[2:]
+    return as_strided(
+        x,
+        (x.shape[1], *kernel, x.shape[0], *out),
+        (
+            x.strides[1],
+            *(s * d for s, d in zip(steps, dilation)),
+            x.strides[0],
+            *(s * t for s, t in zip(steps, stride)),
+        ),
+    )
+
+
+def _blocks(n: int, rows: int, row: int, depth: int) -> Iterator[tuple[slice, slice]]:
+    """Images and rows of the output for each product: many images, or a part of one."""
+    plane = rows * row
+    images = max(1, min(n, COLUMNS // plane)) if plane else 1
+    height = max(1, min(rows, max(PATCHES // max(depth, 1), COLUMNS) // max(row * images, 1)))
+    for i in range(0, n, images):
+        for j in range(0, rows, height):
+            yield slice(i, min(i + images, n)), slice(j, min(j + height, rows))
+
+
+def _side_by_side(
+    blocks: Iterable[tuple[slice, slice]], work: Callable[[slice, slice], None], products: int
+) -> None:
+    """work(images, rows) for each block, over threads where there is enough to do."""
+    parts = list(blocks)
+    threads.blocks(len(parts), 1, lambda low, high: work(*parts[low]), products >= PRODUCTS)
+
+
+def _gather(
+    x: Array, rows: slice, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, out: Ints
+) -> Array:
+    """The patches (C * kernel, n * out) of some rows of the output."""
+    reach = tuple(
+        (m - 1) * s + d * (k - 1) + 1 for m, s, d, k in zip(out, stride, dilation, kernel)
+    )
+    padded = _padded(x, padding, reach)
+    view = _patches(padded, kernel, stride, dilation, out)[
+        (slice(None), *(slice(None) for _ in kernel), slice(None), rows)
+    ]
+    columns = math.prod(view.shape[1 + len(kernel) :])
+    return np.ascontiguousarray(view).reshape(x.shape[1] * math.prod(kernel), columns)
+
+
+def _pointwise(kernel: Ints, stride: Ints, padding: Ints, spatial: Ints, out: Ints) -> bool:
+    """Whether the patches are the input."""
+    return set(kernel) == {1} and set(stride) == {1} and not any(padding) and spatial == out
+
+
+def _forward(
+    x: Array,
+    w: Array,
+    bias: Array | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+) -> Array:
+    """x (N, C, ...), w (O, C / groups, ...) -> (N, O, ...)."""
+    kernel = w.shape[2:]
+    out = _output_size(x.shape[2:], kernel, stride, padding, dilation)
+    n, o, plane = x.shape[0], w.shape[0], math.prod(out)
+    result = np.zeros((n, o, *out), x.dtype) if not w.size else np.empty((n, o, *out), x.dtype)
+    shift = None if bias is None else bias.reshape(-1, 1)
+    if result.size and w.size:
+        if _pointwise(kernel, stride, padding, x.shape[2:], out):
+            source = x.reshape(n, groups, w.shape[1], plane)
+            weights = w.reshape(groups, o // groups, w.shape[1])
+            np.matmul(weights, source, out=result.reshape(n, groups, o // groups, plane))
+        else:
+            weights = w.reshape(groups, o // groups, -1)
+            row = plane // out[0]
+            target = result.reshape(n, groups, o // groups, plane)
+
+            def work(images: slice, rows: slice) -> None:
+                columns = _gather(x[images], rows, kernel, stride, padding, dilation, out)
+                columns = columns.reshape(groups, -1, columns.shape[1])
+                place = target[images, :, :, rows.start * row : rows.stop * row]
+                if len(place) == 1:
+                    np.matmul(weights, columns, out=place[0])
+                else:  # images side by side in the product
+                    product = np.matmul(weights, columns)
+                    split = product.reshape(groups, o // groups, len(place), -1)
+                    place[...] = np.moveaxis(split, 2, 0)
+
+            _side_by_side(_blocks(n, out[0], row, w[0].size * groups), work, w.size * n * plane)
+    if shift is not None:
+        flat = result.reshape(n, o, plane)
+        add = lambda low, high: np.add(flat[low:high], shift, out=flat[low:high])
+        threads.rows(n, o * plane * result.itemsize, add)
+    return result
+
+
+def _planes(n: int, size: int, itemsize: int, work: Any) -> None:
+    """work(low, high) over n planes, in blocks for the cache."""
+    threads.rows(n, size * itemsize, work)
+
+
+def _window(tap: Ints, stride: Ints, dilation: Ints, out: Ints) -> tuple[slice, ...]:
+    """What a tap sees of the padded input."""
+    return tuple(
+        slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, s, n in zip(tap, dilation, stride, out)
+    )
+
+
+def _input_gradient(
+    g: Array, shape: Ints, w: Array, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> Array:
+    """g (N, O, ...) -> the gradient of the input (N, C, ...)."""
+    kernel, out, spatial = w.shape[2:], g.shape[2:], shape[2:]
+    if not (g.size and w.size and math.prod(shape)):
+        return np.zeros(shape, g.dtype)
+    if _pointwise(kernel, stride, padding, spatial, out):
+        per_out = w.shape[0] // groups
+        source = g.reshape(shape[0], groups, per_out, -1)
+        weights = np.swapaxes(w.reshape(groups, per_out, -1), 1, 2)
+        return np.matmul(weights, source).reshape(shape)
+    if set(stride) == {1}:
+        return _shifted_taps(g, shape, w, padding, dilation, groups)
+    # Taps may reach past the padded input when the output had output_padding.
+    reach = tuple(
+        max(n + 2 * p, (m - 1) * s + d * (k - 1) + 1)
+        for n, p, m, s, d, k in zip(spatial, padding, out, stride, dilation, kernel)
+    )
+    per_out = w.shape[0] // groups
+    weights = np.swapaxes(w.reshape(groups, per_out, -1), 1, 2)
+    result = np.empty(shape, g.dtype)
+    inner = (slice(None), *(slice(p, p + n) for p, n in zip(padding, spatial)))
+    padded = np.empty((shape[1], *reach), g.dtype)
+    for image in range(shape[0]):
+        taps = np.matmul(weights, g[image].reshape(groups, per_out, -1))
+        taps = taps.reshape(shape[1], *kernel, *out)
+
+        def work(low: int, high: int, taps: Array = taps, image: int = image) -> None:
+            target = padded[low:high]
+            target.fill(0)
+            for tap in itertools.product(*map(range, kernel)):
+                window = _window(tap, stride, dilation, out)
+                key: Any = (slice(low, high), *tap)
+                target[(slice(None), *window)] += taps[key]
+            result[image, low:high] = target[inner]
+
+        _planes(shape[1], math.prod(reach) * 2, g.itemsize, work)
+    return result
+
+
+def _shifted_taps(
+    g: Array, shape: Ints, w: Array, padding: Ints, dilation: Ints, groups: int
+) -> Array:
+    """The gradient of the input where the stride is 1. See Note [Taps as shifts]."""
+    kernel, out, spatial, o = w.shape[2:], g.shape[2:], shape[2:], w.shape[0]
+    frame = tuple(
+        max(n + 2 * p, m + d * (k - 1))
+        for n, p, m, d, k in zip(spatial, padding, out, dilation, kernel)
+    )
+    steps = [math.prod(frame[i + 1 :]) for i in range(len(frame))]
+    shifts = [d * step for d, step in zip(dilation, steps)]
+    reach = sum(shift * (k - 1) for shift, k in zip(shifts, kernel))
+    channels, row = shape[1], steps[0]
+    weights = np.ascontiguousarray(np.swapaxes(w.reshape(groups, o // groups, -1), 1, 2))
+    height = max(1, min(out[0], TAPS // max(row * weights.size // (o // groups), 1)))
+    below = dilation[0] * (kernel[0] - 1) * row  # how far a strip's taps reach beyond it
+    result = np.empty(shape, g.dtype)
+    inner = (slice(None), *(slice(p, p + n) for p, n in zip(padding, spatial)))
+    filled = (slice(None), slice(None), *(slice(0, m) for m in out[1:]))
+
+    def work(low: int, high: int) -> None:
+        rows = np.zeros((o, height, *frame[1:]), g.dtype)
+        taps = np.zeros((channels * math.prod(kernel), reach + height * row + reach), g.dtype)
+        line, size = taps.strides[0], g.itemsize
+        apart = [line * math.prod(kernel[i + 1 :]) for i in range(len(kernel))]
+        shifted = as_strided(
+            taps[:, reach:],
+            (channels, *kernel, height * row + below),
+            (
+                line * math.prod(kernel),
+                *(a - shift * size for a, shift in zip(apart, shifts)),
+                size,
+            ),
+        )
+        axes = tuple(range(1, 1 + len(kernel)))
+        whole = np.zeros((channels, frame[0] * row), g.dtype)
+        reached = shifted.shape[-1]
+        part = whole[:, :reached] if height == out[0] else np.empty((channels, reached), g.dtype)
+        for image in range(low, high):
+            if height < out[0]:
+                whole.fill(0)
+            for top in range(0, out[0], height):
+                have = min(height, out[0] - top)
+                rows[filled][:, :have] = g[image, :, top : top + have]
+                rows[:, have:] = 0
+                np.matmul(
+                    weights,
+                    rows.reshape(groups, o // groups, -1),
+                    out=taps.reshape(groups, -1, taps.shape[1])[:, :, reach : reach + height * row],
+                )
+                np.add.reduce(shifted, axis=axes, out=part)
+                if height < out[0]:
+                    target = whole[:, top * row : top * row + reached]
+                    target += part[:, : target.shape[1]]
+            result[image] = whole.reshape(channels, *frame)[inner]
+
+    products = w.size * g.shape[0] * math.prod(out)
+    threads.blocks(shape[0], IMAGES, work, products >= PRODUCTS)
+    return result
+
+
+def _weight_gradient(
+    g: Array, x: Array, shape: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> Array:
+    """The gradient of the weight (O, C / groups, ...)."""
+    kernel, out = shape[2:], g.shape[2:]
+    total = np.zeros((groups, shape[0] // groups, math.prod(shape[1:])), x.dtype)
+    if g.size and x.size and total.size:
+        if shape[1] == 1 and groups > 1:
+            return _depthwise_weight(g, x, shape, stride, padding, dilation)
+        n, plane = g.shape[0], math.prod(out)
+        row = plane // out[0]
+        grad = g.reshape(n, groups, shape[0] // groups, plane)
+        parts = list(_blocks(n, out[0], row, math.prod(shape[1:]) * groups))
+        sums = np.zeros((PARTS, *total.shape), x.dtype)
+
+        def work(low: int, high: int) -> None:
+            for images, rows in parts[low::PARTS]:
+                columns = _gather(x[images], rows, kernel, stride, padding, dilation, out)
+                columns = columns.reshape(groups, -1, columns.shape[1])
+                part = grad[images, :, :, rows.start * row : rows.stop * row]
+                part = part[0] if len(part) == 1 else np.moveaxis(part, 0, 2)
+                part = part.reshape(groups, shape[0] // groups, -1)
+                sums[low] += np.matmul(part, np.swapaxes(columns, 1, 2))
+
+        threads.blocks(PARTS, 1, work, total.size * n * plane >= PRODUCTS)
+        np.add.reduce(sums, axis=0, out=total)
+    return total.reshape(shape)
+
+
+def _depthwise_weight(
+    g: Array, x: Array, shape: Ints, stride: Ints, padding: Ints, dilation: Ints
+) -> Array:
+    kernel, out = shape[2:], g.shape[2:]
+    n, c = x.shape[:2]
+    per = shape[0] // c
+    reach = tuple(
+        (m - 1) * s + d * (k - 1) + 1 for m, s, d, k in zip(out, stride, dilation, kernel)
+    )
+    source = _padded(x, padding, reach).reshape(n * c, 1, -1)
+    spatial = _padded(x[:0], padding, reach).shape[2:]
+    source = source.reshape(n * c, *spatial)
+    grad = g.reshape(n * c, per, math.prod(out))
+    partial = np.empty((n * c, per, *kernel), x.dtype)
+
+    def work(low: int, high: int) -> None:
+        for tap in itertools.product(*map(range, kernel)):
+            within: Any = (slice(low, high), *_window(tap, stride, dilation, out))
+            seen = source[within]
+            columns = np.ascontiguousarray(seen).reshape(high - low, -1, 1)
+            place: Any = (slice(low, high), slice(None), *tap)
+            partial[place] = np.matmul(grad[low:high], columns)[..., 0]
+
+    _planes(n * c, math.prod(out), x.itemsize, work)
+    return partial.reshape(n, *shape[:1], 1, *kernel).sum(axis=0)
+
+
+def _transposed_size(
+    x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints, extra: Ints
+) -> Ints:
+    return tuple(
+        (n - 1) * s - 2 * p + d * (k - 1) + e + 1
+        for n, s, p, d, k, e in zip(x.shape[2:], stride, padding, dilation, w.shape[2:], extra)
+    )
+
+
+def convolution(
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
+) -> Array:
+    """Convolution, or its transpose."""
+    a, w = widen(x), widen(weight)
+    b = None if bias is None else widen(bias)
+    if not transposed:
+        return like(_forward(a, w, b, stride, padding, dilation, groups), x)
+    size = _transposed_size(a, w, stride, padding, dilation, output_padding)
+    shape = (a.shape[0], w.shape[1] * groups, *size)
+    out = _input_gradient(a, shape, w, stride, padding, dilation, groups)
+    if b is not None:
+        out += b.reshape([-1 if i == 1 else 1 for i in range(out.ndim)])
+    return like(out, x)
+
+
+def convolution_input(
+    g: Array,
+    shape: Ints,
+    weight: Array,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
+) -> Array:
+    """The gradient of the input."""
+    a, w = widen(g), widen(weight)
+    if w.dtype.kind == "c":
+        w = w.conj()
+    if not transposed:
+        return like(_input_gradient(a, shape, w, stride, padding, dilation, groups), g)
+    out = _forward(a, w, None, stride, padding, dilation, groups)
+    # With output_padding, the convolution may give a row more than there was.
+    inside: Any = (..., *(slice(0, n) for n in shape[2:]))
+    out = out[inside]
+    return like(np.ascontiguousarray(out), g)
+
+
+def convolution_weight(
+    g: Array,
+    x: Array,
+    shape: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
+) -> Array:
+    """The gradient of the weight."""
+    a, b = widen(g), widen(x)
+    if b.dtype.kind == "c":
+        b = b.conj()
+    if transposed:
+        a, b = b, a
+    return like(_weight_gradient(a, b, shape, stride, padding, dilation, groups), g)

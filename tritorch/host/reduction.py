@@ -1,0 +1,338 @@
+"""Reductions over dims."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tritorch.core.dtype import dtype
+from tritorch.host import rows, threads
+from tritorch.host.narrow import computing, is_narrow, like, row_major, widen
+
+Array = np.ndarray[Any, Any]
+Dims = tuple[int, ...]
+
+
+def _type(kind: np.dtype[Any]) -> np.dtype[Any]:
+    """What a reduction to a type accumulates in."""
+    return computing(kind)
+
+
+def _out(result: Any, kind: np.dtype[Any]) -> Array:
+    array = row_major(np.asarray(result))
+    return array if array.dtype == kind else array.astype(kind)
+
+
+def convert(x: Array, kind: np.dtype[Any]) -> Array:
+    """x in a type, of complex numbers the real part if the type is real."""
+    if x.dtype == kind:
+        return x
+    if x.dtype.kind == "c" and kind.kind not in "cb":
+        x = x.real
+    elif is_narrow(x.dtype) and kind.kind in "iu":
+        x = x.astype(np.float32)
+    if x.dtype.kind == "f" and kind.kind in "iu" and kind.itemsize < 8:
+        x = x.astype(np.int64)  # wraps, where a direct cast would saturate
+    return x.astype(kind)
+
+
+_CHUNK = 1 << 16  # elements of a row, and
+_TALL = 512  # rows of a column, that are reduced before the rest: for threads, and for accuracy
+
+
+def _fold(ufunc: Any, x: Array, kind: np.dtype[Any], dims: Dims, keepdim: bool) -> Any:
+    """ufunc.reduce over dims, in a type; large arrays in chunks over threads."""
+    if kind in rows.BLAS and x.dtype is kind and x.flags.c_contiguous:
+        quick = _by_rows(ufunc, x, dims)
+        if quick is not None:
+            return quick.reshape(_reduced(x.shape, dims, keepdim))
+    if x.size < threads.PARALLEL or not x.flags.c_contiguous:
+        return ufunc.reduce(convert(x, kind), axis=dims, keepdims=keepdim)
+    shape, final = _reduced(x.shape, dims, True), _reduced(x.shape, dims, keepdim)
+    if dims == tuple(range(x.ndim - len(dims), x.ndim)):  # the last dims: rows
+        n = math.prod(x.shape[i] for i in dims)
+        return _fold_rows(ufunc, x.reshape(x.size // n, n), kind).reshape(final)
+    if dims == tuple(range(len(dims))):  # the first dims: columns
+        n = math.prod(x.shape[i] for i in dims)
+        return _fold_columns(ufunc, x.reshape(n, x.size // n), kind).reshape(final)
+    lead = x.shape[0]
+    if 0 in dims or lead < 2:
+        return ufunc.reduce(convert(x, kind), axis=dims, keepdims=keepdim)
+    out = np.empty(shape, kind)
+
+    def work(low: int, high: int) -> None:
+        ufunc.reduce(convert(x[low:high], kind), axis=dims, keepdims=True, out=out[low:high])
+
+    threads.rows(lead, x.nbytes // lead, work)
+    return out.reshape(final)
+
+
+def _reduced(shape: tuple[int, ...], dims: Dims, keepdim: bool) -> tuple[int, ...]:
+    if keepdim:
+        return tuple(1 if i in dims else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in dims)
+
+
+def _by_rows(ufunc: Any, x: Array, dims: Dims) -> Array | None:
+    """Sums and extremes over the last dims, or sums over the first, where there is a faster way."""
+    first, last = dims[0] == 0, dims[-1] == x.ndim - 1
+    if len(dims) != dims[-1] - dims[0] + 1 or not (first or last) or not x.size:
+        return None
+    n = x.shape[dims[0]] if len(dims) == 1 else math.prod(x.shape[i] for i in dims)
+    if last and ufunc is np.add and n >= 8:
+        return rows.sums(x.reshape(-1, n))
+    if x.size < rows.FEW:
+        return None
+    if last:
+        if 8 <= n <= rows.SHORT and (ufunc is np.maximum or ufunc is np.minimum):
+            find = np.argmax if ufunc is np.maximum else np.argmin
+            return rows.extremes(x.reshape(-1, n), find)
+    elif ufunc is np.add and n <= rows.PIECE and x.size < threads.PARALLEL:
+        return np.matmul(np.ones((1, n), x.dtype), x.reshape(n, -1))
+    return None
+
+
+def _fold_rows(ufunc: Any, x: Array, kind: np.dtype[Any]) -> Array:
+    count, n = x.shape
+    whole = n // _CHUNK
+    if whole < 2:
+        out = np.empty(count, kind)
+
+        def work(low: int, high: int) -> None:
+            ufunc.reduce(convert(x[low:high], kind), axis=1, out=out[low:high])
+
+        threads.rows(count, n * x.itemsize, work)
+        return out
+    pieces = whole + (n % _CHUNK > 0)
+    partial = np.empty((count, pieces), kind)
+
+    def chunk(low: int, high: int) -> None:
+        for place in range(low, high):
+            row, i = divmod(place, pieces)
+            part = convert(x[row, i * _CHUNK : (i + 1) * _CHUNK], kind)
+            partial[row, i] = ufunc.reduce(part)
+
+    threads.blocks(count * pieces, 1, chunk, True)
+    return ufunc.reduce(partial, axis=1)
+
+
+def _fold_columns(ufunc: Any, x: Array, kind: np.dtype[Any]) -> Array:
+    n, columns = x.shape
+    pieces = -(-n // _TALL)
+    partial = np.empty((pieces, columns), kind)
+
+    def work(low: int, high: int) -> None:
+        for i in range(low, high):
+            ufunc.reduce(convert(x[i * _TALL : (i + 1) * _TALL], kind), axis=0, out=partial[i])
+
+    if pieces > 1:
+        threads.blocks(pieces, 1, work, True)
+        return ufunc.reduce(partial, axis=0)
+    width = 1 << 12
+
+    def strip(low: int, high: int) -> None:
+        ufunc.reduce(convert(x[:, low:high], kind), axis=0, out=partial[0, low:high])
+
+    threads.blocks(columns, width, strip, True)
+    return partial[0]
+
+
+def sum(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
+    """The sum over dims."""
+    kind = dtype.numpy
+    if kind.kind == "b":
+        return any(x, dims, keepdim)
+    return _out(_fold(np.add, x, _type(kind), dims, keepdim), kind)
+
+
+def mean(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
+    """The mean over dims."""
+    kind = _type(dtype.numpy)
+    count = x.shape[dims[0]] if len(dims) == 1 else math.prod(x.shape[dim] for dim in dims)
+    total = _fold(np.add, x, kind, dims, keepdim)
+    return _out(np.true_divide(total, kind.type(count)), dtype.numpy)
+
+
+def prod(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
+    """The product over dims."""
+    kind = dtype.numpy
+    if kind.kind == "b":
+        return all(x, dims, keepdim)
+    return _out(_fold(np.multiply, x, _type(kind), dims, keepdim), kind)
+
+
+def _wide(x: Array) -> np.dtype[Any]:
+    return computing(x.dtype)
+
+
+def amax(x: Array, dims: Dims, keepdim: bool) -> Array:
+    """The largest element over dims."""
+    return _out(_fold(np.maximum, x, _wide(x), dims, keepdim), x.dtype)
+
+
+def amin(x: Array, dims: Dims, keepdim: bool) -> Array:
+    """The smallest element over dims."""
+    return _out(_fold(np.minimum, x, _wide(x), dims, keepdim), x.dtype)
+
+
+_BOOL = np.dtype(bool)
+
+
+def any(x: Array, dims: Dims, keepdim: bool) -> Array:
+    """Whether any element is true."""
+    return row_major(np.asarray(_fold(np.logical_or, x, _BOOL, dims, keepdim)))
+
+
+def all(x: Array, dims: Dims, keepdim: bool) -> Array:
+    """Whether all elements are true."""
+    return row_major(np.asarray(_fold(np.logical_and, x, _BOOL, dims, keepdim)))
+
+
+def count_nonzero(x: Array, dims: Dims) -> Array:
+    """How many elements are not 0."""
+    return row_major(np.asarray(_fold(np.add, x != 0, np.dtype(np.int64), dims, False)))
+
+
+def _argmax(x: Array, dim: int) -> Array:
+    return x.argmax(dim, keepdims=True)  # the first of equals; NaN is the greatest
+
+
+def _argmin(x: Array, dim: int) -> Array:
+    return x.argmin(dim, keepdims=True)
+
+
+def _with_index(find: Any, x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+    index = find(widen(x), dim)
+    if dim == x.ndim - 1 and x.flags.c_contiguous and x.size:
+        flat = index.reshape(-1)
+        values = rows.picked(x.reshape(flat.size, -1), flat)
+        shape = index.shape if keepdim else index.shape[:-1]
+        return values.reshape(shape), index.reshape(shape)
+    values = np.take_along_axis(x, index, dim)
+    values, index = (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
+    return row_major(values), row_major(index)
+
+
+def max_with_index(x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+    """The largest along a dim, and where."""
+    return _with_index(_argmax, x, dim, keepdim)
+
+
+def min_with_index(x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+    """The smallest along a dim, and where."""
+    return _with_index(_argmin, x, dim, keepdim)
+
+
+def argmax(x: Array, dim: int, keepdim: bool) -> Array:
+    """Where the largest is."""
+    return row_major(np.asarray(widen(x).argmax(dim, keepdims=keepdim)))
+
+
+def argmin(x: Array, dim: int, keepdim: bool) -> Array:
+    """Where the smallest is."""
+    return row_major(np.asarray(widen(x).argmin(dim, keepdims=keepdim)))
+
+
+def var(x: Array, dims: Dims, correction: float, keepdim: bool) -> Array:
+    """The variance over dims."""
+    return var_mean(x, dims, correction, keepdim)[0]
+
+
+def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Array, Array]:
+    """The variance and the mean over dims."""
+    if dims == (x.ndim - 1,) and x.dtype in rows.BLAS and 0 < x.nbytes <= threads.CACHE:
+        if x.flags.c_contiguous:
+            kind, count = x.dtype, x.shape[-1]
+            matrix, shape = x.reshape(-1, count), x.shape[:-1] + (1,) * keepdim
+            variance, average = _var_of_rows(matrix, kind.type(max(count - correction, 0)))
+            average = _as_running(average, matrix, (1,))
+            return variance.reshape(shape), average.reshape(shape)
+    kind = _wide(x)
+    count = math.prod(x.shape[dim] for dim in dims)
+    real = kind.type(0).real.dtype
+    wide = convert(x, kind)
+    average = np.true_divide(_fold(np.add, x, kind, dims, True), kind.type(count))
+    off = wide - average
+    square = (off * off.conj()).real if kind.kind == "c" else np.square(off, out=off)
+    total = _fold(np.add, np.ascontiguousarray(square), real, dims, keepdim)
+    divisor = max(count - correction, 0) if count else 0  # of nothing: NaN, whatever correction
+    variance = np.true_divide(total, real.type(divisor))
+    average = _as_running(average, x, dims)
+    if not keepdim:
+        average = average.squeeze(dims)
+    return _out(variance, x.dtype if kind.kind != "c" else real), _out(average, x.dtype)
+
+
+def _as_running(average: Array, x: Array, dims: Dims) -> Array:
+    """Means as PyTorch's running ones: NaN once an infinity is followed by anything."""
+    infinite = np.isinf(average)
+    if not infinite.any():
+        return average
+    moved = np.moveaxis(x, dims, range(-len(dims), 0))
+    flat = moved.reshape(*moved.shape[: x.ndim - len(dims)], -1)
+    followed = np.isinf(flat[..., :-1]).any(-1).reshape(average.shape)
+    return np.where(infinite & followed, np.array(np.nan, average.dtype), average)
+
+
+def _var_of_rows(x: Array, divisor: Any) -> tuple[Array, Array]:
+    average = rows.sums(x)
+    np.true_divide(average, x.dtype.type(x.shape[1]), out=average)
+    off = rows.across(np.subtract, x, average, np.empty_like(x))
+    total = rows.sums(np.square(off, out=off))
+    return np.true_divide(total, divisor, out=total), average
+
+
+def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
+    """(sum |x|^ord)^(1/ord) over dims."""
+    plain = x.dtype in rows.BLAS and x.flags.c_contiguous
+    if ord == 2 and len(dims) == x.ndim and plain:
+        flat, total = x.reshape(-1), 0.0
+        for i in range(0, flat.size, 1 << 20):  # BLAS, partial sums in float64
+            part = flat[i : i + (1 << 20)]
+            total += float(np.dot(part, part))
+        out = np.array(math.sqrt(total) if total == total else math.nan, dtype.numpy)
+        return out.reshape((1,) * x.ndim) if keepdim else out
+    size = np.absolute(convert(x, _type(dtype.numpy)) if x.dtype.kind != "c" else x)
+    kind = size.dtype
+    fold = lambda ufunc, v: _fold(ufunc, v, kind, dims, keepdim)
+    if ord == math.inf:
+        out = fold(np.maximum, size)
+    elif ord == -math.inf:
+        out = fold(np.minimum, size)
+    elif ord == 0:
+        out = fold(np.add, size != 0)
+    elif ord == 1:
+        out = fold(np.add, size)
+    elif ord == 2:
+        out = np.sqrt(fold(np.add, np.square(size, out=size)))
+    else:
+        power = kind.type(ord)
+        out = np.power(fold(np.add, np.power(size, power, out=size)), 1 / power)
+    return _out(out, dtype.numpy)
+
+
+def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
+    """log(sum(exp(x))) over dims, without overflow."""
+    wide = widen(x)
+    last = x.ndim - 1
+    if dims == (last,) and x.size and wide.dtype in rows.BLAS:
+        matrix = wide.reshape(-1, x.shape[last])
+        total = np.empty((len(matrix), 1), wide.dtype)
+
+        def work(low: int, high: int) -> None:
+            part = matrix[low:high]
+            scratch = np.empty(part.shape, part.dtype)
+            total[low:high] = rows.log_of_sums(part, scratch, of_infinite=True)
+
+        threads.rows(len(matrix), matrix.nbytes // len(matrix), work)
+        return like(total.reshape(_reduced(x.shape, dims, keepdim)), x)
+    if math.prod(x.shape[dim] for dim in dims) == 0:
+        total = _fold(np.add, np.exp(wide), wide.dtype, dims, keepdim)
+        return row_major(like(np.log(total), x))
+    top = _fold(np.maximum, wide.real, wide.real.dtype, dims, True)
+    top = np.where(np.isfinite(top), top, 0).astype(wide.real.dtype)
+    off = wide - top
+    total = np.log(_fold(np.add, np.exp(off, out=off), wide.dtype, dims, True)) + top
+    return row_major(like(total if keepdim else total.squeeze(dims), x))

@@ -1,0 +1,100 @@
+"""Scans along a dim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tritorch.core.dtype import dtype
+from tritorch.host import rows, threads
+from tritorch.host.narrow import computing, like, row_major, widen
+from tritorch.host.reduction import convert
+
+Array = np.ndarray[Any, Any]
+
+
+def _scan(ufunc: Any, x: Array, dim: int, kind: np.dtype[Any]) -> Array:
+    if kind.kind == "b":
+        return np.logical_or.accumulate(x != 0, axis=dim) if ufunc is np.add else (
+            np.logical_and.accumulate(x != 0, axis=dim)
+        )  # fmt: skip
+    wide = convert(x, computing(kind))
+    if x.shape[dim] >= 2 * rows.CHUNK and ufunc is np.add and wide.dtype in rows.BLAS:
+        if dim == x.ndim - 1 and wide.flags.c_contiguous and x.size:
+            quick = _running_sums(wide.reshape(-1, x.shape[dim]))
+            if quick is not None:
+                return quick.reshape(x.shape).astype(kind, copy=False)
+    out = ufunc.accumulate(wide, axis=dim, dtype=wide.dtype)
+    return row_major(out if out.dtype is kind else out.astype(kind, copy=False))
+
+
+def _running_sums(x: Array) -> Array | None:
+    if x.nbytes <= threads.CACHE:
+        return rows.running_sums(x)
+    out, finite = np.empty_like(x), []
+
+    def work(low: int, high: int) -> None:
+        found = rows.running_sums(x[low:high])
+        finite.append(found is not None)
+        if found is not None:
+            out[low:high] = found
+
+    threads.rows(len(x), x.nbytes // len(x), work)
+    return out if all(finite) else None
+
+
+def cumsum(x: Array, dim: int, dtype: dtype) -> Array:
+    """The running sum."""
+    return _scan(np.add, x, dim, dtype.numpy)
+
+
+def cumprod(x: Array, dim: int, dtype: dtype) -> Array:
+    """The running product."""
+    return _scan(np.multiply, x, dim, dtype.numpy)
+
+
+def _extreme(ufunc: Any, x: Array, dim: int) -> tuple[Array, Array]:
+    wide = widen(x)
+    best = ufunc.accumulate(wide, axis=dim)
+    # An element that equals the running extreme (or is NaN) is the latest to hold it.
+    holds = wide == best
+    if wide.dtype.kind == "f":
+        holds |= np.isnan(wide)
+    n = x.shape[dim]
+    position = np.arange(n).reshape([n if i == dim else 1 for i in range(x.ndim)])
+    index = np.maximum.accumulate(np.where(holds, position, 0), axis=dim)
+    return row_major(like(best, x)), row_major(index)
+
+
+def cummax(x: Array, dim: int) -> tuple[Array, Array]:
+    """The running maximum, and where (the last of equals)."""
+    return _extreme(np.maximum, x, dim)
+
+
+def cummin(x: Array, dim: int) -> tuple[Array, Array]:
+    """The running minimum, and where (the last of equals)."""
+    return _extreme(np.minimum, x, dim)
+
+
+def _complex_logcumsumexp(x: Array, dim: int) -> Array:
+    """One element after the other; the imaginary part keeps counting turns, as PyTorch's does."""
+    rows = np.moveaxis(x, dim, 0)
+    out = np.empty_like(rows)
+    so_far = np.full(rows.shape[1:], -np.inf, x.dtype)
+    for i, row in enumerate(rows):
+        above = row.real > so_far.real
+        top, low = np.where(above, row, so_far), np.where(above, so_far, row)
+        both = np.log(1 + np.exp(low - top)) + top
+        same_infinity = np.isinf(low.real) & (low.real == top.real)
+        both = np.where(same_infinity & (low.real > 0), np.log(np.exp(low) + np.exp(top)), both)
+        out[i] = so_far = np.where(np.isneginf(low.real), top, both)
+    return np.moveaxis(out, 0, dim)
+
+
+def logcumsumexp(x: Array, dim: int) -> Array:
+    """log(cumsum(exp(x))), without overflow."""
+    wide = widen(x)
+    if wide.dtype.kind == "c":
+        return row_major(like(_complex_logcumsumexp(wide, dim), x))
+    return row_major(like(np.logaddexp.accumulate(wide, axis=dim), x))

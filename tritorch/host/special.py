@@ -1,0 +1,395 @@
+"""Special functions that NumPy lacks, by polynomials fitted to 40 digits (Chebyshev nodes).
+
+All compute in float64 and round once, but erf of float32, which has a fit of its own: gelu waits
+for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from tritorch.host.threads import BLOCK, mapped
+from tritorch.kernels import fits
+
+Array = np.ndarray[Any, Any]
+Coefficients = tuple[float, ...]
+
+# erf(x) / x in x^2, for |x| <= 1
+_ERF: Coefficients = (
+    1.1283791670955126,
+    -0.3761263890318375,
+    0.11283791670954879,
+    -0.026866170645076792,
+    0.0052239776248180145,
+    -0.000854832698083379,
+    0.0001205533111164271,
+    -1.4925595266831182e-05,
+    1.6461000484121368e-06,
+    -1.6350312701054695e-07,
+    1.4659775274047436e-08,
+    -1.1372848856791674e-09,
+    5.957176147748911e-11,
+)
+# atanh(erf(x)) / x, of x^2 up to 16, so that the error of erf, not of this, is small.  Beyond, it
+# is large enough for tanh to be 1.
+_ERF32: Coefficients = (1.1283793, 0.102769056, -1.9183071e-04, -6.1978477e-04, 8.7637376e-05,
+                        -5.6684848e-06, 1.4185281e-07)  # fmt: skip
+# The same of erf(x / sqrt(2))
+_NORMAL32: Coefficients = tuple(c * 0.5 ** (k + 0.5) for k, c in enumerate(_ERF32))
+# lgamma(x) / ((x - 1) (x - 2)) in (x - 1) / (x + 1), for 0.5 <= x <= 2.5
+_LGAMMA: Coefficients = (
+    0.5772156649015329,
+    -0.49050273704516073,
+    0.13123432641064336,
+    -0.16820095064421894,
+    0.08701556722776013,
+    -0.10147337757861123,
+    0.06462417140464521,
+    -0.07249649301072318,
+    0.05135998862197384,
+    -0.05633659249789285,
+    0.042606400066904686,
+    -0.04604428620135313,
+    0.03640103920818364,
+    -0.03892308894124509,
+    0.031768079098684246,
+    -0.03366331864094725,
+    0.028207202681329993,
+    -0.030076788467946765,
+    0.02550897830679489,
+    -0.024438767640257476,
+    0.020247550225481623,
+    -0.029886807876443794,
+    0.0344486437941167,
+    -0.021578539613142586,
+)
+
+
+@functools.cache
+def _scalars(coefficients: Coefficients, kind: np.dtype[Any]) -> tuple[Array, ...]:
+    # NumPy takes longer to convert a Python number than to add it to a small array.
+    return tuple(np.full((), c, kind) for c in coefficients)
+
+
+def polynomial(coefficients: Coefficients, x: Array) -> Array:
+    """Horner's scheme."""
+    first, *between, last = _scalars(coefficients, x.dtype)
+    total = np.multiply(x, last)
+    for c in reversed(between):
+        total += c
+        total *= x
+    total += first
+    return total
+
+
+def in_double(function: Any, x: Array) -> Array:
+    """A function of float64, of floats."""
+    if x.dtype == np.float64:
+        return mapped(function, np.float64, x)
+    return mapped(lambda part: function(part.astype(np.float64)), x.dtype, x)
+
+
+def double_of_two(function: Any, a: Any, b: Any) -> Array:
+    """A function of two blocks of float64, of floats and numbers that broadcast."""
+    arrays = [x.dtype for x in (a, b) if type(x) is np.ndarray]
+    kind = arrays[0] if arrays else np.result_type(a, b)  # numbers have no say beside arrays
+    given = np.broadcast_arrays(a, b)
+    wide = lambda x: np.ascontiguousarray(x, np.float64)
+    return mapped(lambda x, y: function(wide(x), wide(y)), kind, *given)
+
+
+# ---- the error function ----
+
+
+def _tanh_of(coefficients: Coefficients, x: Array) -> Array:
+    """tanh(x p(x^2)) of a float32 block: NumPy's tanh is fast."""
+    y = polynomial(coefficients, x * x)
+    y *= x
+    return np.tanh(y, out=y)
+
+
+def erf32(x: Array) -> Array:
+    """erf of a float32 block, within 4 units in the last place."""
+    return _tanh_of(_ERF32, x)
+
+
+def normal32(x: Array) -> Array:
+    """erf(x / sqrt(2)) of a float32 block."""
+    return _tanh_of(_NORMAL32, x)
+
+
+def _erfc_positive(x: Array, scaled: bool = False) -> Array:
+    """erfc(x), x >= 0; scaled: times exp(x^2)."""
+    q = (x - 3.75) / (x + 3.75)
+    q[np.isposinf(x)] = 1
+    tail = polynomial(fits.ERFCX, q) / (1 + 2 * x)
+    if scaled:
+        return tail
+    # x^2 = high^2 + (x - high) (x + high), the first exact: its rounding would be magnified.
+    x = np.minimum(x, 30)
+    high = x.astype(np.float32).astype(np.float64)
+    tail *= np.exp(-high * high)
+    tail *= np.exp((high - x) * (high + x))
+    return tail
+
+
+def erf64(x: Array) -> Array:
+    """erf of a float64 block."""
+    size = np.abs(x)
+    near = np.minimum(size, 1)
+    out = near * polynomial(_ERF, near * near)
+    far = size > 1
+    if far.any():
+        out[far] = 1 - _erfc_positive(size[far])
+    return np.copysign(out, x, out=out)
+
+
+def erfc64(x: Array) -> Array:
+    """erfc of a float64 block."""
+    out = 1 - erf64(x)
+    far = x > 0.5
+    if far.any():
+        out[far] = _erfc_positive(x[far])
+    return out
+
+
+def erf(x: Array) -> Array:
+    """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
+    if x.dtype == np.float32:
+        return erf32(x) if x.ndim and 0 < x.size <= BLOCK else mapped(erf32, np.float32, x)
+    return in_double(erf64, x)
+
+
+def erfc(x: Array) -> Array:
+    """1 - erf(x), accurate where that is small."""
+    return in_double(erfc64, x)
+
+
+def erfcx(x: Array) -> Array:
+    """exp(x^2) erfc(x)."""
+
+    def compute(x: Array) -> Array:
+        out = _erfc_positive(np.abs(x), scaled=True)
+        low = x < 0
+        if low.any():
+            y = x[low]
+            out[low] = 2 * np.exp(y * y) - out[low]
+        return out
+
+    return in_double(compute, x)
+
+
+def _erfinv64(y: Array) -> Array:
+    """A closed guess, then two steps of Halley's method."""
+    size = np.abs(y)
+    rest = 1 - size  # exact from 0.5 on
+    log = np.log(np.maximum(rest * (1 + size), 1e-300))
+    a = 2 / (math.pi * 0.147) + log / 2
+    x = np.sqrt(np.maximum(np.sqrt(a * a - log / 0.147) - a, 0))
+    far = size > 0.5
+    near = ~far
+    error = np.empty_like(x)
+    for _ in range(2):
+        error[far] = rest[far] - erfc64(x[far])
+        error[near] = erf64(x[near]) - size[near]
+        step = error * np.exp(x * x) * (math.sqrt(math.pi) / 2)
+        x -= step / (1 + x * step)
+    x[size == 1] = np.inf
+    x[size > 1] = np.nan
+    return np.copysign(x, y)
+
+
+def erfinv(x: Array) -> Array:
+    """The y with erf(y) = x."""
+    return in_double(_erfinv64, x)
+
+
+def ndtri(x: Array) -> Array:
+    """The quantile of the standard normal distribution."""
+
+    def compute(p: Array) -> Array:
+        # Below one half by erfc alone, which stays accurate where 2 p - 1 would round to -1.
+        out = _erfinv64(2 * p - 1) * math.sqrt(2)
+        small = (p > 0) & (p < 0.02)
+        if small.any():
+            q = p[small]
+            t = np.sqrt(-2 * np.log(q))
+            z = t - np.log(t * math.sqrt(2 * math.pi)) / t
+            for _ in range(6):  # Newton on log(erfc), nearly linear there
+                tail = _erfc_positive(z / math.sqrt(2), scaled=True) / 2
+                z += (np.log(tail) - z * z / 2 - np.log(q)) * tail * math.sqrt(2 * math.pi)
+            out[small] = -z
+        return out
+
+    return in_double(compute, x)
+
+
+def log_ndtr(x: Array) -> Array:
+    """The logarithm of the standard normal distribution function."""
+
+    def compute(x: Array) -> Array:
+        t = x / math.sqrt(2)
+        out = np.log1p(-erfc64(t) / 2)
+        low = x < 1
+        if low.any():
+            y = t[low]
+            scaled = _erfc_positive(np.abs(y), scaled=True)
+            below = np.log(scaled / 2) - y * y
+            out[low] = np.where(y < 0, below, np.log(erfc64(-y) / 2))
+        return out
+
+    return in_double(compute, x)
+
+
+# ---- the gamma function ----
+
+
+def sin_pi(x: Array) -> Array:
+    """sin(pi x), exactly 0 at integers."""
+    r = x - 2 * np.rint(x / 2)  # in [-1, 1]
+    r = np.where(np.abs(r) > 0.5, np.copysign(1, r) - r, r)
+    return np.sin(math.pi * r)
+
+
+_STIRLING = (
+    1 / 12,
+    -1 / 360,
+    1 / 1260,
+    -1 / 1680,
+    1 / 1188,
+    -691 / 360360,
+    1 / 156,
+    -3617 / 122400,
+)
+
+
+def stirling(x: Array) -> Array:
+    """lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2, x > 8."""
+    inverse = 1 / x
+    return inverse * polynomial(_STIRLING, inverse * inverse)
+
+
+def _lgamma_positive(x: Array) -> Array:
+    low = np.maximum(x, 1e-308)
+    base, factor = low.copy(), np.ones_like(low)
+    small = low < 0.5
+    base[small] += 1
+    for _ in range(6):
+        high = (base > 2.5) & (low < 8.5)
+        if not high.any():
+            break
+        base[high] -= 1
+        factor[high] *= base[high]
+    near = np.minimum(base, 2.5)
+    out = (near - 1) * (near - 2) * polynomial(_LGAMMA, (near - 1) / (near + 1))
+    out += np.log(factor)
+    out[small] -= np.log(low[small])
+    large = x >= 8.5
+    if large.any():
+        y = x[large]
+        out[large] = (y - 0.5) * (np.log(y) - 1) + (0.5 * math.log(2 * math.pi) - 0.5) + stirling(y)
+        out[np.isposinf(x)] = np.inf
+    return out
+
+
+def lgamma64(x: Array) -> Array:
+    out = _lgamma_positive(np.abs(x))
+    low = x <= 0
+    if low.any():
+        y = x[low]
+        sine = np.abs(sin_pi(y))
+        reflected = math.log(math.pi) - np.log(sine * np.abs(y)) - out[low]
+        out[low] = np.where(sine == 0, np.inf, reflected)
+        out[np.isneginf(x)] = np.inf
+    out[np.isnan(x)] = np.nan
+    return out
+
+
+def lgamma(x: Array) -> Array:
+    """log |gamma(x)|."""
+    return in_double(lgamma64, x)
+
+
+_DIGAMMA = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760, -1 / 12, 3617 / 8160)
+
+
+def digamma64(x: Array) -> Array:
+    low = x <= 0
+    y = np.where(low, 1 - x, x)
+    out = np.zeros_like(x)
+    for _ in range(10):
+        small = y < 10
+        if not small.any():
+            break
+        out[small] -= 1 / y[small]
+        y[small] += 1
+    inverse = 1 / y
+    square = inverse * inverse
+    out += np.log(y) - 0.5 * inverse + square * polynomial(_DIGAMMA, square)
+    if low.any():
+        z = x[low]
+        r = z - np.rint(z)
+        value = out[low] - math.pi / np.tan(math.pi * r)
+        value[r == 0] = np.nan
+        value[z == 0] = np.copysign(np.inf, -z[z == 0])
+        out[low] = value
+    out[np.isposinf(x)] = np.inf
+    return out
+
+
+def digamma(x: Array) -> Array:
+    """The derivative of lgamma."""
+    return in_double(digamma64, x)
+
+
+# ---- Bessel functions ----
+
+
+def bessel_i(order: int, scaled: bool) -> Any:
+    """I0 or I1 of a float64 block; scaled: times exp(-|x|)."""
+    near, far = ((fits.I0_NEAR, fits.I0_FAR), (fits.I1_NEAR, fits.I1_FAR))[order]
+
+    def compute(x: Array) -> Array:
+        size = np.abs(x)
+        inside = np.minimum(size, 8)
+        out = polynomial(near, inside / 4 - 1)
+        if order:
+            out *= inside
+        large = size > 8
+        if large.any():
+            y = size[large]
+            out[large] = polynomial(far, 16 / y - 1) / np.sqrt(y)
+        if not scaled:
+            # Half the exponent at a time: exp(x) overflows before the product does.
+            half = np.exp(size / 2)
+            out *= half
+            out *= half
+            out[np.isinf(size)] = np.nan  # as in PyTorch
+        out[np.isnan(x)] = np.nan
+        return np.copysign(out, x + 0.0, out=out) if order else out  # +0 for both zeros
+
+    return compute
+
+
+def i0(x: Array) -> Array:
+    """The modified Bessel function of the first kind, order 0."""
+    return in_double(bessel_i(0, False), x)
+
+
+def i0e(x: Array) -> Array:
+    """exp(-|x|) i0(x)."""
+    return in_double(bessel_i(0, True), x)
+
+
+def i1(x: Array) -> Array:
+    """The modified Bessel function of the first kind, order 1."""
+    return in_double(bessel_i(1, False), x)
+
+
+def i1e(x: Array) -> Array:
+    """exp(-|x|) i1(x)."""
+    return in_double(bessel_i(1, True), x)

@@ -1,0 +1,174 @@
+"""Threads for large work: NumPy releases the GIL, so blocks that fit the cache run side by side.
+
+How work is cut into blocks depends on sizes alone, never on how many threads there are, and blocks
+write different outputs: the same inputs give the same bits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from tritorch.host import blas
+
+Array = np.ndarray[Any, Any]
+
+BLOCK = 1 << 17  # elements of a block: smaller ones pass the interpreter lock around too often
+CACHE = 1 << 20  # bytes of a block of rows, with as much again for temporaries
+PARALLEL = 1 << 20  # elements from which a second thread pays for being woken: some 60 us, and a
+# core that OpenBLAS's threads keep busy for a while after each product
+PASS = 1 << 21  # the same for one pass of arithmetic
+_ARITHMETIC = frozenset(
+    (np.add, np.subtract, np.multiply, np.divide, np.negative, np.maximum, np.minimum, np.absolute)
+)
+_count = int(os.environ.get("OMP_NUM_THREADS", "0")) or len(os.sched_getaffinity(0))
+_pool: ThreadPoolExecutor | None = None
+
+
+def get_num_threads() -> int:
+    """How many threads large operators use."""
+    return _count
+
+
+def set_num_threads(n: int) -> None:
+    """Sets how many threads large operators use."""
+    global _count, _pool
+    if not isinstance(n, int) or n < 1:
+        raise RuntimeError("set_num_threads expects a positive integer")
+    _count, _pool = n, None
+
+
+def _executor() -> ThreadPoolExecutor:
+    global _pool
+    if _pool is None:
+        _pool = ThreadPoolExecutor(_count, thread_name_prefix="tritorch")
+    return _pool
+
+
+def _forget_pool() -> None:
+    global _pool
+    _pool = None  # its threads did not survive the fork
+
+
+os.register_at_fork(after_in_child=_forget_pool)
+
+
+def blocks(n: int, per: int, work: Callable[[int, int], Any], parallel: bool) -> None:
+    """work(low, high) for each block of `per` out of n, in order within a thread.
+
+    `work` must not call `blocks` in parallel itself: it would wait for its own pool.
+    """
+
+    pieces = -(-n // per)
+    if not parallel or _count == 1 or pieces < 2:
+        for low in range(0, n, per):
+            work(low, min(low + per, n))
+        return
+
+    def run(start: int, stop: int) -> None:
+        with np.errstate(all="ignore"):  # threads don't inherit it
+            for low in range(start, stop, per):
+                work(low, min(low + per, stop))
+
+    share = -(-pieces // _count) * per  # whole blocks, so that their edges stay where they are
+    with blas.one_thread():
+        futures = [_executor().submit(run, i, min(i + share, n)) for i in range(share, n, share)]
+        try:
+            run(0, min(share, n))
+        finally:
+            for future in futures:
+                future.exception()  # waits: nothing may still write when this returns
+    for future in futures:
+        future.result()
+
+
+def rows(n: int, row_bytes: int, work: Callable[[int, int], Any]) -> None:
+    """work(low, high) for blocks of n rows that fit the cache."""
+    per = max(1, CACHE // max(row_bytes, 1))
+    blocks(n, per, work, n * row_bytes >= 4 * PARALLEL)
+
+
+def elementwise(ufunc: Any, out: Array, *inputs: Any) -> None:
+    """ufunc(*inputs, out=out), in blocks over threads.
+
+    Inputs of out's shape must be C-contiguous, as out; others broadcast along the first dim, or are
+    numbers.
+    """
+    n = out.size
+    if n < PARALLEL:
+        ufunc(*inputs, out=out, casting="unsafe")
+        return
+    whole = [type(x) is np.ndarray and x.shape == out.shape for x in inputs]
+    if all(w or type(x) is not np.ndarray or x.ndim == 0 for w, x in zip(whole, inputs)):
+        target = out.reshape(-1)
+        sources = [x.reshape(-1) if w else x for w, x in zip(whole, inputs)]
+    elif out.ndim and all(
+        w or type(x) is not np.ndarray or x.ndim < out.ndim or x.shape[0] == 1
+        for w, x in zip(whole, inputs)
+    ):
+        target, sources = out, list(inputs)
+        sources = [
+            x[0] if type(x) is np.ndarray and not w and x.ndim == out.ndim else x
+            for w, x in zip(whole, sources)
+        ]
+        n = out.shape[0]
+    else:
+        ufunc(*inputs, out=out, casting="unsafe")
+        return
+    per = max(1, BLOCK * n // max(out.size, 1))
+
+    def work(low: int, high: int) -> None:
+        parts = [x[low:high] if w else x for w, x in zip(whole, sources)]
+        ufunc(*parts, out=target[low:high], casting="unsafe")
+
+    blocks(
+        n,
+        per,
+        work,
+        out.size >= (PASS if getattr(ufunc, "__wrapped__", ufunc) in _ARITHMETIC else PARALLEL),
+    )
+
+
+def mapped(
+    function: Callable[..., Any], kind: Any, *arrays: Any, per: int = BLOCK,
+    into: Callable[..., Any] | None = None,
+) -> Array:  # fmt: skip
+    """A new array of function(*arrays), computed in blocks that fit the cache.
+
+    `function` takes one-dimensional arrays, and numbers where numbers (or 0-d arrays) are given.
+    into: the same, but takes `out`, which it may compute in.
+    """
+    shapes = [x.shape for x in arrays if type(x) is np.ndarray and x.ndim]
+    first = arrays[0]
+    if type(first) is np.ndarray and 0 < first.size <= per and first.ndim:
+        if all(type(x) is not np.ndarray or not x.ndim or x.shape == first.shape for x in arrays):
+            small = function(
+                *(x.reshape(-1) if type(x) is np.ndarray and x.ndim else x for x in arrays)
+            )
+            return small.reshape(first.shape).astype(kind, copy=False)
+    shape = shapes[0] if all(s == shapes[0] for s in shapes[1:]) and shapes else None
+    if shape is None:
+        shape = np.broadcast_shapes(*shapes)
+        arrays = tuple(
+            np.broadcast_to(x, shape) if type(x) is np.ndarray and x.ndim else x for x in arrays
+        )
+    if shape == ():
+        return np.asarray(function(*map(np.atleast_1d, arrays))[0], kind).reshape(())
+    out = np.empty(shape, kind)
+    flat = [x.reshape(-1) if type(x) is np.ndarray and x.ndim else x for x in arrays]
+    which = [type(x) is np.ndarray and x.ndim > 0 for x in flat]
+    target = out.reshape(-1)
+
+    def work(low: int, high: int) -> None:
+        parts = [x[low:high] if w else x for w, x in zip(which, flat)]
+        place = target[low:high]
+        found = function(*parts) if into is None else into(*parts, out=place)
+        if found is not place:
+            place[...] = found
+
+    blocks(target.size, per, work, target.size >= PARALLEL)
+    return out

@@ -1,0 +1,356 @@
+"""Quantised tensors: integers with a scale and a zero point, for floats.
+
+    value = (integer - zero_point) * scale
+
+A `QuantizedTensor` is a subclass on the integers' memory.  What is called with one comes to
+`__torch_function__`: views and copies move the integers, a list of functions (`_THROUGH_FLOATS`)
+computes in floats and quantises again, and everything else is refused, as in PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tritorch import _C
+from tritorch.autograd import no_grad
+from tritorch.core import dtype as dtypes
+from tritorch.core.dtype import STORED, dtype
+from tritorch.core.naming import qualified
+from tritorch.core.printing import add_suffixes, contents_of
+from tritorch.core.promotion import scalar_name
+from tritorch.core.tensor import Tensor, in_place_of
+
+
+class qscheme:
+    """How a tensor is quantised."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return qualified(self._name)
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+qscheme.__module__ = "tritorch"
+per_tensor_affine = qscheme("per_tensor_affine")
+per_channel_affine = qscheme("per_channel_affine")
+per_tensor_symmetric = qscheme("per_tensor_symmetric")
+per_channel_symmetric = qscheme("per_channel_symmetric")
+per_channel_affine_float_qparams = qscheme("per_channel_affine_float_qparams")
+
+# The integers' type and bounds.  Those below 8 bits are not packed here: each has a byte.
+KINDS: dict[dtype, tuple[dtype, int, int]] = {
+    STORED["qint8"]: (dtypes.int8, -128, 127),
+    STORED["quint8"]: (dtypes.uint8, 0, 255),
+    STORED["qint32"]: (dtypes.int32, -(2**31), 2**31 - 1),
+    STORED["quint4x2"]: (dtypes.uint8, 0, 15),
+    STORED["quint2x4"]: (dtypes.uint8, 0, 3),
+}
+
+
+class Quantizer:
+    """Scheme, scale and zero point; axis: of which dim each index has its own."""
+
+    def __init__(
+        self, kind: dtype, scheme: qscheme, scale: Any, zero_point: Any, axis: int | None = None
+    ) -> None:
+        self.kind, self.scheme = kind, scheme
+        self.scale, self.zero_point, self.axis = scale, zero_point, axis
+
+    def at(self, axis: int) -> Quantizer:
+        """The same, of another dim."""
+        return Quantizer(self.kind, self.scheme, self.scale, self.zero_point, axis)
+
+    def _shaped(self, values: Any, ndim: int, like: dtype) -> Any:
+        if self.axis is None:
+            return values
+        return values.to(like).reshape([-1 if dim == self.axis else 1 for dim in range(ndim)])
+
+    def quantize(self, x: Tensor) -> Any:
+        """Floats as a quantised tensor."""
+        integers, low, high = KINDS[self.kind]
+        with no_grad():
+            x = x.detach()
+            if self.axis is None:
+                step: Any = self.scale
+                inverse: Any = float(np.float32(1) / np.float32(step)) if step else 0.0
+                zero: Any = self.zero_point
+            else:
+                step = self._shaped(self.scale, x.ndim, x.dtype)
+                zero = self._shaped(self.zero_point, x.ndim, x.dtype)
+                inverse = step.reciprocal()
+            # The zero point is added before rounding, as by a fused multiply-add; not to 32 bits.
+            if integers is dtypes.int32:
+                q = (x * inverse).round() + zero
+            else:
+                q = (x.double() * inverse + zero).float().round()
+            wide = q.double() if integers is dtypes.int32 else q
+            return of_integers(wide.clamp(low, high).to(integers), self)
+
+    def dequantize(self, q: Tensor) -> Tensor:
+        """The floats that integers stand for."""
+        if self.axis is None:
+            return (q.to(dtypes.int32) - self.zero_point).float() * self.scale
+        scale = self._shaped(self.scale, q.ndim, dtypes.float32)
+        zero = self._shaped(self.zero_point, q.ndim, dtypes.float32)
+        return (q.float() - zero) * scale
+
+
+def of_integers(q: Tensor, quantizer: Quantizer) -> Any:
+    """A quantised tensor on the memory of integers."""
+    out = in_place_of(q, QuantizedTensor)
+    out._quantizer = quantizer
+    return out
+
+
+def integers_of(x: Any) -> Tensor:
+    """The integers, on the same memory."""
+    return _C.alias(x)
+
+
+class QuantizedTensor(Tensor):
+    """Integers with a scale and a zero point."""
+
+    _quantizer: Quantizer
+    is_quantized = True
+
+    @property
+    def dtype(self) -> dtype:
+        """`quint8` and the like."""
+        return self._quantizer.kind
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        return _text(self)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _call(func, args, kwargs or {})
+
+
+QuantizedTensor.__module__ = "tritorch"
+
+# ---- what is called with one ---------------------------------------------------------------------
+
+_MOVED = """
+    __getitem__ as_strided chunk clone contiguous cpu cuda detach expand expand_as flatten narrow
+    permute reshape select split squeeze swapaxes swapdims t transpose unbind unflatten unsqueeze
+    view view_as requires_grad_ broadcast_to movedim pin_memory repeat flip roll index_select
+    """
+_PER_CHANNEL = "clone contiguous cpu cuda detach requires_grad_ pin_memory"
+_THROUGH_FLOATS = """
+    adaptive_avg_pool2d adaptive_avg_pool3d amax amin avg_pool2d avg_pool3d channel_shuffle clamp
+    clip hardtanh interpolate leaky_relu max max_pool1d max_pool2d max_pool3d mean min
+    pixel_shuffle pixel_unshuffle relu relu6 sort threshold topk upsample upsample_bilinear
+    upsample_nearest elu hardswish hardsigmoid median celu
+    """
+_OWN_RANGE = {"sigmoid": (1 / 256, 0, -128), "tanh": (2 / 256, 128, 0)}  # scale, zero of u8, of i8
+_COMPARED = "__eq__ __ge__ __gt__ __le__ __lt__ __ne__ eq ge gt le lt ne equal"
+_PLAIN = """
+    __hash__ __len__ as_subclass data_ptr dim get_device is_contiguous nelement numel
+    size storage_offset stride untyped_storage is_pinned is_same_size is_set_to is_shared
+    is_inference is_conj is_neg share_memory_ register_hook dim_order
+    device.__get__ grad.__get__ grad.__set__ grad_fn.__get__ is_cpu.__get__ is_cuda.__get__
+    is_leaf.__get__ itemsize.__get__ layout.__get__ nbytes.__get__ ndim.__get__ output_nr.__get__
+    requires_grad.__get__ requires_grad.__set__ retains_grad.__get__ shape.__get__ _base.__get__
+    _version.__get__ element_size
+    """
+
+
+def _call(func: Any, args: Any, kwargs: Any) -> Any:
+    name = func.__name__
+    if name.startswith("__") and name.endswith("__") and "." in func.__qualname__:
+        owner = func.__qualname__.rpartition(".")[2]
+        name = owner if owner == name else func.__qualname__.split("Tensor.")[-1]
+    handler = _HANDLERS.get(func.__qualname__.rpartition("Tensor.")[2]) or _HANDLERS.get(name)
+    if handler is None:
+        raise NotImplementedError(
+            f"Could not run 'aten::{name}' with arguments from the 'QuantizedCPU' backend: of "
+            "quantised tensors there are views, copies, comparisons, pooling and activations; "
+            "use dequantize() for the others."
+        )
+    before = _C.set_overrides(False)
+    try:
+        return handler(func, args, kwargs)
+    finally:
+        _C.set_overrides(before)
+
+
+def _each(value: Any, change: Any) -> Any:
+    if isinstance(value, QuantizedTensor):
+        return change(value)
+    return type(value)(_each(v, change) for v in value) if type(value) in (list, tuple) else value
+
+
+def _first(args: Any, kwargs: Any) -> Any:
+    for value in (*args, *kwargs.values()):
+        for inner in value if type(value) in (list, tuple) else (value,):
+            if isinstance(inner, QuantizedTensor):
+                return inner._quantizer
+    raise AssertionError
+
+
+def _rewrap(result: Any, change: Any) -> Any:
+    """Float or integer tensors of a result as quantised ones; indices stay."""
+    if isinstance(result, Tensor):
+        return change(result)
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(change(result[0]), *result[1:])
+    return type(result)(change(part) for part in result)
+
+
+def _move(func: Any, args: Any, kwargs: Any) -> Any:
+    quantizer = _first(args, kwargs)
+    name = func.__name__
+    if quantizer.axis is not None and name not in _PER_CHANNEL.split():
+        if (
+            name not in ("__getitem__", "select")
+            or quantizer.axis == 0
+            or (not isinstance(args[1], int) or (name == "select" and args[1] != 0))
+        ):
+            raise RuntimeError("Setting strides is possible only on uniformly quantized tensor")
+        quantizer = quantizer.at(quantizer.axis - 1)
+    result = func(*_each(args, integers_of), **_each(kwargs, integers_of))
+    return _rewrap(result, lambda q: of_integers(q, quantizer))
+
+
+def _join(func: Any, args: Any, kwargs: Any) -> Any:
+    quantizer = _first(args, kwargs)
+    if quantizer.axis is not None:
+        raise RuntimeError(f"{func.__name__}: only tensors quantised by one scale can be joined")
+    floats = _each(list(args), dequantize)
+    return quantizer.quantize(func(*floats, **kwargs))
+
+
+def _through_floats(func: Any, args: Any, kwargs: Any) -> Any:
+    quantizer = _first(args, kwargs)
+    if quantizer.axis is not None:
+        raise RuntimeError(f"{func.__name__}: expected a tensor quantised by one scale")
+    result = func(*_each(args, dequantize), **_each(kwargs, dequantize))
+    return _rewrap(result, quantizer.quantize)
+
+
+def _own_range(func: Any, args: Any, kwargs: Any) -> Any:
+    kind = _first(args, kwargs).kind
+    scale, unsigned, signed = _OWN_RANGE[func.__name__]
+    zero = unsigned if kind is STORED["quint8"] else signed
+    return Quantizer(kind, per_tensor_affine, scale, zero).quantize(func(dequantize(args[0])))
+
+
+def _plain(func: Any, args: Any, kwargs: Any) -> Any:
+    return func(*args, **kwargs)
+
+
+def _compare(func: Any, args: Any, kwargs: Any) -> Any:
+    return func(*_each(args, dequantize), **_each(kwargs, dequantize))
+
+
+def _item(func: Any, args: Any, kwargs: Any) -> Any:
+    return func(dequantize(args[0]))
+
+
+def _copy(func: Any, args: Any, kwargs: Any) -> Any:
+    into, source = args[:2]
+    if not isinstance(into, QuantizedTensor):
+        return func(into, dequantize(source))
+    floats = dequantize(source) if isinstance(source, QuantizedTensor) else source.float()
+    integers_of(into).copy_(integers_of(into._quantizer.quantize(floats.expand(into.shape))))
+    return into
+
+
+def _convert(func: Any, args: Any, kwargs: Any) -> Any:
+    given = (*args[1:], *kwargs.values())
+    if func.__name__ != "to" or any(isinstance(v, dtype) and v not in KINDS for v in given):
+        raise RuntimeError(
+            "Creation of quantized tensor requires quantized dtype like torch.quint8"
+        )
+    return _move(func, args, kwargs)
+
+
+def _refuse_list(func: Any, args: Any, kwargs: Any) -> Any:
+    raise RuntimeError("load_scalar: invalid type")
+
+
+def _refuse_numpy(func: Any, args: Any, kwargs: Any) -> Any:
+    raise TypeError(f"Got unsupported ScalarType {scalar_name(args[0].dtype)}")
+
+
+def _type_name(func: Any, args: Any, kwargs: Any) -> Any:
+    return qualified(f"quantized.{scalar_name(args[0].dtype)}Tensor")
+
+
+def _dtype_answer(func: Any, args: Any, kwargs: Any) -> Any:
+    return {"is_floating_point": False, "is_complex": False}[func.__name__]
+
+
+def _format(func: Any, args: Any, kwargs: Any) -> Any:
+    return _text(args[0])
+
+
+def _reduce(func: Any, args: Any, kwargs: Any) -> Any:
+    return _rebuild, (integers_of(args[0]), args[0]._quantizer)
+
+
+def _deepcopy(func: Any, args: Any, kwargs: Any) -> Any:
+    x = args[0]
+    return of_integers(integers_of(x).clone(), x._quantizer)
+
+
+def _rebuild(q: Tensor, quantizer: Quantizer) -> Any:
+    return of_integers(q, quantizer)
+
+
+_HANDLERS: dict[str, Any] = {
+    name: handler
+    for names, handler in (
+        (_MOVED, _move), (_THROUGH_FLOATS, _through_floats), (" ".join(_OWN_RANGE), _own_range),
+        (_COMPARED, _compare), (_PLAIN, _plain), ("cat concat concatenate stack", _join),
+        ("__bool__ __float__ __int__ item __format__", _item), ("copy_", _copy),
+        ("bool byte char double float half int long short to bfloat16", _convert),
+        ("numpy __array__", _refuse_numpy), ("tolist", _refuse_list), ("type", _type_name),
+        ("__repr__", _format),
+        ("is_floating_point is_complex", _dtype_answer), ("__reduce_ex__", _reduce),
+        ("__deepcopy__", _deepcopy),
+    )
+    for name in names.split()
+}  # fmt: skip
+
+
+# ---- what is asked of one ------------------------------------------------------------------------
+
+
+def dequantize(x: Any) -> Tensor:
+    """The floats."""
+    return x._quantizer.dequantize(integers_of(x)) if isinstance(x, QuantizedTensor) else x
+
+
+def answers(name: str) -> None:
+    """A function takes quantised tensors itself."""
+    _HANDLERS[name] = _plain
+
+
+def quantizer_of(x: Tensor, name: str) -> Quantizer:
+    """How a tensor is quantised; NotImplementedError for one that is not."""
+    if not isinstance(x, QuantizedTensor):
+        raise NotImplementedError(
+            f"Could not run 'aten::{name}' with arguments from the 'CPU' backend: the tensor is "
+            "not quantised."
+        )
+    return x._quantizer
+
+
+def _text(x: QuantizedTensor) -> str:
+    quantizer, floats = x._quantizer, dequantize(x)
+    suffixes = [] if floats.device.type == "cpu" else [f"device='{floats.device}'"]
+    suffixes.append(f"size={tuple(floats.shape)}")
+    suffixes.append(f"dtype={quantizer.kind}")
+    suffixes.append(f"quantization_scheme={quantizer.scheme}")
+    suffixes.append(f"scale={quantizer.scale}")
+    suffixes.append(f"zero_point={quantizer.zero_point}")
+    if quantizer.axis is not None:
+        suffixes.append(f"axis={quantizer.axis}")
+    return add_suffixes("tensor(" + contents_of(floats, len("tensor(")), suffixes, len("tensor("))
