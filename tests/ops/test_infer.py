@@ -15,6 +15,8 @@ from tritorch.core.meta import MetaArray
 from tritorch.core.symbolic import ShapeEnv
 from tritorch.ops.record.operator import OPERATORS, Operator
 
+pytestmark = pytest.mark.filterwarnings("ignore:index_reduce:UserWarning")  # beta, it says
+
 # Operators without a gradient, which the table does not have.
 MORE = [
     Case("all", lambda x: (x > 0).all(0), [(3, 4)]),

@@ -147,8 +147,8 @@ class SymInt:
     __slots__ = ("env", "terms")
     __module__ = "tritorch"
 
-    def __init__(self, terms: dict[Monomial, int], env: ShapeEnv) -> None:
-        if not isinstance(terms, dict):
+    def __init__(self, terms: dict[Monomial, int], env: ShapeEnv | None = None) -> None:
+        if not isinstance(terms, dict) or env is None:
             raise TypeError("SymInt: an integer that is left open is made by a ShapeEnv")
         self.terms = {monomial: n for monomial, n in terms.items() if n}
         self.env = env
