@@ -362,8 +362,9 @@ def sum_splits(
         total += tl.load(x_ptr + s * n_elements + offsets, mask=mask, other=0.0)
     if ADDEND != "none" or SCALED or ACTIVATION is not None:
         matrix = offsets // n_cols
+        row = tl.where(mask, matrix % n_rows, n_rows)  # else the rest would be of another batch
         total = finished(
-            total, matrix % n_rows, offsets % n_cols, matrix // n_rows, n_rows, n_cols, extra,
+            total, row, offsets % n_cols, matrix // n_rows, n_rows, n_cols, extra,
             ADDEND, SCALED, ACTIVATION, WIDE,
         )  # fmt: skip
     tl.store(c_ptr + offsets, convert(total, c_ptr.dtype.element_ty), mask=mask)
