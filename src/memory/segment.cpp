@@ -1,8 +1,8 @@
 // Segments: how the allocator obtains memory from the driver, and gives it back.
 #include <algorithm>
 
-#include "simulator/simulator.h"
 #include "memory/allocator_impl.h"
+#include "simulator/simulator.h"
 
 namespace tritorch::memory {
 

@@ -10,8 +10,12 @@ NESTS = (tuple, list, dict)
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
     """The leaves, and what `unflatten` needs."""
-    if type(tree) is tuple and not any(isinstance(item, NESTS) for item in tree):
-        return list(tree), ("sequence", tuple, (None,) * len(tree))
+    if type(tree) is tuple:  # of leaves, as a rule: the arguments of a call
+        for item in tree:
+            if isinstance(item, NESTS):
+                break
+        else:
+            return list(tree), ("sequence", tuple, (None,) * len(tree))
     leaves: list[Any] = []
     return leaves, _spec(tree, leaves)
 

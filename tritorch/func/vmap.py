@@ -71,7 +71,9 @@ def _in_dims(in_dims: Any, args: tuple[Any, ...], leaves: list[Any]) -> list[Any
         )
     given = broadcast_to(in_dims, args)
     dims = [_in_dim(leaf, dim, in_dims) for leaf, dim in zip(leaves, given)]
-    return dims + [0 if isinstance(leaf, Tensor) else None for leaf in leaves[len(dims) :]]
+    if len(dims) < len(leaves):
+        dims += [0 if isinstance(leaf, Tensor) else None for leaf in leaves[len(dims) :]]
+    return dims
 
 
 def _in_dim(leaf: Any, dim: Any, in_dims: Any) -> Any:
