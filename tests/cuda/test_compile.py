@@ -17,7 +17,7 @@ triton = pytest.importorskip("triton")
 from triton._C.libtriton import ir  # noqa: E402
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource, make_backend  # noqa: E402
-from triton.runtime.cache import get_cache_manager  # noqa: E402
+from triton.runtime.cache import get_cache_manager, triton_key  # noqa: E402
 
 import tritorch.kernels  # noqa: E402
 from tritorch._triton.driver import make_launcher  # noqa: E402
@@ -157,8 +157,22 @@ def compile_for(target, family, name, types, constants):
     return triton.compile(source, target=GPUTarget("cuda", target, 32), options=options)
 
 
+def kept(words, name, make):
+    """What make() returns, a text; kept where Triton keeps its binaries."""
+    cache = get_cache_manager(hashlib.sha256("-".join(words).encode()).hexdigest())
+    path = cache.get_file(name)
+    if path is None:
+        path = cache.put(make(), name, binary=False)
+    return pathlib.Path(path).read_text()
+
+
 def front_end(target, source, options):
     """The text of what Triton's front end makes of a kernel."""
+    words = triton_key(), source.hash(), str(sorted(options.items())), str(target)
+    return kept(words, "ttir", lambda: lowered(target, source, options))
+
+
+def lowered(target, source, options):
     chosen = GPUTarget("cuda", target, 32)
     backend = make_backend(chosen)
     context = ir.context()
@@ -171,12 +185,8 @@ def front_end(target, source, options):
 
 
 def spilled(ptx):
-    """spilled_bytes(ptx), which assembles once more; kept where Triton keeps its binaries."""
-    kept = get_cache_manager(hashlib.sha256(ptx.encode()).hexdigest())
-    path = kept.get_file("spilled")
-    if path is None:
-        path = kept.put(str(spilled_bytes(ptx)), "spilled", binary=False)
-    return int(pathlib.Path(path).read_text())
+    """spilled_bytes(ptx), which assembles once more."""
+    return int(kept([ptx], "spilled", lambda: str(spilled_bytes(ptx))))
 
 
 def negations(ttir):
@@ -388,10 +398,10 @@ LARGER = {("reduction", "merge_moments"): {"n_cols"}}
 def of_ones(function, types, constants, larger):
     """A variant with every integer that a launch would specialise being 1: then it is a constant,
     which cannot be assigned to in a branch and has no methods."""
-    kept = {p.name for p in function.params if p.do_not_specialize} | BITS | larger
+    as_they_are = {p.name for p in function.params if p.do_not_specialize} | BITS | larger
     signature, values, options = bound(function, types, constants)
     for i, (argument, kind) in enumerate(signature.items()):
-        if argument in kept:
+        if argument in as_they_are:
             continue
         if isinstance(kind, tuple):
             ones = [part for part, each in enumerate(kind) if each in ("i32", "i64")]

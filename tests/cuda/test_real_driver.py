@@ -28,9 +28,10 @@ def stub(repository):
     source = repository / "tests/cpp/libcuda_stub.cpp"
     if compiler is None or not (INCLUDE / "cuda.h").exists() or not (repository / "src").exists():
         pytest.skip("needs a C++ compiler, cuda.h and the sources of tritorch's driver")
-    sources = [source, *sorted((repository / "src/driver").glob("simulator*.cpp"))]
-    sources += [repository / "src/driver/error.cpp", repository / "src/driver/fork.cpp"]
-    headers = (repository / "src/driver").glob("*.h")
+    driver, simulator = repository / "src/driver", repository / "src/simulator"
+    sources = [source, driver / "error.cpp", driver / "fork.cpp"]
+    sources += [p for p in simulator.glob("*.cpp") if p.stem not in ("bindings", "python")]
+    headers = [*driver.glob("*.h"), *simulator.glob("*.h")]
     folder = repository / "build/stub"
     library = folder / f"libcuda-{triton.__version__}.so.1"
     folder.mkdir(parents=True, exist_ok=True)
@@ -41,12 +42,15 @@ def stub(repository):
 
 
 def _make(compiler, library, sources, headers, repository):
+    """All sources as one, so that the standard library's headers are read once."""
     newest = max(path.stat().st_mtime for path in (*sources, *headers, Path(__file__)))
     if not library.exists() or library.stat().st_mtime < newest:
         made = library.with_suffix(".new")
         command = [compiler, "-std=c++20", "-O0", "-fPIC", "-shared", "-fvisibility=hidden",
-                   "-pthread", f"-I{repository / 'src'}", "-isystem", INCLUDE]  # fmt: skip
-        done = subprocess.run([*command, *sources, "-o", made], capture_output=True, text=True)
+                   "-pthread", "-Wl,--no-undefined", f"-I{repository / 'src'}", "-isystem", INCLUDE,
+                   "-x", "c++", "-", "-o", made]  # fmt: skip
+        text = "".join(f'#include "{path}"\n' for path in sources)
+        done = subprocess.run(command, input=text, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         os.replace(made, library)
 

@@ -5,7 +5,8 @@ import inspect
 import triton
 import triton.language as tl
 
-from tritorch.gpu.pointwise import _LONG
+import tritorch.gpu.sampling  # noqa: F401  (says which of its functions are long)
+from tritorch.gpu.layout import LONG
 from tritorch.kernels import (
     activations,
     bessel,
@@ -71,7 +72,7 @@ def flags(n, number=None):
 FLAT1, FLAT2, MAP3, MAP4 = [], [], [], []
 for name, function, n in functions():
     for kind, compute in kinds(name):
-        block = 256 if name in _LONG else 1024
+        block = 256 if name in LONG else 1024
         common = {"OP": function, "COMPUTE": compute, "WIDE": False, "BLOCK": block}
         pointer = f"*{kind}"
         if n == 1:
