@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path += [str(ROOT), str(ROOT / "tests")]  # behind the package that is installed
 LEFT_OUT = {"lobpcg", "pin_memory", "share_memory_"}  # they warn, or want other memory
 
 

@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tritorch.core import precision
 from tritorch.cuda import from_numpy
 from tritorch.gpu import matmul, matmul_plan
 from tritorch.gpu.matmul_plan import simple_tile, split
@@ -88,9 +89,9 @@ def test_a_long_inner_dim_is_split(kind, shape, monkeypatch):
     assert first.numpy().tobytes() == again.numpy().tobytes()
 
 
-@pytest.mark.parametrize("precision", ["tf32", "tf32x3"])
-def test_precision_reaches_the_kernel(precision, monkeypatch):
-    monkeypatch.setattr(matmul, "precision", precision)
+@pytest.mark.parametrize("how", ["tf32", "tf32x3"])
+def test_precision_reaches_the_kernel(how, monkeypatch):
+    monkeypatch.setattr(precision, "matmul", how)
     a, b = numbers((20, 30), np.float32), numbers((30, 20), np.float32, 1)
     check(matmul.mm(from_numpy(a), from_numpy(b)), a, b)  # the interpreter computes exactly
 
@@ -132,7 +133,7 @@ FLOAT8 = ml_dtypes.float8_e4m3fn
 @pytest.mark.parametrize("kind", [ml_dtypes.bfloat16, np.float16, FLOAT8, np.float32])
 @pytest.mark.parametrize("columns", [(0, 0), (0, 1), (1, 0), (1, 1)])
 def test_engine(kind, columns, launches, monkeypatch):
-    monkeypatch.setattr(matmul, "precision", "tf32")
+    monkeypatch.setattr(precision, "matmul", "tf32")
     m, n, k = 48, 80, 160  # whole and partial tiles; the last columns are no whole block
     a, b = numbers((m, k), kind), numbers((k, n), kind, 1)
     x, y = laid_out(a, columns[0]), laid_out(b, columns[1])

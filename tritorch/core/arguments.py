@@ -16,7 +16,7 @@ from typing import Any
 from tritorch.core.naming import qualified
 from tritorch.core.tensor import Tensor
 
-_SAID = re.compile(r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) must be (\w.*)")
+_SAID = re.compile(r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) (must be Tensor.*)")
 _SAYS = re.compile(r"\w+\(\)")  # `inner(): argument ...`, `inner() missing 1 required ...`
 _NO_ATTRIBUTE = re.compile(r"'([\w.]+)' object has no attribute ")
 _PREFIXES = {"fft": "fft_", "linalg": "linalg_", "special": "special_"}  # PyTorch's, by module
@@ -36,9 +36,16 @@ def wants(gate: Any) -> int:
     for i, parameter in enumerate(_parameters(gate.__wrapped__)[:31]):
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.KEYWORD_ONLY):
             break
-        if parameter.annotation in ("Tensor", Tensor) or parameter.name == "self":
+        if _is_tensors(parameter):
             bits |= 1 << i
     return bits
+
+
+def _is_tensors(parameter: inspect.Parameter) -> bool:
+    annotation = parameter.annotation
+    return annotation in ("Tensor", Tensor) or (
+        parameter.name == "self" and annotation is parameter.empty
+    )
 
 
 def mistaken(
@@ -50,7 +57,7 @@ def mistaken(
     name, is_method = _shown(gate), _is_method(gate)
     parameters = _parameters(gate.__wrapped__)
     if error is not None and _SAYS.match(str(error)):
-        return _as_of_gate(name, parameters, is_method, str(error))
+        return _as_of_gate(gate, str(error))
     if is_method and args and not isinstance(args[0], Tensor):
         return TypeError(
             f"descriptor '{gate.__name__}' for '{qualified('_C.TensorBase')}' objects doesn't "
@@ -84,20 +91,19 @@ def _shown(gate: Any) -> str:
     return _PREFIXES.get(gate.__module__.rpartition(".")[2], "") + gate.__name__
 
 
-def _as_of_gate(
-    name: str, parameters: tuple[inspect.Parameter, ...], is_method: bool, text: str
-) -> TypeError | None:
-    """An error that a function within said of its argument, if that is the gate's own."""
+def _as_of_gate(gate: Any, text: str) -> TypeError | None:
+    """What the gate's own function said of an argument, by the gate's name and positions."""
     said = _SAID.fullmatch(text)
-    if said is None:
+    if said is None or said[1].strip("_") not in (
+        gate.__name__.strip("_"),
+        gate.__wrapped__.__name__.strip("_"),
+    ):
         return None
-    _, argument, position, rest = said.groups()
-    i = int(position) - 1
-    if i >= len(parameters) or parameters[i].name not in (argument, "self"):
+    parameters, i = _parameters(gate.__wrapped__), int(said[3]) - 1
+    if i >= len(parameters) or parameters[i].name not in (said[2], "self"):
         return None
-    return TypeError(
-        f"{name}(): argument '{argument}' (position {i + 1 - is_method}) must be {rest}"
-    )
+    position = i + 1 - _is_method(gate)
+    return TypeError(f"{_shown(gate)}(): argument '{said[2]}' (position {position}) {said[4]}")
 
 
 def _said(
