@@ -10,12 +10,14 @@
 #include <cstring>
 #include <fstream>
 #include <numeric>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "check.h"
 #include "driver/error.h"
+#include "driver/simulator_blocks.h"
 #include "driver/table.h"
 
 using namespace tritorch;
@@ -1363,6 +1365,66 @@ TEST(encodes_tensor_maps) {
 }
 
 // ---- Threads
+
+TEST(blocks_may_overlap_while_one_is_taken_back) {
+  sim::Blocks blocks;
+  std::array<int, 64> counts{};  // of each byte
+  std::vector<sim::Stretch> given;
+  std::mt19937 random(7);
+  const auto below = [&](unsigned n) { return static_cast<unsigned>(random() % n); };
+  for (int step = 0; step < 3000; ++step) {
+    if (given.size() < 5 || below(2)) {
+      const unsigned begin = below(60);
+      const sim::Stretch block{begin, begin + 1 + below(64 - begin)};
+      given.push_back(block);
+      blocks.add(block);
+      for (auto i = block.begin; i < block.end; ++i) ++counts[i];
+    } else {
+      const auto which = given.begin() + below(static_cast<unsigned>(given.size()));
+      blocks.remove(*which);
+      for (auto i = which->begin; i < which->end; ++i) --counts[i];
+      given.erase(which);
+    }
+    if (step % 100 == 99) {
+      blocks.forget({0, 64});
+      counts = {};
+      given.clear();
+    }
+    for (unsigned at = 0; at < 64; ++at) {
+      sim::Stretch want{at, at};
+      while (want.begin > 0 && counts[at] && counts[want.begin - 1]) --want.begin;
+      while (want.end < 64 && counts[want.end]) ++want.end;
+      if (!counts[at]) want = {};
+      const sim::Stretch got = blocks.around(at);
+      CHECK(got.begin == want.begin && got.end == want.end);
+    }
+  }
+}
+
+TEST(a_kernel_may_touch_what_was_given_until_its_stream_is_past_the_end_of_that) {
+  start();
+  CUdeviceptr x = 0;
+  OK(d.cuMemAlloc(&x, 4096));
+  sim::divide(x, 4096);
+  const auto touched = [&](CUdeviceptr at) {
+    const auto address = static_cast<std::int64_t>(at);
+    return sim::first_inaccessible(&address, nullptr, 1, 4) < 0;
+  };
+  CHECK(!touched(x) && sim::accessible(x, 4096));  // copies may
+  sim::give(x, 10);
+  CHECK(touched(x) && touched(x + 6) && !touched(x + 8));
+  CUstream a = nullptr;
+  OK(d.cuStreamCreateWithPriority(&a, CU_STREAM_NON_BLOCKING, 0));
+  OK(d.cuMemsetD8Async(x, 1, 4096, a));
+  sim::take_back(x, 10, a);
+  sim::give(x + 4, 100);
+  CHECK(touched(x) && touched(x + 8) && touched(x + 100) && !touched(x + 104));
+  OK(d.cuStreamSynchronize(a));
+  CHECK(!touched(x) && touched(x + 4));
+  OK(d.cuMemFree(x));
+  CHECK(!touched(x + 4));
+  OK(d.cuStreamDestroy(a));
+}
 
 TEST(threads_share_the_device) {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {

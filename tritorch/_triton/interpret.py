@@ -34,7 +34,7 @@ from triton.runtime.jit import JITFunction
 
 import tritorch
 from tritorch import _C
-from tritorch._triton import device_functions, ir, translate
+from tritorch._triton import device_functions, ir, translate, writer
 from tritorch._triton.driver import make_launcher
 from tritorch._triton.trace import Work
 
@@ -56,7 +56,7 @@ def _unpacker(code: str) -> Callable[[bytes], Any]:
 
 _DECODE: dict[str, Callable[[bytes], Any]] = {
     "i1": lambda data: np.bool_(data != b"\0"),
-    "bf16": lambda data: np.frombuffer(data, translate.DTYPES["bf16"])[0],
+    "bf16": lambda data: np.frombuffer(data, writer.DTYPES["bf16"])[0],
     "nvTmaDesc": bytes,
     **{
         kind: _unpacker(code)
@@ -93,7 +93,7 @@ class _Translated:
         self.name = name
         self.entry = functions[0]
         if len(functions) > 1:
-            raise translate.UnsupportedError("functions that are not inlined")
+            raise writer.UnsupportedError("functions that are not inlined")
         largest = translate.largest_block(self.entry.body)
         waits = translate.programs_wait(self.entry.body)
         self.side_by_side = 1 if waits else max(1, ELEMENTS // largest)
