@@ -19,33 +19,36 @@ from tritorch.core.tensor import Tensor
 _SAID = re.compile(r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) (must be Tensor.*)")
 _SAYS = re.compile(r"\w+\(\)")  # `inner(): argument ...`, `inner() missing 1 required ...`
 _NO_ATTRIBUTE = re.compile(r"'([\w.]+)' object has no attribute ")
+_TENSORS = ("Tensor", Tensor)
 _PREFIXES = {"fft": "fft_", "linalg": "linalg_", "special": "special_"}  # PyTorch's, by module
 
 
 @functools.cache
 def _parameters(function: Any) -> tuple[inspect.Parameter, ...]:
     try:
-        return tuple(inspect.signature(function).parameters.values())
+        found = tuple(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return ()
+    if found and found[0].name == "self" and function.__qualname__.startswith("Tensor."):
+        return (found[0].replace(annotation=Tensor), *found[1:])
+    return found
 
 
 def wants(gate: Any) -> int:
-    """The positions where only tensors may stand, as bits."""
+    """The positions where only tensors may stand, as bits.
+
+    Of a function that takes any arguments after others, which PyTorch's older forms come as, only
+    a method's self is known."""
     bits = int(_is_method(gate))
-    for i, parameter in enumerate(_parameters(gate.__wrapped__)[:31]):
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.KEYWORD_ONLY):
+    parameters = _parameters(gate.__wrapped__)[:31]
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return bits
+    for i, parameter in enumerate(parameters):
+        if parameter.kind is parameter.KEYWORD_ONLY:
             break
-        if _is_tensors(parameter):
+        if parameter.annotation in _TENSORS:
             bits |= 1 << i
     return bits
-
-
-def _is_tensors(parameter: inspect.Parameter) -> bool:
-    annotation = parameter.annotation
-    return annotation in ("Tensor", Tensor) or (
-        parameter.name == "self" and annotation is parameter.empty
-    )
 
 
 def mistaken(
@@ -114,11 +117,7 @@ def _said(
     if isinstance(value, Tensor) and annotation != "Sequence[Tensor]":
         return ""
     wanted = ""
-    if (
-        annotation in ("Tensor", Tensor)
-        or name == "self"
-        or (annotation == "Tensor | None" and value is not None)
-    ):
+    if annotation in _TENSORS or (annotation == "Tensor | None" and value is not None):
         wanted = "Tensor"
     elif annotation == "Sequence[Tensor]" or name == "tensors":
         if isinstance(value, (tuple, list)):

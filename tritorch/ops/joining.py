@@ -368,7 +368,7 @@ def _triangle(name: str, op: Operator) -> Any:
 def _keep(name: str, array: Any, diagonal: int) -> None:
     """Clears what lies outside of a triangle."""
     kept = getattr(np, name)(np.ones(array.shape[-2:], np.bool_), diagonal)
-    np.copyto(array, 0, where=~kept)
+    np.copyto(array, array.dtype.type(0), where=~kept)
 
 
 tril, triu = _triangle("tril", _tril), _triangle("triu", _triu)
