@@ -17,8 +17,8 @@
 
 #include "check.h"
 #include "driver/error.h"
-#include "driver/simulator_blocks.h"
 #include "driver/table.h"
+#include "simulator/blocks.h"
 
 using namespace tritorch;
 using namespace tritorch::cu;
