@@ -19,7 +19,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core import arrays
-from tritorch.core.device import PretendedDevice, device as Device, pretence
+from tritorch.core.device import PretendedDevice, device as Device, pretence, pretending
 from tritorch.core.meta import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -94,6 +94,7 @@ class FakeTensorMode(TorchFunctionMode):
 
     def __enter__(self) -> FakeTensorMode:
         self._before.append(pretence.mode)
+        pretending.append(self)
         pretence.mode = self
         super().__enter__()
         return self
@@ -101,6 +102,7 @@ class FakeTensorMode(TorchFunctionMode):
     def __exit__(self, *exception: Any) -> None:
         super().__exit__(*exception)
         pretence.mode = self._before.pop()
+        pretending.remove(self)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None

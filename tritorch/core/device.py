@@ -115,6 +115,7 @@ class _Pretence(threading.local):
 
 
 pretence = carried(_Pretence())
+pretending: list[Any] = []  # the modes that any thread has entered: mostly none
 
 
 def resolved(where: Any) -> device:
@@ -123,7 +124,8 @@ def resolved(where: Any) -> device:
     Inside of a FakeTensorMode it is a pretended one, without asking the driver."""
     if type(where) not in (device, PretendedDevice):
         where = device(where)
-    if pretence.mode is not None and type(where) is device and where.type != "meta":
+    pretends = pretending and pretence.mode is not None and where.type != "meta"
+    if pretends and type(where) is device:
         index = 0 if where.type == "cuda" and where.index is None else where.index
         return PretendedDevice(device(where.type, index), pretence.mode)
     if where.type == "cuda" and where.index is None:

@@ -40,9 +40,8 @@ from tritorch.ops.record.writing import in_place
 def _in_format(array: Any, format: Any) -> Any:
     if format is layouts.preserve_format:
         strides = arrays.strides_of(array)
-        if layouts.dense_strides_like(array.shape, strides) == layouts.contiguous_strides(
-            array.shape
-        ):
+        dense = _C.copy_strides(array.shape, strides)
+        if dense == layouts.contiguous_strides(array.shape):
             return arrays.contiguous_copy(array)
         return arrays.copy(array)
     if format is layouts.contiguous_format:

@@ -11,7 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.batched import BatchedArray
-from tritorch.core.device import device as Device, resolved
+from tritorch.core.device import device as Device, pretending, resolved
 from tritorch.core.dtype import (
     bool_,
     complex32,
@@ -59,7 +59,10 @@ PUBLIC["from_numpy"] = from_numpy
 
 def place(device: Any) -> Device:
     """The device that an argument names; the default one for None."""
-    return resolved(defaults.device() if device is None else device)
+    where = defaults.device() if device is None else device
+    if type(where) is Device and where.index is None and where.type == "cpu" and not pretending:
+        return where
+    return resolved(where)
 
 
 def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
