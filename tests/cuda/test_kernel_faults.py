@@ -169,6 +169,7 @@ def test_memory_that_was_freed_or_never_given():
     own = [segment for segment in cuda.memory_snapshot() if x.data_ptr() in reach(segment)]
     blocks = [block for segment in own for block in segment["blocks"]]
     free = [block["address"] for block in blocks if block["state"] == "inactive"]
+    assert free
     for place in (i, *((address - x.data_ptr()) // 4 for address in free)):
         text, _ = told(lambda place=place: kernels.element_at[(1,)](x, out, place, False))
         assert "where no memory is allocated" in text

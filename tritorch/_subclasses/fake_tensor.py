@@ -26,6 +26,7 @@ from tritorch.core.meta import (
     MetaArray,
     MetaMemory,
     is_fake,
+    real_among_fake,
 )
 from tritorch.core.symbolic import ShapeEnv
 from tritorch.core.tensor import Tensor, in_place_of
@@ -85,9 +86,8 @@ class FakeTensorMode(TorchFunctionMode):
         self.allow_fallback_kernels, self.export = allow_fallback_kernels, export
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
-        self._fakes: dict[
-            int, tuple[Any, Any]
-        ] = {}  # by the real tensor's id: a reference, its fake
+        # By a real tensor's id: a reference to it, and its fake.
+        self._fakes: dict[int, tuple[Any, Any]] = {}
         self._memories: dict[int, tuple[Any, MetaMemory]] = {}
         self._symbols: dict[int, Any] = {}
         self._before: list[Any] = []
@@ -107,6 +107,9 @@ class FakeTensorMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        kwargs = kwargs or {}
+        if pretence.mode is not self:  # inside of unset_fake_temporarily
+            return func(*args, **kwargs)
         real = False
 
         def seen(value: Any) -> Any:
@@ -116,12 +119,9 @@ class FakeTensorMode(TorchFunctionMode):
                 return self.from_tensor(value) if self.allow_non_fake_inputs else value
             return value
 
-        args, kwargs = map_tree(seen, (args, kwargs or {}))
+        args, kwargs = map_tree(seen, (args, kwargs))
         if real and not self.allow_non_fake_inputs and not func.__name__.startswith("__"):
-            raise AssertionError(
-                "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode "
-                f"with 'allow_non_fake_inputs'. Found in {func.__name__}"
-            )
+            raise real_among_fake(func.__name__)
         return func(*args, **kwargs)
 
     def from_tensor(
@@ -175,7 +175,7 @@ class FakeTensorMode(TorchFunctionMode):
 
 
 class unset_fake_temporarily:
-    """`with unset_fake_temporarily():` tensors are real again."""
+    """`with unset_fake_temporarily():` tensors are made and computed for real again."""
 
     def __enter__(self) -> Any:
         self._mode = pretence.mode

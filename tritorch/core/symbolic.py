@@ -141,7 +141,34 @@ def _times(a: Range, b: Range) -> Range:
     return min(ends), max(ends)
 
 
-class SymInt:
+class _Compared:
+    """Python's six comparisons, by a subclass's `_compare(other, sign)`."""
+
+    __slots__ = ()
+
+    def _compare(self, other: Any, sign: str) -> Any:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare(other, "==")
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare(other, "!=")
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(other, "<")
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(other, "<=")
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(other, ">")
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(other, ">=")
+
+
+class SymInt(_Compared):
     """An integer that a tracer leaves open."""
 
     __slots__ = ("env", "terms")
@@ -394,24 +421,6 @@ class SymInt:
         terms = {_without(m, divisor): n for m, n in self.terms.items()}
         return SymInt(terms, self.env)  # type: ignore[arg-type]
 
-    def __eq__(self, other: object) -> Any:
-        return self._compare(other, "==")
-
-    def __ne__(self, other: object) -> Any:
-        return self._compare(other, "!=")
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compare(other, "<")
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare(other, "<=")
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare(other, ">")
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare(other, ">=")
-
 
 _HOLDS: dict[str, Callable[[Any], bool]] = {
     "==": lambda x: x == 0, "!=": lambda x: x != 0, "<": lambda x: x < 0,
@@ -470,7 +479,7 @@ def _split(a: SymInt, b: SymInt) -> tuple[Any, Any]:
     return SymInt(whole, a.env)._plain(), SymInt(rest, a.env)._plain()
 
 
-class SymFloat:
+class SymFloat(_Compared):
     """A float that a tracer leaves open: how it was computed, and its value in this run."""
 
     __slots__ = ("env", "text", "value")
@@ -539,24 +548,6 @@ class SymFloat:
         if apart is NotImplemented:
             return apart
         return SymBool(f"{self.text} {sign} {other}", _of(_HOLDS[sign], apart.value), self.env)
-
-    def __eq__(self, other: object) -> Any:
-        return self._compare(other, "==")
-
-    def __ne__(self, other: object) -> Any:
-        return self._compare(other, "!=")
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compare(other, "<")
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare(other, "<=")
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare(other, ">")
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare(other, ">=")
 
     def __hash__(self) -> int:
         return hash(self.text)
