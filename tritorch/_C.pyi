@@ -431,6 +431,7 @@ class OperatorBase:
     differentiable: bool
     keeps_numbers: bool
     placing: int
+    describes: bool
     masks: int
     apart: int
     @property

@@ -36,9 +36,10 @@ struct Registered {
   PyObject* annotate_node;   // (node): the stack of its call
   PyObject* no_grad_view;    // what a view made in no_grad mode notes of itself
   PyObject* inference_view;  // and one made in inference mode
-  PyObject* lend;            // (node, position, tensor): the node saved it until written
-  PyObject* stream_probe;    // (array) -> its stream; unset while all use the default one
-  PyObject* dtype_map;       // a backend's dtype -> tritorch.dtype
+  PyObject* describe;      // (tensor) -> a tuple: what a gradient may know of it without its values
+  PyObject* lend;          // (node, position, tensor): the node saved it until written
+  PyObject* stream_probe;  // (array) -> its stream; unset while all use the default one
+  PyObject* dtype_map;     // a backend's dtype -> tritorch.dtype
 };
 extern Registered registered;
 
@@ -80,11 +81,12 @@ struct Operator {
   PyObject_HEAD PyObject* node_type;
   // What the gradient of input i needs; bit j of entry i:
   unsigned saves[kInputs];      // input j
-  unsigned shapes[kInputs];     // the shape of input j
+  unsigned shapes[kInputs];     // the shape of input j, or all that describe() says of it
   unsigned saves_out[kInputs];  // output j
   unsigned lends;               // bit j: input j, and bit 31: the output, is saved until written
   unsigned keeps;               // bit j: input j must not be written, though it is not saved
   char differentiable;
+  char describes;      // whether not the shapes are kept, but what describe() says
   char keeps_numbers;  // a number among operands is saved, so a second pass is one too many
   Placing placing;
   char masks;      // so many inputs at the start are not cast

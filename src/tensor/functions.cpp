@@ -190,6 +190,7 @@ PyObject* register_part(PyObject*, PyObject* args) {
                {"annotate_node", &registered.annotate_node},
                {"no_grad_view", &registered.no_grad_view},
                {"inference_view", &registered.inference_view},
+               {"describe", &registered.describe},
                {"lend", &registered.lend},
                {"stream_probe", &registered.stream_probe},
                {"lay_out", &lay_out},

@@ -106,7 +106,7 @@ PyObject* node_free(PyObject* self, PyObject*) {
     PyObject* saved = PyTuple_GET_ITEM(n->saved, i);
     needed = saved != Py_None &&
              (as_tensor(saved) ||
-              !(PyTuple_CheckExact(saved) || (PyNumber_Check(saved) && !n->keeps_numbers)));
+              !(PyTuple_Check(saved) || (PyNumber_Check(saved) && !n->keeps_numbers)));
   }
   if (!needed) Py_RETURN_NONE;
   Py_CLEAR(n->saved);

@@ -329,6 +329,7 @@ PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nul
 PyMemberDef operator_members[] = {
     {"node_type", T_OBJECT, offsetof(Operator, node_type), READONLY, nullptr},
     {"differentiable", T_BOOL, offsetof(Operator, differentiable), 0, nullptr},
+    {"describes", T_BOOL, offsetof(Operator, describes), 0, nullptr},
     {"keeps_numbers", T_BOOL, offsetof(Operator, keeps_numbers), 0, nullptr},
     {"placing", T_BYTE, offsetof(Operator, placing), 0, nullptr},
     {"masks", T_BYTE, offsetof(Operator, masks), 0, nullptr},

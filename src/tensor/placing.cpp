@@ -20,40 +20,81 @@ std::int64_t times(std::int64_t a, std::int64_t b) {  // a slice's step may be o
 
 // ---- views --------------------------------------------------------------------------------------
 
-// The view array[key]: NumPy gives new dims strides of 0, and forgets where an empty slice starts
-// and what its step is.
-bool place_part(NDArray* part, PyObject* array, PyObject* key) {
-  const NDArray* source = as_ndarray(array);
-  const Py_ssize_t n = PyTuple_GET_SIZE(key);
-  bool widened = false;
-  for (Py_ssize_t i = 0; i < n; ++i) widened |= PyTuple_GET_ITEM(key, i) == Py_None;
-  const bool empty = part->is_empty();
-  if (!widened && !empty) return true;
+// Follows the items of a basic index through the dims of its source.
+struct Part {
+  NDArray* part;
+  const NDArray* source;
   int from = 0, to = 0;
   std::int64_t skip = 0;
-  for (Py_ssize_t i = 0; i < n && to <= part->nd; ++i) {
-    PyObject* item = PyTuple_GET_ITEM(key, i);
-    if (item == Py_Ellipsis) break;
-    if (item == Py_None) {
-      const std::int64_t inner =
-          from < source->nd ? source->dimensions[from] * source->strides[from] : itemsize_of(array);
-      if (PyErr_Occurred()) return false;
-      part->strides[to++] = inner;
-    } else if (PySlice_Check(item)) {
-      Py_ssize_t start, stop, step;
-      if (PySlice_Unpack(item, &start, &stop, &step) < 0) return false;
-      PySlice_AdjustIndices(source->dimensions[from], &start, &stop, step);
-      skip += start * source->strides[from];
-      part->strides[to++] = times(step, source->strides[from++]);
-    } else {
-      Py_ssize_t index = PyNumber_AsSsize_t(item, PyExc_IndexError);
-      if (index == -1 && PyErr_Occurred()) return false;
-      if (index < 0) index += source->dimensions[from];
-      skip += index * source->strides[from++];
-    }
+
+  void whole(int dims) {
+    while (dims-- > 0) part->strides[to++] = source->strides[from++];
   }
-  while (from < source->nd && to < part->nd) part->strides[to++] = source->strides[from++];
-  if (empty) part->data = source->data + skip;
+  bool new_dim(PyObject* array) {
+    const std::int64_t inner =
+        from < source->nd ? source->dimensions[from] * source->strides[from] : itemsize_of(array);
+    part->strides[to++] = inner;
+    return !PyErr_Occurred();
+  }
+  bool index(PyObject* item) {
+    Py_ssize_t index = PyNumber_AsSsize_t(item, PyExc_IndexError);
+    if (index == -1 && PyErr_Occurred()) return false;
+    if (index < 0) index += source->dimensions[from];
+    skip += index * source->strides[from++];
+    return true;
+  }
+  bool range(PyObject* first, PyObject* end, PyObject* by) {
+    PyObject* slice = PySlice_New(first, end, by);
+    Py_ssize_t start, stop, step;
+    const bool good = slice && PySlice_Unpack(slice, &start, &stop, &step) >= 0;
+    Py_XDECREF(slice);
+    if (!good) return false;
+    PySlice_AdjustIndices(source->dimensions[from], &start, &stop, step);
+    skip += start * source->strides[from];
+    part->strides[to++] = times(step, source->strides[from++]);
+    return true;
+  }
+};
+
+// The view by (dim, index), by (dim, start, end, step) or by a key of ints, (start, end, step) and
+// None: NumPy gives new dims strides of 0, and forgets where an empty slice starts and what its
+// step is.
+bool place_part(NDArray* part, PyObject* array, PyObject* params) {
+  const NDArray* source = as_ndarray(array);
+  const Py_ssize_t n = PyTuple_GET_SIZE(params);
+  PyObject* first = PyTuple_GET_ITEM(params, 0);
+  PyObject* key = PyTuple_Check(first) ? first : nullptr;
+  const bool empty = part->is_empty();
+  bool widened = false;
+  for (Py_ssize_t i = 0; key && i < PyTuple_GET_SIZE(key); ++i)
+    widened |= PyTuple_GET_ITEM(key, i) == Py_None;
+  if (!widened && !empty) return true;
+  Part found{part, source};
+  if (key) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key) && found.to <= part->nd; ++i) {
+      PyObject* item = PyTuple_GET_ITEM(key, i);
+      bool good;
+      if (item == Py_None)
+        good = found.new_dim(array);
+      else if (PyTuple_Check(item) && PyTuple_GET_SIZE(item) == 3)
+        good = found.range(PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1),
+                           PyTuple_GET_ITEM(item, 2));
+      else
+        good = found.index(item);
+      if (!good) return false;
+    }
+  } else {
+    const long dim = PyLong_AsLong(first);
+    if (dim == -1 && PyErr_Occurred()) return false;
+    found.whole(static_cast<int>(dim));
+    const bool good =
+        n == 2 ? found.index(PyTuple_GET_ITEM(params, 1))
+               : n != 4 || found.range(PyTuple_GET_ITEM(params, 1), PyTuple_GET_ITEM(params, 2),
+                                       PyTuple_GET_ITEM(params, 3));
+    if (!good) return false;
+  }
+  while (found.from < source->nd && found.to < part->nd) found.whole(1);
+  if (empty) part->data = source->data + found.skip;
   return true;
 }
 
@@ -220,9 +261,8 @@ bool place_view(Placing placing, PyObject* view, PyObject* source, PyObject* par
   if (placing == Placing::own || !a || view == source || !as_ndarray(source)) return true;
   if (placing == Placing::reshaped) return place_reshaped(a, source);
   if (!PyTuple_Check(params) || PyTuple_GET_SIZE(params) == 0) return true;
-  PyObject* first = PyTuple_GET_ITEM(params, 0);
-  if (placing == Placing::part) return !PyTuple_Check(first) || place_part(a, source, first);
-  const long long dim = PyLong_AsLongLong(first);
+  if (placing == Placing::part) return place_part(a, source, params);
+  const long long dim = PyLong_AsLongLong(PyTuple_GET_ITEM(params, 0));
   return !PyErr_Occurred() && place_unsqueezed(a, source, dim);
 }
 

@@ -24,7 +24,7 @@ enum class Placing : char {
   format,        // dense in the memory format that all inputs suggest
   column_major,  // what has the first input's dims, matrices, column by column
   indexed,       // as x[indices] does: the inputs are x and an index, or nothing, for each dim
-  part,          // a view: params[0] is a key of ints, slices and None
+  part,          // a view: params are dim and index, dim and slice, or a key of such
   reshaped,      // a view of all elements in another shape
   unsqueezed,    // a view with a dim of size one at params[0]
 };

@@ -106,7 +106,9 @@ Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* pa
       bool save = (wanted.saves >> bit) & 1;
       PyObject* kept = nullptr;
       if (!save && t && ((wanted.shapes >> bit) & 1)) {
-        if (!(kept = PyObject_GetAttr(array_of(t), names.shape))) {
+        kept = op->describes ? PyObject_CallOneArg(registered.describe, inputs[i])
+                             : PyObject_GetAttr(array_of(t), names.shape);
+        if (!kept) {
           Py_DECREF(node);
           return nullptr;
         }

@@ -93,7 +93,7 @@ def contiguous(self: Tensor, memory_format: Any = layouts.contiguous_format) -> 
 Tensor.contiguous = contiguous  # type: ignore[attr-defined]
 
 
-def _convert(x: Any, kind: dtype, device: Any, non_blocking: bool, old: Any) -> Any:
+def _convert(x: Any, kind: dtype, device: Any, non_blocking: bool) -> Any:
     out = x
     if device is not None:
         # The narrower of both dtypes travels.
@@ -106,7 +106,7 @@ def _convert(x: Any, kind: dtype, device: Any, non_blocking: bool, old: Any) -> 
     return arrays.copy(out) if out is x else arrays.lay_out_as_copy(out, x)
 
 
-def _converted(x: MetaArray, kind: dtype, device: Any, non_blocking: bool, old: Any) -> MetaArray:
+def _converted(x: MetaArray, kind: dtype, device: Any, non_blocking: bool) -> MetaArray:
     if device is not None and x.device == META != device:
         raise no_data()
     strides = layouts.dense_strides_like(x.shape, x.strides)
@@ -116,8 +116,8 @@ def _converted(x: MetaArray, kind: dtype, device: Any, non_blocking: bool, old: 
     return MetaArray(x.shape, kind, strides, where)
 
 
-_to_copy = Operator("to_copy", "x", "kind device non_blocking old", cpu=_convert, gpu=_convert,
-                    grad=lambda g, old: g.to(device=old[1], dtype=old[0]),
+_to_copy = Operator("to_copy", "x", "kind device non_blocking", cpu=_convert, gpu=_convert,
+                    grad=lambda g, x_spec: g.to(device=x_spec.device, dtype=x_spec.dtype),
                     batch="elementwise", infer=_converted)  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def convert(
         return x
     if kind is own and where == here:
         return clone(x, memory_format=format or layouts.preserve_format)
-    out = _to_copy.call((x,), (kind, None if where == here else where, non_blocking, (own, here)))
+    out = _to_copy.call((x,), (kind, None if where == here else where, non_blocking))
     if not (kind.is_floating_point or kind.is_complex):
         out._raw_node = None
     if format is not None and format is not layouts.preserve_format:

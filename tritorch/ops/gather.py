@@ -71,13 +71,13 @@ def _check_sizes(name: str, x: Tensor, index: Tensor, dim: int, src: Tensor | No
 _gather = Operator(
     "gather",
     "x index",
-    "dim shape",
-    cpu=lambda x, i, dim, shape: backend("cpu", "indexing").gather(x, dim, i),
-    gpu=lambda x, i, dim, shape: backend("gpu", "indexing").gather(x, dim, i),
-    grad=(lambda g, index, dim, shape: g.new_zeros(shape).scatter_add(dim, index, g), None),
+    "dim",
+    cpu=lambda x, i, dim: backend("cpu", "indexing").gather(x, dim, i),
+    gpu=lambda x, i, dim: backend("gpu", "indexing").gather(x, dim, i),
+    grad=(lambda g, x_shape, index, dim: g.new_zeros(x_shape).scatter_add(dim, index, g), None),
     keeps="x",
     batch="dims",
-    infer=lambda x, i, dim, shape: x.new(i.shape),
+    infer=lambda x, i, dim: x.new(i.shape),
 )
 
 
@@ -93,9 +93,9 @@ def _sparse_gather_grad(g: Tensor, index: Tensor, dim: int, shape: Any) -> Tenso
 
 
 _gather_sparse = Operator(
-    "gather_sparse", "x index", "dim shape", node="Gather", kind="sparse", cpu=_gather._cpu,
+    "gather_sparse", "x index", "dim", node="Gather", kind="sparse", cpu=_gather._cpu,
     gpu=_gather._gpu,
-    grad=(lambda g, index, dim, shape: _sparse_gather_grad(g, index, dim, shape), None),
+    grad=(lambda g, x_shape, index, dim: _sparse_gather_grad(g, index, dim, x_shape), None),
 )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         x = input._a
         dim %= x.ndim
         found = backend("cpu", "indexing").gather(x, dim, index._a)
-        return _gather.finish_with(found, (dim, x.shape), input, index)
+        return _gather.finish_with(found, (dim,), input, index)
     dim = wrap_dim(dim, input.ndim)
     require_tensor(index, "gather", "index", 3)
     if index.numel() == 0:
@@ -132,7 +132,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     _check_sizes("gather", input, index, dim)
     x, i = _at_least_1d(input), _at_least_1d(index)
     op = _gather_sparse if sparse_grad and input.ndim else _gather
-    return reshape(op.call((x, i), (dim, tuple(x.shape))), index.shape)
+    return reshape(op.call((x, i), (dim,)), index.shape)
 
 
 def _slice_to(src: Tensor, index: Tensor) -> Tensor:
@@ -392,12 +392,12 @@ def _say_outside(name: str, input: Tensor, dim: int, count: int, bad: int) -> No
 _index_select = Operator(
     "index_select",
     "x index",
-    "dim shape",
-    cpu=lambda x, i, dim, shape: backend("cpu", "indexing").index_select(x, dim, i),
-    gpu=lambda x, i, dim, shape: backend("gpu", "indexing").index_select(x, dim, i),
-    grad=(lambda g, index, dim, shape: g.new_zeros(shape).index_add(dim, index, g), None),
+    "dim",
+    cpu=lambda x, i, dim: backend("cpu", "indexing").index_select(x, dim, i),
+    gpu=lambda x, i, dim: backend("gpu", "indexing").index_select(x, dim, i),
+    grad=(lambda g, x_shape, index, dim: g.new_zeros(x_shape).index_add(dim, index, g), None),
     batch="index_select",
-    infer=lambda x, i, dim, shape: x.new(
+    infer=lambda x, i, dim: x.new(
         (*x.shape[:dim], i.numel(), *x.shape[dim + 1 :]) if x.shape else ()
     ),
 )
@@ -410,7 +410,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The entries of a dim at indices."""
     dim, vector = _vector_index("index_select", input, dim, index)
     x = input if input.ndim else reshape(input, 1)
-    out = _index_select.call((x, vector), (dim, tuple(x._array.shape)))
+    out = _index_select.call((x, vector), (dim,))
     return out if x is input else reshape(out, ())
 
 
@@ -559,14 +559,12 @@ accepts_expanded("index_fill_", _fill_places)
 _take = Operator(
     "take",
     "x index",
-    "shape",
-    cpu=lambda x, i, shape: backend("cpu", "indexing").take(x, i),
-    gpu=lambda x, i, shape: backend("gpu", "indexing").take(x, i),
-    grad=(lambda g, index, shape: g.new_zeros(shape).put(index, g, True), None),
+    cpu="indexing.take",
+    grad=(lambda g, x_shape, index: g.new_zeros(x_shape).put(index, g, True), None),
     keeps="x",
     layout="row-major",
     batch="take",
-    infer=lambda x, i, shape: x.new(i.shape),
+    infer=lambda x, i: x.new(i.shape),
 )
 
 
@@ -590,7 +588,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
         raise IndexError(
             f"out of range: tried to access index {int(array.max())} on a tensor of {n} elements."
         )
-    return _take.call((input, index), (tuple(input.shape),))
+    return _take.call((input, index))
 
 
 @public(out=True)
@@ -688,13 +686,11 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 _masked_scatter = Operator(
     "masked_scatter",
     "x mask source",
-    "shape",
-    cpu=lambda x, m, s, shape: backend("cpu", "indexing").masked_scatter(x, m, s),
-    gpu=lambda x, m, s, shape: backend("gpu", "indexing").masked_scatter(x, m, s),
+    cpu="indexing.masked_scatter",
     grad=(
         lambda g, mask: g.masked_fill(mask, 0),
         None,
-        lambda g, mask, shape: _masked_scatter_grad(g, mask, shape),
+        lambda g, mask, source_shape: _masked_scatter_grad(g, mask, source_shape),
     ),
     batch="masked_scatter",
     infer=same,
@@ -731,4 +727,4 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             "masked_scatter: expected self and source to have the same number of elements as the "
             "mask has ones"
         )
-    return _shaped(_masked_scatter.call((x, m, source), (tuple(source.shape),)), shape)
+    return _shaped(_masked_scatter.call((x, m, source)), shape)

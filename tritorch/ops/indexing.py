@@ -20,7 +20,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, convert_number, require_distinct_elements
 from tritorch.ops.interpret import vmap
 from tritorch.ops.memory import alias
-from tritorch.ops.parts import PARTS, basic_index, finish_part
+from tritorch.ops.parts import basic_index, basic_op, plain_key, select_op, slice_op
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import unknown_size
 from tritorch.ops.record.operator import Operator, ndarray
@@ -32,6 +32,8 @@ from tritorch.ops.shape import expand
 # ---- x[...] --------------------------------------------------------------------------------------
 
 _SLICE_ALL = builtins.slice(None)
+_finish_select, _finish_slice = select_op.finish_view, slice_op.finish_view
+_finish_basic = basic_op.finish_view
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:
@@ -43,16 +45,15 @@ def getitem(self: Tensor, key: Any) -> Tensor:
             if type(array) is ndarray:
                 n = array.shape[0]
                 if -n <= key < n:
-                    full = (key, Ellipsis)
-                    return finish_part(_select, array, full, self)
+                    return _finish_select(array[key, Ellipsis], (0, key), self)
         except (AttributeError, IndexError):
             pass
     elif kind is builtins.slice and key.step is None:
         try:
             array = self._a
             if type(array) is ndarray and array.ndim:
-                full = (key, Ellipsis)
-                return finish_part(_slice, array, full, self)
+                params = (0, key.start, key.stop, 1)
+                return _finish_slice(array[key, Ellipsis], params, self)
         except (AttributeError, TypeError):
             pass
     elif key is Ellipsis:
@@ -61,7 +62,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         try:
             array, plain = self._a, _plain_key(key)
             if type(array) is ndarray and plain is not None:
-                return finish_part(_slice, array, plain, self)
+                return _finish_basic(array[plain], (plain_key(plain),), self)
         except (AttributeError, IndexError, TypeError):
             pass
     elif isinstance(key, Tensor) and _masks(self, key):
@@ -124,9 +125,6 @@ def _slices(self: Tensor, key: tuple[Any, ...]) -> tuple[Any, ...]:
         ),
         Ellipsis,
     )
-
-
-_select, _slice = PARTS["select"], PARTS["slice"]
 
 
 def _is_sequence(item: Any) -> bool:
@@ -288,7 +286,7 @@ def _complete(x: Tensor, advanced: list[tuple[int, Tensor]]) -> tuple[Tensor | N
 
 
 # x and its index tensors are inputs; None stands for a whole dim.
-def _index_result(values: Sequence[Any], shape: Any) -> MetaArray:
+def _index_result(values: Sequence[Any]) -> MetaArray:
     x, indices = values[0], values[1:]
     given = [i for i, index in enumerate(indices) if index is not None]
     common = broadcast_shapes(*(indices[i].shape for i in given))
@@ -298,11 +296,11 @@ def _index_result(values: Sequence[Any], shape: Any) -> MetaArray:
 
 
 _index = Operator(
-    "index", "x indices", "shape", variadic=True,
-    cpu=lambda values, shape: backend("cpu", "indexing").index(values[0], tuple(values[1:])),
-    gpu=lambda values, shape: backend("gpu", "indexing").index(values[0], tuple(values[1:])),
-    joint=lambda g, indices, shape: _index_grad(g, indices, shape), node="Index", layout="indexed",
-    batch="index", infer=_index_result
+    "index", "x indices", variadic=True,
+    cpu=lambda values: backend("cpu", "indexing").index(values[0], tuple(values[1:])),
+    gpu=lambda values: backend("gpu", "indexing").index(values[0], tuple(values[1:])),
+    joint=lambda g, x_shape, indices: _index_grad(g, indices, x_shape), node="Index",
+    layout="indexed", batch="index", infer=_index_result
 )  # fmt: skip
 
 
@@ -313,7 +311,7 @@ def _index_grad(g: Tensor, indices: Sequence[Any], shape: tuple[int, ...]) -> tu
 
 def _index_with(x: Tensor, advanced: list[tuple[int, Tensor]]) -> Tensor:
     indices = _complete(x, advanced)
-    return _index.call((x, *indices), (tuple(x.shape),))
+    return _index.call((x, *indices))
 
 
 _index_put = Operator("index_put", "self values indices", "accumulate", variadic=True,

@@ -25,7 +25,7 @@ from tritorch.ops.record.publishing import accepts_expanded, public
 from tritorch.ops.shape import expand, new_dim, reshape, unsqueeze
 
 
-def _cat_result(values: Sequence[MetaArray], dim: int, sizes: Any) -> MetaArray:
+def _cat_result(values: Sequence[MetaArray], dim: int) -> MetaArray:
     shape = list(next((v for v in values if v.shape != (0,)), values[0]).shape)
     if shape:
         shape[dim] = sum(v.shape[dim] for v in values if v.shape != (0,) or len(shape) == 1)
@@ -38,10 +38,9 @@ def _stack_result(values: Sequence[MetaArray], dim: int) -> MetaArray:
     return values[0].new(shape)
 
 
-_cat = Operator("cat", "tensors", "dim sizes", variadic=True, layout="format",
-                cpu=lambda values, dim, sizes: backend("cpu", "shaping").cat(values, dim),
-                gpu=lambda values, dim, sizes: backend("gpu", "shaping").cat(values, dim),
-                joint=lambda g, dim, sizes, needs: _cat_grad(g, dim, sizes, needs),
+_cat = Operator("cat", "tensors", "dim", variadic=True, layout="format",
+                cpu="shaping.cat",
+                joint=lambda g, tensors_shape, dim, needs: _cat_grad(g, tensors_shape, dim, needs),
                 batch="dims", infer=_cat_result)  # fmt: skip
 
 
@@ -57,7 +56,9 @@ _stack = Operator("stack", "tensors", "dim", variadic=True, cpu=_stack_on("cpu")
                   batch="dims", infer=_stack_result)  # fmt: skip
 
 
-def _cat_grad(g: Tensor, dim: int, sizes: Sequence[int], needs: Sequence[bool]) -> tuple[Any, ...]:
+def _cat_grad(g: Tensor, shapes: Any, dim: int, needs: Sequence[bool]) -> tuple[Any, ...]:
+    # Vectors without elements may stand among tensors of any shape.
+    sizes = [0 if shape is None or shape == (0,) else shape[dim] for shape in shapes]
     starts = itertools.accumulate(sizes, initial=0)
     return tuple(
         narrow(g, dim, start, size) if needed else None
@@ -111,7 +112,7 @@ def _joined(items: list[Tensor], dim: Any) -> Tensor | None:
     if not out.flags.c_contiguous:
         return None
     dim %= out.ndim
-    return _cat.finish_with(out, (dim, tuple([a.shape[dim] for a in arrays])), *items)
+    return _cat.finish_with(out, (dim,), *items)
 
 
 def _stacked(items: list[Tensor], dim: Any) -> Tensor | None:
@@ -163,7 +164,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     kept = [item if item.dtype is kind else item.to(kind) for item in kept]
     if len(kept) == 1 and len(items) == 1:
         return kept[0].clone()
-    return _cat.call(tuple(kept), (dim, tuple(item.shape[dim] for item in kept)))
+    return _cat.call(tuple(kept), (dim,))
 
 
 @public(method=False, out=True)

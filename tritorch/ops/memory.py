@@ -15,6 +15,7 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_storage
+from tritorch.ops.record.gradients import Spec
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.publishing import public
 from tritorch.ops.views import view_operator
@@ -22,13 +23,10 @@ from tritorch.ops.views import view_operator
 # ---- strides -------------------------------------------------------------------------------------
 
 
-def _as_strided_array(array: Any, size: Any, stride: Any, offset: int, geometry: Any) -> Any:
-    return arrays.strided(array, size, stride, offset)
-
-
-def _as_strided_grad(g: Tensor, size: Any, stride: Any, offset: int, geometry: Any) -> Tensor:
+def _as_strided_grad(g: Tensor, x_spec: Spec, size: Any, stride: Any, offset: int) -> Tensor:
     # Through the flat memory that both views lie in.
-    shape, strides = geometry
+    shape, strides = x_spec.shape, x_spec.stride
+    assert strides is not None
     reach = lambda n, s: sum((a - 1) * b for a, b in zip(n, s)) + 1
     length = max(offset + reach(size, stride), reach(shape, strides), 1)
     indices = _flat_offsets(size, stride, offset)
@@ -46,12 +44,7 @@ def _flat_offsets(shape: Sequence[int], strides: Sequence[int], offset: int) -> 
     return out.reshape(-1)
 
 
-_as_strided = view_operator(
-    "as_strided",
-    "size stride offset geometry",
-    _as_strided_array,
-    _as_strided_grad,
-)
+_as_strided = view_operator("as_strided", "size stride offset", arrays.strided, _as_strided_grad)
 
 
 @public()
@@ -76,12 +69,10 @@ def as_strided(
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
     _check_bounds(input, size, stride, offset)
-    geometry = (tuple(input.shape), input.stride())
     if offset < own:
         base = input._base if input._base is not None else input
-        geometry = (tuple(base.shape), base.stride())
-        return _as_strided.call((base,), (size, stride, offset - base.storage_offset(), geometry))
-    return _as_strided.call((input,), (size, stride, offset - own, geometry))
+        return _as_strided.call((base,), (size, stride, offset - base.storage_offset()))
+    return _as_strided.call((input,), (size, stride, offset - own))
 
 
 def _check_bounds(input: Tensor, size: Any, stride: Any, offset: int) -> None:
@@ -226,7 +217,7 @@ Tensor.real = property(real, _set_part(real))  # type: ignore[attr-defined]
 Tensor.imag = property(imag, _set_part(imag))  # type: ignore[attr-defined]
 
 
-def _view_dtype_array(array: Any, kind: dtype, old: dtype) -> Any:
+def _view_dtype_array(array: Any, kind: dtype) -> Any:
     return array.view(kind.numpy) if type(array) is ndarray else array.view_dtype(kind)
 
 
@@ -247,8 +238,8 @@ def _check_view_dtype(self: Tensor, kind: dtype, old: dtype) -> None:
                 raise RuntimeError(f"{name} must be divisible by {ratio} {what}, but got {value}")
 
 
-_view_dtype = view_operator("view_dtype", "kind old", _view_dtype_array,
-                            lambda g, old: view_dtype(g, old))  # fmt: skip
+_view_dtype = view_operator("view_dtype", "kind", _view_dtype_array,
+                            lambda g, x_spec: view_dtype(g, x_spec.dtype))  # fmt: skip
 
 
 def view_dtype(self: Tensor, kind: dtype) -> Tensor:
@@ -256,7 +247,7 @@ def view_dtype(self: Tensor, kind: dtype) -> Tensor:
     old = self.dtype
     if kind.itemsize != old.itemsize and type(self._array) in (ndarray, _C.Array):
         _check_view_dtype(self, kind, old)
-    out = _view_dtype.call((self,), (kind, old))
+    out = _view_dtype.call((self,), (kind,))
     if out._raw_node is not None and not (kind.is_floating_point or kind.is_complex):
         out._raw_node = None
     return out

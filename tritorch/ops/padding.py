@@ -11,7 +11,6 @@ from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.parts import narrow
-from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator, laid_out
 from tritorch.ops.record.publishing import functional
 
@@ -27,13 +26,12 @@ def _padded(shape: Sequence[int], padding: Sequence[int]) -> list[int]:
 _pad = Operator(
     "pad",
     "x",
-    "padding mode value shape",
-    cpu=lambda x, p, mode, value, shape: backend("cpu", "shaping").pad(x, p, mode, value),
-    gpu=lambda x, p, mode, value, shape: backend("gpu", "shaping").pad(x, p, mode, value),
-    grad=lambda g, padding, mode, shape: _back.call((g,), (shape, padding, mode)),
+    "padding mode value",
+    cpu="shaping.pad",
+    grad=lambda g, x_shape, padding, mode: _back.call((g,), (x_shape, padding, mode)),
     layout="format",
     batch="rows",
-    infer=lambda x, padding, mode, value, shape: x.new(_padded(x.shape, padding)),
+    infer=lambda x, padding, mode, value: x.new(_padded(x.shape, padding)),
 )
 _back: Operator = Operator(
     "pad_backward",
@@ -41,7 +39,7 @@ _back: Operator = Operator(
     "shape padding mode",
     kind="internal",
     cpu="shaping.pad_backward",
-    grad=lambda g, padding, mode, shape: _pad.call((g,), (padding, mode, 0.0, shape)),
+    grad=lambda g, padding, mode: _pad.call((g,), (padding, mode, 0.0)),
     batch="rows",
     infer=lambda y, shape, *rest: y.new(shape),
 )
@@ -130,7 +128,7 @@ def _constant(input: Tensor, amounts: tuple[int, ...], value: Any) -> Tensor:
 def _run(x: Tensor, amounts: tuple[int, ...], mode: str, value: Any) -> Tensor:
     """Cuts first, then pads; but an edge that is replicated may have been cut away itself."""
     if mode == "replicate":
-        return _pad.call((x,), (amounts, mode, value, tuple(x.shape)))
+        return _pad.call((x,), (amounts, mode, value))
     for i in range(len(amounts) // 2):
         before, after = amounts[2 * i : 2 * i + 2]
         if before < 0 or after < 0:
@@ -139,7 +137,7 @@ def _run(x: Tensor, amounts: tuple[int, ...], mode: str, value: Any) -> Tensor:
     grow = tuple(max(n, 0) for n in amounts)
     if not any(grow):
         return x.clone()
-    return _pad.call((x,), (grow, mode, value, tuple(x.shape)))
+    return _pad.call((x,), (grow, mode, value))
 
 
 @functional

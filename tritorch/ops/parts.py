@@ -18,40 +18,57 @@ from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.shape import expand, reshape, view
-from tritorch.ops.views import embed, view_operator
+from tritorch.ops.views import part_operator, view_operator
 
 # ---- parts ---------------------------------------------------------------------------------------
 
 
-def _part(array: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    return array[key]
+_WHOLE = builtins.slice(None)
 
 
-def _part_grad(op_name: str) -> Any:
-    return lambda g, key, shape: embed(g, shape, PARTS[op_name], (key, shape))
+def _select_array(array: Any, dim: int, index: int) -> Any:
+    return array[(*(_WHOLE,) * dim, index, Ellipsis)]
 
 
-PARTS = {
-    name: view_operator(name, "key shape", _part, _part_grad(name), layout="part")
-    for name in ("select", "slice")
-}
+def _slice_array(array: Any, dim: int, start: Any, end: Any, step: int) -> Any:
+    return array[(*(_WHOLE,) * dim, builtins.slice(start, end, step), Ellipsis)]
 
 
-def finish_part(op: Any, array: Any, key: tuple[Any, ...], input: Tensor) -> Tensor:
-    """The view array[key] of a tensor's array."""
-    return op.finish_view(array[key], (key, array.shape), input)
+def _basic_array(array: Any, key: tuple[Any, ...]) -> Any:
+    return array[(*(builtins.slice(*k) if type(k) is tuple else k for k in key), Ellipsis)]
 
 
-def basic_index(input: Tensor, key: tuple[Any, ...], name: str = "slice") -> Tensor:
-    """A view by ints, slices, None; the key covers every dim or ends in an Ellipsis."""
-    op = PARTS[name]
+select_op = part_operator("select", "dim index", _select_array, layout="part")
+slice_op = part_operator("slice", "dim start end step", _slice_array, layout="part")
+# A key's ints, (start, stop, step) and None, in one view.
+basic_op = part_operator("basic_index", "key", _basic_array, node="Slice", layout="part")
+
+
+def _part(op: Operator, input: Tensor, *params: Any) -> Tensor:
     try:
         array = input._a
         if type(array) is ndarray:
-            return finish_part(op, array, key, input)
+            return op.finish_view(op.cpu(array, *params), params, input)
     except AttributeError:
         pass
-    return op.call((input,), (key, tuple(input.shape)))
+    return op.call((input,), params)
+
+
+def plain_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A basic key as plain data: its slices as (start, stop, step), without the Ellipsis at its
+    end."""
+    return tuple(
+        [
+            (k.start, k.stop, k.step) if type(k) is builtins.slice else k
+            for k in key
+            if k is not Ellipsis
+        ]
+    )
+
+
+def basic_index(input: Tensor, key: tuple[Any, ...]) -> Tensor:
+    """A view by ints, slices, None; the key covers every dim or ends in an Ellipsis."""
+    return _part(basic_op, input, plain_key(key))
 
 
 @public()
@@ -66,12 +83,12 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
             f"select(): index {index} out of range for tensor of size {list(input.shape)} at "
             f"dimension {dim}"
         )
-    return basic_index(input, (*(slice(None),) * dim, index % size, Ellipsis), "select")
+    return _part(select_op, input, dim, index % size)
 
 
 def slice_dim(input: Tensor, dim: int, start: int, stop: int, step: int = 1) -> Tensor:
     """input[start:stop:step] along a dim."""
-    return basic_index(input, (*(builtins.slice(None),) * dim, slice(start, stop, step), Ellipsis))
+    return _part(slice_op, input, dim, start, stop, step)
 
 
 @public()
@@ -105,10 +122,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.ndim == 0:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     dim = wrap_dim(dim, input.ndim)
-    lead = (slice(None),) * dim
-    parts = tuple(
-        basic_index(input, (*lead, i, Ellipsis), "select") for i in range(input._array.shape[dim])
-    )
+    parts = tuple(_part(select_op, input, dim, i) for i in range(input._array.shape[dim]))
     return forbid_writes(parts, "Unbind")
 
 
@@ -269,8 +283,8 @@ hsplit, vsplit, dsplit = (
 # ---- diagonals and windows -----------------------------------------------------------------------
 
 
-def _diagonal_array(array: Any, offset: int, dim1: int, dim2: int, shape: tuple[int, ...]) -> Any:
-    strides = arrays.strides_of(array)
+def _diagonal_array(array: Any, offset: int, dim1: int, dim2: int) -> Any:
+    shape, strides = array.shape, arrays.strides_of(array)
     n, m = shape[dim1], shape[dim2]
     length = max(min(n, m - offset) if offset >= 0 else min(n + offset, m), 0)
     skip = (offset * strides[dim2] if offset >= 0 else -offset * strides[dim1]) if length else 0
@@ -283,10 +297,7 @@ def _diagonal_array(array: Any, offset: int, dim1: int, dim2: int, shape: tuple[
     )
 
 
-_diagonal: Any = view_operator(
-    "diagonal", "offset dim1 dim2 shape", _diagonal_array,
-    lambda g, offset, dim1, dim2, shape: embed(g, shape, _diagonal, (offset, dim1, dim2, shape)),
-)  # fmt: skip
+_diagonal = part_operator("diagonal", "offset dim1 dim2", _diagonal_array)
 
 
 @public()
@@ -295,7 +306,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     first, second = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return _diagonal.call((input,), (int(offset), first, second, tuple(input.shape)))
+    return _diagonal.call((input,), (int(offset), first, second))
 
 
 @public()
@@ -309,7 +320,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     shape = list(input.shape[:-1])
     for dim in sorted((dim1, dim2)):
         shape.insert(dim, n)
-    return embed(input, shape, _diagonal, (offset, dim1, dim2, tuple(shape)))
+    return _diagonal.back.call((input,), (tuple(shape), offset, dim1, dim2))
 
 
 @public(out=True)
@@ -329,8 +340,8 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(reshape(input, -1), offset)
 
 
-def _unfold_array(array: Any, dim: int, size: int, step: int, shape: tuple[int, ...]) -> Any:
-    strides = arrays.strides_of(array)
+def _unfold_array(array: Any, dim: int, size: int, step: int) -> Any:
+    shape, strides = array.shape, arrays.strides_of(array)
     count = (shape[dim] - size) // step + 1
     return arrays.strided(
         array,
@@ -340,7 +351,8 @@ def _unfold_array(array: Any, dim: int, size: int, step: int, shape: tuple[int, 
     )
 
 
-def _unfold_grad(g: Tensor, dim: int, size: int, step: int, shape: tuple[int, ...]) -> Tensor:
+def _unfold_grad(g: Tensor, x_shape: Any, dim: int, size: int, step: int) -> Tensor:
+    shape = x_shape
     count = (shape[dim] - size) // step + 1
     steps = PUBLIC["arange"](count, device=g.device) * step
     where = (steps.unsqueeze(1) + PUBLIC["arange"](size, device=g.device)).reshape(-1)
@@ -348,7 +360,7 @@ def _unfold_grad(g: Tensor, dim: int, size: int, step: int, shape: tuple[int, ..
     return g.new_zeros(shape).index_add(dim, where, flat)
 
 
-_unfold = view_operator("unfold", "dim size step shape", _unfold_array, _unfold_grad)
+_unfold = view_operator("unfold", "dim size step", _unfold_array, _unfold_grad)
 
 
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
@@ -365,8 +377,8 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
     if not shape:
-        return basic_index(reshape(self, 1), (slice(0, size), Ellipsis))
-    return _unfold.call((self,), (dim, size, step, shape))
+        return slice_dim(reshape(self, 1), 0, 0, size)
+    return _unfold.call((self,), (dim, size, step))
 
 
 Tensor.unfold = unfold  # type: ignore[attr-defined]

@@ -68,11 +68,10 @@ _adaptive_max = Operator(
 _avg_pool = Operator(
     "avg_pool",
     "x",
-    "kernel stride padding ceil_mode include divisor shape",
-    cpu=lambda x, *p: backend("cpu", "pooling").avg_pool(x, *p[:-1]),
-    gpu=lambda x, *p: backend("gpu", "pooling").avg_pool(x, *p[:-1]),
-    grad=lambda g, kernel, stride, padding, ceil_mode, include, divisor, shape: _avg_back.call(
-        (g,), (shape, kernel, stride, padding, ceil_mode, include, divisor)
+    "kernel stride padding ceil_mode include divisor",
+    cpu="pooling.avg_pool",
+    grad=lambda g, x_shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_back.call(
+        (g,), (x_shape, kernel, stride, padding, ceil_mode, include, divisor)
     ),
     keeps="x",
     layout="format",
@@ -86,7 +85,7 @@ _avg_back: Operator = Operator(
     cpu="pooling.avg_pool_backward",
     kind="internal",
     grad=lambda g, shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_pool.call(
-        (g,), (kernel, stride, padding, ceil_mode, include, divisor, shape)
+        (g,), (kernel, stride, padding, ceil_mode, include, divisor)
     ),
     batch="fold",
     infer=lambda y, shape, *rest: y.new(shape),
@@ -94,14 +93,13 @@ _avg_back: Operator = Operator(
 _adaptive_avg = Operator(
     "adaptive_avg_pool",
     "x",
-    "size shape",
-    cpu=lambda x, size, shape: backend("cpu", "pooling").adaptive_avg_pool(x, size),
-    gpu=lambda x, size, shape: backend("gpu", "pooling").adaptive_avg_pool(x, size),
-    grad=lambda g, shape: _adaptive_back.call((g,), (shape,)),
+    "size",
+    cpu="pooling.adaptive_avg_pool",
+    grad=lambda g, x_shape: _adaptive_back.call((g,), (x_shape,)),
     keeps="x",
     layout="format",
     batch="fold",
-    infer=lambda x, size, shape: x.new((*x.shape[:2], *size)),
+    infer=lambda x, size: x.new((*x.shape[:2], *size)),
 )
 _mean_of_all = _adaptive_avg.like("adaptive_mean", "Mean1", keeps="")  # as PyTorch to size 1
 _adaptive_back: Operator = Operator(
@@ -110,7 +108,7 @@ _adaptive_back: Operator = Operator(
     "shape",
     kind="internal",
     cpu="pooling.adaptive_avg_pool_backward",
-    grad=lambda g, y, shape: _adaptive_avg.call((g,), (tuple(y.shape[2:]), shape)),
+    grad=lambda g, y, shape: _adaptive_avg.call((g,), (tuple(y.shape[2:]),)),
     batch="fold",
     infer=lambda y, shape: y.new(shape),
 )
@@ -297,7 +295,7 @@ def _make_avg(n: int) -> None:
             raise RuntimeError("divisor must be not zero")
         x = input if input.ndim == n + 2 else input.unsqueeze(0)
         out = _avg_pool.call((x,), (kernel, strides, pads, bool(ceil_mode), bool(count_include_pad),
-                                    divisor_override, tuple(x._array.shape)))  # fmt: skip
+                                    divisor_override))  # fmt: skip
         return out if x is input else out.squeeze(0)
 
     function.__name__ = name
@@ -356,7 +354,7 @@ def _make_adaptive(n: int) -> None:
             raise not_implemented(avg_name, x.dtype)
         size = _sizes(avg_name, output_size, x, n)
         op = _mean_of_all if n > 1 and set(size) == {1} else _adaptive_avg
-        out = op.call((x,), (size, tuple(x.shape)))
+        out = op.call((x,), (size,))
         return out if x is input else out.squeeze(0)
 
     def largest(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:

@@ -87,10 +87,10 @@ def _call(op: Operator, x: Tensor, dims: Any, keepdim: bool, *rest: Any) -> Tens
 # ---- sums ----------------------------------------------------------------------------------------
 
 _sum = Operator(
-    "sum", "x", "dims keepdim kind shape", kind="reduction", layout="row-major",
-    cpu=lambda x, dims, keepdim, kind, shape: _cpu_sum(x, dims, keepdim, kind),
-    gpu=lambda x, dims, keepdim, kind, _: backend("gpu", "reduction").sum(x, dims, keepdim, kind),
-    grad=lambda g, dims, keepdim, shape: spread(g, dims, keepdim, shape),
+    "sum", "x", "dims keepdim kind", kind="reduction", layout="row-major",
+    cpu=lambda x, dims, keepdim, kind: _cpu_sum(x, dims, keepdim, kind),
+    gpu="reduction.sum",
+    grad=lambda g, x_shape, dims, keepdim: spread(g, dims, keepdim, x_shape),
 )  # fmt: skip
 
 
@@ -124,9 +124,8 @@ def sum(
         array = input._a
         if type(array) is ndarray and array.dtype in FLOATS and array.size < 4096:
             if dim is axis is dtype is out is None and not (keepdim or keepdims):
-                shape = array.shape
-                if shape:
-                    params = (_ALL_DIMS[len(shape)], False, None, shape)
+                if array.ndim:
+                    params = (_ALL_DIMS[array.ndim], False, None)
                     return _finish_sum(_add_reduce(array, None), params, input)
     except AttributeError:
         pass
@@ -134,9 +133,9 @@ def sum(
     if out is not None:
         return _sum_into(input, dim if axis is None else axis, keepdim, dtype=dtype, out=out)
     dim = axis if dim is None else dim
-    kind, shape = _reduce_dtype(input, dtype), tuple(input._array.shape) or (1,)
+    kind = _reduce_dtype(input, dtype)
     op = _sum if dim is None else _sum_dim
-    return _call(op, input, dim, keepdim or keepdims, kind, shape)
+    return _call(op, input, dim, keepdim or keepdims, kind)
 
 
 _sum_into = with_out(sum, computes_in_out=True)

@@ -26,7 +26,7 @@ from tritorch.ops.views import view_operator
 # ---- reshaping -----------------------------------------------------------------------------------
 
 
-def _view_array(array: Any, shape: tuple[int, ...], old: tuple[int, ...]) -> Any:
+def _view_array(array: Any, shape: tuple[int, ...]) -> Any:
     if type(array) is ndarray:
         if array.flags.c_contiguous:
             return array.reshape(shape)
@@ -46,7 +46,7 @@ def _view_array(array: Any, shape: tuple[int, ...], old: tuple[int, ...]) -> Any
     )
 
 
-_view = view_operator("view", "shape old", _view_array, lambda g, old: g.reshape(old),
+_view = view_operator("view", "shape", _view_array, lambda g, x_shape: g.reshape(x_shape),
                       layout="reshaped")  # fmt: skip
 _finish_view = _view.finish_view
 
@@ -85,7 +85,7 @@ def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
             wanted = tuple(size[0]) if len(size) == 1 and isinstance(size[0], _LISTS) else size
             out = array.reshape(wanted)
             if out.shape == wanted or -1 in wanted:
-                return _finish_view(out, (out.shape, array.shape), self)
+                return _finish_view(out, (out.shape,), self)
     except (AttributeError, TypeError, ValueError):
         pass  # sizes in a tuple, a dtype, an error to word
     if "dtype" in named or (size and isinstance(size[0], dtype)):
@@ -94,12 +94,10 @@ def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
     shape = size if len(size) > 1 and type(size[0]) is int else sizes(size)
     try:
         array = self._a
-        old = array.shape
         shape = _infer(shape, array.size if type(array) is ndarray else array.numel())
-        return _view.finish_view(_view_array(array, shape, old), (shape, old), self)
+        return _finish_view(_view_array(array, shape), (shape,), self)
     except AttributeError:
-        old = tuple(self.shape)
-        return _view.call((self,), (_infer(shape, self.numel()), old))
+        return _view.call((self,), (_infer(shape, self.numel()),))
 
 
 Tensor.view = view  # type: ignore[attr-defined]
@@ -115,7 +113,7 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
             sides = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], _LISTS) else shape
             out = array.reshape(sides)
             if out.shape == sides or -1 in sides:
-                return _finish_view(out, (out.shape, array.shape), input)
+                return _finish_view(out, (out.shape,), input)
     except (AttributeError, TypeError, ValueError):
         pass
     wanted = _infer(sizes(shape), input.numel())
@@ -433,7 +431,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 # ---- dims of size one ----------------------------------------------------------------------------
 
 
-def _squeeze_array(array: Any, dims: tuple[int, ...], old: tuple[int, ...]) -> Any:
+def _squeeze_array(array: Any, dims: tuple[int, ...]) -> Any:
     if type(array) is ndarray:
         return array.squeeze(dims)
     shape, strides = array.shape, array.strides
@@ -441,7 +439,7 @@ def _squeeze_array(array: Any, dims: tuple[int, ...], old: tuple[int, ...]) -> A
     return array.as_strided([shape[i] for i in keep], [strides[i] for i in keep])
 
 
-_squeeze = view_operator("squeeze", "dims old", _squeeze_array, lambda g, old: g.reshape(old))
+_squeeze = view_operator("squeeze", "dims", _squeeze_array, lambda g, x_shape: g.reshape(x_shape))
 
 
 @public()
@@ -455,7 +453,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     if not shape:
         return alias(input)
     dims = tuple(i for i in dims if shape[i] == 1)
-    return _squeeze.call((input,), (dims, shape))
+    return _squeeze.call((input,), (dims,))
 
 
 def new_dim(array: Any, dim: int) -> Any:

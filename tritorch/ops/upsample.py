@@ -15,17 +15,12 @@ from tritorch.ops.resample import resample
 _nearest = Operator(
     "upsample_nearest",
     "x",
-    "size scales exact shape",
+    "size scales exact",
     without="bool int8 int16 int32 int64 complex",
     kernel="compute_indices_weights_nearest",
-    cpu=lambda x, size, scales, exact, shape: backend("cpu", "upsample").nearest(
-        x, size, scales, exact
-    ),
-    gpu=lambda x, size, scales, exact, shape: backend("gpu", "upsample").nearest(
-        x, size, scales, exact
-    ),
-    grad=lambda g, size, scales, exact, shape: _nearest_back.call(
-        (g,), (shape, size, scales, exact)
+    cpu="upsample.nearest",
+    grad=lambda g, x_shape, size, scales, exact: _nearest_back.call(
+        (g,), (x_shape, size, scales, exact)
     ),
     layout="format",
     batch="fold",
@@ -42,24 +37,19 @@ _nearest_back: Operator = Operator(
     gpu=lambda y, shape, size, scales, exact: backend("gpu", "upsample").nearest_backward(
         y, shape, scales, exact
     ),
-    grad=lambda g, shape, size, scales, exact: _nearest.call((g,), (size, scales, exact, shape)),
+    grad=lambda g, size, scales, exact: _nearest.call((g,), (size, scales, exact)),
     batch="fold",
     infer=lambda y, shape, *rest: y.new(shape),
 )
 _linear = Operator(
     "upsample_linear",
     "x",
-    "size scales align shape",
+    "size scales align",
     without="bool int8 int16 int32 int64 complex",
     kernel="compute_indices_weights_linear",
-    cpu=lambda x, size, scales, align, shape: backend("cpu", "upsample").linear(
-        x, size, scales, align
-    ),
-    gpu=lambda x, size, scales, align, shape: backend("gpu", "upsample").linear(
-        x, size, scales, align
-    ),
-    grad=lambda g, size, scales, align, shape: _linear_back.call(
-        (g,), (shape, size, scales, align)
+    cpu="upsample.linear",
+    grad=lambda g, x_shape, size, scales, align: _linear_back.call(
+        (g,), (x_shape, size, scales, align)
     ),
     layout="format",
     batch="fold",
@@ -76,7 +66,7 @@ _linear_back: Operator = Operator(
     gpu=lambda y, shape, size, scales, align: backend("gpu", "upsample").linear_backward(
         y, shape, scales, align
     ),
-    grad=lambda g, shape, size, scales, align: _linear.call((g,), (size, scales, align, shape)),
+    grad=lambda g, size, scales, align: _linear.call((g,), (size, scales, align)),
     batch="fold",
     infer=lambda y, shape, *rest: y.new(shape),
 )
@@ -165,11 +155,11 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
     if mode in ("linear", "trilinear"):
         require_kernel("compute_indices_weights_linear", input, "uint8")
     if mode in ("nearest", "nearest-exact") and spatial in (1, 2, 3):
-        return _nearest.call((input,), (sizes, scales, mode == "nearest-exact", tuple(input.shape)))
+        return _nearest.call((input,), (sizes, scales, mode == "nearest-exact"))
     if mode == "area" and spatial in (1, 2, 3):
         return FUNCTIONAL[f"adaptive_avg_pool{spatial}d"](input, sizes)
     if mode in _LINEAR and _LINEAR[mode] == spatial and not antialias:
-        return _linear.call((input,), (sizes, scales, bool(align_corners), tuple(input.shape)))
+        return _linear.call((input,), (sizes, scales, bool(align_corners)))
     if mode == "lanczos" and spatial == 2:
         if align_corners:
             raise ValueError("Lanczos mode does not support align_corners=True")

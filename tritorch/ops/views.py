@@ -1,4 +1,4 @@
-"""What views are declared with: their kind, and `embed`, which undoes any that drops elements.
+"""What views are declared with: views of all elements, and views of some.
 
 A view's record works on arrays of both kinds; its gradient either views back, or embeds the
 gradient in zeros.
@@ -6,11 +6,9 @@ gradient in zeros.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core import arrays
-from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator, ndarray
 
 
@@ -26,22 +24,33 @@ def view_operator(
     return op
 
 
-def _embed(g: Any, shape: tuple[int, ...], op: Operator, params: tuple[Any, ...]) -> Any:
-    out = arrays.zeros(shape, arrays.dtype_of(g), arrays.device_of(g))
-    part = op.cpu(out, *params)
-    if type(part) is ndarray:
-        part[...] = g
-    else:
-        part.copy_(g)
-    return out
+def part_operator(
+    name: str, params: str, function: Any, *, node: str | None = None, layout: str = ""
+) -> Operator:
+    """Declares a view of some elements.  Its gradient is a record too, `<name>_backward`: zeros of
+    a shape, with the gradient where the view looks."""
+    back = Operator(
+        f"{name}_backward", "y", f"shape {params}", cpu=_embed(function), gpu=_embed(function),
+        kind="internal", grad=lambda g, params: part.call((g,), params[1:]), batch="embed",
+        infer=lambda y, shape, *params: y.new(shape),
+    )  # fmt: skip
+    part: Operator = view_operator(
+        name, params, function, lambda g, x_shape, params: back.call((g,), (x_shape, *params)),
+        node=node, layout=layout,
+    )  # fmt: skip
+    part.back = back
+    back.embeds = part
+    return part
 
 
-embed_op = Operator("embed", "part", "shape op params", cpu=_embed, gpu=_embed, kind="internal",
-                    grad=lambda g, op, params: op.call((g,), params),
-                    batch="embed",
-                    infer=lambda part, shape, op, params: part.new(shape))  # fmt: skip
+def _embed(function: Any) -> Any:
+    def embed(g: Any, shape: tuple[int, ...], *params: Any) -> Any:
+        out = arrays.zeros(shape, arrays.dtype_of(g), arrays.device_of(g))
+        part = function(out, *params)
+        if type(part) is ndarray:
+            part[...] = g
+        else:
+            part.copy_(g)
+        return out
 
-
-def embed(g: Tensor, shape: Sequence[int], op: Operator, params: tuple[Any, ...]) -> Tensor:
-    """Zeros of a shape, with g where the view `op(params)` looks."""
-    return embed_op.call((g,), (tuple(shape), op, params))
+    return embed

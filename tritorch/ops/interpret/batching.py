@@ -27,7 +27,6 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import OPERATORS
 
 Params = tuple[Any, ...]
-SHAPES = ("shape", "old")  # params that are shapes of inputs
 
 
 RULES: dict[str, Callable[..., Any]] = {}
@@ -131,10 +130,10 @@ def _strided(x: Tensor, shape: Any, strides: Any, skip: int) -> Tensor:
 @rule
 def embed(op: Any, batch: Batch, params: Params) -> Any:
     """Zeros of each example, with its part where a view of them looks."""
-    shape, of, view_params = params
+    shape, *view_params = params
     part = batch.inputs[0]
     out = part.new_zeros((batch.size, *shape))
-    found = of.infer((MetaArray(shape, part.dtype),), view_params)
+    found = op.embeds.infer((MetaArray(shape, part.dtype),), tuple(view_params))
     strides = (out.stride(0), *found.strides)
     _strided(out, (batch.size, *found.shape), strides, found.offset).copy_(part)
     return out._array
@@ -164,9 +163,9 @@ def lead(op: Any, batch: Batch, params: Params) -> Any:
 
 
 def _with_shapes(op: Any, params: Params, batch: Batch) -> Params:
-    """Params of which those that are shapes have the batch in front."""
+    """Params with the batch in front of `shape`: of what a record of a gradient gives."""
     return tuple(
-        (batch.size, *value) if name in SHAPES else value for name, value in zip(op.params, params)
+        (batch.size, *value) if name == "shape" else value for name, value in zip(op.params, params)
     )
 
 
@@ -181,7 +180,7 @@ def dims(op: Any, batch: Batch, params: Params) -> Any:
     flat = all(x is None or x.ndim == 1 for x in inputs)
     if flat:
         inputs = [x if x is None else x.unsqueeze(1) for x in inputs]
-        moved = [(*v, 1) if n in SHAPES else v for n, v in zip(op.params, moved)]
+        moved = [(*v, 1) if n == "shape" else v for n, v in zip(op.params, moved)]
     result = op.call(inputs, tuple(moved))
     kept = (lambda x: x.squeeze(1) if x.ndim > 1 else x) if flat else (lambda x: x)
     return _each(result, kept)
@@ -191,7 +190,7 @@ def dims(op: Any, batch: Batch, params: Params) -> Any:
 def fold(op: Any, batch: Batch, params: Params) -> Any:
     """The first dim of inputs and results is a batch already."""
     moved = tuple(
-        (batch.size * value[0], *value[1:]) if name in SHAPES else value
+        (batch.size * value[0], *value[1:]) if name == "shape" else value
         for name, value in zip(op.params, params)
     )
     inputs = [batch.folded(i) for i in range(len(batch.inputs))]
@@ -320,10 +319,10 @@ def index(op: Any, batch: Batch, params: Params) -> Any:
     ]
     at = given[0] if given[-1] - given[0] + 1 == len(given) else 0
     if not batch.batched[0]:
-        found = op.call((x, *aligned), (tuple(x.shape),))
+        found = op.call((x, *aligned))
         return found.movedim(at, 0)._array  # the indices' first dim is the batch
     example = PUBLIC["arange"](batch.size, device=x.device).reshape(-1, *(1,) * common)
-    found = op.call((x, example, *aligned), (tuple(x.shape),))
+    found = op.call((x, example, *aligned))
     if at:  # dims of the indices stand first now, in the middle of one example
         order = [0, *range(1 + common, 1 + common + at), *range(1, 1 + common)]
         order += range(1 + common + at, found.ndim)
@@ -339,7 +338,7 @@ def index_select(op: Any, batch: Batch, params: Params) -> Any:
     if not batch.batched[1]:
         flat = x.ndim == 1
         x = x.unsqueeze(1) if flat else x
-        found = op.call((x, at), (dim + 1, tuple(x.shape)))
+        found = op.call((x, at), (dim + 1,))
         return (found.squeeze(1) if flat else found)._array
     if x.ndim == 1:
         return x.unsqueeze(1).expand(-1, at.shape[-1]).squeeze(1)._array

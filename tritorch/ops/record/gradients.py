@@ -4,15 +4,35 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tritorch import _C
 from tritorch.autograd import grad
 from tritorch.autograd.graph import packed_output
+from tritorch.core.device import device
+from tritorch.core.dtype import dtype
+from tritorch.core.layout import strided
 from tritorch.core.tensor import Tensor
 
 if TYPE_CHECKING:
     from tritorch.ops.record.operator import Operator
+
+
+class Spec(NamedTuple):
+    """What a gradient knows of an input `x` whose values it does not need, by the name `x_spec`."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...] | None  # None: it is sparse
+    dtype: dtype
+    device: device
+
+
+def _describe(x: Tensor) -> Spec:
+    shape = tuple(x._array.shape)
+    return Spec(shape, x.stride() if x.layout is strided else None, x.dtype, x.device)
+
+
+_C.register_part("describe", _describe)
 
 
 def argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -30,7 +50,14 @@ def output_of(name: str) -> int | None:
 
 def _shape(saved: Any) -> tuple[int, ...]:
     """The shape of an input that was saved, or of which only that was."""
-    return saved if type(saved) is tuple else tuple(saved._array.shape)
+    if type(saved) is tuple:
+        return saved
+    return saved.shape if type(saved) is Spec else tuple(saved._array.shape)
+
+
+def _spec(saved: Any) -> Spec:
+    """The same for all that a Spec has."""
+    return saved if type(saved) is Spec else _describe(saved)
 
 
 def compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
@@ -42,19 +69,19 @@ def compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
     lines = ["def backward(node, g):"]
     if op.keeps or set(op.inputs) & (names | {op._shape_of(name) for name in names}):
         lines.append("    saved = node.unpack()")
-    if set(op.params) & names:
+    if "params" in names or set(op.params) & names:
         lines.append("    params = node.params")
     if "out" in names or any(output_of(name) is not None for name in names):
         lines.append("    out = fetch_output(node)")
     lines.append("    edges = node.edges")
-    world: dict[str, Any] = {"fetch_output": _fetch_output, "shape": _shape}
+    world: dict[str, Any] = {"fetch_output": _fetch_output, "shape": _shape, "spec": _spec}
 
     def saved(name: str) -> str:
         i = op.inputs.index(name)
         return f"saved[{i}:]" if op.variadic and i == len(op.inputs) - 1 else f"saved[{i}]"
 
     def argument(name: str) -> str:
-        if name in ("g", "out"):
+        if name in ("g", "out", "params"):
             return name
         if name == "needs":
             return "[edge is not None for edge in edges]"
@@ -64,11 +91,11 @@ def compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
             return f"params[{op.params.index(name)}]"
         if output_of(name) is not None:
             return f"out[{output_of(name)}]"
-        whole = op._shape_of(name)
+        whole, what = op._shape_of(name), name.rpartition("_")[2]
         assert whole is not None
         if op.variadic and whole == op.inputs[-1]:
-            return f"[shape(each) for each in {saved(whole)}]"
-        return f"shape({saved(whole)})"
+            return f"[{what}(each) for each in {saved(whole)}]"
+        return f"{what}({saved(whole)})"
 
     def call(i: int, function: Callable[..., Any]) -> str:
         world[f"f{i}"] = function
@@ -106,7 +133,7 @@ def _fused_backward(op: Operator) -> Callable[[Any, Any], Any]:
                 known["out"] = out = _fetch_output(node)
                 known |= {name: out[k] for name, k in numbers.items()}
             for name, i in shapes.items():
-                known[name] = _shape(inputs[i])
+                known[name] = (_spec if name.endswith("_spec") else _shape)(inputs[i])
             found = joint(*(known[name] for name in names))
             if found is not NotImplemented:
                 return found

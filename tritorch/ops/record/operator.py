@@ -9,9 +9,10 @@ around `record.call(tensors, params)`.
 # Note [Gradients name what they need]
 A gradient is a function whose *argument names* say what it needs: `g` (the output's gradient),
 `out` (the output; of several a tuple, or `out1` for the second alone), the operator's inputs and
-params by their declared names, and `x_shape` for the shape alone of an input `x`.  What no wanted
-gradient names is not saved, so it may be freed, and changed in place.  It uses public operators
-only, so it differentiates again.
+params by their declared names (`params`: all of them), `x_shape` for the shape alone of an input
+`x`, or `x_spec` for all that is known of it without its values.  What no wanted gradient names is
+not saved, so it may be freed, and changed in place.  It uses public operators only, so it
+differentiates again.
 
     grad=(lambda g, b: g * b.conj(), lambda g, a: g * a.conj())        one for each input
     joint=lambda g, x, weight, needs: (dx, dweight)                    or one for all of them
@@ -51,6 +52,9 @@ OPERATORS: dict[str, Operator] = {}  # every record, by name
 
 class Operator(_C.OperatorBase):
     """One operator: its backends, its gradients, and how calls are recorded."""
+
+    back: Operator  # of a view of some elements: the record of its gradient,
+    embeds: Operator  # which knows it by this name
 
     def __init__(
         self,
@@ -172,8 +176,9 @@ class Operator(_C.OperatorBase):
             bits[self.inputs[-1]] = ALL & -bits[self.inputs[-1]]
         for function in functions:
             names = argument_names(function) if function else ()
+            self.describes |= any(name.endswith("_spec") for name in names)
             for name in names:
-                if name not in (*self.inputs, *self.params, "g", "needs"):
+                if name not in (*self.inputs, *self.params, "g", "needs", "params"):
                     if name != "out" and output_of(name) is None and not self._shape_of(name):
                         raise TypeError(f"{self.name}: a gradient asks for '{name}': no such thing")
             whole, shaped = set(names), {self._shape_of(name) for name in names}
@@ -189,8 +194,8 @@ class Operator(_C.OperatorBase):
         return tuple(saves), tuple(shapes), tuple(outs)
 
     def _shape_of(self, name: str) -> str | None:
-        """x of "x_shape", if that is not the name of an input or param itself."""
-        stem = name.removesuffix("_shape")
+        """x of "x_shape" and "x_spec", if that is not the name of an input or param itself."""
+        stem = name.removesuffix("_shape").removesuffix("_spec")
         given = (*self.inputs, *self.params)
         return stem if name not in given and stem != name and stem in self.inputs else None
 

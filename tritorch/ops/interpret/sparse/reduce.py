@@ -30,21 +30,21 @@ from tritorch.ops.interpret.sparse.record import (
 
 # PyTorch's sum has the dense gradient of any other sum; torch.sparse.sum's has the entries' places.
 _total = SparseOperator(
-    "sparse_total", "x", "kind shape", node="Sum", grad=lambda g, shape: g.expand(shape),
-    cpu=lambda a, kind, shape: a.values.sum(dtype=kind),
+    "sparse_total", "x", "kind", node="Sum", grad=lambda g, x_shape: g.expand(x_shape),
+    cpu=lambda a, kind: a.values.sum(dtype=kind),
 )  # fmt: skip
 
 
 @rule("sum")
-def total(x: Tensor, dims: Any, keepdim: bool, kind: Any, shape: Any) -> Tensor:
+def total(x: Tensor, dims: Any, keepdim: bool, kind: Any) -> Tensor:
     """The sum of all entries."""
     if keepdim:
         return sum_dims(x, tuple(range(x.ndim)), True, kind, "Sum1")
-    return _total.call((x,), (kind, tuple(x.shape)))
+    return _total.call((x,), (kind,))
 
 
 @rule("sum_dim")
-def partial(x: Tensor, dims: Any, keepdim: bool, kind: Any, shape: Any) -> Tensor:
+def partial(x: Tensor, dims: Any, keepdim: bool, kind: Any) -> Tensor:
     """Sums over dims."""
     return sum_dims(x, dims, keepdim, kind, "Sum1")
 

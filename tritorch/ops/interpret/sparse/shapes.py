@@ -39,7 +39,7 @@ def clone(x: Tensor, format: Any) -> Tensor:
     return _clone.call((x,))
 
 
-def _convert(a: SparseArray, kind: Any, device: Any, non_blocking: bool, old: Any) -> SparseArray:
+def _convert(a: SparseArray, kind: Any, device: Any, non_blocking: bool) -> SparseArray:
     values = a.values.to(device=device, dtype=kind, non_blocking=non_blocking)
     if device is None:
         return a.with_values(values)
@@ -48,8 +48,8 @@ def _convert(a: SparseArray, kind: Any, device: Any, non_blocking: bool, old: An
 
 
 _to_copy = SparseOperator(
-    "sparse_to_copy", "x", "kind device non_blocking old", cpu=_convert, node="ToCopy",
-    grad=lambda g, old: g.to(device=old[1], dtype=old[0]),
+    "sparse_to_copy", "x", "kind device non_blocking", cpu=_convert, node="ToCopy",
+    grad=lambda g, x_spec: g.to(device=x_spec.device, dtype=x_spec.dtype),
 )  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
 
 
 @rule("squeeze")
-def squeeze(x: Tensor, dims: Sequence[int], old: Any) -> Tensor:
+def squeeze(x: Tensor, dims: Sequence[int]) -> Tensor:
     """Dims of size 1 dropped."""
     for dim in sorted(dims, reverse=True):
         if x.shape[dim] == 1:
@@ -235,42 +235,46 @@ def narrow_one(x: Tensor, dim: int, start: int, stop: int, step: int = 1) -> Ten
     return out if back is None else compress(coalesced(out), back, block)
 
 
-@rule("select", "slice")
-def basic_index(x: Tensor, key: tuple[Any, ...], shape: Sequence[int]) -> Tensor:
-    """x[key] for ints, slices, None and one Ellipsis."""
-    given = sum(1 for part in key if part is not None and part is not Ellipsis)
-    parts: list[Any] = []
-    for part in key:
-        if part is Ellipsis:
-            parts += [slice(None)] * (x.ndim - given)
-        else:
-            parts.append(part)
+@rule("select")
+def select(x: Tensor, dim: int, index: int) -> Tensor:
+    """The slice at one index of a dim."""
+    return select_one(x, dim, int(index) % builtins.max(x.shape[dim], 1))
+
+
+@rule("slice")
+def slice_(x: Tensor, dim: int, start: Any, end: Any, step: int) -> Tensor:
+    """The entries of a range of a dim."""
+    return narrow_one(x, dim, *slice(start, end, step).indices(x.shape[dim]))
+
+
+@rule("basic_index")
+def basic_index(x: Tensor, key: tuple[Any, ...]) -> Tensor:
+    """x[key] for ints, (start, stop, step) and None."""
     dim = 0
-    for part in parts:
+    for i, part in enumerate(key):
         if part is None:
             x = x.unsqueeze(dim)
             dim += 1
-        elif isinstance(part, slice):
-            start, stop, step = part.indices(x.shape[dim])
-            x = narrow_one(x, dim, start, stop, step)
+        elif isinstance(part, tuple):
+            x = slice_(x, dim, *part)
             dim += 1
         else:
-            x = select_one(x, dim, int(part) % builtins.max(x.shape[dim], 1))
+            x = select(x, dim, part)
             if not is_sparse(x):
-                rest = tuple(parts[parts.index(part) + 1 :])
-                return x[rest] if rest else x
+                rest = (slice(*k) if isinstance(k, tuple) else k for k in key[i + 1 :])
+                return x[(*(slice(None),) * dim, *rest)]
     return x
 
 
 @rule("index_select")
-def index_select(x: Tensor, index: Tensor, dim: int, shape: Any) -> Tensor:
+def index_select(x: Tensor, index: Tensor, dim: int) -> Tensor:
     """The entries of a dim at indices."""
     if not is_sparse(x):
         raise cannot_run("index_select", index)
     array = x._array
     if array.plain is not None:
         block = array.block
-        return compress(coalesced(index_select(in_coo(x), index, dim, shape)), array.layout, block)
+        return compress(coalesced(index_select(in_coo(x), index, dim)), array.layout, block)
     k, values = array.sparse_dims, values_of(x)
     n = index.shape[0]
     size = (*array.shape[:dim], n, *array.shape[dim + 1 :])
@@ -295,7 +299,7 @@ def index_select(x: Tensor, index: Tensor, dim: int, shape: Any) -> Tensor:
 
 
 @rule("index")
-def index(tensors: Sequence[Tensor], shape: Any) -> Tensor:
+def index(tensors: Sequence[Tensor]) -> Tensor:
     """Refused: x[tensor]."""
     raise cannot_run("index.Tensor", tensors[0])
 
@@ -304,7 +308,7 @@ def index(tensors: Sequence[Tensor], shape: Any) -> Tensor:
 
 
 @rule("cat")
-def cat(tensors: Sequence[Tensor], dim: int, sizes: Sequence[int]) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: int) -> Tensor:
     """COO tensors joined along a dim."""
     for i, x in enumerate(tensors):
         if not is_sparse(x) or x._array.plain is not None:
@@ -349,7 +353,7 @@ def cat(tensors: Sequence[Tensor], dim: int, sizes: Sequence[int]) -> Tensor:
 def stack(tensors: Sequence[Tensor], dim: int) -> Tensor:
     """COO tensors joined along a new dim."""
     parts = [unsqueeze(x, dim) if is_sparse(x) else x.unsqueeze(dim) for x in tensors]
-    joined = cat(parts, dim, ())
+    joined = cat(parts, dim)
     return filled(joined._array, values_of(joined), "Stack")
 
 
