@@ -32,6 +32,7 @@ from tritorch.ops.softmax import differentiating, log_softmax, softmax
 # ---- fused ---------------------------------------------------------------------------------------
 
 _relu_back = ternary("relu_backward", "g y", lambda g, y: cpu.zero_where(g, y <= 0),
+    schema="threshold_backward(g, y, 0)",
                      gpu="relu_backward", without="bool complex")  # fmt: skip
 
 
@@ -43,10 +44,12 @@ relu = unary("relu", cpu.relu, without="bool complex", grad=_relu_grad, out=Fals
              refuses="Boolean inputs not supported for relu", zero="kept")  # fmt: skip
 
 
-def _fused(name: str, forward: Any, composed: Any, backward: Any, gpu: str) -> Any:
+def _fused(
+    name: str, forward: Any, composed: Any, backward: Any, schema: str = "", back_schema: str = ""
+) -> Any:
     """An activation with a fused gradient, composed where it is differentiated again."""
     back = ternary(
-        f"{name}_backward", "g x", backward, gpu=f"{gpu}_backward", without="bool int complex"
+        f"{name}_backward", "g x", backward, without="bool int complex", schema=back_schema
     )
 
     def gradient(g: Tensor, x: Tensor) -> Tensor:
@@ -57,7 +60,7 @@ def _fused(name: str, forward: Any, composed: Any, backward: Any, gpu: str) -> A
         forward,
         rule=INT_TO_FLOAT,
         without="bool int complex",
-        gpu=gpu,
+        schema=schema,
         grad=gradient,
         method=False,
         public=False,
@@ -86,21 +89,24 @@ def _silu_grad(g: Tensor, x: Tensor) -> Tensor:
     return g * s * (1 + x * (1 - s))
 
 
-_gelu_none = _fused("gelu", cpu.gelu, _gelu_grad, cpu.gelu_backward, "gelu")
+_gelu_none = _fused("gelu", cpu.gelu, _gelu_grad, cpu.gelu_backward)
 _gelu_back_of = ternary("gelu_backward_of", "g x out", cpu.gelu_backward_of,
+    schema="(Tensor g, Tensor x, Tensor out) -> Tensor",
                         without="bool int complex")  # fmt: skip
 # On the CPU erf is dear, and the quotient of the result and the argument has it.
 _gelu_kept = unary(
-    "gelu_on_host", cpu.gelu, node="Gelu0", without="bool int complex", gpu="gelu",
+    "gelu_on_host", cpu.gelu,
+    schema="gelu(x)", node="Gelu0", without="bool int complex", gpu="gelu",
     grad=lambda g, x, out: (
         _gelu_grad(g, x) if differentiating() else apply(_gelu_back_of, (g, x, out))
     ),
     method=False, public=False, inplace=False, lends="out",
 )  # fmt: skip
 _gelu_tanh = _fused(
-    "gelu_tanh", cpu.gelu_tanh, _gelu_tanh_grad, cpu.gelu_tanh_backward, "gelu_tanh"
-)
-_silu = _fused("silu", cpu.silu, _silu_grad, cpu.silu_backward, "silu")
+    "gelu_tanh", cpu.gelu_tanh, _gelu_tanh_grad, cpu.gelu_tanh_backward,
+    "gelu(x, approximate='tanh')", "gelu_backward(g, x, approximate='tanh')",
+)  # fmt: skip
+_silu = _fused("silu", cpu.silu, _silu_grad, cpu.silu_backward)
 
 
 @functional_with_out
@@ -140,9 +146,10 @@ def _floats_only(name: str, x: Tensor) -> None:
         raise not_implemented(name, x.dtype)
 
 
-def _record(name: str, params: str, of: Any, grad: Any, node: str) -> Operator:
+def _record(name: str, params: str, of: Any, grad: Any, node: str, schema: str = "") -> Operator:
     """An activation of several operators, recorded as one call."""
-    return Operator(name, "x", params, of=of, grad=grad, node=node, layout="elementwise")
+    return Operator(name, "x", params, of=of, grad=grad, node=node, layout="elementwise",
+                    schema=schema)  # fmt: skip
 
 
 def _limited(x: Tensor, low: float, high: float) -> Tensor:
@@ -245,12 +252,14 @@ def _elu_grad_of(g: Tensor, out: Tensor, alpha: float, scale: float, input_scale
     return where(out > 0, g * scale, g * input_scale * (out + alpha * scale))
 
 
-_elu, _celu = (
-    _record(name, "alpha scale input_scale", _exponential, _elu_grad, name.title())
-    for name in ("elu", "celu")
-)
-_elu_ = _record("elu_", "alpha scale input_scale", _exponential, _elu_grad_of, "Elu1")
-_celu_ = _record("celu_", "alpha scale input_scale", _exponential, _elu_grad_of, "Celu1")
+_elu, _celu, _elu_, _celu_ = (
+    _record(name, "alpha scale input_scale", _exponential, grad, node,
+            f"{name.removeprefix('c')}(x, alpha, scale, input_scale)")
+    for name, grad, node in (
+        ("elu", _elu_grad, "Elu"), ("celu", _elu_grad, "Celu"),
+        ("elu_", _elu_grad_of, "Elu1"), ("celu_", _elu_grad_of, "Celu1"),
+    )
+)  # fmt: skip
 
 
 def _elu_with(op: Operator, input: Tensor, *params: float) -> Tensor:

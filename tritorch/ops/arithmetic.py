@@ -49,7 +49,8 @@ true_divide = binary(
 # Python numbers are tensors to these in PyTorch, and kept: a second backward pass is refused.
 mul.op.keeps_numbers = true_divide.op.keeps_numbers = True  # type: ignore[attr-defined]
 # A product as a step of another operator, whose number nobody keeps.
-times: Any = binary("times", np.multiply, gpu="mul", node="Mul", export=False,
+times: Any = binary("times", np.multiply,
+    schema="mul.Tensor(a, b)", gpu="mul", node="Mul", export=False,
                grad=(lambda g, b: times(g, conj(b)), lambda g, a: g * conj(a)))  # fmt: skip
 
 
@@ -200,10 +201,12 @@ _zeros = (lambda g: g.new_zeros(g.shape), lambda g: g.new_zeros(g.shape))
 floor_divide = binary("floor_divide", cpu.floor_divide, without="bool complex", operator="floordiv",
                       direct=False, node=NOT_IMPLEMENTED,
                       grad=(without_derivative("floor_divide"),) * 2)  # fmt: skip
-_floor_divide = binary("floor_quotient", cpu.floor_divide, without="bool complex", direct=False,
+_floor_divide = binary("floor_quotient", cpu.floor_divide,
+    schema="div.Tensor_mode(a, b, rounding_mode='floor')", without="bool complex", direct=False,
                        gpu="floor_divide", grad=_zeros, keeps="a b", node="Div",
                        export=False)  # fmt: skip
-_trunc_divide = binary("trunc_divide", cpu.trunc_divide, without="bool complex", direct=False,
+_trunc_divide = binary("trunc_divide", cpu.trunc_divide,
+    schema="div.Tensor_mode(a, b, rounding_mode='trunc')", without="bool complex", direct=False,
                        grad=_zeros, keeps="a b", node="Div", export=False)  # fmt: skip
 remainder = binary("remainder", cpu.remainder, without="bool complex", operator="mod", direct=False,
                    grad=(lambda g: g, lambda g, a, b: -g * _floor_divide(a, b)))  # fmt: skip
@@ -289,7 +292,8 @@ def _pow_exponent_grad(g: Tensor, a: Any, b: Tensor, out: Tensor) -> Tensor:
 _pow = binary("pow", cpu.pow, inplace=False, operator=None, direct="float", export=False,
               without="bool chalf", apart="b",
               grad=(_pow_base_grad, _pow_exponent_grad))  # fmt: skip
-_pow_of_number = binary("pow_of_number", cpu.pow, inplace=False, direct="float", export=False,
+_pow_of_number = binary("pow_of_number", cpu.pow,
+    schema="pow.Scalar(a, b)", inplace=False, direct="float", export=False,
                         without="bool chalf", gpu="pow", node="Pow2", layout="row-major",
                         grad=(None, _pow_exponent_grad))  # fmt: skip
 
@@ -555,10 +559,12 @@ def _dtype_name(kind: dtype) -> str:
     )
 
 
-_addcmul = ternary("addcmul", "x a b value", cpu.addcmul, without="bool", beside=1,
+_addcmul = ternary("addcmul", "x a b value", cpu.addcmul,
+    schema="addcmul(x, a, b, value=value)", without="bool", beside=1,
                    grad=(lambda g: g, lambda g, b, value: g * conj(b * value),
                          lambda g, a, value: g * conj(a * value)))  # fmt: skip
-_addcdiv = ternary("addcdiv", "x a b value", cpu.addcdiv, without="bool int", beside=1,
+_addcdiv = ternary("addcdiv", "x a b value", cpu.addcdiv,
+    schema="addcdiv(x, a, b, value=value)", without="bool int", beside=1,
                    grad=(lambda g: g, lambda g, b, value: g * conj(value / b),
                          lambda g, a, b, value: -g * conj(value * a / (b * b))))  # fmt: skip
 
@@ -712,7 +718,8 @@ PUBLIC["where"] = where
 Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
 
 
-_filled = ternary("masked_fill", "condition a b", cpu.where, masks=1, gpu="where",
+_filled = ternary("masked_fill", "condition a b", cpu.where,
+    schema="(Tensor condition, Tensor a, Tensor b) -> Tensor", masks=1, gpu="where",
                   layout="row-major",
                   grad=(None, lambda g, condition: g.masked_fill(~condition, 0),
                         lambda g, condition: g.masked_fill(condition, 0)))  # fmt: skip

@@ -94,7 +94,9 @@ def _attention_grad(
 
 # drop: seed, offset and probability; on the GPU only, where kernels draw the numbers again.
 _attention = Operator(
-    "scaled_dot_product_attention", "q k v mask", "causal scale drop", outputs=0b01,
+    "scaled_dot_product_attention", "q k v mask", "causal scale drop",
+    schema="(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale, Any drop)"
+        " -> (Tensor, Tensor)", outputs=0b01,
     cpu="attention.attention", node="ScaledDotProductFlashAttention",
     joint=_attention_grad, composed=_composed,
     batch="attention", infer=lambda q, k, v, *rest: (
@@ -102,7 +104,9 @@ _attention = Operator(
     )
 )  # fmt: skip
 _attention_back = Operator(
-    "attention_backward", "y q k v mask out_ lse", "causal scale drop", kind="internal",
+    "attention_backward", "y q k v mask out_ lse", "causal scale drop",
+    schema="(Tensor y, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor out_, Tensor lse, "
+        "bool causal, float scale, Any drop) -> (Tensor, Tensor, Tensor)", kind="internal",
     outputs=0b111,
     cpu="attention.attention_backward",
     batch="attention",

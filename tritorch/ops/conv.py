@@ -56,6 +56,8 @@ _input: Operator = Operator(
     "convolution_input",
     "y w",
     "shape " + _PARAMS,
+    schema="(Tensor y, Tensor w, SymInt[] shape, int[] stride, int[] padding, int[] "
+    "dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
     kind="internal",
     cpu=lambda y, w, shape, *rest: backend("cpu", "conv").convolution_input(y, shape, w, *rest),
     gpu=lambda y, w, shape, *rest: backend("gpu", "conv").convolution_input(y, shape, w, *rest),
@@ -76,6 +78,8 @@ _weight: Operator = Operator(
     "convolution_weight",
     "y x",
     "shape " + _PARAMS,
+    schema="(Tensor y, Tensor x, SymInt[] shape, int[] stride, int[] padding, int[] "
+    "dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
     kind="internal",
     cpu=lambda y, x, shape, *rest: backend("cpu", "conv").convolution_weight(y, x, shape, *rest),
     gpu=lambda y, x, shape, *rest: backend("gpu", "conv").convolution_weight(y, x, shape, *rest),

@@ -36,6 +36,9 @@ _with_statistics = Operator(
     "convolution_with_statistics",
     "x w b",
     _PARAMS + " eps",
+    schema="(Tensor x, Tensor w, Tensor? b, int[] stride, int[] padding, int[] dilation, "
+    "bool transposed, int[] output_padding, int groups, float eps) -> (Tensor, "
+    "Tensor, Tensor, Tensor)",
     cpu=_on_cpu,
     gpu=lambda *args: backend("gpu", "conv").with_statistics(*args),
     outputs=0b0001,
@@ -98,6 +101,8 @@ _normalised = Operator(
     "batch_norm_add_relu",
     "x w b z mean rstd",
     "training relu eps",
+    schema="(Tensor x, Tensor? w, Tensor? b, Tensor? z, Tensor mean, Tensor rstd, bool "
+    "training, bool relu, float eps) -> Tensor",
     cpu=_plainly,
     gpu=lambda x, w, b, z, mean, rstd, training, relu, eps: backend("gpu", "norm").normalised(
         x, w, b, z, mean, rstd, relu
@@ -111,6 +116,8 @@ _back = Operator(
     "batch_norm_add_relu_backward",
     "y x out_ w mean rstd",
     "training adds",
+    schema="(Tensor y, Tensor x, Tensor? out_, Tensor? w, Tensor mean, Tensor rstd, bool "
+    "training, bool adds) -> (Tensor, Tensor, Tensor, Tensor)",
     kind="internal",
     outputs=0b1111,
     cpu=_plain_gradients,

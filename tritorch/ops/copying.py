@@ -67,6 +67,7 @@ _clone = Operator(
     "clone",
     "x",
     "format",
+    schema="clone(x, memory_format=format)",
     cpu=_in_format,
     gpu=_in_format,
     grad=lambda g: g,
@@ -116,7 +117,9 @@ def _converted(x: MetaArray, kind: dtype, device: Any, non_blocking: bool) -> Me
     return MetaArray(x.shape, kind, strides, where)
 
 
-_to_copy = Operator("to_copy", "x", "kind device non_blocking", cpu=_convert, gpu=_convert,
+_to_copy = Operator("to_copy", "x", "kind device non_blocking",
+    schema="_to_copy(x, dtype=kind, device=device, non_blocking=non_blocking)",
+    cpu=_convert, gpu=_convert,
                     grad=lambda g, x_spec: g.to(device=x_spec.device, dtype=x_spec.dtype),
                     batch="elementwise", infer=_converted)  # fmt: skip
 
@@ -252,7 +255,14 @@ def zeros_of(g: Tensor) -> Tensor:
     return g.new_zeros(g.shape)
 
 
-_copy = Operator("copy", "self src", grad=(zeros_of, lambda g: g), kind="in_place", node="Copy")
+_copy = Operator(
+    "copy",
+    "self src",
+    schema="copy_(self, src)",
+    grad=(zeros_of, lambda g: g),
+    kind="in_place",
+    node="Copy",
+)
 
 
 def write_array(target: Any, value: Any, non_blocking: bool = False) -> None:
@@ -315,7 +325,13 @@ def written(op: Operator, self: Tensor, params: tuple[Any, ...], *others: Any) -
     return in_place(op, self, params, inputs, write)
 
 
-_fill = Operator("fill", "self value", kind="in_place", grad=(zeros_of, lambda g: g.sum()))
+_fill = Operator(
+    "fill",
+    "self value",
+    schema="fill_.Tensor(self, value)",
+    kind="in_place",
+    grad=(zeros_of, lambda g: g.sum()),
+)
 
 
 @public(method=False)

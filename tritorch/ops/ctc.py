@@ -72,13 +72,17 @@ def _results(x: MetaArray, targets: MetaArray, *rest: Any) -> tuple[MetaArray, M
 
 
 _ctc = Operator(
-    "ctc_loss", "log_probs targets n_steps n_labels", "blank zero_infinity", outputs=0b01,
+    "ctc_loss", "log_probs targets n_steps n_labels", "blank zero_infinity",
+    schema="_ctc_loss.Tensor(log_probs, targets, n_steps, n_labels, blank, zero_infinity)",
+    outputs=0b01,
     cpu=lambda *given: backend("cpu", "ctc").ctc_loss(*given[:-1]),
     gpu=lambda *given: backend("gpu", "ctc").ctc_loss(*given[:-1]),
     joint=_gradient, composed=_composed, infer=_results
 )  # fmt: skip
 _ctc_back = Operator(
     "ctc_loss_backward", "y log_probs targets n_steps n_labels loss alpha", "blank zero_infinity",
+    schema="_ctc_loss_backward.Tensor(y, log_probs, targets, n_steps, n_labels, loss, alpha,"
+        " blank, zero_infinity)",
     kind="internal", cpu="ctc.ctc_loss_backward", infer=lambda y, x, *rest: x.new(x.shape)
 )  # fmt: skip
 

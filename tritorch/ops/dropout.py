@@ -40,12 +40,16 @@ def _scale(g: Tensor, p: float) -> float:
 
 # The CPU keeps what it kept; the GPU draws the numbers again, unless the mask is asked for.
 _dropout = Operator(
-    "dropout", "x", "p", cpu=_drop, gpu=_drop_with_mask, outputs=0b01, node="NativeDropout",
+    "dropout", "x", "p",
+    schema="(Tensor x, float p) -> (Tensor, Tensor)",
+    cpu=_drop, gpu=_drop_with_mask, outputs=0b01, node="NativeDropout",
     grad=lambda g, out1, p: g[0] * out1 * _scale(g[0], p),
     infer=lambda x, p: (x.new(x.shape), x.new(x.shape, bool_))
 )  # fmt: skip
 _dropout_again: Operator = Operator(
-    "dropout_again", "x", "p seed offset", gpu="random.dropout", kind="internal",
+    "dropout_again", "x", "p seed offset",
+    schema="(Tensor x, float p, int seed, int offset) -> Tensor",
+    gpu="random.dropout", kind="internal",
     node="NativeDropout",
     grad=lambda g, p, seed, offset: _dropout_again.call((g,), (p, seed, offset)),
     batch="elementwise",

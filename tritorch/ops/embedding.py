@@ -25,7 +25,8 @@ _embedding = Operator(
         batch="embedding", infer=lambda w, i, *rest: w.new((*i.shape, *w.shape[1:]))
 )  # fmt: skip
 _back: Operator = Operator(
-    "embedding_backward", "y indices", "n padding by_frequency", kind="internal",
+    "embedding_backward", "y indices", "n padding by_frequency",
+    schema="embedding_dense_backward(y, indices, n, padding, by_frequency)", kind="internal",
     cpu="embedding.embedding_backward",
     grad=(lambda g, indices, padding: _gather_rows(g, indices, padding), None),
     batch="embedding_backward", infer=lambda y, i, n, *rest: y.new((n, *y.shape[i.ndim:]))
@@ -50,7 +51,9 @@ def _rows_grad(
 
 
 _embedding_sparse = Operator(
-    "embedding_sparse", "weight indices", "padding by_frequency", node="Embedding", kind="sparse",
+    "embedding_sparse", "weight indices", "padding by_frequency",
+    schema="embedding(weight, indices, padding, by_frequency, True)",
+    node="Embedding", kind="sparse",
     cpu=_embedding._cpu, gpu=_embedding._gpu,
     grad=(_rows_grad, None),
 )  # fmt: skip
@@ -162,6 +165,8 @@ def _bag_results(w: MetaArray, i: Any, offsets: MetaArray, s: Any, mode: str, la
 
 _bag = Operator(
     "embedding_bag", "weight indices offsets weights", "mode include_last padding",
+    schema="(Tensor weight, Tensor indices, Tensor offsets, Tensor? weights, str mode, bool "
+        "include_last, int padding) -> Tensor",
     cpu=lambda w, i, o, s, *rest: backend("cpu", "embedding").embedding_bag(w, i, o, s, *rest),
     joint=lambda g, weight, indices, offsets, weights, mode, include_last, padding: _bag_grads(
         g, weight, indices, offsets, weights, mode, include_last, padding),
@@ -170,6 +175,8 @@ _bag = Operator(
 # Without weights, sums and means depend on the rows linearly: no gradient reads them.
 _linear_bag = Operator(
     "embedding_bag_linear", "weight indices offsets weights", "mode include_last padding",
+    schema="(Tensor weight, Tensor indices, Tensor offsets, Tensor? weights, str mode, bool "
+        "include_last, int padding) -> Tensor",
     node="EmbeddingBag", cpu=_bag._cpu,
     joint=lambda g, weight_shape, indices, offsets, mode, include_last, padding: _bag_grads(
         g, g.new_zeros(weight_shape), indices, offsets, None, mode, include_last, padding),
@@ -177,6 +184,8 @@ _linear_bag = Operator(
 )  # fmt: skip
 _bag_back = Operator(
     "embedding_bag_backward", "y weight indices offsets weights", "mode include_last padding",
+    schema="(Tensor y, Tensor weight, Tensor indices, Tensor offsets, Tensor? weights, str "
+        "mode, bool include_last, int padding) -> (Tensor, Tensor)",
     kind="internal", outputs=0b11,
     cpu=lambda *given: backend("cpu", "embedding").embedding_bag_backward(*given),
     infer=lambda y, w, i, o, s, *rest: (

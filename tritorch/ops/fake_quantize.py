@@ -38,6 +38,7 @@ _fake, _fake_channel = (
     ternary(
         name, "x scale low high", _fake_quantize, without="bool int complex", gpu="fake_quantize",
         node=f"FakeQuantizePer{of}AffineCachemask",
+        schema="(Tensor x, Tensor scale, Tensor low, Tensor high) -> Tensor",
         grad=(lambda g, x, scale, low, high: g * _inside(x, scale, low, high), None, None, None),
     )
     for name, of in (("fake_quantize", "Tensor"), ("fake_quantize_channels", "Channel"))

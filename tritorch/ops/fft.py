@@ -60,6 +60,7 @@ _c2c = Operator(
     "fft_c2c",
     "x",
     "dims norm forward",
+    schema="_fft_c2c(x, dims, norm, forward)",
     cpu="fft.c2c",
     kind="fft",
     grad=lambda g, dims, norm, forward: c2c(g, dims, norm, not forward),
@@ -71,6 +72,7 @@ _r2c = Operator(
     "fft_r2c",
     "x",
     "dims norm onesided",
+    schema="_fft_r2c(x, dims, norm, onesided)",
     cpu="fft.r2c",
     kind="fft",
     grad=lambda g, x, dims, norm, onesided: (
@@ -84,6 +86,7 @@ _c2r: Operator = Operator(
     "fft_c2r",
     "x",
     "dims norm size",
+    schema="_fft_c2r(x, dims, norm, size)",
     cpu="fft.c2r",
     kind="fft",
     grad=lambda g, dims, norm, size: _middle(r2c(g, dims, norm, True), dims[-1], size, 2.0),

@@ -72,6 +72,7 @@ _gather = Operator(
     "gather",
     "x index",
     "dim",
+    schema="gather(x, dim, index)",
     cpu=lambda x, i, dim: backend("cpu", "indexing").gather(x, dim, i),
     gpu=lambda x, i, dim: backend("gpu", "indexing").gather(x, dim, i),
     grad=(lambda g, x_shape, index, dim: g.new_zeros(x_shape).scatter_add(dim, index, g), None),
@@ -93,7 +94,9 @@ def _sparse_gather_grad(g: Tensor, index: Tensor, dim: int, shape: Any) -> Tenso
 
 
 _gather_sparse = Operator(
-    "gather_sparse", "x index", "dim", node="Gather", kind="sparse", cpu=_gather._cpu,
+    "gather_sparse", "x index", "dim",
+    schema="gather(x, dim, index, sparse_grad=True)",
+    node="Gather", kind="sparse", cpu=_gather._cpu,
     gpu=_gather._gpu,
     grad=(lambda g, x_shape, index, dim: _sparse_gather_grad(g, index, dim, x_shape), None),
 )  # fmt: skip
@@ -145,6 +148,7 @@ _scatter = Operator(
     "scatter",
     "x index src",
     "dim",
+    schema="scatter.src(x, dim, index, src)",
     cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter(x, dim, i, s),
     gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter(x, dim, i, s),
     grad=(
@@ -160,6 +164,7 @@ _scatter_value = Operator(
     "scatter_value",
     "x index",
     "dim value",
+    schema="scatter.value(x, dim, index, value)",
     node="Scatter",
     cpu=lambda x, i, dim, v: backend("cpu", "indexing").scatter_value(x, dim, i, v),
     gpu=lambda x, i, dim, v: backend("gpu", "indexing").scatter_value(x, dim, i, v),
@@ -172,6 +177,7 @@ _scatter_add = Operator(
     "scatter_add",
     "x index src",
     "dim",
+    schema="scatter_add(x, dim, index, src)",
     cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter_add(x, dim, i, s),
     gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter_add(x, dim, i, s),
     grad=(lambda g: g, None, lambda g, index, dim: g.gather(dim, index)),
@@ -183,6 +189,7 @@ _scatter_reduce = Operator(
     "scatter_reduce",
     "x index src",
     "dim reduce include_self",
+    schema="scatter_reduce.two(x, dim, index, src, reduce, include_self=include_self)",
     cpu=lambda x, i, s, dim, r, inc: backend("cpu", "indexing").scatter_reduce(
         x, dim, i, s, r, inc
     ),
@@ -393,6 +400,7 @@ _index_select = Operator(
     "index_select",
     "x index",
     "dim",
+    schema="index_select(x, dim, index)",
     cpu=lambda x, i, dim: backend("cpu", "indexing").index_select(x, dim, i),
     gpu=lambda x, i, dim: backend("gpu", "indexing").index_select(x, dim, i),
     grad=(lambda g, x_shape, index, dim: g.new_zeros(x_shape).index_add(dim, index, g), None),
@@ -418,6 +426,7 @@ _index_add = Operator(
     "index_add",
     "x index source",
     "dim alpha",
+    schema="index_add(x, dim, index, source, alpha=alpha)",
     cpu=lambda x, i, s, dim, a: backend("cpu", "indexing").index_add(x, dim, i, s, a),
     gpu=lambda x, i, s, dim, a: backend("gpu", "indexing").index_add(x, dim, i, s, a),
     grad=(lambda g: g, None, lambda g, index, dim, alpha: g.index_select(dim, index) * alpha),
@@ -471,6 +480,7 @@ _index_copy = Operator(
     "index_copy",
     "x index source",
     "dim",
+    schema="index_copy(x, dim, index, source)",
     cpu=lambda x, i, s, dim: backend("cpu", "indexing").index_copy(x, dim, i, s),
     gpu=lambda x, i, s, dim: backend("gpu", "indexing").index_copy(x, dim, i, s),
     grad=(
@@ -504,6 +514,7 @@ _index_fill = Operator(
     "index_fill",
     "x index value",
     "dim",
+    schema="index_fill.int_Tensor(x, dim, index, value)",
     layout="copy",
     cpu=lambda x, i, v, dim: backend("cpu", "indexing").index_fill(x, dim, i, v.item()),
     gpu=lambda x, i, v, dim: backend("gpu", "indexing").index_fill(x, dim, i, v.numpy().item()),

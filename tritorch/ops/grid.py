@@ -102,7 +102,9 @@ _sample = Operator(
     batch="fold", infer=lambda x, grid, *rest: x.new((*x.shape[:2], *grid.shape[1:-1]))
 )  # fmt: skip
 _back = Operator(
-    "grid_sampler_backward", "y x grid", "mode padding align needs_x needs_grid", kind="internal",
+    "grid_sampler_backward", "y x grid", "mode padding align needs_x needs_grid",
+    schema="(Tensor y, Tensor x, Tensor grid, int mode, int padding, bool align, bool "
+        "needs_x, bool needs_grid) -> (Tensor, Tensor)", kind="internal",
     gpu="grid.grid_sample_backward", outputs=0b11,
     batch="fold", infer=lambda y, x, grid, *rest: (x.new(x.shape), grid.new(grid.shape))
 )  # fmt: skip

@@ -296,7 +296,8 @@ def _index_result(values: Sequence[Any]) -> MetaArray:
 
 
 _index = Operator(
-    "index", "x indices", variadic=True,
+    "index", "x indices",
+    schema="index.Tensor(x, indices)", variadic=True,
     cpu=lambda values: backend("cpu", "indexing").index(values[0], tuple(values[1:])),
     gpu=lambda values: backend("gpu", "indexing").index(values[0], tuple(values[1:])),
     joint=lambda g, x_shape, indices: _index_grad(g, indices, x_shape), node="Index",
@@ -314,7 +315,8 @@ def _index_with(x: Tensor, advanced: list[tuple[int, Tensor]]) -> Tensor:
     return _index.call((x, *indices))
 
 
-_index_put = Operator("index_put", "self values indices", "accumulate", variadic=True,
+_index_put = Operator("index_put", "self values indices", "accumulate",
+    schema="index_put_(self, indices, values, accumulate)", variadic=True,
                       joint=lambda g, indices, accumulate: _index_put_grad(g, indices, accumulate),
                       kind="in_place", node="IndexPut")  # fmt: skip
 

@@ -272,7 +272,8 @@ def flipud(input: Tensor) -> Tensor:
 
 
 _roll_flat = Operator(
-    "roll_flat", "x", "shifts", node="Roll",
+    "roll_flat", "x", "shifts",
+    schema="roll(x, shifts)", node="Roll",
     of=lambda x, shifts: reshape(roll(reshape(x, -1), shifts, 0), x.shape),
     grad=lambda g, shifts: roll(g, -shifts[0]),
 )  # fmt: skip

@@ -64,8 +64,17 @@ def _loss(name: str, kernel: str, params: str, of: Any, joint: Any) -> Operator:
     def reduced(*args: Any) -> Tensor:
         return reduce_loss(of(*args[:-1]), args[-1])
 
-    return Operator(name, "input target", f"{params} mode".strip(), of=reduced, joint=joint,
-                    without="bool int complex", kernel=kernel, typed=2)  # fmt: skip
+    return Operator(
+        name,
+        "input target",
+        f"{params} mode".strip(),
+        of=reduced,
+        joint=joint,
+        without="bool int complex",
+        kernel=kernel,
+        typed=2,
+        schema=f"{name}(input, target, {', '.join(('reduction(mode)', *params.split()))})",
+    )
 
 
 def _opposite(g: Tensor, needs: Any, slope: Tensor, mode: str) -> Any:
@@ -196,7 +205,9 @@ def _bce_forward(p: Tensor, t: Tensor) -> Tensor:
 
 
 _bce = Operator(
-    "binary_cross_entropy", "p t", of=_bce_forward, without="bool int complex", typed=2,
+    "binary_cross_entropy", "p t",
+    schema="binary_cross_entropy(p, t, None, 0)",
+    of=_bce_forward, without="bool int complex", typed=2,
     layout="copy",
     grad=(lambda g, p, t: g * (p - t) / ((1 - p) * p).clamp(min=1e-12),
           lambda g, p: g * ((-p).log1p().clamp(min=-100) - p.log().clamp(min=-100))),
@@ -252,6 +263,8 @@ def _bce_of_logits_grad(
 
 _bce_with_logits = Operator(
     "binary_cross_entropy_with_logits", "input target weight pos_weight", "mode",
+    schema="binary_cross_entropy_with_logits(input, target, weight, pos_weight, "
+        "reduction(mode))",
     of=_bce_of_logits, joint=_bce_of_logits_grad,
 )  # fmt: skip
 
@@ -391,7 +404,8 @@ def _soft_margin_grad(g: Tensor, input: Tensor, target: Tensor, mode: str) -> Te
 
 
 _soft_margin_loss = Operator(
-    "soft_margin_loss", "input target", "mode", grad=_soft_margin_grad,
+    "soft_margin_loss", "input target", "mode",
+    schema="soft_margin_loss(input, target, reduction(mode))", grad=_soft_margin_grad,
     of=lambda x, y, mode: reduce_loss((-y * x).exp().log1p(), mode),
 )  # fmt: skip
 
@@ -671,7 +685,9 @@ def nll_loss(
 PUBLIC["nll_loss"] = nll_loss
 
 _cross_entropy = Operator(
-    "cross_entropy_rows", "logits target weight", "ignore smoothing", cpu="loss.cross_entropy",
+    "cross_entropy_rows", "logits target weight", "ignore smoothing",
+    schema="(Tensor logits, Tensor target, Tensor? weight, int ignore, float smoothing) -> "
+        "(Tensor, Tensor)", cpu="loss.cross_entropy",
     outputs=0b01, node="CrossEntropy", lends="logits", without="bool int complex",
     kernel="log_softmax_lastdim_kernel_impl",
     joint=lambda g, logits, target, weight, out1, ignore, smoothing: (
@@ -683,6 +699,8 @@ _cross_entropy_grad = Operator(
     "cross_entropy_backward",
     "g logits target weight lse",
     "ignore smoothing",
+    schema="(Tensor g, Tensor logits, Tensor target, Tensor? weight, Tensor lse, int ignore,"
+    " float smoothing) -> Tensor",
     kind="internal",
     cpu=lambda g, x, t, w, lse, ignore, s: backend("cpu", "loss").cross_entropy_backward(
         g, x, t, w, ignore, s, lse

@@ -385,7 +385,9 @@ def _cpu_activation(addend: Any, a: Any, b: Any, beta: float, alpha: float, name
 
 
 _addmm_activation_record = Operator(
-    "_addmm_activation", "addend a b", "beta alpha activation", cpu=_cpu_activation,
+    "_addmm_activation", "addend a b", "beta alpha activation",
+    schema="_addmm_activation(addend, a, b, beta=beta, alpha=alpha, use_gelu=activation == "
+        "'gelu')", cpu=_cpu_activation,
     gpu="matmul.addmm_activation", composed=_composed_activation, node="AddmmActivation",
     batch="definition", infer=lambda c, a, b, *rest: a.new((a.shape[0], b.shape[1]))
 )  # fmt: skip

@@ -44,7 +44,13 @@ def _flat_offsets(shape: Sequence[int], strides: Sequence[int], offset: int) -> 
     return out.reshape(-1)
 
 
-_as_strided = view_operator("as_strided", "size stride offset", arrays.strided, _as_strided_grad)
+_as_strided = view_operator(
+    "as_strided",
+    "size stride offset",
+    arrays.strided,
+    _as_strided_grad,
+    schema="as_strided(x, size, stride, offset + x.storage_offset())",
+)
 
 
 @public()
@@ -122,7 +128,8 @@ def detach_(self: Tensor) -> Tensor:
 Tensor.detach_ = detach_  # type: ignore[attr-defined]
 PUBLIC["detach_"] = detach_
 
-_identity = Operator("identity", "values source", cpu=lambda v, s: v, gpu=lambda v, s: v,
+_identity = Operator("identity", "values source",
+    schema="(Tensor(a) values, Tensor source) -> Tensor(a)", cpu=lambda v, s: v, gpu=lambda v, s: v,
                      grad=(None, lambda g: g), kind="internal",
                      batch="elementwise", infer=lambda values, source: values)  # fmt: skip
 
@@ -239,7 +246,8 @@ def _check_view_dtype(self: Tensor, kind: dtype, old: dtype) -> None:
 
 
 _view_dtype = view_operator("view_dtype", "kind", _view_dtype_array,
-                            lambda g, x_spec: view_dtype(g, x_spec.dtype))  # fmt: skip
+                            lambda g, x_spec: view_dtype(g, x_spec.dtype),
+    schema="view.dtype(x, kind)")  # fmt: skip
 
 
 def view_dtype(self: Tensor, kind: dtype) -> Tensor:

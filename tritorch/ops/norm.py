@@ -71,6 +71,7 @@ _layer = Operator(
     "layer_norm",
     "x w b",
     "n eps",
+    schema="(Tensor x, Tensor? w, Tensor? b, int n, float eps) -> (Tensor, Tensor, Tensor)",
     outputs=0b001,
     cpu=lambda x, w, b, n, eps: backend("cpu", "norm").layer_norm(x, n, w, b, eps),
     gpu=lambda x, w, b, n, eps: backend("gpu", "norm").layer_norm(x, n, w, b, eps),
@@ -84,7 +85,9 @@ _layer = Operator(
     infer=_layer_norm_results,
 )
 _layer_back: Operator = Operator(
-    "layer_norm_backward", "y x w mean rstd", "n", kind="internal", outputs=0b111,
+    "layer_norm_backward", "y x w mean rstd", "n",
+    schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, int n) -> (Tensor, "
+        "Tensor, Tensor)", kind="internal", outputs=0b111,
     cpu=lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r),
     gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r),
     batch="norm_of_rows_backward", infer=_rows_gradients
@@ -156,6 +159,7 @@ _rms = Operator(
     "rms_norm",
     "x w",
     "n eps",
+    schema="_fused_rms_norm(x, x.shape[x.ndim - n :], w, eps)",
     without="bool int",
     outputs=0b01,
     cpu=lambda x, w, n, eps: backend("cpu", "norm").rms_norm(x, n, w, eps),
@@ -167,7 +171,9 @@ _rms = Operator(
     infer=_rms_norm_results,
 )
 _rms_back: Operator = Operator(
-    "rms_norm_backward", "y x w rstd", "n", kind="internal", outputs=0b11,
+    "rms_norm_backward", "y x w rstd", "n",
+    schema="(Tensor y, Tensor x, Tensor? w, Tensor rstd, int n) -> (Tensor, Tensor)",
+    kind="internal", outputs=0b11,
     cpu=lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r),
     gpu=lambda y, x, w, r, n: backend("gpu", "norm").rms_norm_backward(y, x, n, w, r),
     batch="norm_of_rows_backward", infer=lambda *given: _rows_gradients(*given)[:2]
@@ -204,7 +210,9 @@ def _composed_group(x: Tensor, w: Any, b: Any, groups: int, eps: float) -> Tenso
 
 
 _group = Operator(
-    "group_norm", "x w b", "groups eps", outputs=0b001, node="NativeGroupNorm", layout="format",
+    "group_norm", "x w b", "groups eps",
+    schema="native_group_norm(x, w, b, x.shape[0], x.shape[1], x.shape[2:].numel(), groups, "
+        "eps)", outputs=0b001, node="NativeGroupNorm", layout="format",
     without="bool int complex", kernel="GroupNormKernelImpl",
     cpu=lambda x, w, b, groups, eps: backend("cpu", "norm").group_norm(x, groups, w, b, eps),
     gpu=lambda x, w, b, groups, eps: backend("gpu", "norm").group_norm(x, groups, w, b, eps),
@@ -216,6 +224,8 @@ _group_back: Operator = Operator(
     "group_norm_backward",
     "y x w mean rstd",
     "groups",
+    schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, int groups) -> "
+    "(Tensor, Tensor, Tensor)",
     kind="internal",
     outputs=0b111,
     cpu=lambda y, x, w, m, r, groups: backend("cpu", "norm").group_norm_backward(
@@ -304,6 +314,8 @@ _batch = Operator(
     "batch_norm",
     "x w b mean var",
     "training eps",
+    schema="(Tensor x, Tensor? w, Tensor? b, Tensor? mean, Tensor? var, bool training, float"
+    " eps) -> (Tensor, Tensor, Tensor, Tensor)",
     without="bool int complex",
     outputs=0b001,
     node="NativeBatchNorm",
@@ -328,6 +340,8 @@ _batch_back: Operator = Operator(
     "batch_norm_backward",
     "y x w mean rstd",
     "training",
+    schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, bool training) -> "
+    "(Tensor, Tensor, Tensor)",
     kind="internal",
     outputs=0b111,
     cpu=lambda y, x, w, m, r, training: backend("cpu", "norm").batch_norm_backward(

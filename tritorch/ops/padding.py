@@ -37,6 +37,7 @@ _back: Operator = Operator(
     "pad_backward",
     "y",
     "shape padding mode",
+    schema="(Tensor y, SymInt[] shape, SymInt[] padding, str mode) -> Tensor",
     kind="internal",
     cpu="shaping.pad_backward",
     grad=lambda g, padding, mode: _pad.call((g,), (padding, mode, 0.0)),

@@ -39,9 +39,21 @@ def _basic_array(array: Any, key: tuple[Any, ...]) -> Any:
 
 
 select_op = part_operator("select", "dim index", _select_array, layout="part")
-slice_op = part_operator("slice", "dim start end step", _slice_array, layout="part")
+slice_op = part_operator(
+    "slice", "dim start end step", _slice_array, layout="part",
+    back="slice_backward(y, shape, dim, 0 if start is None else start, "
+         "shape[dim] if end is None else end, step)",
+)  # fmt: skip
 # A key's ints, (start, stop, step) and None, in one view.
-basic_op = part_operator("basic_index", "key", _basic_array, node="Slice", layout="part")
+basic_op = part_operator(
+    "basic_index",
+    "key",
+    _basic_array,
+    schema="(Tensor(a) x, Any[] key) -> Tensor(a)",
+    back="(Tensor y, SymInt[] shape, Any[] key) -> Tensor",
+    node="Slice",
+    layout="part",
+)
 
 
 def _part(op: Operator, input: Tensor, *params: Any) -> Tensor:

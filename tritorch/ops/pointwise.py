@@ -255,7 +255,8 @@ def _rounded(x: Tensor, decimals: int) -> Tensor:
     return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
 
 
-_round_decimals = Operator("round_decimals", "x", "decimals", of=_rounded, grad=_flat,
+_round_decimals = Operator("round_decimals", "x", "decimals",
+    schema="round.decimals(x, decimals=decimals)", of=_rounded, grad=_flat,
                            node="Round1", layout="elementwise")  # fmt: skip
 
 

@@ -42,6 +42,7 @@ _max_pool = Operator(
     "max_pool",
     "x",
     "kernel stride padding dilation ceil_mode",
+    schema="max_pool{len(kernel)}d_with_indices(x, kernel, stride, padding, dilation, ceil_mode)",
     cpu="pooling.max_pool",
     grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
     keeps="x",
@@ -53,6 +54,7 @@ _unpool_op = Operator(
     "max_pool_backward",
     "y indices",
     "shape",
+    schema="(Tensor y, Tensor indices, SymInt[] shape) -> Tensor",
     cpu="pooling.max_pool_backward",
     kind="internal",
     grad=(lambda g, indices: _pick(g, indices), None),
@@ -60,7 +62,8 @@ _unpool_op = Operator(
     infer=lambda y, i, shape: y.new(shape),
 )
 _adaptive_max = Operator(
-    "adaptive_max_pool", "x", "size", cpu="pooling.adaptive_max_pool", keeps="x",
+    "adaptive_max_pool", "x", "size",
+    schema="adaptive_max_pool{len(size)}d(x, size)", cpu="pooling.adaptive_max_pool", keeps="x",
     layout="format",
     grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
     batch="fold", infer=lambda x, size: with_places(x, (*x.shape[:2], *size))
@@ -69,6 +72,8 @@ _avg_pool = Operator(
     "avg_pool",
     "x",
     "kernel stride padding ceil_mode include divisor",
+    schema="avg_pool{len(kernel)}d(x, kernel, stride, padding, ceil_mode, include, "
+    "*(divisor,)[len(kernel) == 1 :])",
     cpu="pooling.avg_pool",
     grad=lambda g, x_shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_back.call(
         (g,), (x_shape, kernel, stride, padding, ceil_mode, include, divisor)
@@ -82,6 +87,8 @@ _avg_back: Operator = Operator(
     "avg_pool_backward",
     "y",
     "shape kernel stride padding ceil_mode include divisor",
+    schema="(Tensor y, SymInt[] shape, int[] kernel, int[] stride, int[] padding, bool "
+    "ceil_mode, bool include, int? divisor) -> Tensor",
     cpu="pooling.avg_pool_backward",
     kind="internal",
     grad=lambda g, shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_pool.call(
@@ -94,6 +101,7 @@ _adaptive_avg = Operator(
     "adaptive_avg_pool",
     "x",
     "size",
+    schema="adaptive_avg_pool{len(size)}d(x, size)",
     cpu="pooling.adaptive_avg_pool",
     grad=lambda g, x_shape: _adaptive_back.call((g,), (x_shape,)),
     keeps="x",
@@ -101,11 +109,14 @@ _adaptive_avg = Operator(
     batch="fold",
     infer=lambda x, size: x.new((*x.shape[:2], *size)),
 )
-_mean_of_all = _adaptive_avg.like("adaptive_mean", "Mean1", keeps="")  # as PyTorch to size 1
+_mean_of_all = _adaptive_avg.like(
+    "adaptive_mean", "Mean1", schema="adaptive_avg_pool{len(size)}d(x, size)", keeps=""
+)  # as PyTorch to size 1
 _adaptive_back: Operator = Operator(
     "adaptive_avg_pool_backward",
     "y",
     "shape",
+    schema="(Tensor y, SymInt[] shape) -> Tensor",
     kind="internal",
     cpu="pooling.adaptive_avg_pool_backward",
     grad=lambda g, y, shape: _adaptive_avg.call((g,), (tuple(y.shape[2:]),)),

@@ -280,7 +280,13 @@ def _check_std(std: float) -> None:
 
 # ---- in place ------------------------------------------------------------------------------------
 
-_overwrite = Operator("random_overwrite", "self", kind="in_place", grad=zeros_of)
+_overwrite = Operator(
+    "random_overwrite",
+    "self",
+    schema="(Tensor(a!) self) -> Tensor(a!)",
+    kind="in_place",
+    grad=zeros_of,
+)
 
 
 def _in_place(self: Tensor, name: str, generator: Generator | None, *params: Any) -> Tensor:
@@ -486,6 +492,7 @@ _rrelu, _rrelu_ = (
     Operator(
         name, "x slope", of=_sloped, grad=grad,
         node="RreluWithNoise" + "1" * (name[-1] == "_"), layout="elementwise",
+        schema="(Tensor x, Tensor slope) -> Tensor",
     )
     for name, grad in (
         ("rrelu", lambda g, x, slope: PUBLIC["where"](x <= 0, (g * slope).to(g.dtype), g)),

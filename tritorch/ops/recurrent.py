@@ -99,13 +99,18 @@ def _gradients(
 
 
 _backward = Operator(
-    "recurrent_backward", "g packed acts rest h c w b", "mode sizes reverse", kind="internal",
+    "recurrent_backward", "g packed acts rest h c w b", "mode sizes reverse",
+    schema="(Tensor g, Tensor packed, Tensor? acts, Tensor? rest, Tensor h, Tensor? c, "
+        "Tensor w, Tensor? b, str mode, int[]? sizes, bool reverse) -> (Tensor, Tensor, "
+        "Tensor, Tensor, Tensor)", kind="internal",
     cpu=lambda *given: backend("cpu", "recurrent").backward(*given),
     gpu=lambda *given: backend("gpu", "recurrent").backward(*given), outputs=0b11111,
     infer=_gradients
 )  # fmt: skip
 _scan = Operator(
-    "recurrent", "gates h c w b", "mode sizes reverse", outputs=0b001,
+    "recurrent", "gates h c w b", "mode sizes reverse",
+    schema="(Tensor gates, Tensor h, Tensor? c, Tensor w, Tensor? b, str mode, int[]? sizes,"
+        " bool reverse) -> (Tensor, Tensor, Tensor)", outputs=0b001,
     cpu=lambda *given: backend("cpu", "recurrent").scan(*given),
     gpu=lambda *given: backend("gpu", "recurrent").scan(*given),
     joint=lambda g, h, c, w, b, out, mode, sizes, reverse: _backward.call(

@@ -105,7 +105,7 @@ def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
 
 _ALL_DIMS = [tuple(range(n)) for n in range(65)]
 _add_reduce, _finish_sum = _C.Quiet(np.add.reduce), _sum.finish_with
-_sum_dim = _sum.like("sum_dim", "Sum1")
+_sum_dim = _sum.like("sum_dim", "Sum1", schema="sum.dim_IntList(x, dims, keepdim, dtype=kind)")
 
 
 @autocast("cuda:sum")
@@ -150,7 +150,7 @@ _mean = reduction(
 )
 
 
-_mean_dim = _mean.like("mean_dim", "Mean1")
+_mean_dim = _mean.like("mean_dim", "Mean1", schema="mean.dim(x, dims, keepdim, dtype=kind)")
 
 
 def _count(shape: Sequence[int], dims: tuple[int, ...]) -> int:
@@ -234,8 +234,9 @@ _prod = reduction(
     "prod",
     "dims keepdim kind",
     lambda g, x, out, dims, keepdim: _prod_grad(g, x, out, dims, keepdim),
+    schema="(Tensor x, int[] dims, bool keepdim, ScalarType kind) -> Tensor",
 )
-_prod_dim = _prod.like("prod_dim", "Prod1")
+_prod_dim = _prod.like("prod_dim", "Prod1", schema="prod.dim_int(x, dims[0], keepdim, dtype=kind)")
 
 
 def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
@@ -277,12 +278,14 @@ _any = reduction(
     "any",
     "dims keepdim",
     None,
+    schema="any.dims(x, dims, keepdim)",
     infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), bool_),
 )
 _all = reduction(
     "all",
     "dims keepdim",
     None,
+    schema="all.dims(x, dims, keepdim)",
     infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), bool_),
 )
 
@@ -340,6 +343,7 @@ def _indexed(name: str) -> Operator:
     node = name.split("_")[0].title()
     return reduction(
         name, "dim keepdim", _at_index, outputs=0b01, node=node,
+        schema=f"{node.lower()}.dim(x, dim, keepdim)",
         infer=lambda x, dim, keepdim: with_indices(x, reduced(x.shape, dim, keepdim)),
     )  # fmt: skip
 
@@ -427,7 +431,7 @@ def along(op: Operator, result: Any, name: str, input: Tensor, dim: Any, keepdim
 
 def _max_or_min(name: str, all_: Operator, op: Operator, pair: Any) -> Any:
     all_ = reduction(f"{name}_all", "dims keepdim", share_evenly, cpu=f"reduction.{all_.name}",
-                     node=f"{name.title()}1")  # fmt: skip
+                     node=f"{name.title()}1", schema=f"{name}(x)")  # fmt: skip
     result = named_results(name, "values", "indices")
 
     def function(
@@ -514,11 +518,13 @@ _var = reduction(
     "var",
     "dims correction keepdim",
     lambda g, x, dims, correction, keepdim: _var_grad(g, x, dims, correction, keepdim),
+    schema="var.correction(x, dims, correction=correction, keepdim=keepdim)",
     infer=lambda x, dims, _, keepdim: x.new(reduced(x.shape, dims, keepdim), x.dtype.to_real()),
 )
 _var_mean = reduction(
     "var_mean", "dims correction keepdim",
     lambda g, x, dims, correction, keepdim: _var_mean_grad(g, x, dims, correction, keepdim),
+    schema="var_mean.correction(x, dims, correction=correction, keepdim=keepdim)",
     outputs=0b11, infer=_var_mean_results
 )  # fmt: skip
 
@@ -623,7 +629,8 @@ def std(
     return _safe_sqrt(var(input, dim, correction=correction, keepdim=keepdim))
 
 
-_std = Operator("std_sqrt", "v", cpu=np.sqrt, gpu=lambda v: _gpu_sqrt(v), node="Std",
+_std = Operator("std_sqrt", "v",
+    schema="(Tensor v) -> Tensor", cpu=np.sqrt, gpu=lambda v: _gpu_sqrt(v), node="Std",
                 grad=lambda g, out: (g / (2 * out)).masked_fill(out == 0, 0),
                 batch="elementwise", infer=same)  # fmt: skip
 
@@ -700,6 +707,7 @@ _vector_norm = reduction(
     "vector_norm",
     "order dims keepdim kind",
     lambda g, x, out, order, dims, keepdim: _norm_grad(g, x, out, order, dims, keepdim),
+    schema="linalg_vector_norm(x, order, dims, keepdim, dtype=kind)",
     node="LinalgVectorNorm",
     infer=lambda x, _, dims, keepdim, kind: x.new(
         reduced(x.shape, dims, keepdim), (kind or x.dtype).to_real()

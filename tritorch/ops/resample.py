@@ -13,6 +13,8 @@ _resample: Operator = Operator(
     "resample",
     "x",
     "dim n m scale align kind transposed",
+    schema="(Tensor x, int dim, SymInt n, SymInt m, float? scale, bool align, str kind, bool"
+    " transposed) -> Tensor",
     cpu="resample.resample",
     grad=lambda g, dim, n, m, scale, align, kind, transposed: _resample.call(
         (g,), (dim, n, m, scale, align, kind, not transposed)

@@ -39,11 +39,12 @@ def _draws(name: str) -> Callable[..., Any]:
     return draw
 
 
-def _drawn(name: str, inputs: str, batch: str = "elementwise") -> Operator:
+def _drawn(name: str, inputs: str, schema: str, batch: str = "elementwise") -> Operator:
     draw = _draws(name)
     return Operator(
-        f"{name}_drawn", inputs, "generator", cpu=draw, gpu=draw, infer=same, batch=batch
-    )
+        f"{name}_drawn", inputs, "generator", cpu=draw, gpu=draw, infer=same, batch=batch,
+        schema=schema,
+    )  # fmt: skip
 
 
 def _moving(name: str, grad: Any, node: str | None = None) -> Operator:
@@ -51,8 +52,9 @@ def _moving(name: str, grad: Any, node: str | None = None) -> Operator:
     a record runs again, as in forward mode."""
     give = lambda a, sample: sample
     return Operator(
-        name, "a sample", cpu=give, gpu=give, grad=grad, node=node, infer=give, batch="lead"
-    )
+        name, "a sample", cpu=give, gpu=give, grad=grad, node=node, infer=give, batch="lead",
+        schema="(Tensor a, Tensor sample) -> Tensor",
+    )  # fmt: skip
 
 
 def _refuse(name: str) -> Callable[..., Any]:
@@ -67,11 +69,13 @@ def _zeros(g: Tensor) -> Tensor:
 
 
 _gamma_slope = Operator(
-    "standard_gamma_grad", "a x", cpu="sampling.standard_gamma_grad",
+    "standard_gamma_grad", "a x",
+    schema="_standard_gamma_grad(a, x)", cpu="sampling.standard_gamma_grad",
     grad=(_refuse("_standard_gamma_grad"),) * 2, kind="internal", batch="elementwise", infer=same
 )  # fmt: skip
 _dirichlet_slope = Operator(
-    "dirichlet_grad", "x a total", cpu="sampling.dirichlet_grad",
+    "dirichlet_grad", "x a total",
+    schema="_dirichlet_grad(x, a, total)", cpu="sampling.dirichlet_grad",
     grad=(_refuse("_dirichlet_grad"),) * 3, kind="internal", batch="lead", infer=same
 )  # fmt: skip
 
@@ -81,13 +85,13 @@ def _dirichlet_gradient(g: Tensor, out: Tensor, a: Tensor) -> Tensor:
     return slope * (g - (out * g).sum(-1, keepdim=True))
 
 
-_gamma_drawn = _drawn("standard_gamma", "a")
+_gamma_drawn = _drawn("standard_gamma", "a", "_standard_gamma(a, generator)")
 _gamma = _moving("standard_gamma", lambda g, out, a: g * _standard_gamma_grad(a, out))
-_shares_drawn = _drawn("dirichlet", "a", "lead")
+_shares_drawn = _drawn("dirichlet", "a", "_sample_dirichlet(a, generator)", "lead")
 _shares = _moving("dirichlet", _dirichlet_gradient, "SampleDirichlet")
-_poisson_drawn = _drawn("poisson", "a")
+_poisson_drawn = _drawn("poisson", "a", "poisson(a, generator)")
 _poisson = _moving("poisson", _zeros)
-_binomial_drawn = _drawn("binomial", "count p")
+_binomial_drawn = _drawn("binomial", "count p", "binomial(count, p, generator)")
 
 
 def _require(input: Tensor, function: str, name: str, types: str) -> None:

@@ -57,7 +57,9 @@ def _cpu_scaled(a: Any, b: Any, left: Any, right: Any, bias: Any, kind: Any, fas
 
 
 _product = Operator(
-    "scaled_product", "a b scale_a scale_b bias", "kind fast", cpu=_cpu_scaled,
+    "scaled_product", "a b scale_a scale_b bias", "kind fast",
+    schema="(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias, ScalarType "
+        "kind, bool fast) -> Tensor", cpu=_cpu_scaled,
     gpu="matmul.scaled_mm", kind="internal",
     infer=lambda a, b, sa, sb, bias, kind, fast: a.new((a.shape[0], b.shape[1]), kind)
 )  # fmt: skip

@@ -33,7 +33,9 @@ def _expanded(index: Tensor, source: Tensor, dim: int) -> Tensor:
 
 
 _index_reduce = Operator(
-    "index_reduce", "x index src", "dim reduce include_self", layout="row-major",
+    "index_reduce", "x index src", "dim reduce include_self",
+    schema="index_reduce(x, dim, index, src, reduce, include_self=include_self)",
+    layout="row-major",
     cpu=lambda x, i, s, dim, r, inc: backend("cpu", "indexing").index_reduce(x, dim, i, s, r, inc),
     gpu=lambda x, i, s, dim, r, inc: backend("gpu", "indexing").index_reduce(x, dim, i, s, r, inc),
     joint=lambda g, x, index, src, out, dim, reduce, include_self: scatter_reduce_grad(
@@ -214,6 +216,7 @@ _hash = Operator(
     "hash_tensor",
     "x",
     "dims keepdim",
+    schema="hash_tensor(x, dims, keepdim=keepdim)",
     cpu=_hash_on_cpu,
     gpu=_hash_on_gpu,
     batch="dims",

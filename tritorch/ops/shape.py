@@ -362,7 +362,7 @@ Tensor.transpose_ = rebinding(transpose)  # type: ignore[attr-defined]
 Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
 
 
-_t = _transpose.like("t", "T")
+_t = _transpose.like("t", "T", schema="t(x)")
 
 
 @public()
@@ -439,7 +439,13 @@ def _squeeze_array(array: Any, dims: tuple[int, ...]) -> Any:
     return array.as_strided([shape[i] for i in keep], [strides[i] for i in keep])
 
 
-_squeeze = view_operator("squeeze", "dims", _squeeze_array, lambda g, x_shape: g.reshape(x_shape))
+_squeeze = view_operator(
+    "squeeze",
+    "dims",
+    _squeeze_array,
+    lambda g, x_shape: g.reshape(x_shape),
+    schema="squeeze.dims(x, dims)",
+)
 
 
 @public()

@@ -35,13 +35,15 @@ _softmax_backward = Operator(
     "softmax_backward",
     "g out_",
     "dim kind",
+    schema="_softmax_backward_data(g, out_, dim, kind)",
     cpu="softmax.softmax_backward",
     kind="internal",
     batch="dims",
     infer=lambda g, out_, dim, kind: g.new(g.shape, kind),
 )
 _log_softmax_backward = Operator(
-    "log_softmax_backward", "g out_", "dim kind", cpu="softmax.log_softmax_backward",
+    "log_softmax_backward", "g out_", "dim kind",
+    schema="_log_softmax_backward_data(g, out_, dim, kind)", cpu="softmax.log_softmax_backward",
     kind="internal", batch="dims", infer=lambda g, out_, dim, kind: g.new(g.shape, kind)
 )  # fmt: skip
 

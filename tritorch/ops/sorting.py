@@ -72,7 +72,7 @@ _median, _nanmedian, _mode = (
 _of_all = {
     name: Operator(
         f"{name}_all", "x", of=lambda x, op=op: op.call((reshape(x, -1),), (0,))[0],
-        grad=share_evenly, node=name.title(),
+        grad=share_evenly, node=name.title(), schema=f"{name}(x)",
     )
     for name, op in (("median", _median), ("nanmedian", _nanmedian))
 }  # fmt: skip
@@ -187,9 +187,15 @@ exact_out("expected scalar type '{Result}' but got '{Out}' for values output", "
 
 # ---- unique --------------------------------------------------------------------------------------
 
-_unique = Operator("unique", "x", cpu="sorting.unique", infer=unknown_size)
+_unique = Operator(
+    "unique", "x", schema="_unique2(x, True, True, True)", cpu="sorting.unique", infer=unknown_size
+)
 _consecutive = Operator(
-    "unique_consecutive", "x", cpu="sorting.unique_consecutive", infer=unknown_size
+    "unique_consecutive",
+    "x",
+    schema="unique_consecutive(x, True, True)",
+    cpu="sorting.unique_consecutive",
+    infer=unknown_size,
 )
 
 
@@ -282,6 +288,7 @@ _searchsorted = Operator(
     "searchsorted",
     "sorted values",
     "right",
+    schema="searchsorted.Tensor(sorted, values, right=right)",
     cpu="sorting.searchsorted",
     batch="searchsorted",
     infer=lambda s, v, right: v.new(v.shape, int64),

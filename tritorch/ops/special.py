@@ -46,6 +46,7 @@ _polygamma = Operator(
     "polygamma",
     "x",
     "n",
+    schema="polygamma(n, x)",
     layout="elementwise",
     cpu=lambda x, n: like(cpu.polygamma(n, widen(x)), x),
     gpu=lambda x, n: backend("gpu", "pointwise").call(

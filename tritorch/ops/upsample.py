@@ -16,6 +16,8 @@ _nearest = Operator(
     "upsample_nearest",
     "x",
     "size scales exact",
+    schema="{'_upsample_nearest_exact' if exact else 'upsample_nearest'}{len(size)}d(x, "
+    "size, *scales)",
     without="bool int8 int16 int32 int64 complex",
     kernel="compute_indices_weights_nearest",
     cpu="upsample.nearest",
@@ -30,6 +32,8 @@ _nearest_back: Operator = Operator(
     "upsample_nearest_backward",
     "y",
     "shape size scales exact",
+    schema="{'_upsample_nearest_exact' if exact else "
+    "'upsample_nearest'}{len(size)}d_backward(y, size, shape, *scales)",
     kind="internal",
     cpu=lambda y, shape, size, scales, exact: backend("cpu", "upsample").nearest_backward(
         y, shape, scales, exact
@@ -45,6 +49,8 @@ _linear = Operator(
     "upsample_linear",
     "x",
     "size scales align",
+    schema="upsample_{('linear1d', 'bilinear2d', 'trilinear3d')[len(size) - 1]}(x, size, "
+    "align, *scales)",
     without="bool int8 int16 int32 int64 complex",
     kernel="compute_indices_weights_linear",
     cpu="upsample.linear",
@@ -59,6 +65,8 @@ _linear_back: Operator = Operator(
     "upsample_linear_backward",
     "y",
     "shape size scales align",
+    schema="upsample_{('linear1d', 'bilinear2d', 'trilinear3d')[len(size) - 1]}_backward(y, "
+    "size, shape, align, *scales)",
     kind="internal",
     cpu=lambda y, shape, size, scales, align: backend("cpu", "upsample").linear_backward(
         y, shape, scales, align

@@ -44,7 +44,9 @@ def _gradients(
 
 
 _varlen = Operator(
-    "varlen_attention", "q k v q_starts k_starts", "longest window scale", outputs=0b01,
+    "varlen_attention", "q k v q_starts k_starts", "longest window scale",
+    schema="(Tensor q, Tensor k, Tensor v, Tensor q_starts, Tensor k_starts, int[] longest, "
+        "int[] window, float scale) -> (Tensor, Tensor)", outputs=0b01,
     cpu="attention.varlen", node="VarlenAttn", joint=_gradients, composed=_composed,
     infer=lambda q, k, v, *rest: (
         q.new((*q.shape[:-1], v.shape[-1])), q.new((q.shape[1], q.shape[0]), computed(q))
@@ -52,6 +54,9 @@ _varlen = Operator(
 )  # fmt: skip
 _varlen_back = Operator(
     "varlen_attention_backward", "y q k v q_starts k_starts out_ lse", "longest window scale",
+    schema="(Tensor y, Tensor q, Tensor k, Tensor v, Tensor q_starts, Tensor k_starts, "
+        "Tensor out_, Tensor lse, int[] longest, int[] window, float scale) -> (Tensor, "
+        "Tensor, Tensor)",
     kind="internal", outputs=0b111, cpu="attention.varlen_backward",
     infer=lambda y, q, k, v, *rest: (q.new(q.shape), k.new(k.shape), v.new(v.shape))
 )  # fmt: skip

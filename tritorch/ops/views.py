@@ -13,33 +13,35 @@ from tritorch.ops.record.operator import Operator, ndarray
 
 
 def view_operator(
-    name: str, params: str, function: Any, grad: Any, *, node: str | None = None, layout: str = ""
-) -> Operator:
+    name: str, params: str, function: Any, grad: Any, *, node: str | None = None, layout: str = "",
+    schema: str = "",
+) -> Operator:  # fmt: skip
     """Declares a view: `function(array, *params)` gives the view of an array of either kind."""
     op = Operator(
         name, "x", params, cpu=function, gpu=function, grad=grad, view=True, node=node, kind="view",
-        layout=layout, infer=function,
+        layout=layout, infer=function, schema=schema,
     )  # fmt: skip
     op.cpu = op.gpu = function  # type: ignore[method-assign]
     return op
 
 
 def part_operator(
-    name: str, params: str, function: Any, *, node: str | None = None, layout: str = ""
-) -> Operator:
+    name: str, params: str, function: Any, *, node: str | None = None, layout: str = "",
+    schema: str = "", back: str = "",
+) -> Operator:  # fmt: skip
     """Declares a view of some elements.  Its gradient is a record too, `<name>_backward`: zeros of
-    a shape, with the gradient where the view looks."""
-    back = Operator(
+    a shape, with the gradient where the view looks; back: that one's schema."""
+    back_op = Operator(
         f"{name}_backward", "y", f"shape {params}", cpu=_embed(function), gpu=_embed(function),
         kind="internal", grad=lambda g, params: part.call((g,), params[1:]), batch="embed",
-        infer=lambda y, shape, *params: y.new(shape),
+        infer=lambda y, shape, *params: y.new(shape), schema=back,
     )  # fmt: skip
     part: Operator = view_operator(
-        name, params, function, lambda g, x_shape, params: back.call((g,), (x_shape, *params)),
-        node=node, layout=layout,
+        name, params, function, lambda g, x_shape, params: back_op.call((g,), (x_shape, *params)),
+        node=node, layout=layout, schema=schema,
     )  # fmt: skip
-    part.back = back
-    back.embeds = part
+    part.back = back_op
+    back_op.embeds = part
     return part
 
 

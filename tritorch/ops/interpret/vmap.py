@@ -184,9 +184,11 @@ def _batched_pointwise(op: Any, inputs: Sequence[Any]) -> Any:
 
 
 def _register() -> tuple[Any, Any]:
-    enter = Operator("to_batched", "x", "level", kind="internal",
+    enter = Operator("to_batched", "x", "level",
+    schema="(Tensor x, int level) -> Tensor", kind="internal",
                      grad=lambda g, level: from_batched(g, level[0], level[1]))  # fmt: skip
-    leave = Operator("from_batched", "x", "level size", kind="internal",
+    leave = Operator("from_batched", "x", "level size",
+    schema="(Tensor x, int level, int size) -> Tensor", kind="internal",
                      grad=lambda g, level, size: to_batched(g, level))  # fmt: skip
     return enter, leave
 

@@ -30,7 +30,8 @@ def _gradient(g: Any, a: Tensor, e: Tensor, x: Tensor) -> Any:
 
 _pairs = factorisation(
     "lobpcg", "a e x", cpu=lambda a, e, x: (e, x), gpu=lambda a, e, x: (e, x), outputs=0b11,
-    joint=_gradient, infer=lambda a, e, x: (e.new(e.shape), x.new(x.shape))
+    joint=_gradient, infer=lambda a, e, x: (e.new(e.shape), x.new(x.shape)),
+    schema="(Tensor a, Tensor e, Tensor x) -> (Tensor, Tensor)",
 )  # fmt: skip
 
 # ---- the iteration -------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ _order = factorisation(
     "lu_order",
     "pivots",
     "m",
+    schema="(Tensor pivots, SymInt m) -> Tensor",
     cpu="triangular.permutation",
     infer=lambda pivots, m: pivots.new((*pivots.shape[:-1], m), int64),
 )

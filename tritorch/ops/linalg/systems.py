@@ -198,7 +198,8 @@ def _faddeev_le_verrier(x: Tensor) -> Tensor:
 
 
 _cofactor = factorisation("linalg_cofactor", "x", cpu="linalg.cofactor",
-                          composed=_adjugate_gradient, infer=same)  # fmt: skip
+                          composed=_adjugate_gradient, infer=same,
+                          schema="(Tensor x) -> Tensor")  # fmt: skip
 
 
 def _det_gradient(g: Tensor, x: Tensor, out: Tensor) -> Tensor:

@@ -41,8 +41,9 @@ def _system_gradient(g: Tensor, a: Tensor, out: Tensor, upper: bool, unit: bool)
 
 _BLOCK = 64
 _inverse = factorisation(
-    "triangular_inverse", "a", "upper unit", cpu="triangular.inverse", batch="lead", infer=same
-)
+    "triangular_inverse", "a", "upper unit", cpu="triangular.inverse", batch="lead", infer=same,
+    schema="(Tensor a, bool upper, bool unit) -> Tensor",
+)  # fmt: skip
 
 
 def _by_blocks(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
@@ -64,6 +65,7 @@ def _by_blocks(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
 
 _solve: Any = factorisation(
     "linalg_solve_triangular", "a b", "upper unit",
+    schema="linalg_solve_triangular(a, b, upper=upper, unitriangular=unit)",
     cpu="triangular.solve_triangular", gpu=composed_backend(_by_blocks),
     grad=(
         _system_gradient,

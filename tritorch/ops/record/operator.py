@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,10 @@ from tritorch.ops.checks import dtypes_of
 from tritorch.ops.record.backends import composed_backend, resolve
 from tritorch.ops.record.gradients import argument_names, compile_backward, output_of
 from tritorch.ops.record.infer import KINDS, inferred, laid_out as infer_layout
+
+if TYPE_CHECKING:
+    from tritorch.ops.record.schema import Call
+    from tritorch.schema.signature import FunctionSchema
 
 ndarray = np.ndarray
 FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
@@ -82,6 +86,7 @@ class Operator(_C.OperatorBase):
         typed: int = 1,
         infer: Callable[..., Any] | None = None,
         batch: str = "",
+        schema: str = "",
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
         "family.function" of tritorch.host / tritorch.gpu (one string is enough for both).
@@ -107,7 +112,9 @@ class Operator(_C.OperatorBase):
         infer: the results for MetaArrays in place of arrays, where the kind does not say it
         (`record/infer.py`).
         batch: the rule by which it runs on a batch of inputs at once, where the kind does not say
-        it (`interpret/batching.py`)."""
+        it (`interpret/batching.py`).
+        schema: what it computes in ATen's terms, where its name does not say it: Note [Schemas of
+        records] in `record/schema.py`."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
@@ -121,7 +128,7 @@ class Operator(_C.OperatorBase):
         self.of = of
         if of is not None:
             cpu = gpu = composed_backend(of)
-        self._infer, self.batch = infer, batch
+        self._infer, self.batch, self.declared_schema = infer, batch, schema
         self._cpu = cpu
         self._gpu = gpu if gpu is not None or callable(cpu) else cpu
         self.gradients = _normalise(grad, len(self.inputs))
@@ -159,6 +166,7 @@ class Operator(_C.OperatorBase):
             "unread": " ".join(self.unread), "lends": " ".join(self.lends),
             "keeps": " ".join(self.keeps), "layout": self.layout, "without": self._without,
             "kernel": self.kernel, "typed": self.typed, "infer": self._infer, "batch": self.batch,
+            "schema": self.declared_schema,
         }  # fmt: skip
         inputs, params = " ".join(self.inputs), " ".join(self.params)
         return Operator(name, inputs, params, node=node, **(same | changes))
@@ -250,6 +258,20 @@ class Operator(_C.OperatorBase):
         if self.composed is not None and self.outputs == 1:
             return composed_backend(self.composed)
         raise NotImplementedError(f"{self.name} has no rule for results without data")
+
+    @functools.cached_property
+    def schema(self) -> FunctionSchema:
+        """Its name and typed arguments as PyTorch writes them."""
+        from tritorch.ops.record.schema import schema_of
+
+        return schema_of(self)
+
+    @functools.cached_property
+    def as_call(self) -> Callable[[Sequence[Any], Sequence[Any]], Call]:
+        """What makes of inputs and params a call of the schema."""
+        from tritorch.ops.record.schema import called
+
+        return called(self)
 
     def require_kernel(self, tensors: Sequence[Any]) -> None:
         """Refuses dtypes of which PyTorch has no kernel."""

@@ -81,6 +81,7 @@ class Pointwise(Operator):
         narrow: dict[str, str] | None = None,
         zero: str = "",
         long: bool = False,
+        schema: str = "",
     ) -> None:
         """without: the categories that PyTorch does not implement, "half" being both narrow floats
         and "chalf" complex32.
@@ -100,6 +101,7 @@ class Pointwise(Operator):
         super().__init__(
             name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
             kind="pointwise", lends=lends, keeps=keeps, layout=layout,
+            schema=schema,
         )  # fmt: skip
         self.beside = beside
         names = (*apart.split(), *self.inputs[len(self.inputs) - beside :])

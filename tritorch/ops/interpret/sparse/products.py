@@ -85,7 +85,9 @@ def _to_other(g: Tensor, values: Tensor, pattern: Pattern) -> Tensor:
 
 
 spmm_op: Operator = Operator(
-    "spmm", "values x", "pattern", cpu="sparse.spmm", kind="sparse", node="SparseAddmm",
+    "spmm", "values x", "pattern",
+    schema="(Tensor values, Tensor x, Any pattern) -> Tensor",
+    cpu="sparse.spmm", kind="sparse", node="SparseAddmm",
     grad=(lambda g, x, pattern: sampled_op.call((g, x.conj()), (pattern,)),
           lambda g, values, pattern: _to_other(g, values, pattern)),
 )  # fmt: skip
@@ -97,7 +99,8 @@ def _to_right(g: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
 
 
 sampled_op: Operator = Operator(
-    "sampled_mm", "x y", "pattern", cpu="sparse.sampled_mm", kind="sparse",
+    "sampled_mm", "x y", "pattern",
+    schema="(Tensor x, Tensor y, Any pattern) -> Tensor", cpu="sparse.sampled_mm", kind="sparse",
     grad=(lambda g, y, pattern: spmm_op.call((g, y.conj()), (pattern,)),
           lambda g, x, pattern: _to_right(g, x, pattern)),
 )  # fmt: skip
@@ -123,7 +126,8 @@ def _plain_product(a: Any, b: Any) -> Tensor:
 
 
 _mm = SparseOperator(
-    "sparse_dense_mm", "a b", cpu=_plain_product, node="Mm",
+    "sparse_dense_mm", "a b",
+    schema="mm(a, b)", cpu=_plain_product, node="Mm",
     grad=(lambda g, b: g.mm(_adjoint(b)), lambda g, a: _adjoint(a).mm(g)),
 )  # fmt: skip
 

@@ -97,7 +97,7 @@ class SparseOperator(Operator):
         return SparseOperator(
             name, " ".join(self.inputs), " ".join(self.params), cpu=self._function,
             grad=self.gradients, joint=self.joint, composed=self.composed, outputs=self.outputs,
-            node=node,
+            node=node, **({"schema": self.declared_schema} | changes),
         )  # fmt: skip
 
 
@@ -213,7 +213,9 @@ def _make_coo(values: Tensor, indices: Tensor, shape: Any, coalesced: bool) -> S
 
 
 _coo = SparseOperator(
-    "sparse_coo", "values", "indices shape coalesced", cpu=_make_coo,
+    "sparse_coo", "values", "indices shape coalesced",
+    schema="(Tensor values, Tensor indices, SymInt[] shape, bool coalesced) -> Tensor",
+    cpu=_make_coo,
     node="SparseCooTensorWithDimsAndTensors",
     grad=lambda g, indices: gather(g, indices),
 )  # fmt: skip
@@ -224,7 +226,9 @@ def _make_compressed(values: Tensor, pattern: SparseArray) -> SparseArray:
 
 
 _compressed = SparseOperator(
-    "sparse_compressed", "values", "pattern", cpu=_make_compressed, node="SparseCompressedTensor",
+    "sparse_compressed", "values", "pattern",
+    schema="(Tensor values, Any pattern) -> Tensor",
+    cpu=_make_compressed, node="SparseCompressedTensor",
     grad=lambda g, pattern: gather_like(g, pattern),
 )  # fmt: skip
 
@@ -275,7 +279,12 @@ def _values_grad(g: Tensor, pattern: SparseArray) -> Tensor:
 
 # The pattern is a parameter of its own: an in-place change of x's values leaves it valid.
 _values = SparseOperator(
-    "values", "x", "pattern", cpu=lambda a, pattern: a.values, grad=_values_grad
+    "values",
+    "x",
+    "pattern",
+    schema="(Tensor x, Any pattern) -> Tensor",
+    cpu=lambda a, pattern: a.values,
+    grad=_values_grad,
 )
 
 
@@ -364,7 +373,14 @@ def _dense_grad(g: Tensor, pattern: SparseArray, masked: bool) -> Tensor:
     return convert(g, pattern.layout, pattern.block, pattern.dense_dims, sparse_dim)
 
 
-_to_dense = SparseOperator("to_dense", "x", "pattern masked", cpu=_dense, grad=_dense_grad)
+_to_dense = SparseOperator(
+    "to_dense",
+    "x",
+    "pattern masked",
+    schema="(Tensor x, Any pattern, bool masked) -> Tensor",
+    cpu=_dense,
+    grad=_dense_grad,
+)
 
 
 def dense_of(x: Tensor, masked: bool) -> Tensor:

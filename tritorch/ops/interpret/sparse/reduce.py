@@ -30,7 +30,8 @@ from tritorch.ops.interpret.sparse.record import (
 
 # PyTorch's sum has the dense gradient of any other sum; torch.sparse.sum's has the entries' places.
 _total = SparseOperator(
-    "sparse_total", "x", "kind", node="Sum", grad=lambda g, x_shape: g.expand(x_shape),
+    "sparse_total", "x", "kind",
+    schema="sum(x, dtype=kind)", node="Sum", grad=lambda g, x_shape: g.expand(x_shape),
     cpu=lambda a, kind: a.values.sum(dtype=kind),
 )  # fmt: skip
 

@@ -27,7 +27,9 @@ from tritorch.ops.interpret.sparse.record import (
 
 # ---- copies --------------------------------------------------------------------------------------
 
-_clone = SparseOperator("sparse_clone", "x", cpu=lambda a: a.copy(), grad=lambda g: g, node="Clone")
+_clone = SparseOperator(
+    "sparse_clone", "x", schema="clone(x)", cpu=lambda a: a.copy(), grad=lambda g: g, node="Clone"
+)
 
 
 @rule("clone")
@@ -48,7 +50,9 @@ def _convert(a: SparseArray, kind: Any, device: Any, non_blocking: bool) -> Spar
 
 
 _to_copy = SparseOperator(
-    "sparse_to_copy", "x", "kind device non_blocking", cpu=_convert, node="ToCopy",
+    "sparse_to_copy", "x", "kind device non_blocking",
+    schema="_to_copy(x, dtype=kind, device=device, non_blocking=non_blocking)",
+    cpu=_convert, node="ToCopy",
     grad=lambda g, x_spec: g.to(device=x_spec.device, dtype=x_spec.dtype),
 )  # fmt: skip
 
@@ -88,11 +92,13 @@ def _inverse(dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(dims)), key=dims.__getitem__))
 
 
-_permute = SparseOperator("sparse_permute", "x", "dims", cpu=_permute_indices, node="Permute",
+_permute = SparseOperator("sparse_permute", "x", "dims",
+    schema="permute(x, dims)", cpu=_permute_indices, node="Permute",
                           grad=lambda g, dims: g.permute(_inverse(dims)))  # fmt: skip
-_transpose = SparseOperator("sparse_transpose", "x", "dims", cpu=_permute_indices, node="Transpose",
+_transpose = SparseOperator("sparse_transpose", "x", "dims",
+    schema="(Tensor x, int[] dims) -> Tensor", cpu=_permute_indices, node="Transpose",
                             grad=lambda g, dims: g.permute(_inverse(dims)))  # fmt: skip
-_t = _transpose.like("sparse_t", "T")
+_t = _transpose.like("sparse_t", "T", schema="(Tensor x, int[] dims) -> Tensor")
 
 _FLIPPED = {
     layouts.sparse_csr: layouts.sparse_csc, layouts.sparse_csc: layouts.sparse_csr,
@@ -108,7 +114,8 @@ def _swap_matrix(a: SparseArray) -> SparseArray:
     return SparseArray(_FLIPPED[a.layout], shape, a.indices, values, a.plain)
 
 
-_flip = SparseOperator("sparse_flip", "x", cpu=_swap_matrix, node="Transpose",
+_flip = SparseOperator("sparse_flip", "x",
+    schema="(Tensor x) -> Tensor", cpu=_swap_matrix, node="Transpose",
                        grad=lambda g, x: g.transpose(x._array.batch_dims, x._array.batch_dims + 1)
                        )  # fmt: skip
 

@@ -1,0 +1,134 @@
+"""What a record is in PyTorch's terms: its schema, and its calls as calls of that.
+
+# Note [Schemas of records]
+`schema=` says which overload of ATen a record computes, as a call in the names of the record's
+inputs and params:
+
+    schema="sum.dim_IntList(x, dims, keepdim, dtype=kind)"
+    schema="gelu(x, approximate='tanh')"           a constant where it computes one case
+    schema="max_pool{len(kernel)}d_with_indices(x, kernel, ...)"   a family, by number of dims
+
+A record without one computes the overload of its own name that takes its inputs, then its params,
+and has defaults for the rest; where several do, the one without a name, or named Tensor.  What ATen
+lacks says its arguments itself, inputs first, and is in a namespace of ours:
+
+    schema="(Tensor x, int dim, str kind) -> Tensor"               tritorch::<name of the record>
+
+Types stand in `tritorch/schema/aten.txt`, once.  Tests hold names, types and results to the calls
+that records really get.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from tritorch.schema import table
+from tritorch.schema.parser import parse_schema
+from tritorch.schema.signature import Argument, FunctionSchema
+from tritorch.schema.tensor_type import TensorType
+from tritorch.schema.types import ListType, OptionalType
+
+# What calls in declarations may use.
+_WORDS = {
+    "_given": lambda *args, **kwargs: (args, kwargs),
+    "reduction": ("none", "mean", "sum").index,  # of a loss, as ATen numbers them
+}
+
+
+class Call(NamedTuple):
+    """A call of a record as one of its schema."""
+
+    schema: FunctionSchema
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def is_tensor(argument: Argument) -> bool:
+    """Whether an argument is a tensor, may be one, or is a list of such."""
+    kind = argument.type
+    while isinstance(kind, (OptionalType, ListType)):
+        kind = kind.getElementType()
+    return isinstance(kind, TensorType)
+
+
+def called(op: Any) -> Callable[[Sequence[Any], Sequence[Any]], Call]:
+    """The function that puts a record's inputs and params into a call of its schema."""
+    text = op.declared_schema
+    if "->" in text or not text:
+        schema = parse_schema(f"tritorch::{op.name}{text}") if text else _by_name(op)
+        return lambda tensors, params: _in_order(schema, _named(op, tensors, params))
+    name, inside = _parts(text)
+    names = (*op.inputs, *op.params)
+    make = eval(f"lambda {', '.join(names)}: _given({inside})", dict(_WORDS))
+    find = eval(f"lambda {', '.join(names)}: f{name!r}") if "{" in name else lambda *given: name
+
+    def call(tensors: Sequence[Any], params: Sequence[Any]) -> Call:
+        given = _named(op, tensors, params)
+        args, kwargs = make(*given)
+        return Call(_overload(find(*given)), args, kwargs)
+
+    return call
+
+
+def schema_of(op: Any) -> FunctionSchema:
+    """A record's schema; of a family, one of its members."""
+    text = op.declared_schema
+    if not text:
+        return _by_name(op)
+    if "->" in text:
+        return parse_schema(f"tritorch::{op.name}{text}")
+    name, _ = _parts(text)
+    if "{" in name:
+        form = re.compile(re.sub(r"\\?\{.*?\}", r"\\w+?", name))
+        name = next(member for member in table.names() if form.fullmatch(member))
+    return _overload(name)
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """The overload that a call names, and its arguments."""
+    at = depth = 0
+    while text[at] != "(" or depth:
+        depth += (text[at] == "{") - (text[at] == "}")
+        at += 1
+    return text[:at], text[at + 1 : text.rindex(")")]
+
+
+def _overload(name: str) -> FunctionSchema:
+    stem, _, overload = name.partition(".")
+    return table.find(stem, overload)
+
+
+def _named(op: Any, tensors: Sequence[Any], params: Sequence[Any]) -> list[Any]:
+    """The values of a record's inputs, the last of a variadic one being a list, and params."""
+    if op.variadic:
+        n = len(op.inputs) - 1
+        tensors = [*tensors[:n], list(tensors[n:])]
+    return [*tensors, *params]
+
+
+def _in_order(schema: FunctionSchema, values: Sequence[Any]) -> Call:
+    arguments = schema.arguments
+    args = [v for v, a in zip(values, arguments) if not a.kwarg_only]
+    return Call(schema, tuple(args), {a.name: v for v, a in zip(values, arguments) if a.kwarg_only})
+
+
+@functools.cache
+def _by_name(op: Any) -> FunctionSchema:
+    n, m = len(op.inputs), len(op.params)
+    fits = []
+    for overload in table.overloads(op.name):
+        schema = table.find(op.name, overload)
+        arguments = schema.arguments
+        kinds = [is_tensor(a) for a in arguments[: n + m]]
+        rest = arguments[n + m :]
+        if kinds == [True] * n + [False] * m and all(a.has_default_value() for a in rest):
+            fits.append(schema)
+    usual = [schema for schema in fits if schema.overload_name in ("", "Tensor")]
+    fits = usual if len(usual) == 1 else fits
+    if len(fits) != 1:
+        found = ", ".join(map(str, fits)) or "none"
+        raise LookupError(f"{op.name}: of ATen's overloads of this name these fit: {found}")
+    return fits[0]
