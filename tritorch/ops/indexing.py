@@ -20,7 +20,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, convert_number, require_distinct_elements
 from tritorch.ops.interpret import vmap
 from tritorch.ops.memory import alias
-from tritorch.ops.parts import basic_index, basic_op, plain_key, select_op, slice_op
+from tritorch.ops.parts import basic_index, basic_op, select_op, slice_op
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import unknown_size
 from tritorch.ops.record.operator import Operator, ndarray
@@ -62,7 +62,8 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         try:
             array, plain = self._a, _plain_key(key)
             if type(array) is ndarray and plain is not None:
-                return _finish_basic(array[plain], (plain_key(plain),), self)
+                whole = key if key[-1] is Ellipsis else (*key, Ellipsis)
+                return _finish_basic(array[whole], (plain,), self)
         except (AttributeError, IndexError, TypeError):
             pass
     elif isinstance(key, Tensor) and _masks(self, key):
@@ -83,15 +84,21 @@ def getitem(self: Tensor, key: Any) -> Tensor:
 
 
 def _plain_key(key: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """A key of ints, slices forward and None, ending in an Ellipsis; None for all others."""
+    """A key of ints, slices forward and None, and maybe an Ellipsis at its end, as plain data; None
+    for all others."""
+    plain: list[Any] = []
     for item in key:
         kind = type(item)
         if kind is builtins.slice:
-            if item.step is not None and not (type(item.step) is int and item.step > 0):
+            step = item.step
+            if step is not None and not (type(step) is int and step > 0):
                 return None
-        elif kind is not int and item is not None:
-            return (*key[:-1], Ellipsis) if item is Ellipsis and item is key[-1] else None
-    return (*key, Ellipsis) if key else None
+            plain.append((item.start, item.stop, step))
+        elif kind is int or item is None:
+            plain.append(item)
+        elif item is not Ellipsis or item is not key[-1]:
+            return None
+    return tuple(plain) if plain else None
 
 
 def _masks(self: Tensor, mask: Tensor) -> bool:

@@ -26,7 +26,6 @@ from tritorch.ops.views import view_operator
 def _as_strided_grad(g: Tensor, x_spec: Spec, size: Any, stride: Any, offset: int) -> Tensor:
     # Through the flat memory that both views lie in.
     shape, strides = x_spec.shape, x_spec.stride
-    assert strides is not None
     reach = lambda n, s: sum((a - 1) * b for a, b in zip(n, s)) + 1
     length = max(offset + reach(size, stride), reach(shape, strides), 1)
     indices = _flat_offsets(size, stride, offset)

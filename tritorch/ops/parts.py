@@ -66,7 +66,7 @@ def _part(op: Operator, input: Tensor, *params: Any) -> Tensor:
     return op.call((input,), params)
 
 
-def plain_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
+def _plain_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
     """A basic key as plain data: its slices as (start, stop, step), without the Ellipsis at its
     end."""
     return tuple(
@@ -80,7 +80,7 @@ def plain_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def basic_index(input: Tensor, key: tuple[Any, ...]) -> Tensor:
     """A view by ints, slices, None; the key covers every dim or ends in an Ellipsis."""
-    return _part(basic_op, input, plain_key(key))
+    return _part(basic_op, input, _plain_key(key))
 
 
 @public()

@@ -6,12 +6,14 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from tritorch import _C
 from tritorch.autograd import grad
 from tritorch.autograd.graph import packed_output
+from tritorch.core import arrays
 from tritorch.core.device import device
 from tritorch.core.dtype import dtype
-from tritorch.core.layout import strided
 from tritorch.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -22,14 +24,23 @@ class Spec(NamedTuple):
     """What a gradient knows of an input `x` whose values it does not need, by the name `x_spec`."""
 
     shape: tuple[int, ...]
-    stride: tuple[int, ...] | None  # None: it is sparse
+    steps: Any  # its array's strides, in bytes or elements; None: it is sparse
+    unit: int  # the bytes of an element, if they are in bytes
     dtype: dtype
     device: device
 
+    @property
+    def stride(self) -> tuple[int, ...]:
+        """Its strides in elements."""
+        return tuple(step // self.unit for step in self.steps)
+
 
 def _describe(x: Tensor) -> Spec:
-    shape = tuple(x._array.shape)
-    return Spec(shape, x.stride() if x.layout is strided else None, x.dtype, x.device)
+    array = x._array
+    where = arrays.device_of(array)
+    if type(array) is np.ndarray:
+        return tuple.__new__(Spec, (array.shape, array.strides, array.itemsize, x.dtype, where))
+    return Spec(tuple(array.shape), getattr(array, "strides", None), 1, x.dtype, where)
 
 
 _C.register_part("describe", _describe)
