@@ -57,6 +57,15 @@ SAID = {
 }
 
 
+SAID |= {
+    "div_(): argument 'other' (position 1) must be Tensor, not list": lambda: X.div_([1.0]),
+    "linalg_det(): argument 'A' (position 1) must be Tensor, not int": lambda: torch.linalg.det(1),
+    "addmm(): argument 'input' (position 1) must be Tensor, not int": lambda: torch.addmm(1, X, X),
+    "im2col(): argument 'input' (position 1) must be Tensor, not int": lambda: F.unfold(1, 2),
+    "_unique2(): argument 'input' (position 1) must be Tensor, not int": lambda: torch.unique(1),
+}
+
+
 @pytest.mark.parametrize("message", SAID)
 def test_what_is_said(message):
     with pytest.raises(TypeError) as raised:

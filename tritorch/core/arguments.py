@@ -11,15 +11,19 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from collections.abc import Callable
 from typing import Any
 
 from tritorch.core.naming import qualified
+from tritorch.core.published import ATEN
 from tritorch.core.tensor import Tensor
 
 _SAID = re.compile(r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) (must be Tensor.*)")
 _SAYS = re.compile(r"\w+\(\)")  # `inner(): argument ...`, `inner() missing 1 required ...`
 _NO_ATTRIBUTE = re.compile(r"'([\w.]+)' object has no attribute ")
 _TENSORS = ("Tensor", Tensor)
+# (operator of ATen, number of arguments) -> the names of those in front; ops knows the schemas.
+declared_names: Callable[[str, int], list[str]] | None = None
 _PREFIXES = {"fft": "fft_", "linalg": "linalg_", "special": "special_"}  # PyTorch's, by module
 
 
@@ -37,14 +41,11 @@ def _parameters(function: Any) -> tuple[inspect.Parameter, ...]:
 def wants(gate: Any) -> int:
     """The positions where only tensors may stand, as bits.
 
-    Of a function that takes any arguments after others, which PyTorch's older forms come as, only
-    a method's self is known."""
+    Of a function that takes any arguments after others, which PyTorch's older forms come as, the
+    others count where nothing comes after them."""
     bits = int(_is_method(gate))
-    parameters = _parameters(gate.__wrapped__)[:31]
-    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
-        return bits
-    for i, parameter in enumerate(parameters):
-        if parameter.kind is parameter.KEYWORD_ONLY:
+    for i, parameter in enumerate(_parameters(gate.__wrapped__)[:31]):
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL):
             break
         if parameter.annotation in _TENSORS:
             bits |= 1 << i
@@ -59,9 +60,14 @@ def mistaken(
     error: what a call ended in; None if there was none yet, and only what is declared counts."""
     name, is_method = _shown(gate), _is_method(gate)
     parameters = _parameters(gate.__wrapped__)
+    before = [parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters]
+    if error is None and True in before and len(args) > before.index(True):
+        return None  # PyTorch's older form of the call, whose arguments stand elsewhere
+    names = _names(gate, parameters, len(args) + len(kwargs))
     if error is not None and _SAYS.match(str(error)):
         return _as_of_gate(gate, str(error))
-    if is_method and args and not isinstance(args[0], Tensor):
+    inner = getattr(inspect.unwrap(gate.__wrapped__), "aten", "")
+    if is_method and args and not isinstance(args[0], Tensor) and not inner:
         return TypeError(
             f"descriptor '{gate.__name__}' for '{qualified('_C.TensorBase')}' objects doesn't "
             f"apply to a '{type_name(args[0])}' object"
@@ -75,9 +81,10 @@ def mistaken(
                 said = _element(i, args[i], error)
             said = said or _element(i, args[i:], error)
         elif i < len(args):
-            said = _said(parameter, args[i], i, f" (position {i + 1 - is_method})", error)
+            where = f" (position {i + 1 - (is_method and not inner)})"
+            said = _said(parameter, names[i], args[i], i, where, error)
         elif parameter.name in kwargs:
-            said = _said(parameter, kwargs[parameter.name], i, "", error)
+            said = _said(parameter, names[i], kwargs[parameter.name], i, "", error)
         else:
             continue
         if said:
@@ -91,7 +98,20 @@ def _is_method(gate: Any) -> bool:
 
 def _shown(gate: Any) -> str:
     """A function as PyTorch calls it: linalg_qr."""
-    return _PREFIXES.get(gate.__module__.rpartition(".")[2], "") + gate.__name__
+    function = inspect.unwrap(gate.__wrapped__)
+    named = ATEN.get(gate.__name__) or getattr(function, "aten", "")
+    return named or _PREFIXES.get(gate.__module__.rpartition(".")[2], "") + gate.__name__
+
+
+def _names(gate: Any, parameters: tuple[inspect.Parameter, ...], count: int) -> list[str]:
+    """The arguments as ATen's schema names them; a function's own names where there is none."""
+    own = ["input" if p.name == "self" else p.name for p in parameters]
+    if declared_names is None:
+        return own
+    named = declared_names(_shown(gate), count)
+    if _is_method(gate) and named[:1] != ["input"]:
+        named = ["input", *(name for name in named if name != "input")]
+    return [*named, *own[len(named) :]]
 
 
 def _as_of_gate(gate: Any, text: str) -> TypeError | None:
@@ -110,7 +130,12 @@ def _as_of_gate(gate: Any, text: str) -> TypeError | None:
 
 
 def _said(
-    parameter: inspect.Parameter, value: Any, i: int, where: str, error: Exception | None
+    parameter: inspect.Parameter,
+    shown: str,
+    value: Any,
+    i: int,
+    where: str,
+    error: Exception | None,
 ) -> str:
     """What is wrong with the value of a parameter, the i-th; "" if nothing is."""
     annotation, name = parameter.annotation, parameter.name
@@ -126,7 +151,6 @@ def _said(
     elif annotation in ("Any", parameter.empty) and error is not None:
         if name == "input" or _lacks(value, error):
             wanted = "Tensor"
-    shown = "input" if name == "self" else name
     return wanted and f"argument '{shown}'{where} must be {wanted}, not {type_name(value)}"
 
 

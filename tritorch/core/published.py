@@ -15,6 +15,7 @@ PUBLIC: dict[str, Callable[..., Any]] = {}
 FUNCTIONAL: dict[str, Callable[..., Any]] = {}  # torch.nn.functional.<name>
 SPECIAL: dict[str, Callable[..., Any]] = {}  # torch.special.<name>
 AUTOCAST: dict[str, str] = {}
+ATEN: dict[str, str] = {}  # names of functions that are another operator's in ATen
 
 
 def autocast(how: str, *names: str) -> Callable[[Function], Function]:
@@ -26,6 +27,20 @@ def autocast(how: str, *names: str) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         for name in names or (function.__name__,):
             AUTOCAST[name] = how
+        return function
+
+    return decorate
+
+
+def computes(operator: str, *names: str) -> Callable[[Function], Function]:
+    """Says which operator of ATen a function is, where that has another name.
+
+    names: under these names alone."""
+
+    def decorate(function: Function) -> Function:
+        ATEN.update(dict.fromkeys(names, operator))
+        if not names:
+            function.aten = operator  # type: ignore[attr-defined]
         return function
 
     return decorate

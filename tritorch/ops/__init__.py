@@ -1,5 +1,6 @@
 """Every operator, declared once, one family a file; importing this attaches Tensor's methods."""
 
+from tritorch.core import arguments
 from tritorch.core.published import PUBLIC
 from tritorch.ops import (
     activation,
@@ -67,3 +68,12 @@ from tritorch.ops.record.operator import OPERATORS
 
 compat.publish()
 foreach.publish()
+
+
+def _names_of_arguments(operator: str, count: int) -> list[str]:
+    from tritorch.ops.record.schema import names_of_arguments
+
+    return names_of_arguments(operator, count)
+
+
+arguments.declared_names = _names_of_arguments

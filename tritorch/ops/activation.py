@@ -8,7 +8,7 @@ from typing import Any
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import float32, float64
 from tritorch.core.promotion import category, not_implemented, scalar_name
-from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.host import pointwise as cpu
 from tritorch.ops.arithmetic import where
@@ -375,6 +375,7 @@ _log_sigmoid = unary(
 
 @functional_with_out
 @exact_out("scalar type")
+@computes("log_sigmoid")
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(x))."""
     _floats_only("log_sigmoid_cpu", input)

@@ -22,7 +22,14 @@ from tritorch.core.tensor import Tensor
 from tritorch.host import pointwise as cpu
 from tritorch.ops.checks import convert_number, former_order, require_kernel, require_tensor
 from tritorch.ops.record.apply import apply, apply_in_place
-from tritorch.ops.record.kinds import attach_operator, binary, fast_binary, fast_in_place, ternary
+from tritorch.ops.record.kinds import (
+    OPERANDS,
+    attach_operator,
+    binary,
+    fast_binary,
+    fast_in_place,
+    ternary,
+)
 from tritorch.ops.record.operator import FLOATS, NOT_IMPLEMENTED, ndarray
 from tritorch.ops.record.pointwise import INT_TO_FLOAT, SAME
 from tritorch.ops.record.publishing import accepts_expanded, public, write_out
@@ -179,6 +186,10 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
 
 def div_(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """In-place version of div."""
+    if not isinstance(other, OPERANDS):
+        raise TypeError(
+            f"div_(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}"
+        )
     if rounding_mode is None:
         return apply_in_place(true_divide.op, (self, other))  # type: ignore[attr-defined]
     if rounding_mode == "floor":
@@ -571,7 +582,7 @@ _addcdiv = ternary("addcdiv", "x a b value", cpu.addcdiv,
 
 @public(out=True, inplace=True)
 @autocast("cuda:widest")
-def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *rest: Any, value: Any = 1) -> Tensor:
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *rest: Any, value: Any = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
     if rest:  # the deprecated addcmul(input, value, tensor1, tensor2)
         input, tensor1, tensor2, value, _ = former_order(
@@ -585,7 +596,7 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *rest: Any, value: Any = 
 
 @public(out=True, inplace=True)
 @autocast("cuda:widest")
-def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *rest: Any, value: Any = 1) -> Tensor:
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *rest: Any, value: Any = 1) -> Tensor:
     """input + value * tensor1 / tensor2."""
     if rest:
         input, tensor1, tensor2, value, _ = former_order(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.dims import wrap_dim
-from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.record.publishing import functional
@@ -45,6 +45,7 @@ def _arguments(kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
 
 
 @functional
+@computes("im2col")
 def unfold(
     input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
@@ -78,6 +79,7 @@ def unfold(
 
 
 @functional
+@computes("col2im")
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     stride: Any = 1,

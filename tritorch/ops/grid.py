@@ -9,7 +9,7 @@ from typing import Any
 
 from tritorch.core.dtype import float32, int64
 from tritorch.core.promotion import not_implemented, scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.operator import Operator
@@ -172,6 +172,7 @@ def _aligned(align_corners: bool | None) -> bool:
 
 @functional
 @autocast("cpu:float32 cuda:widest")
+@computes("grid_sampler")
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,

@@ -6,7 +6,7 @@ from typing import Any
 
 from tritorch.core.dtype import int32
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.publishing import functional
 
@@ -42,6 +42,7 @@ def _check(a: Tensor, b: Tensor, offs: Tensor | None, bias: Any, out_dtype: Any)
 
 
 @functional
+@computes("_grouped_mm")
 def grouped_mm(
     mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None,
     out_dtype: Any = None,

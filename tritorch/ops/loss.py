@@ -13,7 +13,7 @@ from tritorch.core import defaults
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import bool_, int64
 from tritorch.core.promotion import category, result_type, scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import logsigmoid
 from tritorch.ops.checks import any_true, require_castable, require_kernel
@@ -647,6 +647,7 @@ def _check_targets(target: Tensor, classes: int, ignore: int) -> None:
 
 @functional
 @autocast("float32")
+@computes("nll_loss_nd")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -753,6 +754,7 @@ def _some_ignored(input: Tensor, target: Tensor, ignore_index: int) -> bool:
 
 @functional
 @autocast("float32")
+@computes("cross_entropy_loss")
 def cross_entropy(
     input: Tensor,
     target: Tensor,

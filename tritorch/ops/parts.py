@@ -11,7 +11,7 @@ from tritorch.autograd.graph import forbid_writes
 from tritorch.core import arrays
 from tritorch.core.dims import wrap_dim
 from tritorch.core.layout import contiguous_format
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of, sizes
 from tritorch.ops.record.operator import Operator, ndarray
@@ -197,7 +197,9 @@ def writable(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 PUBLIC["split"] = split
-Tensor.split = lambda self, split_size, dim=0: split(self, split_size, dim)  # type: ignore[attr-defined]
+Tensor.split = computes("split_with_sizes")(  # type: ignore[attr-defined]
+    lambda self, split_size, dim=0: split(self, split_size, dim)
+)
 
 
 @public()

@@ -9,7 +9,7 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import not_implemented
-from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
+from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.record.backends import backend
@@ -382,6 +382,7 @@ def _make_adaptive(n: int) -> None:
 
     average.__name__, largest.__name__ = avg_name, max_name
     with_indices.__name__ = f"{max_name}_with_indices"
+    computes(max_name)(with_indices)
     with_indices.__doc__ = f"{max_name}, and where in the plane the largest elements are."
     average.__doc__ = f"Means over windows so chosen that {n} dims get a given size."
     largest.__doc__ = f"Maxima over windows so chosen that {n} dims get a given size."

@@ -13,7 +13,7 @@ from tritorch.core.promotion import (
     result_type,
     scalar_name,
 )
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.record.infer import reduced, unknown_size, with_indices
@@ -248,6 +248,7 @@ def _unique_rows(input: Tensor, dim: int, consecutive: bool) -> tuple[Tensor, Te
 
 
 @public()
+@computes("_unique2")
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -268,6 +269,7 @@ def unique(
 
 
 @public()
+@computes("unique_consecutive")
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import category, scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.fft import c2c, c2r, promoted, r2c
@@ -138,6 +138,7 @@ def stft(
 
 
 @public()
+@computes("istft")
 def istft(
     input: Tensor,
     n_fft: int,

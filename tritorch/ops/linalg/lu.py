@@ -7,7 +7,7 @@ from typing import Any
 
 from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.linalg.common import (
@@ -151,6 +151,7 @@ def _old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = N
 
 
 _old_lu.__name__ = "lu"
+computes("_lu_with_info")(_old_lu)
 public()(_old_lu)
 
 

@@ -92,7 +92,7 @@ def unary(
             return apply_in_place(written, (self,))
 
         method_in_place.__doc__ = f"In-place version of {name}."
-        for alias in (name, *aliases):
+        for alias in (*aliases, name):
             _export(f"{alias}_", method_in_place, public=inplace != "method")
     return function
 
@@ -163,7 +163,7 @@ def binary(
     if inplace and export:
         method_in_place = fast_in_place(op)
         method_in_place.__doc__ = f"In-place version of {name}."
-        for alias in (name, *aliases):
+        for alias in (*aliases, name):
             _export(f"{alias}_", method_in_place, public=inplace == "public")
     return function
 

@@ -132,3 +132,15 @@ def _by_name(op: Any) -> FunctionSchema:
         found = ", ".join(map(str, fits)) or "none"
         raise LookupError(f"{op.name}: of ATen's overloads of this name these fit: {found}")
     return fits[0]
+
+
+def names_of_arguments(operator: str, count: int) -> list[str]:
+    """How the arguments of a public function are called whose operator has a schema, from the first
+    on: those of the overload that as many arguments fit; none without a schema."""
+    for overload in table.overloads(operator):
+        schema = table.find(operator, overload)
+        arguments = [a for a in schema.arguments if not a.kwarg_only]
+        needed = sum(not a.has_default_value() for a in arguments)
+        if any(map(is_tensor, arguments)) and needed <= count <= len(schema.arguments):
+            return ["input" if a.name == "self" else a.name for a in arguments]
+    return []

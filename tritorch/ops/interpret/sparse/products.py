@@ -11,7 +11,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core import layout as layouts
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, computes
 from tritorch.core.sparse import COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor
@@ -385,8 +385,10 @@ def _written(result: Tensor, out: Any) -> Tensor:
 
 
 PUBLIC["hspmm"], PUBLIC["sspaddmm"], PUBLIC["smm"] = hspmm, sspaddmm, smm
-PUBLIC["spmm"] = PUBLIC["dsmm"] = PUBLIC["mm"]  # old names
-PUBLIC["hsmm"], PUBLIC["saddmm"] = hspmm, PUBLIC["addmm"]
+# Old names.
+PUBLIC["spmm"] = PUBLIC["dsmm"] = computes("mm", "spmm", "dsmm")(PUBLIC["mm"])
+PUBLIC["hsmm"] = computes("hspmm", "hsmm")(hspmm)
+PUBLIC["saddmm"] = computes("sspaddmm", "saddmm")(PUBLIC["addmm"])
 Tensor.sspaddmm, Tensor.smm = sspaddmm, smm  # type: ignore[attr-defined]
 
 
