@@ -24,6 +24,7 @@ PyObject* override_handler = nullptr;  // (gate, *args, **kwargs): a mode or an 
 PyObject* autocast_handler = nullptr;  // (gate, *args, **kwargs): casts, then calls
 PyObject* error_handler = nullptr;     // (error): what PyTorch raises instead, or None
 PyObject* mistake_handler = nullptr;   // (gate, error, args, kwargs): the same, or None
+PyObject* doc_handler = nullptr;       // (gate): its __doc__
 PyObject* wants_handler = nullptr;     // (gate): the positions where only tensors may stand
 PyObject* no_override = nullptr;       // what a class says to have no override
 PyObject* str_override = nullptr;
@@ -320,6 +321,7 @@ PyObject* gate_getattr(PyObject* self, PyObject* name) {
 }
 
 PyObject* gate_doc(PyObject* self, void*) {
+  if (doc_handler) return PyObject_CallOneArg(doc_handler, self);
   return PyObject_GetAttrString(reinterpret_cast<Gate*>(self)->function, "__doc__");
 }
 
@@ -393,14 +395,16 @@ PyObject* disabled_impl(PyObject*, PyObject*, PyObject*) {
 }
 
 PyObject* set_gate_handlers(PyObject*, PyObject* args) {
-  PyObject *overriding, *casting, *translating, *mistaking, *wanting;
-  if (!PyArg_ParseTuple(args, "OOOOO", &overriding, &casting, &translating, &mistaking, &wanting))
+  PyObject *overriding, *casting, *translating, *mistaking, *wanting, *documenting;
+  if (!PyArg_ParseTuple(args, "OOOOOO", &overriding, &casting, &translating, &mistaking, &wanting,
+                        &documenting))
     return nullptr;
   Py_XSETREF(override_handler, Py_NewRef(overriding));
   Py_XSETREF(error_handler, Py_NewRef(translating));
   Py_XSETREF(mistake_handler, Py_NewRef(mistaking));
   Py_XSETREF(autocast_handler, Py_NewRef(casting));
   Py_XSETREF(wants_handler, Py_NewRef(wanting));
+  Py_XSETREF(doc_handler, Py_NewRef(documenting));
   Py_RETURN_NONE;
 }
 
@@ -416,7 +420,7 @@ PyMethodDef functions[] = {
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(disabled_impl)),
      METH_VARARGS | METH_KEYWORDS, "A class's `__torch_function__` when it overrides nothing."},
     {"set_gate_handlers", set_gate_handlers, METH_VARARGS,
-     "(overriding, casting, translating, mistaking, wanting)"},
+     "(overriding, casting, translating, mistaking, wanting, documenting)"},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

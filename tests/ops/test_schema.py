@@ -244,3 +244,13 @@ def test_every_record_has_a_schema():
         schema = op.schema
         if schema.name.startswith("tritorch::"):
             assert [a.name for a in schema.arguments] == [*op.inputs, *op.params], op.name
+
+
+def test_docs_begin_with_the_forms_of_a_call():
+    assert torch.add.__doc__.startswith("add(input, other, *, alpha=1, out=None) -> Tensor\n\n")
+    assert torch.Tensor.add_.__doc__.startswith("add_(other, *, alpha=1) -> Tensor\n\n")
+    assert torch.sort.__doc__.splitlines()[:2] == [
+        "sort(input, dim=-1, descending=False, *, out=None) -> (Tensor, Tensor)",
+        "sort(input, *, stable, dim=-1, descending=False, out=None) -> (Tensor, Tensor)",
+    ]
+    assert torch.is_tensor.__doc__ == "Whether an object is a tensor."

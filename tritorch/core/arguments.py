@@ -22,8 +22,10 @@ _SAID = re.compile(r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) (must be Ten
 _SAYS = re.compile(r"\w+\(\)")  # `inner(): argument ...`, `inner() missing 1 required ...`
 _NO_ATTRIBUTE = re.compile(r"'([\w.]+)' object has no attribute ")
 _TENSORS = ("Tensor", Tensor)
-# (operator of ATen, number of arguments) -> the names of those in front; ops knows the schemas.
+# ops knows the schemas: (operator of ATen, number of arguments) -> the names of those in front;
 declared_names: Callable[[str, int], list[str]] | None = None
+# (operator of ATen, name, whether it is a method) -> the forms of its calls.
+declared_forms: Callable[[str, str, bool], list[str]] | None = None
 _PREFIXES = {"fft": "fft_", "linalg": "linalg_", "special": "special_"}  # PyTorch's, by module
 
 
@@ -90,6 +92,15 @@ def mistaken(
         if said:
             return TypeError(said if said.startswith("expected") else f"{name}(): {said}")
     return None
+
+
+def documented(gate: Any) -> str | None:
+    """What a function says of itself, after the forms of its calls if its operator has a schema."""
+    text: str | None = gate.__wrapped__.__doc__
+    if declared_forms is None or gate.__module__.endswith(".functional"):
+        return text
+    forms = declared_forms(_shown(gate), gate.__name__, _is_method(gate))
+    return "\n".join([*forms, "", text or ""]).strip() or None
 
 
 def _is_method(gate: Any) -> bool:

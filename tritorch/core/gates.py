@@ -248,7 +248,9 @@ def install() -> None:
     tensor.__torch_function__ = classmethod(_torch_function)
     tensor.__init_subclass__ = classmethod(_init_subclass)
     publish_methods()
-    _C.set_gate_handlers(dispatch, cast, translated, arguments.mistaken, arguments.wants)
+    _C.set_gate_handlers(
+        dispatch, cast, translated, arguments.mistaken, arguments.wants, arguments.documented
+    )
     _AS_THEY_ARE.update(p.__get__ for n, p in vars(Tensor).items() if n in ("grad", "_base"))
     native: Any = _C
     native.DisableTorchFunction = DisableTorchFunction  # where PyTorch's users look for them

@@ -76,4 +76,11 @@ def _names_of_arguments(operator: str, count: int) -> list[str]:
     return names_of_arguments(operator, count)
 
 
+def _forms_of_calls(operator: str, name: str, is_method: bool) -> list[str]:
+    from tritorch.ops.record.schema import forms_of_calls
+
+    return forms_of_calls(operator, name, is_method)
+
+
 arguments.declared_names = _names_of_arguments
+arguments.declared_forms = _forms_of_calls

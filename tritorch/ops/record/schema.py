@@ -144,3 +144,30 @@ def names_of_arguments(operator: str, count: int) -> list[str]:
         if any(map(is_tensor, arguments)) and needed <= count <= len(schema.arguments):
             return ["input" if a.name == "self" else a.name for a in arguments]
     return []
+
+
+def forms_of_calls(operator: str, name: str, is_method: bool) -> list[str]:
+    """How a public function is called whose operator has a schema: a line for each overload."""
+    found = [table.find(operator, overload) for overload in table.overloads(operator)]
+    writes = any(a.is_out for schema in found for a in schema.arguments)
+    forms: dict[tuple[str, ...], str] = {}
+    for schema in sorted(found, key=lambda s: "Scalar" in s.overload_name):
+        arguments = schema.arguments
+        if any(a.is_out for a in arguments) or not any(map(is_tensor, schema.returns)):
+            continue
+        parts: list[str] = []
+        for a in arguments:
+            if a.kwarg_only and "*" not in parts:
+                parts.append("*")
+            if a.name != "self" or not is_method:
+                shown = "input" if a.name == "self" else a.name
+                parts.append(f"{shown}={a.default_value}" if a.has_default_value() else shown)
+        if writes and not is_method:
+            parts += ["out=None"] if "*" in parts else ["*", "out=None"]
+        results = ", ".join(str(result.type) for result in schema.returns)
+        results = results if len(schema.returns) == 1 else f"({results})"
+        # An overload for numbers has the names of the one for tensors.
+        forms.setdefault(
+            tuple(a.name for a in arguments), f"{name}({', '.join(parts)}) -> {results}"
+        )
+    return list(forms.values())
