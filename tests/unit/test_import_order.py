@@ -58,6 +58,7 @@ CIRCLES = {
     ("ops.pointwise", "ops.interpret.sparse.pointwise"): "threshold of sparse values",
     ("ops.pointwise", "ops.special"): "i0's gradient is i1, which is i0's neighbour there",
     ("ops.interpret.sparse.record", "ops.interpret.sparse.convert"): "layouts convert to others",
+    ("ops.record.pointwise", "ops.record.apply"): "results without data are those of a call",
     ("ops.interpret.vmap", "ops.record.writing"): "an in-place call runs on the batch",
     ("ops.interpret.vmap", "ops.copying"): "copy_ into a batch is one of the whole",
 }

@@ -95,6 +95,8 @@ def _attention_grad(
 # drop: seed, offset and probability; on the GPU only, where kernels draw the numbers again.
 _attention = Operator(
     "scaled_dot_product_attention", "q k v mask", "causal scale drop",
+    axes="...ld,...sd,...sv,?->...lv,...l",
+    cost=lambda outs, q, k, v, *rest: 2 * (q.numel() + outs[0].numel()) * k.shape[-2],
     schema="(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale, Any drop)"
         " -> (Tensor, Tensor)", outputs=0b01,
     cpu="attention.attention", node="ScaledDotProductFlashAttention",
@@ -105,6 +107,8 @@ _attention = Operator(
 )  # fmt: skip
 _attention_back = Operator(
     "attention_backward", "y q k v mask out_ lse", "causal scale drop",
+    axes="...lv,...ld*,...sd,...sv,?,...lv,...l->...ld,...sd,...sv",
+    cost=lambda outs, y, q, k, v, *rest: (6 * q.numel() + 4 * y.numel()) * k.shape[-2],
     schema="(Tensor y, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor out_, Tensor lse, "
         "bool causal, float scale, Any drop) -> (Tensor, Tensor, Tensor)", kind="internal",
     outputs=0b111,

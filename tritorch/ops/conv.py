@@ -13,6 +13,7 @@ from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import cpp_name
+from tritorch.ops.record.sizes import convolution_flops, convolved
 
 _PARAMS = "stride padding dilation transposed output_padding groups"
 
@@ -39,6 +40,8 @@ _convolution = Operator(
     "convolution",
     "x w b",
     _PARAMS,
+    axes=lambda x, w, b, *rest: "bc{0},{1},o->bo{0}".format(*convolved(len(x.shape) - 2, rest[3])),
+    cost=lambda outs, x, w, b, *rest: convolution_flops(rest[3], x, outs[0], w.shape),
     cpu="conv.convolution",
     grad=(
         lambda g, x, w, stride, padding, dilation, transposed, output_padding, groups: _input.call(
@@ -56,6 +59,10 @@ _input: Operator = Operator(
     "convolution_input",
     "y w",
     "shape " + _PARAMS,
+    axes=lambda y, other, shape, *rest: "bo{0},{1}->bc{0}".format(
+        *convolved(len(y.shape) - 2, rest[3])
+    ),
+    cost=lambda outs, y, w, shape, *rest: convolution_flops(rest[3], outs[0], y, w.shape),
     schema="(Tensor y, Tensor w, SymInt[] shape, int[] stride, int[] padding, int[] "
     "dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
     kind="internal",
@@ -78,6 +85,10 @@ _weight: Operator = Operator(
     "convolution_weight",
     "y x",
     "shape " + _PARAMS,
+    axes=lambda y, other, shape, *rest: "bo{0},bc{0}->{1}".format(
+        *convolved(len(y.shape) - 2, rest[3])
+    ),
+    cost=lambda outs, y, x, shape, *rest: convolution_flops(rest[3], x, y, shape),
     schema="(Tensor y, Tensor x, SymInt[] shape, int[] stride, int[] padding, int[] "
     "dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
     kind="internal",

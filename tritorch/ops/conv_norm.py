@@ -17,6 +17,7 @@ from tritorch.ops.norm import _composed_batch
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.sizes import convolved, normalised
 
 
 def _on_cpu(x: Any, w: Any, b: Any, *rest: Any) -> Any:
@@ -36,6 +37,9 @@ _with_statistics = Operator(
     "convolution_with_statistics",
     "x w b",
     _PARAMS + " eps",
+    axes=lambda x, w, b, *rest: "bc{0},{1},o->bo{0},?,?,?".format(
+        *convolved(len(x.shape) - 2, rest[3])
+    ),
     schema="(Tensor x, Tensor w, Tensor? b, int[] stride, int[] padding, int[] dilation, "
     "bool transposed, int[] output_padding, int groups, float eps) -> (Tensor, "
     "Tensor, Tensor, Tensor)",
@@ -101,6 +105,7 @@ _normalised = Operator(
     "batch_norm_add_relu",
     "x w b z mean rstd",
     "training relu eps",
+    axes=lambda x, *rest: "b*c{0},c,c,b*c{0},c,c->b*c{0}".format(normalised(len(x.shape) - 2)[0]),
     schema="(Tensor x, Tensor? w, Tensor? b, Tensor? z, Tensor mean, Tensor rstd, bool "
     "training, bool relu, float eps) -> Tensor",
     cpu=_plainly,

@@ -67,6 +67,7 @@ _clone = Operator(
     "clone",
     "x",
     "format",
+    axes="...->...",
     schema="clone(x, memory_format=format)",
     cpu=_in_format,
     gpu=_in_format,
@@ -118,6 +119,7 @@ def _converted(x: MetaArray, kind: dtype, device: Any, non_blocking: bool) -> Me
 
 
 _to_copy = Operator("to_copy", "x", "kind device non_blocking",
+    axes="...->...",
     schema="_to_copy(x, dtype=kind, device=device, non_blocking=non_blocking)",
     cpu=_convert, gpu=_convert,
                     grad=lambda g, x_spec: g.to(device=x_spec.device, dtype=x_spec.dtype),
@@ -258,6 +260,7 @@ def zeros_of(g: Tensor) -> Tensor:
 _copy = Operator(
     "copy",
     "self src",
+    axes="...,=->...",
     schema="copy_(self, src)",
     grad=(zeros_of, lambda g: g),
     kind="in_place",
@@ -328,6 +331,7 @@ def written(op: Operator, self: Tensor, params: tuple[Any, ...], *others: Any) -
 _fill = Operator(
     "fill",
     "self value",
+    axes="...,=->...",
     schema="fill_.Tensor(self, value)",
     kind="in_place",
     grad=(zeros_of, lambda g: g.sum()),

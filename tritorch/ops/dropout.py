@@ -41,6 +41,7 @@ def _scale(g: Tensor, p: float) -> float:
 # The CPU keeps what it kept; the GPU draws the numbers again, unless the mask is asked for.
 _dropout = Operator(
     "dropout", "x", "p",
+    axes="...->...,?",
     schema="(Tensor x, float p) -> (Tensor, Tensor)",
     cpu=_drop, gpu=_drop_with_mask, outputs=0b01, node="NativeDropout",
     grad=lambda g, out1, p: g[0] * out1 * _scale(g[0], p),
@@ -48,6 +49,7 @@ _dropout = Operator(
 )  # fmt: skip
 _dropout_again: Operator = Operator(
     "dropout_again", "x", "p seed offset",
+    axes="...->...",
     schema="(Tensor x, float p, int seed, int offset) -> Tensor",
     gpu="random.dropout", kind="internal",
     node="NativeDropout",

@@ -18,6 +18,8 @@ from tritorch.ops.shape import reshape
 
 _embedding = Operator(
     "embedding", "weight indices", "padding by_frequency",
+    axes="v@e,...->...e",
+    picks=True,
     cpu=lambda w, i, p, f: backend("cpu", "indexing").rows(w, i),
     gpu=lambda w, i, p, f: backend("gpu", "indexing").index(w, (i,)),
     grad=(lambda g, weight_shape, indices, padding, by_frequency: _back.call(
@@ -26,6 +28,7 @@ _embedding = Operator(
 )  # fmt: skip
 _back: Operator = Operator(
     "embedding_backward", "y indices", "n padding by_frequency",
+    axes="...e,...->ve",
     schema="embedding_dense_backward(y, indices, n, padding, by_frequency)", kind="internal",
     cpu="embedding.embedding_backward",
     grad=(lambda g, indices, padding: _gather_rows(g, indices, padding), None),
@@ -52,6 +55,7 @@ def _rows_grad(
 
 _embedding_sparse = Operator(
     "embedding_sparse", "weight indices", "padding by_frequency",
+    picks=True,
     schema="embedding(weight, indices, padding, by_frequency, True)",
     node="Embedding", kind="sparse",
     cpu=_embedding._cpu, gpu=_embedding._gpu,
@@ -165,6 +169,8 @@ def _bag_results(w: MetaArray, i: Any, offsets: MetaArray, s: Any, mode: str, la
 
 _bag = Operator(
     "embedding_bag", "weight indices offsets weights", "mode include_last padding",
+    axes="v@e,?,?,?->be",
+    picks=True,
     schema="(Tensor weight, Tensor indices, Tensor offsets, Tensor? weights, str mode, bool "
         "include_last, int padding) -> Tensor",
     cpu=lambda w, i, o, s, *rest: backend("cpu", "embedding").embedding_bag(w, i, o, s, *rest),
@@ -175,6 +181,8 @@ _bag = Operator(
 # Without weights, sums and means depend on the rows linearly: no gradient reads them.
 _linear_bag = Operator(
     "embedding_bag_linear", "weight indices offsets weights", "mode include_last padding",
+    axes="v@e,?,?,?->be",
+    picks=True,
     schema="(Tensor weight, Tensor indices, Tensor offsets, Tensor? weights, str mode, bool "
         "include_last, int padding) -> Tensor",
     node="EmbeddingBag", cpu=_bag._cpu,

@@ -669,7 +669,8 @@ def _complex_array(real: Any, imag: Any) -> Any:
     return out
 
 
-_complex = Operator("complex", "real imag", cpu=_complex_array, gpu=_complex_array,
+_complex = Operator("complex", "real imag",
+    axes="elementwise", cpu=_complex_array, gpu=_complex_array,
                     layout="elementwise", keeps="real imag",
                     grad=(lambda g: g.real, lambda g: g.imag),
                     batch="elementwise", infer=lambda real, imag: real.new(

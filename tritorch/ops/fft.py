@@ -22,6 +22,7 @@ from tritorch.ops.joining import roll
 from tritorch.ops.padding import pad
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import with_out
+from tritorch.ops.record.sizes import fft_flops
 
 FFT: dict[str, Callable[..., Any]] = {}  # tritorch.fft.<name>
 Dims = tuple[int, ...]
@@ -60,6 +61,7 @@ _c2c = Operator(
     "fft_c2c",
     "x",
     "dims norm forward",
+    cost=lambda outs, x, dims, *rest: fft_flops(outs[0], dims),
     schema="_fft_c2c(x, dims, norm, forward)",
     cpu="fft.c2c",
     kind="fft",
@@ -72,6 +74,7 @@ _r2c = Operator(
     "fft_r2c",
     "x",
     "dims norm onesided",
+    cost=lambda outs, x, dims, *rest: fft_flops(x, dims) // 2,
     schema="_fft_r2c(x, dims, norm, onesided)",
     cpu="fft.r2c",
     kind="fft",
@@ -86,6 +89,7 @@ _c2r: Operator = Operator(
     "fft_c2r",
     "x",
     "dims norm size",
+    cost=lambda outs, x, dims, *rest: fft_flops(outs[0], dims) // 2,
     schema="_fft_c2r(x, dims, norm, size)",
     cpu="fft.c2r",
     kind="fft",

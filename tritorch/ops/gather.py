@@ -19,6 +19,7 @@ from tritorch.ops.record.infer import same, unknown_size
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import apart_from_out, exact_out
 from tritorch.ops.record.publishing import accepts_expanded, public
+from tritorch.ops.record.sizes import from_places, into_places
 from tritorch.ops.shape import expand, reshape
 
 INT64 = int64.numpy
@@ -72,6 +73,8 @@ _gather = Operator(
     "gather",
     "x index",
     "dim",
+    axes=lambda x, i, dim: from_places(len(x.shape), dim),
+    picks=True,
     schema="gather(x, dim, index)",
     cpu=lambda x, i, dim: backend("cpu", "indexing").gather(x, dim, i),
     gpu=lambda x, i, dim: backend("gpu", "indexing").gather(x, dim, i),
@@ -95,6 +98,7 @@ def _sparse_gather_grad(g: Tensor, index: Tensor, dim: int, shape: Any) -> Tenso
 
 _gather_sparse = Operator(
     "gather_sparse", "x index", "dim",
+    picks=True,
     schema="gather(x, dim, index, sparse_grad=True)",
     node="Gather", kind="sparse", cpu=_gather._cpu,
     gpu=_gather._gpu,
@@ -148,6 +152,7 @@ _scatter = Operator(
     "scatter",
     "x index src",
     "dim",
+    axes=lambda x, i, s, dim: into_places(len(x.shape), dim),
     schema="scatter.src(x, dim, index, src)",
     cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter(x, dim, i, s),
     gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter(x, dim, i, s),
@@ -164,6 +169,7 @@ _scatter_value = Operator(
     "scatter_value",
     "x index",
     "dim value",
+    axes=lambda x, i, dim, value: into_places(len(x.shape), dim),
     schema="scatter.value(x, dim, index, value)",
     node="Scatter",
     cpu=lambda x, i, dim, v: backend("cpu", "indexing").scatter_value(x, dim, i, v),
@@ -177,6 +183,7 @@ _scatter_add = Operator(
     "scatter_add",
     "x index src",
     "dim",
+    axes=lambda x, i, s, dim: into_places(len(x.shape), dim),
     schema="scatter_add(x, dim, index, src)",
     cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter_add(x, dim, i, s),
     gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter_add(x, dim, i, s),
@@ -189,6 +196,7 @@ _scatter_reduce = Operator(
     "scatter_reduce",
     "x index src",
     "dim reduce include_self",
+    axes=lambda x, i, s, dim, *rest: into_places(len(x.shape), dim),
     schema="scatter_reduce.two(x, dim, index, src, reduce, include_self=include_self)",
     cpu=lambda x, i, s, dim, r, inc: backend("cpu", "indexing").scatter_reduce(
         x, dim, i, s, r, inc
@@ -400,6 +408,8 @@ _index_select = Operator(
     "index_select",
     "x index",
     "dim",
+    axes=lambda x, i, dim: from_places(len(x.shape), dim, vector=True),
+    picks=True,
     schema="index_select(x, dim, index)",
     cpu=lambda x, i, dim: backend("cpu", "indexing").index_select(x, dim, i),
     gpu=lambda x, i, dim: backend("gpu", "indexing").index_select(x, dim, i),
@@ -426,6 +436,7 @@ _index_add = Operator(
     "index_add",
     "x index source",
     "dim alpha",
+    axes=lambda x, i, s, dim, alpha: into_places(len(x.shape), dim, vector=True),
     schema="index_add(x, dim, index, source, alpha=alpha)",
     cpu=lambda x, i, s, dim, a: backend("cpu", "indexing").index_add(x, dim, i, s, a),
     gpu=lambda x, i, s, dim, a: backend("gpu", "indexing").index_add(x, dim, i, s, a),
@@ -480,6 +491,7 @@ _index_copy = Operator(
     "index_copy",
     "x index source",
     "dim",
+    axes=lambda x, i, s, dim: into_places(len(x.shape), dim, vector=True),
     schema="index_copy(x, dim, index, source)",
     cpu=lambda x, i, s, dim: backend("cpu", "indexing").index_copy(x, dim, i, s),
     gpu=lambda x, i, s, dim: backend("gpu", "indexing").index_copy(x, dim, i, s),
@@ -514,6 +526,7 @@ _index_fill = Operator(
     "index_fill",
     "x index value",
     "dim",
+    axes=lambda x, i, v, dim: into_places(len(x.shape), dim, vector=True, source=False),
     schema="index_fill.int_Tensor(x, dim, index, value)",
     layout="copy",
     cpu=lambda x, i, v, dim: backend("cpu", "indexing").index_fill(x, dim, i, v.item()),
@@ -570,6 +583,7 @@ accepts_expanded("index_fill_", _fill_places)
 _take = Operator(
     "take",
     "x index",
+    picks=True,
     cpu="indexing.take",
     grad=(lambda g, x_shape, index: g.new_zeros(x_shape).put(index, g, True), None),
     keeps="x",
@@ -674,6 +688,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 _masked_select = Operator(
     "masked_select",
     "x mask",
+    picks=True,
     cpu="indexing.masked_select",
     grad=(lambda g, x_shape, mask: g.new_zeros(x_shape).masked_scatter(mask, g), None),
     keeps="x",

@@ -304,6 +304,7 @@ def _index_result(values: Sequence[Any]) -> MetaArray:
 
 _index = Operator(
     "index", "x indices",
+    picks=True,
     schema="index.Tensor(x, indices)", variadic=True,
     cpu=lambda values: backend("cpu", "indexing").index(values[0], tuple(values[1:])),
     gpu=lambda values: backend("gpu", "indexing").index(values[0], tuple(values[1:])),

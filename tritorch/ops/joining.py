@@ -228,13 +228,15 @@ _flip = Operator(
     "flip",
     "x",
     "dims",
+    axes="along",
     cpu="shaping.flip",
     layout="copy",
     grad=lambda g, dims: g.flip(dims),
     batch="dims",
     infer=same,
 )
-_roll = Operator("roll", "x", "shifts dims", cpu="shaping.roll", layout="format",
+_roll = Operator("roll", "x", "shifts dims",
+    axes="along", cpu="shaping.roll", layout="format",
                  grad=lambda g, shifts, dims: g.roll([-s for s in shifts], dims),
                  batch="dims", infer=same)  # fmt: skip
 
@@ -338,6 +340,7 @@ _tril = Operator(
     "tril",
     "x",
     "diagonal",
+    axes="...->...",
     cpu="shaping.tril",
     grad=lambda g, diagonal: g.tril(diagonal),
     batch="rows",
@@ -347,6 +350,7 @@ _triu = Operator(
     "triu",
     "x",
     "diagonal",
+    axes="...->...",
     cpu="shaping.triu",
     grad=lambda g, diagonal: g.triu(diagonal),
     batch="rows",

@@ -52,7 +52,8 @@ def _rows(x: Tensor) -> Tensor:
 
 # The weight's gradient is a product laid out like the weight, not the transpose of one.
 _linear = Operator(
-    "linear", "x w b", cpu=_cpu_linear, gpu=_gpu_linear, node="Addmm",
+    "linear", "x w b",
+    axes="...k,nk,n->...n", cpu=_cpu_linear, gpu=_gpu_linear, node="Addmm",
     grad=(
         lambda g, w: g.matmul(conj(w)),
         lambda g, x: _rows(g).t().mm(conj(_rows(x))),

@@ -73,6 +73,7 @@ def _loss(name: str, kernel: str, params: str, of: Any, joint: Any) -> Operator:
         without="bool int complex",
         kernel=kernel,
         typed=2,
+        axes="elementwise",
         schema=f"{name}(input, target, {', '.join(('reduction(mode)', *params.split()))})",
     )
 
@@ -206,6 +207,7 @@ def _bce_forward(p: Tensor, t: Tensor) -> Tensor:
 
 _bce = Operator(
     "binary_cross_entropy", "p t",
+    axes="elementwise",
     schema="binary_cross_entropy(p, t, None, 0)",
     of=_bce_forward, without="bool int complex", typed=2,
     layout="copy",
@@ -263,6 +265,7 @@ def _bce_of_logits_grad(
 
 _bce_with_logits = Operator(
     "binary_cross_entropy_with_logits", "input target weight pos_weight", "mode",
+    axes="elementwise",
     schema="binary_cross_entropy_with_logits(input, target, weight, pos_weight, "
         "reduction(mode))",
     of=_bce_of_logits, joint=_bce_of_logits_grad,
@@ -405,6 +408,7 @@ def _soft_margin_grad(g: Tensor, input: Tensor, target: Tensor, mode: str) -> Te
 
 _soft_margin_loss = Operator(
     "soft_margin_loss", "input target", "mode",
+    axes="elementwise",
     schema="soft_margin_loss(input, target, reduction(mode))", grad=_soft_margin_grad,
     of=lambda x, y, mode: reduce_loss((-y * x).exp().log1p(), mode),
 )  # fmt: skip
@@ -687,6 +691,8 @@ PUBLIC["nll_loss"] = nll_loss
 
 _cross_entropy = Operator(
     "cross_entropy_rows", "logits target weight", "ignore smoothing",
+    axes="nc,?,c->n,n",
+    cost=lambda outs, x, *rest: 5 * x.numel(),
     schema="(Tensor logits, Tensor target, Tensor? weight, int ignore, float smoothing) -> "
         "(Tensor, Tensor)", cpu="loss.cross_entropy",
     outputs=0b01, node="CrossEntropy", lends="logits", without="bool int complex",
@@ -700,6 +706,8 @@ _cross_entropy_grad = Operator(
     "cross_entropy_backward",
     "g logits target weight lse",
     "ignore smoothing",
+    axes="n,nc,?,?,n->nc",
+    cost=lambda outs, g, x, *rest: 3 * x.numel(),
     schema="(Tensor g, Tensor logits, Tensor target, Tensor? weight, Tensor lse, int ignore,"
     " float smoothing) -> Tensor",
     kind="internal",

@@ -39,10 +39,12 @@ def _cpu_mm(a: Any, b: Any) -> Any:
     return (functions.mm if a.ndim == 2 else functions.bmm)(a, b)
 
 
-_mm = Operator("mm", "a b", cpu=_cpu_mm, gpu="matmul.mm",
+_mm = Operator("mm", "a b",
+    axes="mk,kn->mn", cpu=_cpu_mm, gpu="matmul.mm",
                grad=(lambda g, b: g.mm(b.mH), lambda g, a: a.mH.mm(g)),
                batch="product", infer=lambda a, b: a.new((a.shape[0], b.shape[1])))  # fmt: skip
-_bmm = Operator("bmm", "a b", cpu=_cpu_mm, gpu="matmul.bmm",
+_bmm = Operator("bmm", "a b",
+    axes="bmk,bkn->bmn", cpu=_cpu_mm, gpu="matmul.bmm",
                 grad=(lambda g, b: g.bmm(b.mH), lambda g, a: a.mH.bmm(g)),
                 batch="product", infer=lambda a, b: a.new((*a.shape[:2], b.shape[2])))  # fmt: skip
 
@@ -327,7 +329,8 @@ def _cpu_addmm(addend: Any, a: Any, b: Any, beta: float, alpha: float) -> Any:
 
 
 _addmm = Operator(
-    "addmm", "addend a b", "beta alpha", cpu=_cpu_addmm, gpu="matmul.addmm",
+    "addmm", "addend a b", "beta alpha",
+    axes="=,mk,kn->mn", cpu=_cpu_addmm, gpu="matmul.addmm",
     grad=(
         lambda g, beta: g if beta == 1 else g * beta,
         lambda g, b, alpha: _times(g.matmul(b.mH), alpha),
@@ -337,6 +340,7 @@ _addmm = Operator(
 _baddbmm = _addmm.like(
     "baddbmm",
     "Baddbmm",
+    axes="=,bmk,bkn->bmn",
     batch="sum_with_product",
     infer=lambda c, a, b, *rest: a.new((*a.shape[:2], b.shape[2])),
 )
@@ -386,6 +390,7 @@ def _cpu_activation(addend: Any, a: Any, b: Any, beta: float, alpha: float, name
 
 _addmm_activation_record = Operator(
     "_addmm_activation", "addend a b", "beta alpha activation",
+    axes="=,mk,kn->mn",
     schema="_addmm_activation(addend, a, b, beta=beta, alpha=alpha, use_gelu=activation == "
         "'gelu')", cpu=_cpu_activation,
     gpu="matmul.addmm_activation", composed=_composed_activation, node="AddmmActivation",

@@ -128,6 +128,7 @@ Tensor.detach_ = detach_  # type: ignore[attr-defined]
 PUBLIC["detach_"] = detach_
 
 _identity = Operator("identity", "values source",
+    axes="...,?->...",
     schema="(Tensor(a) values, Tensor source) -> Tensor(a)", cpu=lambda v, s: v, gpu=lambda v, s: v,
                      grad=(None, lambda g: g), kind="internal",
                      batch="elementwise", infer=lambda values, source: values)  # fmt: skip
@@ -166,15 +167,20 @@ def _paired(array: Any) -> bool:
     return type(array) is not ndarray or array.dtype.names is not None
 
 
-_view_as_real = view_operator("view_as_real", "", arrays.pairs,
-                              lambda g: view_as_complex(g.contiguous()))  # fmt: skip
-_view_as_complex = view_operator("view_as_complex", "", _unpaired, lambda g: view_as_real(g))
-_real = view_operator("real", "",
-                      lambda a: arrays.pairs(a)[..., 0] if _paired(a) else a.real,
-                      lambda g: PUBLIC["complex"](g, g.new_zeros(g.shape)))  # fmt: skip
-_imag = view_operator("imag", "",
-                      lambda a: arrays.pairs(a)[..., 1] if _paired(a) else a.imag,
-                      lambda g: PUBLIC["complex"](g.new_zeros(g.shape), g))  # fmt: skip
+_view_as_real = view_operator(
+    "view_as_real", "", arrays.pairs, lambda g: view_as_complex(g.contiguous()), axes="...->...r"
+)
+_view_as_complex = view_operator(
+    "view_as_complex", "", _unpaired, lambda g: view_as_real(g), axes="...r->..."
+)
+_real = view_operator(
+    "real", "", lambda a: arrays.pairs(a)[..., 0] if _paired(a) else a.real,
+    lambda g: PUBLIC["complex"](g, g.new_zeros(g.shape)), axes="...->...",
+)  # fmt: skip
+_imag = view_operator(
+    "imag", "", lambda a: arrays.pairs(a)[..., 1] if _paired(a) else a.imag,
+    lambda g: PUBLIC["complex"](g.new_zeros(g.shape), g), axes="...->...",
+)  # fmt: skip
 
 
 @public(method=False)

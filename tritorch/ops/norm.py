@@ -17,6 +17,7 @@ from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
+from tritorch.ops.record.sizes import normalised
 from tritorch.ops.shape import reshape
 
 # ---- layer norm ----------------------------------------------------------------------------------
@@ -71,6 +72,7 @@ _layer = Operator(
     "layer_norm",
     "x w b",
     "n eps",
+    axes=lambda x, w, b, n, eps: "...{0},{1},{1}->...{0},?,?".format(*normalised(n)),
     schema="(Tensor x, Tensor? w, Tensor? b, int n, float eps) -> (Tensor, Tensor, Tensor)",
     outputs=0b001,
     cpu=lambda x, w, b, n, eps: backend("cpu", "norm").layer_norm(x, n, w, b, eps),
@@ -86,6 +88,8 @@ _layer = Operator(
 )
 _layer_back: Operator = Operator(
     "layer_norm_backward", "y x w mean rstd", "n",
+    axes=lambda y, x, w, m, r, n: "...{0},...{0},{1},?,?->...{0},{1},{1}".format(*normalised(n)),
+    cost=lambda outs, y, x, *rest: 12 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, int n) -> (Tensor, "
         "Tensor, Tensor)", kind="internal", outputs=0b111,
     cpu=lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r),
@@ -159,6 +163,7 @@ _rms = Operator(
     "rms_norm",
     "x w",
     "n eps",
+    axes=lambda x, w, n, eps: "...{0},{1}->...{0},?".format(*normalised(n)),
     schema="_fused_rms_norm(x, x.shape[x.ndim - n :], w, eps)",
     without="bool int",
     outputs=0b01,
@@ -172,6 +177,8 @@ _rms = Operator(
 )
 _rms_back: Operator = Operator(
     "rms_norm_backward", "y x w rstd", "n",
+    axes=lambda y, x, w, r, n: "...{0},...{0},{1},?->...{0},{1}".format(*normalised(n)),
+    cost=lambda outs, y, x, *rest: 8 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor rstd, int n) -> (Tensor, Tensor)",
     kind="internal", outputs=0b11,
     cpu=lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r),
@@ -211,6 +218,7 @@ def _composed_group(x: Tensor, w: Any, b: Any, groups: int, eps: float) -> Tenso
 
 _group = Operator(
     "group_norm", "x w b", "groups eps",
+    axes=lambda x, *rest: "bc*{0},c,c->bc*{0},?,?".format(normalised(len(x.shape) - 2)[0]),
     schema="native_group_norm(x, w, b, x.shape[0], x.shape[1], x.shape[2:].numel(), groups, "
         "eps)", outputs=0b001, node="NativeGroupNorm", layout="format",
     without="bool int complex", kernel="GroupNormKernelImpl",
@@ -224,6 +232,10 @@ _group_back: Operator = Operator(
     "group_norm_backward",
     "y x w mean rstd",
     "groups",
+    axes=lambda y, x, *rest: "bc*{0},bc*{0},c,?,?->bc*{0},c,c".format(
+        normalised(len(x.shape) - 2)[0]
+    ),
+    cost=lambda outs, y, x, *rest: 12 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, int groups) -> "
     "(Tensor, Tensor, Tensor)",
     kind="internal",
@@ -314,6 +326,7 @@ _batch = Operator(
     "batch_norm",
     "x w b mean var",
     "training eps",
+    axes=lambda x, *rest: "b*c{0},c,c,c,c->b*c{0},?,?,?".format(normalised(len(x.shape) - 2)[0]),
     schema="(Tensor x, Tensor? w, Tensor? b, Tensor? mean, Tensor? var, bool training, float"
     " eps) -> (Tensor, Tensor, Tensor, Tensor)",
     without="bool int complex",
@@ -340,6 +353,10 @@ _batch_back: Operator = Operator(
     "batch_norm_backward",
     "y x w mean rstd",
     "training",
+    axes=lambda y, x, *rest: "b*c{0},b*c{0},c,c,c->b*c{0},c,c".format(
+        normalised(len(x.shape) - 2)[0]
+    ),
+    cost=lambda outs, y, x, *rest: 12 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, bool training) -> "
     "(Tensor, Tensor, Tensor)",
     kind="internal",

@@ -13,6 +13,7 @@ from tritorch.ops.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.parts import narrow
 from tritorch.ops.record.operator import Operator, laid_out
 from tritorch.ops.record.publishing import functional
+from tritorch.ops.record.sizes import padded
 
 
 def _padded(shape: Sequence[int], padding: Sequence[int]) -> list[int]:
@@ -27,6 +28,7 @@ _pad = Operator(
     "pad",
     "x",
     "padding mode value",
+    axes=lambda x, padding, *rest: padded(len(x.shape), len(padding) // 2),
     cpu="shaping.pad",
     grad=lambda g, x_shape, padding, mode: _back.call((g,), (x_shape, padding, mode)),
     layout="format",
@@ -37,6 +39,7 @@ _back: Operator = Operator(
     "pad_backward",
     "y",
     "shape padding mode",
+    axes=lambda y, shape, padding, *rest: padded(len(shape), len(padding) // 2),
     schema="(Tensor y, SymInt[] shape, SymInt[] padding, str mode) -> Tensor",
     kind="internal",
     cpu="shaping.pad_backward",

@@ -256,6 +256,7 @@ def _rounded(x: Tensor, decimals: int) -> Tensor:
 
 
 _round_decimals = Operator("round_decimals", "x", "decimals",
+    axes="...->...",
     schema="round.decimals(x, decimals=decimals)", of=_rounded, grad=_flat,
                            node="Round1", layout="elementwise")  # fmt: skip
 

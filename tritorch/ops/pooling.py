@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 from tritorch.core.dims import wrap_dim
@@ -17,6 +18,7 @@ from tritorch.ops.record.infer import with_indices as with_places
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import with_out
+from tritorch.ops.record.sizes import windows
 from tritorch.ops.shape import reshape
 
 
@@ -42,6 +44,8 @@ _max_pool = Operator(
     "max_pool",
     "x",
     "kernel stride padding dilation ceil_mode",
+    axes=lambda x, *rest: "bc{0}->bc{0},bc{0}".format(windows(len(x.shape) - 2)),
+    cost=lambda outs, x, kernel, *rest: outs[0].numel() * math.prod(kernel),
     schema="max_pool{len(kernel)}d_with_indices(x, kernel, stride, padding, dilation, ceil_mode)",
     cpu="pooling.max_pool",
     grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
@@ -54,6 +58,7 @@ _unpool_op = Operator(
     "max_pool_backward",
     "y indices",
     "shape",
+    axes=lambda y, *rest: "bc{0},bc{0}->bc{0}".format(windows(len(y.shape) - 2)),
     schema="(Tensor y, Tensor indices, SymInt[] shape) -> Tensor",
     cpu="pooling.max_pool_backward",
     kind="internal",
@@ -63,6 +68,8 @@ _unpool_op = Operator(
 )
 _adaptive_max = Operator(
     "adaptive_max_pool", "x", "size",
+    axes=lambda x, *rest: "bc{0}->bc{0},bc{0}".format(windows(len(x.shape) - 2)),
+    cost=lambda outs, x, *rest: x.numel(),
     schema="adaptive_max_pool{len(size)}d(x, size)", cpu="pooling.adaptive_max_pool", keeps="x",
     layout="format",
     grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
@@ -72,6 +79,8 @@ _avg_pool = Operator(
     "avg_pool",
     "x",
     "kernel stride padding ceil_mode include divisor",
+    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
+    cost=lambda outs, x, kernel, *rest: outs[0].numel() * math.prod(kernel),
     schema="avg_pool{len(kernel)}d(x, kernel, stride, padding, ceil_mode, include, "
     "*(divisor,)[len(kernel) == 1 :])",
     cpu="pooling.avg_pool",
@@ -87,6 +96,7 @@ _avg_back: Operator = Operator(
     "avg_pool_backward",
     "y",
     "shape kernel stride padding ceil_mode include divisor",
+    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
     schema="(Tensor y, SymInt[] shape, int[] kernel, int[] stride, int[] padding, bool "
     "ceil_mode, bool include, int? divisor) -> Tensor",
     cpu="pooling.avg_pool_backward",
@@ -101,6 +111,8 @@ _adaptive_avg = Operator(
     "adaptive_avg_pool",
     "x",
     "size",
+    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
+    cost=lambda outs, x, *rest: x.numel(),
     schema="adaptive_avg_pool{len(size)}d(x, size)",
     cpu="pooling.adaptive_avg_pool",
     grad=lambda g, x_shape: _adaptive_back.call((g,), (x_shape,)),
@@ -116,6 +128,7 @@ _adaptive_back: Operator = Operator(
     "adaptive_avg_pool_backward",
     "y",
     "shape",
+    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
     schema="(Tensor y, SymInt[] shape) -> Tensor",
     kind="internal",
     cpu="pooling.adaptive_avg_pool_backward",

@@ -283,6 +283,7 @@ def _check_std(std: float) -> None:
 _overwrite = Operator(
     "random_overwrite",
     "self",
+    axes="...->...",
     schema="(Tensor(a!) self) -> Tensor(a!)",
     kind="in_place",
     grad=zeros_of,

@@ -100,6 +100,9 @@ def _gradients(
 
 _backward = Operator(
     "recurrent_backward", "g packed acts rest h c w b", "mode sizes reverse",
+    cost=lambda outs, g, packed, acts, rest, h, c, w, *params: (
+        4 * packed.numel() // h.shape[-1] * w.numel()
+    ),
     schema="(Tensor g, Tensor packed, Tensor? acts, Tensor? rest, Tensor h, Tensor? c, "
         "Tensor w, Tensor? b, str mode, int[]? sizes, bool reverse) -> (Tensor, Tensor, "
         "Tensor, Tensor, Tensor)", kind="internal",

@@ -630,6 +630,7 @@ def std(
 
 
 _std = Operator("std_sqrt", "v",
+    axes="...->...",
     schema="(Tensor v) -> Tensor", cpu=np.sqrt, gpu=lambda v: _gpu_sqrt(v), node="Std",
                 grad=lambda g, out: (g / (2 * out)).masked_fill(out == 0, 0),
                 batch="elementwise", infer=same)  # fmt: skip

@@ -8,11 +8,13 @@ from tritorch.core.dtype import dtype, float32, uint8
 from tritorch.core.promotion import not_implemented
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.sizes import resized
 
 _resample: Operator = Operator(
     "resample",
     "x",
     "dim n m scale align kind transposed",
+    axes=lambda x, dim, *rest: resized(len(x.shape), dim),
     schema="(Tensor x, int dim, SymInt n, SymInt m, float? scale, bool align, str kind, bool"
     " transposed) -> Tensor",
     cpu="resample.resample",

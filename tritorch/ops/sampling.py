@@ -53,7 +53,7 @@ def _moving(name: str, grad: Any, node: str | None = None) -> Operator:
     give = lambda a, sample: sample
     return Operator(
         name, "a sample", cpu=give, gpu=give, grad=grad, node=node, infer=give, batch="lead",
-        schema="(Tensor a, Tensor sample) -> Tensor",
+        schema="(Tensor a, Tensor sample) -> Tensor", axes="elementwise",
     )  # fmt: skip
 
 
@@ -70,11 +70,13 @@ def _zeros(g: Tensor) -> Tensor:
 
 _gamma_slope = Operator(
     "standard_gamma_grad", "a x",
+    axes="elementwise",
     schema="_standard_gamma_grad(a, x)", cpu="sampling.standard_gamma_grad",
     grad=(_refuse("_standard_gamma_grad"),) * 2, kind="internal", batch="elementwise", infer=same
 )  # fmt: skip
 _dirichlet_slope = Operator(
     "dirichlet_grad", "x a total",
+    axes="elementwise",
     schema="_dirichlet_grad(x, a, total)", cpu="sampling.dirichlet_grad",
     grad=(_refuse("_dirichlet_grad"),) * 3, kind="internal", batch="lead", infer=same
 )  # fmt: skip

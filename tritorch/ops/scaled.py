@@ -58,6 +58,7 @@ def _cpu_scaled(a: Any, b: Any, left: Any, right: Any, bias: Any, kind: Any, fas
 
 _product = Operator(
     "scaled_product", "a b scale_a scale_b bias", "kind fast",
+    axes="mk,kn,?,?,?->mn",
     schema="(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias, ScalarType "
         "kind, bool fast) -> Tensor", cpu=_cpu_scaled,
     gpu="matmul.scaled_mm", kind="internal",

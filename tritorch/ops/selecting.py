@@ -21,6 +21,7 @@ from tritorch.ops.record.infer import reduced, same
 from tritorch.ops.record.operator import Operator, lies
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, write_out
+from tritorch.ops.record.sizes import into_places
 from tritorch.ops.reduction import vector_norm
 
 # ---- index_reduce --------------------------------------------------------------------------------
@@ -34,6 +35,7 @@ def _expanded(index: Tensor, source: Tensor, dim: int) -> Tensor:
 
 _index_reduce = Operator(
     "index_reduce", "x index src", "dim reduce include_self",
+    axes=lambda x, i, s, dim, *rest: into_places(len(x.shape), dim, vector=True),
     schema="index_reduce(x, dim, index, src, reduce, include_self=include_self)",
     layout="row-major",
     cpu=lambda x, i, s, dim, r, inc: backend("cpu", "indexing").index_reduce(x, dim, i, s, r, inc),
@@ -216,6 +218,7 @@ _hash = Operator(
     "hash_tensor",
     "x",
     "dims keepdim",
+    axes="along",
     schema="hash_tensor(x, dims, keepdim=keepdim)",
     cpu=_hash_on_cpu,
     gpu=_hash_on_gpu,

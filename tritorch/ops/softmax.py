@@ -14,10 +14,14 @@ from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.shape import reshape
 
-_softmax = Operator("softmax", "x", "dim kind", cpu="softmax.softmax",
+_softmax = Operator("softmax", "x", "dim kind",
+    axes="along",
+    cost=lambda outs, x, *rest: 5 * x.numel(), cpu="softmax.softmax",
                     grad=lambda g, out, dim: _softmax_back(g, out, dim),
                     batch="dims", infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
-_log_softmax = Operator("log_softmax", "x", "dim kind", cpu="softmax.log_softmax",
+_log_softmax = Operator("log_softmax", "x", "dim kind",
+    axes="along",
+    cost=lambda outs, x, *rest: 5 * x.numel(), cpu="softmax.log_softmax",
                         grad=lambda g, out, dim: _log_softmax_back(g, out, dim),
                         batch="dims", infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
 
@@ -35,6 +39,8 @@ _softmax_backward = Operator(
     "softmax_backward",
     "g out_",
     "dim kind",
+    axes="along",
+    cost=lambda outs, x, *rest: 4 * x.numel(),
     schema="_softmax_backward_data(g, out_, dim, kind)",
     cpu="softmax.softmax_backward",
     kind="internal",
@@ -43,6 +49,8 @@ _softmax_backward = Operator(
 )
 _log_softmax_backward = Operator(
     "log_softmax_backward", "g out_", "dim kind",
+    axes="along",
+    cost=lambda outs, x, *rest: 4 * x.numel(),
     schema="_log_softmax_backward_data(g, out_, dim, kind)", cpu="softmax.log_softmax_backward",
     kind="internal", batch="dims", infer=lambda g, out_, dim, kind: g.new(g.shape, kind)
 )  # fmt: skip

@@ -20,6 +20,7 @@ from tritorch.ops.record.infer import reduced, unknown_size, with_indices
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
+from tritorch.ops.record.sizes import picked
 from tritorch.ops.reduction import _at_index, named_results, share_evenly
 from tritorch.ops.shape import reshape
 
@@ -32,6 +33,7 @@ _sort = Operator(
     "sort",
     "x",
     "dim descending",
+    axes="along",
     cpu="sorting.sort",
     grad=_scatter_back,
     layout="copy",
@@ -42,6 +44,7 @@ _topk = Operator(
     "topk",
     "x",
     "k dim largest",
+    axes=lambda x, k, dim, largest: picked(len(x.shape), dim, 2),
     cpu="sorting.topk",
     grad=_scatter_back,
     layout="row-major",
@@ -49,7 +52,8 @@ _topk = Operator(
     infer=lambda x, k, dim, largest: with_indices(x, (*x.shape[:dim], k, *x.shape[dim + 1 :])),
 )
 _kthvalue = Operator(
-    "kthvalue", "x", "k dim", cpu="sorting.kthvalue", without="bool", kernel="kthvalue_cpu",
+    "kthvalue", "x", "k dim",
+    axes="along", cpu="sorting.kthvalue", without="bool", kernel="kthvalue_cpu",
     layout="row-major",
     grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False),
     batch="dims", infer=lambda x, k, dim: with_indices(x, reduced(x.shape, dim, False))
@@ -64,6 +68,7 @@ _median, _nanmedian, _mode = (
         layout="row-major",
         without=without,
         kernel="median_out",
+        axes="along",
         batch="dims",
         infer=lambda x, dim: with_indices(x, reduced(x.shape, dim, False)),
     )
@@ -72,7 +77,7 @@ _median, _nanmedian, _mode = (
 _of_all = {
     name: Operator(
         f"{name}_all", "x", of=lambda x, op=op: op.call((reshape(x, -1),), (0,))[0],
-        grad=share_evenly, node=name.title(), schema=f"{name}(x)",
+        grad=share_evenly, node=name.title(), schema=f"{name}(x)", axes="elementwise",
     )
     for name, op in (("median", _median), ("nanmedian", _nanmedian))
 }  # fmt: skip
@@ -290,6 +295,7 @@ _searchsorted = Operator(
     "searchsorted",
     "sorted values",
     "right",
+    axes="?,...->...",
     schema="searchsorted.Tensor(sorted, values, right=right)",
     cpu="sorting.searchsorted",
     batch="searchsorted",

@@ -46,6 +46,7 @@ _polygamma = Operator(
     "polygamma",
     "x",
     "n",
+    axes="...->...",
     schema="polygamma(n, x)",
     layout="elementwise",
     cpu=lambda x, n: like(cpu.polygamma(n, widen(x)), x),
@@ -273,7 +274,8 @@ def _frexp_on_gpu(x: Any) -> tuple[Any, Any]:
 
 
 _frexp = Operator(
-    "frexp", "x", cpu=cpu.frexp, gpu=_frexp_on_gpu, outputs=0b01, layout="copy",
+    "frexp", "x",
+    axes="...->...,...", cpu=cpu.frexp, gpu=_frexp_on_gpu, outputs=0b01, layout="copy",
     grad=lambda g, out: g[0] / out[1].exp2().to(g[0].dtype),
     batch="elementwise", infer=lambda x: (x.new(x.shape), x.new(x.shape, int32))
 )  # fmt: skip

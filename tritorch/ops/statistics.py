@@ -142,6 +142,7 @@ def _ranked_results(x: MetaArray, ranks: tuple[int, ...], places: bool) -> Any:
 
 _ranked = Operator(
     "ranked", "x", "ranks places",
+    axes="...a@->...k,...k",
     schema="(Tensor x, int[] ranks, bool places) -> (Tensor, Tensor)",
     cpu=_ranked_on_cpu, outputs=0b01, layout="row-major",
     grad=lambda g, x_shape, out1: g[0].new_zeros(x_shape).scatter_add(-1, out1, g[0]),

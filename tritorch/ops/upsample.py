@@ -10,12 +10,14 @@ from tritorch.ops.checks import require_kernel
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
+from tritorch.ops.record.sizes import windows
 from tritorch.ops.resample import resample
 
 _nearest = Operator(
     "upsample_nearest",
     "x",
     "size scales exact",
+    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
     schema="{'_upsample_nearest_exact' if exact else 'upsample_nearest'}{len(size)}d(x, "
     "size, *scales)",
     without="bool int8 int16 int32 int64 complex",
@@ -32,6 +34,7 @@ _nearest_back: Operator = Operator(
     "upsample_nearest_backward",
     "y",
     "shape size scales exact",
+    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
     schema="{'_upsample_nearest_exact' if exact else "
     "'upsample_nearest'}{len(size)}d_backward(y, size, shape, *scales)",
     kind="internal",
@@ -49,6 +52,8 @@ _linear = Operator(
     "upsample_linear",
     "x",
     "size scales align",
+    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
+    cost=lambda outs, x, size, *rest: outs[0].numel() * 2 ** (len(size) + 1),
     schema="upsample_{('linear1d', 'bilinear2d', 'trilinear3d')[len(size) - 1]}(x, size, "
     "align, *scales)",
     without="bool int8 int16 int32 int64 complex",
@@ -65,6 +70,8 @@ _linear_back: Operator = Operator(
     "upsample_linear_backward",
     "y",
     "shape size scales align",
+    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
+    cost=lambda outs, y, shape, size, *rest: y.numel() * 2 ** (len(size) + 1),
     schema="upsample_{('linear1d', 'bilinear2d', 'trilinear3d')[len(size) - 1]}_backward(y, "
     "size, shape, align, *scales)",
     kind="internal",

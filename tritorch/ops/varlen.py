@@ -45,6 +45,7 @@ def _gradients(
 
 _varlen = Operator(
     "varlen_attention", "q k v q_starts k_starts", "longest window scale",
+    cost=lambda outs, q, k, v, a, b, longest, *rest: 2 * (q.numel() + outs[0].numel()) * longest[1],
     schema="(Tensor q, Tensor k, Tensor v, Tensor q_starts, Tensor k_starts, int[] longest, "
         "int[] window, float scale) -> (Tensor, Tensor)", outputs=0b01,
     cpu="attention.varlen", node="VarlenAttn", joint=_gradients, composed=_composed,
@@ -54,6 +55,7 @@ _varlen = Operator(
 )  # fmt: skip
 _varlen_back = Operator(
     "varlen_attention_backward", "y q k v q_starts k_starts out_ lse", "longest window scale",
+    cost=lambda outs, y, q, *rest: (6 * q.numel() + 4 * y.numel()) * rest[6][1],
     schema="(Tensor y, Tensor q, Tensor k, Tensor v, Tensor q_starts, Tensor k_starts, "
         "Tensor out_, Tensor lse, int[] longest, int[] window, float scale) -> (Tensor, "
         "Tensor, Tensor)",

@@ -14,7 +14,8 @@ from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, with_out
 
 _cross: Operator = Operator(
-    "linalg_cross", "a b", "dim", cpu="vectors.cross",
+    "linalg_cross", "a b", "dim",
+    axes="along", cpu="vectors.cross",
     grad=(
         lambda g, b, dim: _cross.call((b.conj().expand(g.shape), g), (dim,)),
         lambda g, a, dim: _cross.call((g, a.conj().expand(g.shape)), (dim,)),

@@ -14,12 +14,12 @@ from tritorch.ops.record.operator import Operator, ndarray
 
 def view_operator(
     name: str, params: str, function: Any, grad: Any, *, node: str | None = None, layout: str = "",
-    schema: str = "",
+    schema: str = "", axes: Any = None,
 ) -> Operator:  # fmt: skip
     """Declares a view: `function(array, *params)` gives the view of an array of either kind."""
     op = Operator(
         name, "x", params, cpu=function, gpu=function, grad=grad, view=True, node=node, kind="view",
-        layout=layout, infer=function, schema=schema,
+        layout=layout, infer=function, schema=schema, axes=axes,
     )  # fmt: skip
     op.cpu = op.gpu = function  # type: ignore[method-assign]
     return op

@@ -29,6 +29,7 @@ from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
+from tritorch.ops.record.sizes import cubes
 from tritorch.ops.vectors import linalg_cross
 
 LINALG |= {"cross": linalg_cross, "matmul": matmul}
@@ -116,7 +117,9 @@ def _cpu_exponential(x: Any) -> Any:
 
 
 _matrix_exp: Any = factorisation(
-    "linalg_matrix_exp", "x", cpu=_cpu_exponential, gpu=composed_backend(_exponential),
+    "linalg_matrix_exp", "x",
+    cost=lambda outs, x, *rest: 16 * cubes(x),
+    cpu=_cpu_exponential, gpu=composed_backend(_exponential),
     grad=_matrix_exp_gradient, infer=same
 )  # fmt: skip
 

@@ -21,6 +21,7 @@ from tritorch.ops.linalg.triangular import triangular
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
+from tritorch.ops.record.sizes import cubes
 
 # ---- qr ------------------------------------------------------------------------------------------
 
@@ -72,11 +73,13 @@ def _qr_results(x: MetaArray, mode: str) -> tuple[MetaArray, MetaArray]:
     return x.new((0,) if mode == "r" else (*lead, m, k)), x.new((*lead, k, n))
 
 
-_qr = factorisation("linalg_qr", "x", "mode", cpu="linalg.qr", outputs=0b11, grad=_qr_gradient,
+_qr = factorisation("linalg_qr", "x", "mode",
+    cost=lambda outs, x, *rest: 2 * cubes(x), cpu="linalg.qr", outputs=0b11, grad=_qr_gradient,
                     layout="column-major", infer=_qr_results)  # fmt: skip
 _geqrf = factorisation(
     "geqrf",
     "x",
+    cost=lambda outs, x, *rest: 2 * cubes(x),
     cpu="linalg.geqrf",
     layout="column-major",
     infer=lambda x: (x.new(x.shape), x.new((*x.shape[:-2], min(x.shape[-2:])))),

@@ -23,6 +23,7 @@ from tritorch.ops.linalg.common import (
 )
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
+from tritorch.ops.record.sizes import cubes
 
 # ---- singular values -----------------------------------------------------------------------------
 
@@ -100,12 +101,14 @@ def _svd_results(x: MetaArray, full: bool) -> tuple[MetaArray, ...]:
     return x.new((*lead, m, m if full else k)), values, x.new((*lead, n if full else k, n))
 
 
-_svd = factorisation("linalg_svd", "x", "full", cpu="linalg.svd", outputs=0b111,
+_svd = factorisation("linalg_svd", "x", "full",
+    cost=lambda outs, x, *rest: 22 * cubes(x), cpu="linalg.svd", outputs=0b111,
                      layout="column-major",
                      grad=_svd_gradient, infer=_svd_results)  # fmt: skip
 _svdvals = factorisation(
     "linalg_svdvals",
     "x",
+    cost=lambda outs, x, *rest: 4 * cubes(x),
     cpu="linalg.svdvals",
     infer=lambda x: x.new((*x.shape[:-2], min(x.shape[-2:])), x.dtype.to_real()),
 )
@@ -198,7 +201,8 @@ def _eig_gradient(g: Any, out: Any) -> Tensor:
     return LINALG["solve"](vectors.mH, inner)  # of a real matrix, the engine takes the real part
 
 
-_eigh = factorisation("linalg_eigh", "x", "uplo", cpu="linalg.eigh", outputs=0b11,
+_eigh = factorisation("linalg_eigh", "x", "uplo",
+    cost=lambda outs, x, *rest: 9 * cubes(x), cpu="linalg.eigh", outputs=0b11,
                       layout="column-major",
                       grad=_eigh_gradient,
                       infer=lambda x, uplo: (
@@ -207,10 +211,12 @@ _eigvalsh = factorisation(
     "linalg_eigvalsh",
     "x",
     "uplo",
+    cost=lambda outs, x, *rest: 4 * cubes(x) // 3,
     cpu="linalg.eigvalsh",
     infer=lambda x, uplo: x.new(x.shape[:-1], x.dtype.to_real()),
 )
-_eig = factorisation("linalg_eig", "x", cpu="linalg.eig", outputs=0b11, grad=_eig_gradient,
+_eig = factorisation("linalg_eig", "x",
+    cost=lambda outs, x, *rest: 25 * cubes(x), cpu="linalg.eig", outputs=0b11, grad=_eig_gradient,
                      layout="column-major",
                      infer=lambda x: tuple(
                          x.new(shape, x.dtype.to_complex()) for shape in (x.shape[:-1], x.shape)
@@ -218,6 +224,7 @@ _eig = factorisation("linalg_eig", "x", cpu="linalg.eig", outputs=0b11, grad=_ei
 _eigvals = factorisation(
     "linalg_eigvals",
     "x",
+    cost=lambda outs, x, *rest: 10 * cubes(x),
     cpu="linalg.eigvals",
     infer=lambda x: x.new(x.shape[:-1], x.dtype.to_complex()),
 )
@@ -360,7 +367,8 @@ def pinv_gradient(g: Tensor, inverse: Tensor, x: Tensor) -> Tensor:
 
 
 _pinv_record = factorisation(
-    "linalg_pinv", "x", "atol rtol hermitian", by=_pinv,
+    "linalg_pinv", "x", "atol rtol hermitian",
+    cost=lambda outs, x, *rest: 24 * cubes(x), by=_pinv,
     grad=lambda g, x, out: pinv_gradient(g, out, x),
     infer=lambda x, *rest: x.new((*x.shape[:-2], x.shape[-1], x.shape[-2]))
 )  # fmt: skip

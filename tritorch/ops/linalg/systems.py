@@ -31,6 +31,7 @@ from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
+from tritorch.ops.record.sizes import cubes
 
 # ---- systems -------------------------------------------------------------------------------------
 
@@ -40,7 +41,9 @@ def _solve_results(a: MetaArray, b: MetaArray) -> tuple[MetaArray, MetaArray]:
 
 
 _solve: Any = factorisation(
-    "linalg_solve_ex", "a b", cpu="linalg.solve_ex", outputs=0b01, layout="column-major",
+    "linalg_solve_ex", "a b",
+    cost=lambda outs, a, b, *rest: 2 * cubes(a) // 3 + 2 * a.shape[-1] * b.numel(),
+    cpu="linalg.solve_ex", outputs=0b01, layout="column-major",
     grad=(
         lambda g, a, out: -(_solved(a.mH, g[0]) @ out[0].mH),
         lambda g, a: _solved(a.mH, g[0]),
@@ -106,7 +109,9 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 # ---- inverses ------------------------------------------------------------------------------------
 
 _inverse = factorisation(
-    "linalg_inv_ex", "x", cpu="linalg.inv_ex", outputs=0b01, layout="column-major",
+    "linalg_inv_ex", "x",
+    cost=lambda outs, x, *rest: 2 * cubes(x),
+    cpu="linalg.inv_ex", outputs=0b01, layout="column-major",
     grad=lambda g, out: -(out[0].mH @ (g[0] @ out[0].mH)),
     infer=lambda x: (x.new(x.shape), x.new(x.shape[:-2], int32))
 )  # fmt: skip
@@ -210,7 +215,12 @@ def _det_gradient(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
 
 
 _det: Any = factorisation(
-    "linalg_det", "x", cpu="linalg.det", grad=_det_gradient, infer=lambda x: x.new(x.shape[:-2])
+    "linalg_det",
+    "x",
+    cost=lambda outs, x, *rest: 2 * cubes(x) // 3,
+    cpu="linalg.det",
+    grad=_det_gradient,
+    infer=lambda x: x.new(x.shape[:-2]),
 )
 
 
@@ -231,7 +241,8 @@ def _slogdet_results(x: MetaArray) -> tuple[MetaArray, MetaArray]:
     return x.new(x.shape[:-2]), x.new(x.shape[:-2], x.dtype.to_real())
 
 
-_slogdet = factorisation("linalg_slogdet", "x", cpu="linalg.slogdet", outputs=0b11,
+_slogdet = factorisation("linalg_slogdet", "x",
+    cost=lambda outs, x, *rest: 2 * cubes(x) // 3, cpu="linalg.slogdet", outputs=0b11,
                          grad=_slogdet_gradient, infer=_slogdet_results)  # fmt: skip
 _LinalgSlogdet = named_results("linalg_slogdet", "sign", "logabsdet")
 _Slogdet = named_results("slogdet", "sign", "logabsdet")
@@ -300,7 +311,9 @@ def _lstsq_results(a: MetaArray, b: MetaArray, rcond: Any, driver: str) -> tuple
     return b.new((*lead, n, k)), residuals, rank, values
 
 
-_lstsq = factorisation("linalg_lstsq", "a b", "rcond driver", cpu="linalg.lstsq", outputs=0b0011,
+_lstsq = factorisation("linalg_lstsq", "a b", "rcond driver",
+    cost=lambda outs, a, b, *rest: 2 * cubes(a) + 4 * a.shape[-1] * b.numel(),
+    cpu="linalg.lstsq", outputs=0b0011,
                        joint=_lstsq_joint, infer=_lstsq_results)  # fmt: skip
 _Lstsq = named_results("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")

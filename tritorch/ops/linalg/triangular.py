@@ -30,6 +30,7 @@ from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
+from tritorch.ops.record.sizes import cubes
 
 # ---- triangular systems --------------------------------------------------------------------------
 
@@ -41,7 +42,8 @@ def _system_gradient(g: Tensor, a: Tensor, out: Tensor, upper: bool, unit: bool)
 
 _BLOCK = 64
 _inverse = factorisation(
-    "triangular_inverse", "a", "upper unit", cpu="triangular.inverse", batch="lead", infer=same,
+    "triangular_inverse", "a", "upper unit",
+    cost=lambda outs, a, *rest: cubes(a) // 3, cpu="triangular.inverse", batch="lead", infer=same,
     schema="(Tensor a, bool upper, bool unit) -> Tensor",
 )  # fmt: skip
 
@@ -65,6 +67,7 @@ def _by_blocks(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
 
 _solve: Any = factorisation(
     "linalg_solve_triangular", "a b", "upper unit",
+    cost=lambda outs, a, b, *rest: a.shape[-1] * b.numel(),
     schema="linalg_solve_triangular(a, b, upper=upper, unitriangular=unit)",
     cpu="triangular.solve_triangular", gpu=composed_backend(_by_blocks),
     grad=(
@@ -138,7 +141,8 @@ def _cholesky_gradient(g: Any, out: Any, upper: bool) -> Tensor:
     return _solve.call((lower.mH, half.mH), (True, False)).mH
 
 
-_cholesky = factorisation("linalg_cholesky_ex", "x", "upper", cpu="linalg.cholesky_ex",
+_cholesky = factorisation("linalg_cholesky_ex", "x", "upper",
+    cost=lambda outs, x, *rest: cubes(x) // 3, cpu="linalg.cholesky_ex",
                           layout="column-major", outputs=0b01, grad=_cholesky_gradient,
                           infer=lambda x, upper: (
                               x.new(x.shape), x.new(x.shape[:-2], int32)))  # fmt: skip
@@ -199,6 +203,7 @@ _cholesky_solve: Any = factorisation(
     "cholesky_solve",
     "b factor",
     "upper",
+    cost=lambda outs, b, *rest: 2 * b.shape[-2] * b.numel(),
     by=_solved,
     joint=_solve_joint,
     layout="column-major",

@@ -8,7 +8,9 @@ layout, if it has one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tritorch.core import strides as rules
@@ -75,8 +77,42 @@ def computed(x: MetaArray) -> dtype:
 KINDS: dict[str, Callable[[Any], Callable[..., Any]]] = {"reduction": reduction, "scan": scan}
 
 
+class _Watched(threading.local):
+    calls: list[Any] | None = None
+
+
+_watched = _Watched()
+
+
+@contextlib.contextmanager
+def calls_inferred() -> Iterator[list[Any]]:
+    """Collects what records are asked for their results inside, as (record, inputs, params,
+    results); not what these ask in turn."""
+    before, _watched.calls = _watched.calls, []
+    try:
+        yield _watched.calls
+    finally:
+        _watched.calls = before
+
+
 def inferred(op: Any, specs: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """The results of a record for inputs as described."""
+    calls, _watched.calls = _watched.calls, None
+    try:
+        found = _inferred(op, specs, params)
+    finally:
+        _watched.calls = calls
+    note_call(op, specs, params, found)
+    return found
+
+
+def note_call(op: Any, specs: Sequence[Any], params: tuple[Any, ...], found: Any) -> None:
+    """Adds a call to those that somebody collects."""
+    if _watched.calls is not None:
+        _watched.calls.append((op, specs, params, found))
+
+
+def _inferred(op: Any, specs: Sequence[Any], params: tuple[Any, ...]) -> Any:
     found = (
         op.rule_of_results(list(specs), *params)
         if op.variadic

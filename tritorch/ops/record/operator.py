@@ -37,6 +37,8 @@ from tritorch.ops.record.gradients import argument_names, compile_backward, outp
 from tritorch.ops.record.infer import KINDS, inferred, laid_out as infer_layout
 
 if TYPE_CHECKING:
+    from tritorch.ops.record.axes import Axes
+    from tritorch.ops.record.cost import Cost
     from tritorch.ops.record.schema import Call
     from tritorch.schema.signature import FunctionSchema
 
@@ -87,6 +89,9 @@ class Operator(_C.OperatorBase):
         infer: Callable[..., Any] | None = None,
         batch: str = "",
         schema: str = "",
+        axes: str | Callable[..., str | None] | None = None,
+        cost: Callable[..., Any] | None = None,
+        picks: bool = False,
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
         "family.function" of tritorch.host / tritorch.gpu (one string is enough for both).
@@ -114,7 +119,11 @@ class Operator(_C.OperatorBase):
         batch: the rule by which it runs on a batch of inputs at once, where the kind does not say
         it (`interpret/batching.py`).
         schema: what it computes in ATen's terms, where its name does not say it: Note [Schemas of
-        records] in `record/schema.py`."""
+        records] in `record/schema.py`.
+        axes: what becomes of the axes of its inputs: Note [Axes] in `record/axes.py`.
+        cost: its floating point operations, for its results (a list), inputs and params as
+        described (`record/cost.py`).
+        picks: of its first input it reads no more than goes into its result."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
@@ -129,6 +138,7 @@ class Operator(_C.OperatorBase):
         if of is not None:
             cpu = gpu = composed_backend(of)
         self._infer, self.batch, self.declared_schema = infer, batch, schema
+        self.declared_axes, self.declared_cost, self.picks = axes, cost, picks
         self._cpu = cpu
         self._gpu = gpu if gpu is not None or callable(cpu) else cpu
         self.gradients = _normalise(grad, len(self.inputs))
@@ -166,7 +176,8 @@ class Operator(_C.OperatorBase):
             "unread": " ".join(self.unread), "lends": " ".join(self.lends),
             "keeps": " ".join(self.keeps), "layout": self.layout, "without": self._without,
             "kernel": self.kernel, "typed": self.typed, "infer": self._infer, "batch": self.batch,
-            "schema": self.declared_schema,
+            "schema": self.declared_schema, "axes": self.declared_axes,
+            "cost": self.declared_cost, "picks": self.picks,
         }  # fmt: skip
         inputs, params = " ".join(self.inputs), " ".join(self.params)
         return Operator(name, inputs, params, node=node, **(same | changes))
@@ -258,6 +269,18 @@ class Operator(_C.OperatorBase):
         if self.composed is not None and self.outputs == 1:
             return composed_backend(self.composed)
         raise NotImplementedError(f"{self.name} has no rule for results without data")
+
+    def axes(self, specs: Sequence[Any], params: tuple[Any, ...] = ()) -> Axes | None:
+        """What becomes of the axes of inputs as MetaArrays describe them; None: nobody says."""
+        from tritorch.ops.record.axes import axes_of
+
+        return axes_of(self, specs, params)
+
+    def cost(self, specs: Sequence[Any], params: tuple[Any, ...] = ()) -> Cost:
+        """The floating point operations and bytes of a call, for inputs as described."""
+        from tritorch.ops.record.cost import cost_of
+
+        return cost_of(self, specs, params)
 
     @functools.cached_property
     def schema(self) -> FunctionSchema:

@@ -34,7 +34,8 @@ from tritorch.ops.checks import (
     require_distinct_elements,
     shape_error,
 )
-from tritorch.ops.record.infer import elementwise
+from tritorch.ops.record.backends import composed_backend
+from tritorch.ops.record.infer import elementwise, note_call
 from tritorch.ops.record.operator import Array, Operator, ndarray
 from tritorch.ops.record.outputs import require_dtype, require_separate
 
@@ -141,6 +142,13 @@ class Pointwise(Operator):
             if direct and self._is_direct(kind) and (direct is True or category(kind) == 2)
         )
 
+    @functools.cached_property
+    def rule_of_results(self) -> Callable[..., Any]:
+        """A call on arrays without memory, or numbers."""
+        from tritorch.ops.record.apply import apply
+
+        return composed_backend(lambda *operands: apply(self, operands, None))
+
     def _is_direct(self, kind: dtype) -> bool:
         rank = category(kind)
         if rank in self.without or kind.name in _NARROW:
@@ -197,7 +205,9 @@ class Pointwise(Operator):
         """The result's array; operands are arrays of one device, broadcastable, and numbers."""
         for operand in operands:
             if type(operand) is MetaArray:
-                return elementwise(self, operands, compute, result)
+                found = elementwise(self, operands, compute, result)
+                note_call(self, operands, (), found)
+                return found
             if type(operand) is Array:
                 name = self.narrow.get(compute.name, self.gpu_name)
                 if compute.is_complex and not gpu_complex().computes(name, len(operands)):
