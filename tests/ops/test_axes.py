@@ -127,7 +127,7 @@ def test_axes_are_those_of_a_run(monkeypatch):
     structured = {
         name for name, op in OPERATORS.items()
         if op.kind in ("structured", "internal", "in_place") and op.declared_axes is None
-        and not (op.of is not None and op.layout == "elementwise")
+        and not (op.runs_composed and op.layout == "elementwise")
     }  # fmt: skip
     assert structured == SILENT
 

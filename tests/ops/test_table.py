@@ -9,6 +9,7 @@ from table import CASES, Case, refuses
 import tritorch as torch
 from tritorch.autograd import gradcheck, gradgradcheck
 from tritorch.gpu import by_host
+from tritorch.ops.record.apply import apply
 from tritorch.ops.record.operator import OPERATORS
 
 pytestmark = pytest.mark.filterwarnings("ignore:index_reduce:UserWarning")  # beta, it says
@@ -121,7 +122,7 @@ def test_strides_do_not_matter(case):
         np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-12, atol=1e-14)
 
 
-FUSED = [op for op in OPERATORS.values() if op.composed]
+FUSED = [op for op in OPERATORS.values() if op.fused and op.kind != "pointwise"]
 
 
 @pytest.mark.parametrize("op", FUSED, ids=lambda op: op.name)
@@ -155,10 +156,71 @@ def test_fused_operators_are_their_composed_definition(op, monkeypatch):
     assert calls
 
 
+DEFINED = [op for op in OPERATORS.values() if op.composed and op.kind == "pointwise"]
+EDGES = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("op", DEFINED, ids=lambda op: op.name)
+def test_pointwise_operators_are_their_definition(op):
+    """Also at the edges of numbers, all of them with all others."""
+    low, high = op.domain
+    rng = np.random.default_rng(3)
+    columns = [np.concatenate([rng.uniform(low, high, 5), EDGES]) for _ in op.inputs]
+    if len(columns) > 2:  # not the thousands of combinations
+        columns = [column[:5] for column in columns]
+    grids = np.meshgrid(*columns, indexing="ij")
+    inputs = [torch.tensor(grid) for grid in grids]
+    if op.name == "gelu_backward_of":  # whose last input is gelu's result
+        inputs[2] = torch.nn.functional.gelu(inputs[1])
+    found, defined = apply(op, inputs, None), op.composed(*inputs)
+    assert found.dtype is defined.dtype
+    np.testing.assert_allclose(defined, found, rtol=1e-12, atol=1e-14)
+
+
+def _direct(name, inputs, params):
+    return name, [np.random.default_rng(5).uniform(-2, 2, shape) for shape in inputs], params
+
+
+# Records that the table reaches by fast paths alone.
+DIRECT = [
+    _direct("softmax", [(3, 4)], (1, torch.float64)),
+    _direct("log_softmax", [(3, 4)], (0, torch.float64)),
+    _direct("linear", [(2, 3, 4), (5, 4), (5,)], ()),
+    _direct("addmm", [(3, 5), (3, 4), (4, 5)], (0.5, 2.0)),
+    _direct("addmm", [(5,), (3, 4), (4, 5)], (0, 1)),
+    _direct("baddbmm", [(2, 3, 5), (2, 3, 4), (2, 4, 5)], (0.5, 2.0)),
+]
+
+
+@pytest.mark.parametrize("case", DIRECT, ids=lambda case: case[0])
+def test_operators_with_gradients_are_their_definition(case):
+    name, values, params = case
+    op, inputs = OPERATORS[name], [torch.tensor(value) for value in values]
+    np.testing.assert_allclose(op.composed(*inputs, *params), op.call(inputs, params), rtol=1e-12)
+
+
+def test_an_embedding_is_its_definition():
+    weight, indices = torch.rand(7, 3), torch.tensor([[1, 6], [0, 1]])
+    op = OPERATORS["embedding"]
+    found = op.call((weight, indices), (-1, False))
+    assert op.composed(weight, indices, -1, False).equal(found)
+
+
+def test_every_definition_is_held_to_its_operator():
+    held = {op.name for op in (*FUSED, *DEFINED)} | {case[0] for case in DIRECT} | {"embedding"}
+    defined = {op.name for op in OPERATORS.values() if op.composed and not op.runs_composed}
+    assert defined - held == {"convolution_with_statistics"}  # tests/nn/test_fusion.py has it
+
+
 def test_every_differentiable_record_is_in_the_table():
     reached = set()
     for case in CASES:
-        stack = [out.grad_fn for out in outputs(call(case, leaves(case))) if out.grad_fn]
+        xs = leaves(case)
+        outs = [out for out in outputs(call(case, xs)) if out.grad_fn]
+        if case.second and outs:
+            seeds = [torch.ones_like(out) for out in outs]
+            outs += torch.autograd.grad(outs, xs, seeds, create_graph=True, allow_unused=True)
+        stack = [out.grad_fn for out in outs if out is not None and out.grad_fn]
         while stack:
             node = stack.pop()
             if hasattr(node, "op"):

@@ -27,45 +27,36 @@ from tritorch.ops.record.publishing import (
 )
 from tritorch.ops.record.writing import differentiated
 from tritorch.ops.reduction import vector_norm
-from tritorch.ops.softmax import differentiating, log_softmax, softmax
+from tritorch.ops.softmax import log_softmax, softmax
 
 # ---- fused ---------------------------------------------------------------------------------------
 
-_relu_back = ternary("relu_backward", "g y", lambda g, y: cpu.zero_where(g, y <= 0),
-    schema="threshold_backward(g, y, 0)",
-                     gpu="relu_backward", without="bool complex")  # fmt: skip
-
-
-def _relu_grad(g: Tensor, out: Tensor) -> Tensor:
-    return g.masked_fill(out <= 0, 0) if differentiating() else apply(_relu_back, (g, out))
-
-
-relu = unary("relu", cpu.relu, without="bool complex", grad=_relu_grad, out=False,
-             refuses="Boolean inputs not supported for relu", zero="kept")  # fmt: skip
+_relu_back = ternary(
+    "relu_backward", "g_ y", lambda g, y: cpu.zero_where(g, y <= 0),
+    schema="threshold_backward(g_, y, 0)", without="bool complex",
+    composed=lambda g, y: g.masked_fill(y <= 0, 0),
+)  # fmt: skip
+relu = unary(
+    "relu", cpu.relu, without="bool complex", out=False, zero="kept",
+    grad=lambda g, out: apply(_relu_back, (g, out)),
+    refuses="Boolean inputs not supported for relu",
+)  # fmt: skip
 
 
 def _fused(
-    name: str, forward: Any, composed: Any, backward: Any, schema: str = "", back_schema: str = ""
-) -> Any:
-    """An activation with a fused gradient, composed where it is differentiated again."""
+    name: str, forward: Any, composed: Any, backward: Any, gradient: Any, schema: str = "",
+    back_schema: str = "",
+) -> Any:  # fmt: skip
+    """An activation with a fused gradient; composed, gradient: both by smaller operators."""
     back = ternary(
-        f"{name}_backward", "g x", backward, without="bool int complex", schema=back_schema
-    )
-
-    def gradient(g: Tensor, x: Tensor) -> Tensor:
-        return composed(g, x) if differentiating() else apply(back, (g, x))
-
+        f"{name}_backward", "g_ x", backward, without="bool int complex", schema=back_schema,
+        composed=gradient,
+    )  # fmt: skip
     return unary(
-        name,
-        forward,
-        rule=INT_TO_FLOAT,
-        without="bool int complex",
-        schema=schema,
-        grad=gradient,
-        method=False,
-        public=False,
+        name, forward, rule=INT_TO_FLOAT, without="bool int complex", schema=schema,
+        grad=lambda g, x: apply(back, (g, x)), composed=composed, method=False, public=False,
         inplace=False,
-    )
+    )  # fmt: skip
 
 
 INV_SQRT2 = 1 / math.sqrt(2)
@@ -89,24 +80,26 @@ def _silu_grad(g: Tensor, x: Tensor) -> Tensor:
     return g * s * (1 + x * (1 - s))
 
 
-_gelu_none = _fused("gelu", cpu.gelu, _gelu_grad, cpu.gelu_backward)
-_gelu_back_of = ternary("gelu_backward_of", "g x out", cpu.gelu_backward_of,
-    schema="(Tensor g, Tensor x, Tensor out) -> Tensor",
-                        without="bool int complex")  # fmt: skip
+_gelu_none = _fused(
+    "gelu", cpu.gelu, lambda x: x * (1 + (x * INV_SQRT2).erf()) / 2, cpu.gelu_backward, _gelu_grad
+)
+_gelu_back_of = ternary(
+    "gelu_backward_of", "g_ x y", cpu.gelu_backward_of, without="bool int complex",
+    schema="(Tensor g_, Tensor x, Tensor y) -> Tensor", composed=lambda g, x, y: _gelu_grad(g, x),
+)  # fmt: skip
 # On the CPU erf is dear, and the quotient of the result and the argument has it.
 _gelu_kept = unary(
-    "gelu_on_host", cpu.gelu,
-    schema="gelu(x)", node="Gelu0", without="bool int complex", gpu="gelu",
-    grad=lambda g, x, out: (
-        _gelu_grad(g, x) if differentiating() else apply(_gelu_back_of, (g, x, out))
-    ),
-    method=False, public=False, inplace=False, lends="out",
+    "gelu_on_host", cpu.gelu, schema="gelu(x)", node="Gelu0", without="bool int complex",
+    gpu="gelu", grad=lambda g, x, out: apply(_gelu_back_of, (g, x, out)), method=False,
+    public=False, inplace=False, lends="out",
 )  # fmt: skip
 _gelu_tanh = _fused(
-    "gelu_tanh", cpu.gelu_tanh, _gelu_tanh_grad, cpu.gelu_tanh_backward,
-    "gelu(x, approximate='tanh')", "gelu_backward(g, x, approximate='tanh')",
+    "gelu_tanh", cpu.gelu_tanh,
+    lambda x: x * (1 + (KAPPA * (x + 0.044715 * x * x * x)).tanh()) / 2,
+    cpu.gelu_tanh_backward, _gelu_tanh_grad,
+    "gelu(x, approximate='tanh')", "gelu_backward(g_, x, approximate='tanh')",
 )  # fmt: skip
-_silu = _fused("silu", cpu.silu, _silu_grad, cpu.silu_backward)
+_silu = _fused("silu", cpu.silu, lambda x: x * x.sigmoid(), cpu.silu_backward, _silu_grad)
 
 
 @functional_with_out
@@ -148,7 +141,7 @@ def _floats_only(name: str, x: Tensor) -> None:
 
 def _record(name: str, params: str, of: Any, grad: Any, node: str, schema: str = "") -> Operator:
     """An activation of several operators, recorded as one call."""
-    return Operator(name, "x", params, of=of, grad=grad, node=node, layout="elementwise",
+    return Operator(name, "x", params, composed=of, grad=grad, node=node, layout="elementwise",
                     schema=schema)  # fmt: skip
 
 
@@ -368,9 +361,16 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 
 _log_sigmoid = unary(
-    "log_sigmoid", cpu.log_sigmoid, without="bool int complex", layout="row-major",
-    grad=lambda g, x: g * (-x).sigmoid(), method=False, public=False, inplace=False,
-)  # fmt: skip
+    "log_sigmoid",
+    cpu.log_sigmoid,
+    composed=lambda x: x.clamp(max=0) - (-x.abs()).exp().log1p(),
+    without="bool int complex",
+    layout="row-major",
+    grad=lambda g, x: g * (-x).sigmoid(),
+    method=False,
+    public=False,
+    inplace=False,
+)
 
 
 @functional_with_out

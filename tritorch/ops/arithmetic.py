@@ -56,9 +56,16 @@ true_divide = binary(
 # Python numbers are tensors to these in PyTorch, and kept: a second backward pass is refused.
 mul.op.keeps_numbers = true_divide.op.keeps_numbers = True  # type: ignore[attr-defined]
 # A product as a step of another operator, whose number nobody keeps.
-times: Any = binary("times", np.multiply,
-    schema="mul.Tensor(a, b)", gpu="mul", node="Mul", export=False,
-               grad=(lambda g, b: times(g, conj(b)), lambda g, a: g * conj(a)))  # fmt: skip
+times: Any = binary(
+    "times",
+    np.multiply,
+    composed=lambda a, b: a * b,
+    schema="mul.Tensor(a, b)",
+    gpu="mul",
+    node="Mul",
+    export=False,
+    grad=(lambda g, b: times(g, conj(b)), lambda g, a: g * conj(a)),
+)
 
 
 def _check_alpha(alpha: Any, *operands: Any) -> None:
@@ -212,13 +219,29 @@ _zeros = (lambda g: g.new_zeros(g.shape), lambda g: g.new_zeros(g.shape))
 floor_divide = binary("floor_divide", cpu.floor_divide, without="bool complex", operator="floordiv",
                       direct=False, node=NOT_IMPLEMENTED,
                       grad=(without_derivative("floor_divide"),) * 2)  # fmt: skip
-_floor_divide = binary("floor_quotient", cpu.floor_divide,
-    schema="div.Tensor_mode(a, b, rounding_mode='floor')", without="bool complex", direct=False,
-                       gpu="floor_divide", grad=_zeros, keeps="a b", node="Div",
-                       export=False)  # fmt: skip
-_trunc_divide = binary("trunc_divide", cpu.trunc_divide,
-    schema="div.Tensor_mode(a, b, rounding_mode='trunc')", without="bool complex", direct=False,
-                       grad=_zeros, keeps="a b", node="Div", export=False)  # fmt: skip
+_floor_divide = binary(
+    "floor_quotient",
+    cpu.floor_divide,
+    schema="div.Tensor_mode(a, b, rounding_mode='floor')",
+    without="bool complex",
+    direct=False,
+    gpu="floor_divide",
+    grad=_zeros,
+    keeps="a b",
+    node="Div",
+    export=False,
+)
+_trunc_divide = binary(
+    "trunc_divide",
+    cpu.trunc_divide,
+    schema="div.Tensor_mode(a, b, rounding_mode='trunc')",
+    without="bool complex",
+    direct=False,
+    grad=_zeros,
+    keeps="a b",
+    node="Div",
+    export=False,
+)
 remainder = binary("remainder", cpu.remainder, without="bool complex", operator="mod", direct=False,
                    grad=(lambda g: g, lambda g, a, b: -g * _floor_divide(a, b)))  # fmt: skip
 fmod = binary("fmod", cpu.fmod, without="bool complex", direct=False, numbers="other",
@@ -303,10 +326,19 @@ def _pow_exponent_grad(g: Tensor, a: Any, b: Tensor, out: Tensor) -> Tensor:
 _pow = binary("pow", cpu.pow, inplace=False, operator=None, direct="float", export=False,
               without="bool chalf", apart="b",
               grad=(_pow_base_grad, _pow_exponent_grad))  # fmt: skip
-_pow_of_number = binary("pow_of_number", cpu.pow,
-    schema="pow.Scalar(a, b)", inplace=False, direct="float", export=False,
-                        without="bool chalf", gpu="pow", node="Pow2", layout="row-major",
-                        grad=(None, _pow_exponent_grad))  # fmt: skip
+_pow_of_number = binary(
+    "pow_of_number",
+    cpu.pow,
+    schema="pow.Scalar(a, b)",
+    inplace=False,
+    direct="float",
+    export=False,
+    without="bool chalf",
+    gpu="pow",
+    node="Pow2",
+    layout="row-major",
+    grad=(None, _pow_exponent_grad),
+)
 
 
 def _integer_power_error(input: Any, exponent: Any) -> bool:
@@ -429,14 +461,32 @@ maximum = binary("maximum", np.maximum, without="complex", inplace=False, number
 minimum = binary("minimum", np.minimum, without="complex", inplace=False, numbers="none",
                  refuses="minimum not implemented for complex tensors.",
                  grad=(_larger, _smaller))  # fmt: skip
-fmax = binary("fmax", np.fmax, without="complex", inplace=False, numbers="none",
-              refuses="fmax not implemented for complex tensors.",
-              grad=(lambda g, a, b: g.masked_fill(~((a >= b) | b.isnan()), 0),
-                    lambda g, a, b: g.masked_fill((a >= b) | b.isnan(), 0)))  # fmt: skip
-fmin = binary("fmin", np.fmin, without="complex", inplace=False, numbers="none",
-              refuses="fmin not implemented for complex tensors.",
-              grad=(lambda g, a, b: g.masked_fill(~((a <= b) | b.isnan()), 0),
-                    lambda g, a, b: g.masked_fill((a <= b) | b.isnan(), 0)))  # fmt: skip
+fmax = binary(
+    "fmax",
+    np.fmax,
+    composed=lambda a, b: b.where(a.isnan() | (b > a), a),
+    without="complex",
+    inplace=False,
+    numbers="none",
+    refuses="fmax not implemented for complex tensors.",
+    grad=(
+        lambda g, a, b: g.masked_fill(~((a >= b) | b.isnan()), 0),
+        lambda g, a, b: g.masked_fill((a >= b) | b.isnan(), 0),
+    ),
+)
+fmin = binary(
+    "fmin",
+    np.fmin,
+    composed=lambda a, b: b.where(a.isnan() | (b < a), a),
+    without="complex",
+    inplace=False,
+    numbers="none",
+    refuses="fmin not implemented for complex tensors.",
+    grad=(
+        lambda g, a, b: g.masked_fill(~((a <= b) | b.isnan()), 0),
+        lambda g, a, b: g.masked_fill((a <= b) | b.isnan(), 0),
+    ),
+)
 copysign = binary("copysign", np.copysign, rule=INT_TO_FLOAT, without="complex", numbers="other",
                   grad=(lambda g, a, out: g * PUBLIC["where"](a == 0, 0.0, out / a),
                         lambda g: g.new_zeros(g.shape)))  # fmt: skip
@@ -467,6 +517,7 @@ lcm = binary("lcm", np.lcm, without="bool float complex", numbers="none", inplac
 xlogy = binary(
     "xlogy",
     cpu.xlogy,
+    composed=lambda a, b: (a * b.log()).masked_fill((a == 0) & (b == b), 0),
     inplace="public",
     rule=INT_TO_FLOAT,
     without="complex",
@@ -545,9 +596,18 @@ PUBLIC["ldexp_"] = ldexp_
 
 # ---- three and more ------------------------------------------------------------------------------
 
-_lerp = ternary("lerp", "a b weight", cpu.lerp, apart="weight",
-                grad=(lambda g, weight: g * conj(1 - weight), lambda g, weight: g * conj(weight),
-                      lambda g, a, b: g * conj(b - a)))  # fmt: skip
+_lerp = ternary(
+    "lerp",
+    "a b weight",
+    cpu.lerp,
+    composed=lambda a, b, weight: a + weight * (b - a),
+    apart="weight",
+    grad=(
+        lambda g, weight: g * conj(1 - weight),
+        lambda g, weight: g * conj(weight),
+        lambda g, a, b: g * conj(b - a),
+    ),
+)
 
 
 @public(out=True, inplace=True)
@@ -570,14 +630,34 @@ def _dtype_name(kind: dtype) -> str:
     )
 
 
-_addcmul = ternary("addcmul", "x a b value", cpu.addcmul,
-    schema="addcmul(x, a, b, value=value)", without="bool", beside=1,
-                   grad=(lambda g: g, lambda g, b, value: g * conj(b * value),
-                         lambda g, a, value: g * conj(a * value)))  # fmt: skip
-_addcdiv = ternary("addcdiv", "x a b value", cpu.addcdiv,
-    schema="addcdiv(x, a, b, value=value)", without="bool int", beside=1,
-                   grad=(lambda g: g, lambda g, b, value: g * conj(value / b),
-                         lambda g, a, b, value: -g * conj(value * a / (b * b))))  # fmt: skip
+_addcmul = ternary(
+    "addcmul",
+    "x a b value",
+    cpu.addcmul,
+    composed=lambda x, a, b, value: x + value * a * b,
+    schema="addcmul(x, a, b, value=value)",
+    without="bool",
+    beside=1,
+    grad=(
+        lambda g: g,
+        lambda g, b, value: g * conj(b * value),
+        lambda g, a, value: g * conj(a * value),
+    ),
+)
+_addcdiv = ternary(
+    "addcdiv",
+    "x a b value",
+    cpu.addcdiv,
+    composed=lambda x, a, b, value: x + value * a / b,
+    schema="addcdiv(x, a, b, value=value)",
+    without="bool int",
+    beside=1,
+    grad=(
+        lambda g: g,
+        lambda g, b, value: g * conj(value / b),
+        lambda g, a, b, value: -g * conj(value * a / (b * b)),
+    ),
+)
 
 
 @public(out=True, inplace=True)
@@ -729,11 +809,20 @@ PUBLIC["where"] = where
 Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
 
 
-_filled = ternary("masked_fill", "condition a b", cpu.where,
-    schema="(Tensor condition, Tensor a, Tensor b) -> Tensor", masks=1, gpu="where",
-                  layout="row-major",
-                  grad=(None, lambda g, condition: g.masked_fill(~condition, 0),
-                        lambda g, condition: g.masked_fill(condition, 0)))  # fmt: skip
+_filled = ternary(
+    "masked_fill",
+    "condition a b",
+    cpu.where,
+    schema="(Tensor condition, Tensor a, Tensor b) -> Tensor",
+    masks=1,
+    gpu="where",
+    layout="row-major",
+    grad=(
+        None,
+        lambda g, condition: g.masked_fill(~condition, 0),
+        lambda g, condition: g.masked_fill(condition, 0),
+    ),
+)
 
 
 @public(inplace=True)

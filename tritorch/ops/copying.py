@@ -118,12 +118,18 @@ def _converted(x: MetaArray, kind: dtype, device: Any, non_blocking: bool) -> Me
     return MetaArray(x.shape, kind, strides, where)
 
 
-_to_copy = Operator("to_copy", "x", "kind device non_blocking",
+_to_copy = Operator(
+    "to_copy",
+    "x",
+    "kind device non_blocking",
     axes="...->...",
     schema="_to_copy(x, dtype=kind, device=device, non_blocking=non_blocking)",
-    cpu=_convert, gpu=_convert,
-                    grad=lambda g, x_spec: g.to(device=x_spec.device, dtype=x_spec.dtype),
-                    batch="elementwise", infer=_converted)  # fmt: skip
+    cpu=_convert,
+    gpu=_convert,
+    grad=lambda g, x_spec: g.to(device=x_spec.device, dtype=x_spec.dtype),
+    batch="elementwise",
+    infer=_converted,
+)
 
 
 def convert(

@@ -17,15 +17,25 @@ from tritorch.ops.reduction import vector_norm
 from tritorch.ops.shape import reshape
 
 _embedding = Operator(
-    "embedding", "weight indices", "padding by_frequency",
+    "embedding",
+    "weight indices",
+    "padding by_frequency",
+    composed=lambda weight, indices, *rest: weight.index_select(0, indices.reshape(-1)).reshape(
+        *indices.shape, weight.shape[1]
+    ),
     axes="v@e,...->...e",
     picks=True,
     cpu=lambda w, i, p, f: backend("cpu", "indexing").rows(w, i),
     gpu=lambda w, i, p, f: backend("gpu", "indexing").index(w, (i,)),
-    grad=(lambda g, weight_shape, indices, padding, by_frequency: _back.call(
-        (g, indices), (weight_shape[0], padding, by_frequency)), None),
-        batch="embedding", infer=lambda w, i, *rest: w.new((*i.shape, *w.shape[1:]))
-)  # fmt: skip
+    grad=(
+        lambda g, weight_shape, indices, padding, by_frequency: _back.call(
+            (g, indices), (weight_shape[0], padding, by_frequency)
+        ),
+        None,
+    ),
+    batch="embedding",
+    infer=lambda w, i, *rest: w.new((*i.shape, *w.shape[1:])),
+)
 _back: Operator = Operator(
     "embedding_backward", "y indices", "n padding by_frequency",
     axes="...e,...->ve",

@@ -669,13 +669,21 @@ def _complex_array(real: Any, imag: Any) -> Any:
     return out
 
 
-_complex = Operator("complex", "real imag",
-    axes="elementwise", cpu=_complex_array, gpu=_complex_array,
-                    layout="elementwise", keeps="real imag",
-                    grad=(lambda g: g.real, lambda g: g.imag),
-                    batch="elementwise", infer=lambda real, imag: real.new(
-                        broadcast_shapes(real.shape, imag.shape), real.dtype.to_complex(),
-                    ))  # fmt: skip
+_complex = Operator(
+    "complex",
+    "real imag",
+    axes="elementwise",
+    cpu=_complex_array,
+    gpu=_complex_array,
+    layout="elementwise",
+    keeps="real imag",
+    grad=(lambda g: g.real, lambda g: g.imag),
+    batch="elementwise",
+    infer=lambda real, imag: real.new(
+        broadcast_shapes(real.shape, imag.shape),
+        real.dtype.to_complex(),
+    ),
+)
 
 
 def make_complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:

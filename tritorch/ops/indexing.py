@@ -323,10 +323,16 @@ def _index_with(x: Tensor, advanced: list[tuple[int, Tensor]]) -> Tensor:
     return _index.call((x, *indices))
 
 
-_index_put = Operator("index_put", "self values indices", "accumulate",
-    schema="index_put_(self, indices, values, accumulate)", variadic=True,
-                      joint=lambda g, indices, accumulate: _index_put_grad(g, indices, accumulate),
-                      kind="in_place", node="IndexPut")  # fmt: skip
+_index_put = Operator(
+    "index_put",
+    "self values indices",
+    "accumulate",
+    schema="index_put_(self, indices, values, accumulate)",
+    variadic=True,
+    joint=lambda g, indices, accumulate: _index_put_grad(g, indices, accumulate),
+    kind="in_place",
+    node="IndexPut",
+)
 
 
 def _index_put_grad(g: Tensor, indices: Sequence[Any], accumulate: bool) -> tuple[Any, ...]:

@@ -51,9 +51,17 @@ def _stack_on(device: str) -> Any:
     return stack
 
 
-_stack = Operator("stack", "tensors", "dim", variadic=True, cpu=_stack_on("cpu"),
-                  gpu=_stack_on("gpu"), joint=lambda g, dim: g.unbind(dim),
-                  batch="dims", infer=_stack_result)  # fmt: skip
+_stack = Operator(
+    "stack",
+    "tensors",
+    "dim",
+    variadic=True,
+    cpu=_stack_on("cpu"),
+    gpu=_stack_on("gpu"),
+    joint=lambda g, dim: g.unbind(dim),
+    batch="dims",
+    infer=_stack_result,
+)
 
 
 def _cat_grad(g: Tensor, shapes: Any, dim: int, needs: Sequence[bool]) -> tuple[Any, ...]:
@@ -235,10 +243,17 @@ _flip = Operator(
     batch="dims",
     infer=same,
 )
-_roll = Operator("roll", "x", "shifts dims",
-    axes="along", cpu="shaping.roll", layout="format",
-                 grad=lambda g, shifts, dims: g.roll([-s for s in shifts], dims),
-                 batch="dims", infer=same)  # fmt: skip
+_roll = Operator(
+    "roll",
+    "x",
+    "shifts dims",
+    axes="along",
+    cpu="shaping.roll",
+    layout="format",
+    grad=lambda g, shifts, dims: g.roll([-s for s in shifts], dims),
+    batch="dims",
+    infer=same,
+)
 
 
 def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
@@ -276,7 +291,7 @@ def flipud(input: Tensor) -> Tensor:
 _roll_flat = Operator(
     "roll_flat", "x", "shifts",
     schema="roll(x, shifts)", node="Roll",
-    of=lambda x, shifts: reshape(roll(reshape(x, -1), shifts, 0), x.shape),
+    composed=lambda x, shifts: reshape(roll(reshape(x, -1), shifts, 0), x.shape),
     grad=lambda g, shifts: roll(g, -shifts[0]),
 )  # fmt: skip
 

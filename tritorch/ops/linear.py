@@ -53,6 +53,7 @@ def _rows(x: Tensor) -> Tensor:
 # The weight's gradient is a product laid out like the weight, not the transpose of one.
 _linear = Operator(
     "linear", "x w b",
+    composed=lambda x, w, b: x.matmul(w.t()) if b is None else x.matmul(w.t()) + b,
     axes="...k,nk,n->...n", cpu=_cpu_linear, gpu=_gpu_linear, node="Addmm",
     grad=(
         lambda g, w: g.matmul(conj(w)),

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.autograd import grad
 from tritorch.core import defaults
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import bool_, int64
@@ -23,7 +22,7 @@ from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.reduction import vector_norm
 from tritorch.ops.shape import broadcast_tensors, reshape
-from tritorch.ops.softmax import differentiating, log_softmax
+from tritorch.ops.softmax import log_softmax
 
 INT64 = int64.numpy
 _MODES = ("none", "mean", "sum")
@@ -68,7 +67,7 @@ def _loss(name: str, kernel: str, params: str, of: Any, joint: Any) -> Operator:
         name,
         "input target",
         f"{params} mode".strip(),
-        of=reduced,
+        composed=reduced,
         joint=joint,
         without="bool int complex",
         kernel=kernel,
@@ -209,7 +208,7 @@ _bce = Operator(
     "binary_cross_entropy", "p t",
     axes="elementwise",
     schema="binary_cross_entropy(p, t, None, 0)",
-    of=_bce_forward, without="bool int complex", typed=2,
+    composed=_bce_forward, without="bool int complex", typed=2,
     layout="copy",
     grad=(lambda g, p, t: g * (p - t) / ((1 - p) * p).clamp(min=1e-12),
           lambda g, p: g * ((-p).log1p().clamp(min=-100) - p.log().clamp(min=-100))),
@@ -268,7 +267,7 @@ _bce_with_logits = Operator(
     axes="elementwise",
     schema="binary_cross_entropy_with_logits(input, target, weight, pos_weight, "
         "reduction(mode))",
-    of=_bce_of_logits, joint=_bce_of_logits_grad,
+    composed=_bce_of_logits, joint=_bce_of_logits_grad,
 )  # fmt: skip
 
 PUBLIC["binary_cross_entropy_with_logits"] = binary_cross_entropy_with_logits
@@ -410,7 +409,7 @@ _soft_margin_loss = Operator(
     "soft_margin_loss", "input target", "mode",
     axes="elementwise",
     schema="soft_margin_loss(input, target, reduction(mode))", grad=_soft_margin_grad,
-    of=lambda x, y, mode: reduce_loss((-y * x).exp().log1p(), mode),
+    composed=lambda x, y, mode: reduce_loss((-y * x).exp().log1p(), mode),
 )  # fmt: skip
 
 
@@ -698,11 +697,12 @@ _cross_entropy = Operator(
     outputs=0b01, node="CrossEntropy", lends="logits", without="bool int complex",
     kernel="log_softmax_lastdim_kernel_impl",
     joint=lambda g, logits, target, weight, out1, ignore, smoothing: (
-        _cross_entropy_back(g[0], logits, target, weight, out1, ignore, smoothing), None, None
-    ), batch="cross_entropy",
+        _cross_entropy_grad.call((g[0], logits, target, weight, out1), (ignore, smoothing)),
+        None, None,
+    ), composed=lambda *given: _composed_rows(*given), batch="cross_entropy",
     infer=lambda x, *rest: (x.new(x.shape[:-1]), x.new(x.shape[:-1], computed(x)))
 )  # fmt: skip
-_cross_entropy_grad = Operator(
+_cross_entropy_grad: Operator = Operator(
     "cross_entropy_backward",
     "g logits target weight lse",
     "ignore smoothing",
@@ -722,21 +722,12 @@ _cross_entropy_grad = Operator(
 )
 
 
-def _cross_entropy_back(
-    g: Tensor, x: Tensor, t: Tensor, w: Tensor | None, lse: Tensor, ignore: int, smoothing: float
-) -> Tensor:
-    if not differentiating():
-        return _cross_entropy_grad.call((g, x, t, w, lse), (ignore, smoothing))
-    losses = _composed_rows(x, t, w, ignore, smoothing)
-    return grad(losses, x, g, create_graph=True)[0]  # type: ignore[return-value]
-
-
 def _composed_rows(x: Tensor, t: Tensor, w: Tensor | None, ignore: int, smoothing: float) -> Tensor:
     """What the fused kernel computes, of smaller operators: one loss a row."""
     logs = log_softmax(x, 1)
     ignored = t == ignore
     safe = t.masked_fill(ignored, 0)
-    weights = x.new_ones((x.shape[1],)) if w is None else w
+    weights = x.new_ones((x.shape[1],)) if w is None else w.detach()
     scale = weights.index_select(0, safe)
     loss = -logs.gather(1, safe.unsqueeze(1)).squeeze(1) * scale * (1 - smoothing)
     if smoothing:

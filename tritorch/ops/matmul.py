@@ -39,14 +39,26 @@ def _cpu_mm(a: Any, b: Any) -> Any:
     return (functions.mm if a.ndim == 2 else functions.bmm)(a, b)
 
 
-_mm = Operator("mm", "a b",
-    axes="mk,kn->mn", cpu=_cpu_mm, gpu="matmul.mm",
-               grad=(lambda g, b: g.mm(b.mH), lambda g, a: a.mH.mm(g)),
-               batch="product", infer=lambda a, b: a.new((a.shape[0], b.shape[1])))  # fmt: skip
-_bmm = Operator("bmm", "a b",
-    axes="bmk,bkn->bmn", cpu=_cpu_mm, gpu="matmul.bmm",
-                grad=(lambda g, b: g.bmm(b.mH), lambda g, a: a.mH.bmm(g)),
-                batch="product", infer=lambda a, b: a.new((*a.shape[:2], b.shape[2])))  # fmt: skip
+_mm = Operator(
+    "mm",
+    "a b",
+    axes="mk,kn->mn",
+    cpu=_cpu_mm,
+    gpu="matmul.mm",
+    grad=(lambda g, b: g.mm(b.mH), lambda g, a: a.mH.mm(g)),
+    batch="product",
+    infer=lambda a, b: a.new((a.shape[0], b.shape[1])),
+)
+_bmm = Operator(
+    "bmm",
+    "a b",
+    axes="bmk,bkn->bmn",
+    cpu=_cpu_mm,
+    gpu="matmul.bmm",
+    grad=(lambda g, b: g.bmm(b.mH), lambda g, a: a.mH.bmm(g)),
+    batch="product",
+    infer=lambda a, b: a.new((*a.shape[:2], b.shape[2])),
+)
 
 
 def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
@@ -328,8 +340,14 @@ def _cpu_addmm(addend: Any, a: Any, b: Any, beta: float, alpha: float) -> Any:
     return np.add(out, addend, out=out)
 
 
+def _scaled_sum(addend: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    product = product if alpha == 1 else alpha * product
+    return product + beta * addend if beta else product  # of beta = 0 not even NaN stays
+
+
 _addmm = Operator(
     "addmm", "addend a b", "beta alpha",
+    composed=lambda addend, a, b, beta, alpha: _scaled_sum(addend, a.mm(b), beta, alpha),
     axes="=,mk,kn->mn", cpu=_cpu_addmm, gpu="matmul.addmm",
     grad=(
         lambda g, beta: g if beta == 1 else g * beta,
@@ -341,6 +359,7 @@ _baddbmm = _addmm.like(
     "baddbmm",
     "Baddbmm",
     axes="=,bmk,bkn->bmn",
+    composed=lambda addend, a, b, beta, alpha: _scaled_sum(addend, a.bmm(b), beta, alpha),
     batch="sum_with_product",
     infer=lambda c, a, b, *rest: a.new((*a.shape[:2], b.shape[2])),
 )

@@ -127,11 +127,18 @@ def detach_(self: Tensor) -> Tensor:
 Tensor.detach_ = detach_  # type: ignore[attr-defined]
 PUBLIC["detach_"] = detach_
 
-_identity = Operator("identity", "values source",
+_identity = Operator(
+    "identity",
+    "values source",
     axes="...,?->...",
-    schema="(Tensor(a) values, Tensor source) -> Tensor(a)", cpu=lambda v, s: v, gpu=lambda v, s: v,
-                     grad=(None, lambda g: g), kind="internal",
-                     batch="elementwise", infer=lambda values, source: values)  # fmt: skip
+    schema="(Tensor(a) values, Tensor source) -> Tensor(a)",
+    cpu=lambda v, s: v,
+    gpu=lambda v, s: v,
+    grad=(None, lambda g: g),
+    kind="internal",
+    batch="elementwise",
+    infer=lambda values, source: values,
+)
 
 
 def identity_of(values: Tensor, source: Tensor) -> Tensor:
@@ -250,9 +257,13 @@ def _check_view_dtype(self: Tensor, kind: dtype, old: dtype) -> None:
                 raise RuntimeError(f"{name} must be divisible by {ratio} {what}, but got {value}")
 
 
-_view_dtype = view_operator("view_dtype", "kind", _view_dtype_array,
-                            lambda g, x_spec: view_dtype(g, x_spec.dtype),
-    schema="view.dtype(x, kind)")  # fmt: skip
+_view_dtype = view_operator(
+    "view_dtype",
+    "kind",
+    _view_dtype_array,
+    lambda g, x_spec: view_dtype(g, x_spec.dtype),
+    schema="view.dtype(x, kind)",
+)
 
 
 def view_dtype(self: Tensor, kind: dtype) -> Tensor:

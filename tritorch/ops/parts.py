@@ -434,7 +434,7 @@ def _repeat_grad(g: Tensor, x_shape: Any, times: tuple[int, ...]) -> Tensor:
     return reshape(reshape(g, wide).sum(tuple(builtins.range(0, len(wide), 2))), x_shape)
 
 
-_repeat = Operator("repeat", "x", "times", of=_repeated, grad=_repeat_grad)
+_repeat = Operator("repeat", "x", "times", composed=_repeated, grad=_repeat_grad)
 
 Tensor.repeat = repeat  # type: ignore[attr-defined]
 

@@ -51,16 +51,31 @@ sgn = unary(
     inplace="method",
     zero="kept",
 )
-_square = unary("square", np.square, inplace=False, method=False, public=False, node="Pow",
-                grad=lambda g, x: g * (2 * x.conj()), zero="kept")  # fmt: skip
+_square = unary(
+    "square",
+    np.square,
+    composed=lambda x: x * x,
+    inplace=False,
+    method=False,
+    public=False,
+    node="Pow",
+    grad=lambda g, x: g * (2 * x.conj()),
+    zero="kept",
+)
 sqrt = unary("sqrt", np.sqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
              grad=lambda g, out: g / (2 * out.conj()), zero="kept")  # fmt: skip
 rsqrt = unary("rsqrt", cpu.rsqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
               grad=lambda g, out: -0.5 * g * (out * out * out).conj(),
               autocast="cuda:float32")  # fmt: skip
-reciprocal = unary("reciprocal", cpu.reciprocal, rule=INT_TO_FLOAT, domain=(0.5, 3),
-                   grad=lambda g, out: -g * (out * out).conj(),
-                   autocast="cuda:float32")  # fmt: skip
+reciprocal = unary(
+    "reciprocal",
+    cpu.reciprocal,
+    composed=lambda x: 1 / x,
+    rule=INT_TO_FLOAT,
+    domain=(0.5, 3),
+    grad=lambda g, out: -g * (out * out).conj(),
+    autocast="cuda:float32",
+)
 _BOOLEAN = "{name} does not support non-boolean outputs."
 signbit = unary(
     "signbit",
@@ -166,17 +181,34 @@ atanh = unary("atanh", np.arctanh, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliase
 sinc = unary(
     "sinc",
     cpu.sinc,
+    composed=lambda x: ((x * math.pi).sin() / (x * math.pi)).masked_fill(x == 0, 1),
     rule=INT_TO_FLOAT,
     direct=False,
     grad=lambda g, x: g * _sinc_grad(x).conj(),
     special=True,
 )
-deg2rad = unary("deg2rad", np.deg2rad, rule=INT_TO_FLOAT, without="complex", layout="copy",
-                refuses="deg2rad is not supported for complex tensors.",
-                grad=lambda g: g * (math.pi / 180), zero="linear")  # fmt: skip
-rad2deg = unary("rad2deg", np.rad2deg, rule=INT_TO_FLOAT, without="complex", layout="copy",
-                refuses="rad2deg is not supported for complex tensors.",
-                grad=lambda g: g * (180 / math.pi), zero="linear")  # fmt: skip
+deg2rad = unary(
+    "deg2rad",
+    np.deg2rad,
+    composed=lambda x: x * (math.pi / 180),
+    rule=INT_TO_FLOAT,
+    without="complex",
+    layout="copy",
+    refuses="deg2rad is not supported for complex tensors.",
+    grad=lambda g: g * (math.pi / 180),
+    zero="linear",
+)
+rad2deg = unary(
+    "rad2deg",
+    np.rad2deg,
+    composed=lambda x: x * (180 / math.pi),
+    rule=INT_TO_FLOAT,
+    without="complex",
+    layout="copy",
+    refuses="rad2deg is not supported for complex tensors.",
+    grad=lambda g: g * (180 / math.pi),
+    zero="linear",
+)
 
 
 def _sinc_grad(x: Tensor) -> Tensor:
@@ -232,7 +264,13 @@ def _to_integers(name: str, function: Any, *aliases: str) -> Any:
 floor, ceil = _to_integers("floor", np.floor), _to_integers("ceil", np.ceil)
 trunc = _to_integers("trunc", np.trunc, "fix")
 frac = unary(
-    "frac", cpu.frac, without="bool int complex", grad=lambda g: g, exact="found", zero="kept"
+    "frac",
+    cpu.frac,
+    composed=lambda x: x - x.trunc(),
+    without="bool int complex",
+    grad=lambda g: g,
+    exact="found",
+    zero="kept",
 )
 _round = unary("round", cpu.on_floats(np.rint), without="bool complex", grad=_flat, zero="kept")
 
@@ -255,10 +293,17 @@ def _rounded(x: Tensor, decimals: int) -> Tensor:
     return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
 
 
-_round_decimals = Operator("round_decimals", "x", "decimals",
+_round_decimals = Operator(
+    "round_decimals",
+    "x",
+    "decimals",
     axes="...->...",
-    schema="round.decimals(x, decimals=decimals)", of=_rounded, grad=_flat,
-                           node="Round1", layout="elementwise")  # fmt: skip
+    schema="round.decimals(x, decimals=decimals)",
+    composed=_rounded,
+    grad=_flat,
+    node="Round1",
+    layout="elementwise",
+)
 
 
 builtin_abs = __builtins__["abs"] if isinstance(__builtins__, dict) else __builtins__.abs
@@ -271,6 +316,7 @@ isfinite = unary("isfinite", np.isfinite, rule=ALWAYS_BOOL, inplace=False, out=F
 isposinf = unary(
     "isposinf",
     np.isposinf,
+    composed=lambda x: x == math.inf,
     rule=ALWAYS_BOOL,
     without="complex",
     inplace=False,
@@ -282,6 +328,7 @@ isposinf = unary(
 isneginf = unary(
     "isneginf",
     np.isneginf,
+    composed=lambda x: x == -math.inf,
     rule=ALWAYS_BOOL,
     without="complex",
     inplace=False,
@@ -405,7 +452,8 @@ def _finite(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
     return out.masked_fill(input == -math.inf, limits.min if neginf is None else neginf)
 
 
-_nan_to_num = Operator("nan_to_num", "x", "nan posinf neginf", of=_finite, layout="elementwise",
+_nan_to_num = Operator("nan_to_num", "x", "nan posinf neginf", composed=_finite,
+                       layout="elementwise",
                        grad=lambda g, x: g * x.isfinite())  # fmt: skip
 
 
@@ -430,7 +478,7 @@ def _logit_grad(g: Tensor, x: Tensor, eps: float | None) -> Tensor:
     return (g / (x * (1 - x))).masked_fill(~((x >= low) & (x <= 1 - low)), outside)
 
 
-_logit = Operator("logit", "x", "eps", of=_log_odds, grad=_logit_grad, layout="elementwise")
+_logit = Operator("logit", "x", "eps", composed=_log_odds, grad=_logit_grad, layout="elementwise")
 
 
 def _invert(self: Tensor) -> Tensor:

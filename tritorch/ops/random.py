@@ -491,7 +491,7 @@ def _sloped(x: Tensor, slope: Tensor) -> Tensor:
 
 _rrelu, _rrelu_ = (
     Operator(
-        name, "x slope", of=_sloped, grad=grad,
+        name, "x slope", composed=_sloped, grad=grad,
         node="RreluWithNoise" + "1" * (name[-1] == "_"), layout="elementwise",
         schema="(Tensor x, Tensor slope) -> Tensor",
     )

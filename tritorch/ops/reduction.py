@@ -212,7 +212,7 @@ def _sum_of_numbers(x: Tensor, dims: Any, keepdim: bool, kind: dtype | None) -> 
 
 
 _nansum = Operator(
-    "nansum", "x", "dims keepdim kind", of=_sum_of_numbers, kind="reduction",
+    "nansum", "x", "dims keepdim kind", composed=_sum_of_numbers, kind="reduction",
     grad=lambda g, x, dims, keepdim: spread(g, dims, keepdim, x.shape) * ~x.isnan(),
 )  # fmt: skip
 
@@ -629,11 +629,18 @@ def std(
     return _safe_sqrt(var(input, dim, correction=correction, keepdim=keepdim))
 
 
-_std = Operator("std_sqrt", "v",
+_std = Operator(
+    "std_sqrt",
+    "v",
     axes="...->...",
-    schema="(Tensor v) -> Tensor", cpu=np.sqrt, gpu=lambda v: _gpu_sqrt(v), node="Std",
-                grad=lambda g, out: (g / (2 * out)).masked_fill(out == 0, 0),
-                batch="elementwise", infer=same)  # fmt: skip
+    schema="(Tensor v) -> Tensor",
+    cpu=np.sqrt,
+    gpu=lambda v: _gpu_sqrt(v),
+    node="Std",
+    grad=lambda g, out: (g / (2 * out)).masked_fill(out == 0, 0),
+    batch="elementwise",
+    infer=same,
+)
 
 
 def _gpu_sqrt(v: Any) -> Any:

@@ -10,13 +10,13 @@ from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
-from tritorch.ops.record.infer import with_indices
+from tritorch.ops.record.backends import composed_backend
+from tritorch.ops.record.infer import same, with_indices
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import in_place_of, public
 from tritorch.ops.reduction import named_results
 from tritorch.ops.shape import reshape
-from tritorch.ops.softmax import differentiating
 
 
 def scan(name: str, params: str, grad: Any, **options: Any) -> Operator:
@@ -68,10 +68,16 @@ def _cumextreme_grad(g: Any, out1: Tensor, x_shape: Any, dim: int) -> Tensor:
 def _logcumsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     if x.is_complex():
         return (_reverse_cumsum(g * (-out).exp().conj(), dim)) * x.exp().conj()
-    if differentiating():
-        return _reverse_cumsum(g * (-out).exp(), dim) * x.exp()
-    # In logs, positive and negative gradients apart.  The last digits of large logs are many of the
-    # sums': a wider type keeps them.
+    return _logcumsumexp_backward.call((g, x, out), (dim,))
+
+
+def _composed_logcumsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
+    return _reverse_cumsum(g * (-out).exp(), dim) * x.exp()
+
+
+def _in_logs(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
+    """The gradient in logs, positive and negative ones apart.  The last digits of large logs are
+    many of the sums': a wider type keeps them."""
     kind, wide = x.dtype, float32 if x.dtype.itemsize < 4 else float64
     if kind is not wide:
         g, x = g.to(wide), x.to(wide)
@@ -82,6 +88,14 @@ def _logcumsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     negative = PUBLIC["where"](g < 0, log_abs, lowest)
     part = lambda v: ((v - out).flip(dim).logcumsumexp(dim).flip(dim) + x).exp()
     return (part(positive) - part(negative)).to(kind)
+
+
+_logcumsumexp_backward = Operator(
+    "logcumsumexp_backward", "y x out_", "dim", cpu=composed_backend(_in_logs),
+    gpu=composed_backend(_in_logs), composed=_composed_logcumsumexp_grad, kind="internal",
+    axes="along", batch="dims", infer=same,
+    schema="(Tensor y, Tensor x, Tensor out_, int dim) -> Tensor",
+)  # fmt: skip
 
 
 def _run(op: Operator, x: Tensor, dim: int, *rest: Any) -> Any:

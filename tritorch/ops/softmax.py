@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tritorch import _C
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import dtype
 from tritorch.core.promotion import category, not_implemented
@@ -14,67 +13,57 @@ from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.shape import reshape
 
-_softmax = Operator("softmax", "x", "dim kind",
-    axes="along",
-    cost=lambda outs, x, *rest: 5 * x.numel(), cpu="softmax.softmax",
-                    grad=lambda g, out, dim: _softmax_back(g, out, dim),
-                    batch="dims", infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
-_log_softmax = Operator("log_softmax", "x", "dim kind",
-    axes="along",
-    cost=lambda outs, x, *rest: 5 * x.numel(), cpu="softmax.log_softmax",
-                        grad=lambda g, out, dim: _log_softmax_back(g, out, dim),
-                        batch="dims", infer=lambda x, dim, kind: x.new(x.shape, kind))  # fmt: skip
+
+def _exponentials(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """x less the largest along a dim, and the sum of its exponentials."""
+    shifted = x - x.detach().amax(dim, keepdim=True)
+    return shifted, shifted.exp().sum(dim, keepdim=True)
 
 
-def _composed_softmax_grad(g: Tensor, out: Tensor, dim: int) -> Tensor:
-    return out * (g - (g * out).sum(dim, keepdim=True))
+def _composed_softmax(x: Tensor, dim: int, kind: dtype) -> Tensor:
+    shifted, total = _exponentials(x, dim)
+    return (shifted.exp() / total).to(kind)
 
 
-def _composed_log_softmax_grad(g: Tensor, out: Tensor, dim: int) -> Tensor:
-    return g - out.exp() * g.sum(dim, keepdim=True)
+def _composed_log_softmax(x: Tensor, dim: int, kind: dtype) -> Tensor:
+    shifted, total = _exponentials(x, dim)
+    return (shifted - total.log()).to(kind)
 
 
-# Fused; used where nobody differentiates again (see `differentiating`).
-_softmax_backward = Operator(
-    "softmax_backward",
-    "g out_",
-    "dim kind",
-    axes="along",
-    cost=lambda outs, x, *rest: 4 * x.numel(),
-    schema="_softmax_backward_data(g, out_, dim, kind)",
-    cpu="softmax.softmax_backward",
-    kind="internal",
-    batch="dims",
-    infer=lambda g, out_, dim, kind: g.new(g.shape, kind),
-)
-_log_softmax_backward = Operator(
-    "log_softmax_backward", "g out_", "dim kind",
-    axes="along",
-    cost=lambda outs, x, *rest: 4 * x.numel(),
-    schema="_log_softmax_backward_data(g, out_, dim, kind)", cpu="softmax.log_softmax_backward",
-    kind="internal", batch="dims", infer=lambda g, out_, dim, kind: g.new(g.shape, kind)
+_softmax = Operator(
+    "softmax", "x", "dim kind", axes="along", cost=lambda outs, x, *rest: 5 * x.numel(),
+    cpu="softmax.softmax", composed=_composed_softmax,
+    grad=lambda g, out, dim: _softmax_backward.call((g, out), (dim, out.dtype)),
+    batch="dims", infer=lambda x, dim, kind: x.new(x.shape, kind),
+)  # fmt: skip
+_log_softmax = Operator(
+    "log_softmax", "x", "dim kind", axes="along", cost=lambda outs, x, *rest: 5 * x.numel(),
+    cpu="softmax.log_softmax", composed=_composed_log_softmax,
+    grad=lambda g, out, dim: _log_softmax_backward.call((g, out), (dim, out.dtype)),
+    batch="dims", infer=lambda x, dim, kind: x.new(x.shape, kind),
 )  # fmt: skip
 
 
-def _softmax_back(g: Tensor, out: Tensor, dim: int) -> Tensor:
-    return (
-        _composed_softmax_grad(g, out, dim)
-        if differentiating()
-        else _softmax_backward.call((g, out), (dim, out.dtype))
-    )
+def _composed_softmax_grad(g: Tensor, out: Tensor, dim: int, kind: dtype) -> Tensor:
+    return out * (g - (g * out).sum(dim, keepdim=True))
 
 
-def _log_softmax_back(g: Tensor, out: Tensor, dim: int) -> Tensor:
-    return (
-        _composed_log_softmax_grad(g, out, dim)
-        if differentiating()
-        else (_log_softmax_backward.call((g, out), (dim, out.dtype)))
-    )
+def _composed_log_softmax_grad(g: Tensor, out: Tensor, dim: int, kind: dtype) -> Tensor:
+    return g - out.exp() * g.sum(dim, keepdim=True)
 
 
-def differentiating() -> bool:
-    # In a pass that creates a graph, gradients are composed of differentiable operators.
-    return _C.is_grad_enabled()
+_softmax_backward: Operator = Operator(
+    "softmax_backward", "g_ out_", "dim kind", axes="along",
+    cost=lambda outs, x, *rest: 4 * x.numel(), composed=_composed_softmax_grad,
+    schema="_softmax_backward_data(g_, out_, dim, kind)", cpu="softmax.softmax_backward",
+    kind="internal", batch="dims", infer=lambda g, out_, dim, kind: g.new(g.shape, kind),
+)  # fmt: skip
+_log_softmax_backward: Operator = Operator(
+    "log_softmax_backward", "g_ out_", "dim kind", axes="along",
+    cost=lambda outs, x, *rest: 4 * x.numel(), composed=_composed_log_softmax_grad,
+    schema="_log_softmax_backward_data(g_, out_, dim, kind)", cpu="softmax.log_softmax_backward",
+    kind="internal", batch="dims", infer=lambda g, out_, dim, kind: g.new(g.shape, kind),
+)  # fmt: skip
 
 
 def _run(name: str, op: Operator, x: Tensor, dim: int, kind: dtype | None) -> Tensor:

@@ -76,7 +76,7 @@ _median, _nanmedian, _mode = (
 )
 _of_all = {
     name: Operator(
-        f"{name}_all", "x", of=lambda x, op=op: op.call((reshape(x, -1),), (0,))[0],
+        f"{name}_all", "x", composed=lambda x, op=op: op.call((reshape(x, -1),), (0,))[0],
         grad=share_evenly, node=name.title(), schema=f"{name}(x)", axes="elementwise",
     )
     for name, op in (("median", _median), ("nanmedian", _nanmedian))

@@ -91,7 +91,8 @@ def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
         if rule is not None:
             batch = Batch(inputs, lambda t: is_batched(t, level), _batch_size(inputs, level))
             found = rule(op, batch, params)
-        definition = op.of or (op.composed if op.batch == "definition" else None)
+        decomposes = op.runs_composed or op.batch == "definition"
+        definition = op.composed if decomposes else None
         if found is None and definition is not None:
             found = definition(*inputs, *params)._array.array
         if found is None:
@@ -184,12 +185,22 @@ def _batched_pointwise(op: Any, inputs: Sequence[Any]) -> Any:
 
 
 def _register() -> tuple[Any, Any]:
-    enter = Operator("to_batched", "x", "level",
-    schema="(Tensor x, int level) -> Tensor", kind="internal",
-                     grad=lambda g, level: from_batched(g, level[0], level[1]))  # fmt: skip
-    leave = Operator("from_batched", "x", "level size",
-    schema="(Tensor x, int level, int size) -> Tensor", kind="internal",
-                     grad=lambda g, level, size: to_batched(g, level))  # fmt: skip
+    enter = Operator(
+        "to_batched",
+        "x",
+        "level",
+        schema="(Tensor x, int level) -> Tensor",
+        kind="internal",
+        grad=lambda g, level: from_batched(g, level[0], level[1]),
+    )
+    leave = Operator(
+        "from_batched",
+        "x",
+        "level size",
+        schema="(Tensor x, int level, int size) -> Tensor",
+        kind="internal",
+        grad=lambda g, level, size: to_batched(g, level),
+    )
     return enter, leave
 
 

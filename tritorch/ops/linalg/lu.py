@@ -81,13 +81,20 @@ def _lu_gradient(g: Any, out0: Tensor, out1: Tensor) -> Tensor:
     return _taken(middle, _row_order(pivots, m).argsort(-1))
 
 
-_factor = factorisation("linalg_lu_factor_ex", "x",
-    cost=lambda outs, x, *rest: 2 * cubes(x) // 3, cpu="triangular.lu_factor", outputs=0b001,
-                        layout="column-major",
-                        grad=_lu_gradient,
-                        infer=lambda x: (
-                            x.new(x.shape), x.new((*x.shape[:-2], min(x.shape[-2:])), int32),
-                            x.new(x.shape[:-2], int32)))  # fmt: skip
+_factor = factorisation(
+    "linalg_lu_factor_ex",
+    "x",
+    cost=lambda outs, x, *rest: 2 * cubes(x) // 3,
+    cpu="triangular.lu_factor",
+    outputs=0b001,
+    layout="column-major",
+    grad=_lu_gradient,
+    infer=lambda x: (
+        x.new(x.shape),
+        x.new((*x.shape[:-2], min(x.shape[-2:])), int32),
+        x.new(x.shape[:-2], int32),
+    ),
+)
 _LUFactor = named_results("linalg_lu_factor", "LU", "pivots")
 _LUFactorEx = named_results("linalg_lu_factor_ex", "LU", "pivots", "info")
 _LU = named_results("linalg_lu", "P", "L", "U")
@@ -271,16 +278,29 @@ public(out=True)(_old_lu_solve)
 
 # ---- LDL -----------------------------------------------------------------------------------------
 
-_ldl = factorisation("linalg_ldl_factor_ex", "x", "hermitian",
-    cost=lambda outs, x, *rest: cubes(x) // 3, cpu="triangular.ldl_factor",
-                     outputs=0, layout="column-major",
-                     infer=lambda x, hermitian: (
-                         x.new(x.shape), x.new(x.shape[:-1], int32), x.new(x.shape[:-2], int32)
-                     ))  # fmt: skip
-_ldl_solve = factorisation("linalg_ldl_solve", "ld pivots b", "hermitian",
+_ldl = factorisation(
+    "linalg_ldl_factor_ex",
+    "x",
+    "hermitian",
+    cost=lambda outs, x, *rest: cubes(x) // 3,
+    cpu="triangular.ldl_factor",
+    outputs=0,
+    layout="column-major",
+    infer=lambda x, hermitian: (
+        x.new(x.shape),
+        x.new(x.shape[:-1], int32),
+        x.new(x.shape[:-2], int32),
+    ),
+)
+_ldl_solve = factorisation(
+    "linalg_ldl_solve",
+    "ld pivots b",
+    "hermitian",
     cost=lambda outs, ld, pivots, b, *rest: 2 * b.shape[-2] * b.numel(),
-                           cpu="triangular.ldl_solve", layout="column-major",
-                           infer=lambda ld, pivots, b, hermitian: b.new(b.shape))  # fmt: skip
+    cpu="triangular.ldl_solve",
+    layout="column-major",
+    infer=lambda ld, pivots, b, hermitian: b.new(b.shape),
+)
 _LDL = named_results("linalg_ldl_factor", "LD", "pivots")
 _LDLEx = named_results("linalg_ldl_factor_ex", "LD", "pivots", "info")
 _ZERO_BLOCK = (

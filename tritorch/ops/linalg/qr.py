@@ -73,9 +73,17 @@ def _qr_results(x: MetaArray, mode: str) -> tuple[MetaArray, MetaArray]:
     return x.new((0,) if mode == "r" else (*lead, m, k)), x.new((*lead, k, n))
 
 
-_qr = factorisation("linalg_qr", "x", "mode",
-    cost=lambda outs, x, *rest: 2 * cubes(x), cpu="linalg.qr", outputs=0b11, grad=_qr_gradient,
-                    layout="column-major", infer=_qr_results)  # fmt: skip
+_qr = factorisation(
+    "linalg_qr",
+    "x",
+    "mode",
+    cost=lambda outs, x, *rest: 2 * cubes(x),
+    cpu="linalg.qr",
+    outputs=0b11,
+    grad=_qr_gradient,
+    layout="column-major",
+    infer=_qr_results,
+)
 _geqrf = factorisation(
     "geqrf",
     "x",

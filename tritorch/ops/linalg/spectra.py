@@ -101,10 +101,17 @@ def _svd_results(x: MetaArray, full: bool) -> tuple[MetaArray, ...]:
     return x.new((*lead, m, m if full else k)), values, x.new((*lead, n if full else k, n))
 
 
-_svd = factorisation("linalg_svd", "x", "full",
-    cost=lambda outs, x, *rest: 22 * cubes(x), cpu="linalg.svd", outputs=0b111,
-                     layout="column-major",
-                     grad=_svd_gradient, infer=_svd_results)  # fmt: skip
+_svd = factorisation(
+    "linalg_svd",
+    "x",
+    "full",
+    cost=lambda outs, x, *rest: 22 * cubes(x),
+    cpu="linalg.svd",
+    outputs=0b111,
+    layout="column-major",
+    grad=_svd_gradient,
+    infer=_svd_results,
+)
 _svdvals = factorisation(
     "linalg_svdvals",
     "x",
@@ -201,12 +208,17 @@ def _eig_gradient(g: Any, out: Any) -> Tensor:
     return LINALG["solve"](vectors.mH, inner)  # of a real matrix, the engine takes the real part
 
 
-_eigh = factorisation("linalg_eigh", "x", "uplo",
-    cost=lambda outs, x, *rest: 9 * cubes(x), cpu="linalg.eigh", outputs=0b11,
-                      layout="column-major",
-                      grad=_eigh_gradient,
-                      infer=lambda x, uplo: (
-                          x.new(x.shape[:-1], x.dtype.to_real()), x.new(x.shape)))  # fmt: skip
+_eigh = factorisation(
+    "linalg_eigh",
+    "x",
+    "uplo",
+    cost=lambda outs, x, *rest: 9 * cubes(x),
+    cpu="linalg.eigh",
+    outputs=0b11,
+    layout="column-major",
+    grad=_eigh_gradient,
+    infer=lambda x, uplo: (x.new(x.shape[:-1], x.dtype.to_real()), x.new(x.shape)),
+)
 _eigvalsh = factorisation(
     "linalg_eigvalsh",
     "x",
@@ -215,12 +227,16 @@ _eigvalsh = factorisation(
     cpu="linalg.eigvalsh",
     infer=lambda x, uplo: x.new(x.shape[:-1], x.dtype.to_real()),
 )
-_eig = factorisation("linalg_eig", "x",
-    cost=lambda outs, x, *rest: 25 * cubes(x), cpu="linalg.eig", outputs=0b11, grad=_eig_gradient,
-                     layout="column-major",
-                     infer=lambda x: tuple(
-                         x.new(shape, x.dtype.to_complex()) for shape in (x.shape[:-1], x.shape)
-                     ))  # fmt: skip
+_eig = factorisation(
+    "linalg_eig",
+    "x",
+    cost=lambda outs, x, *rest: 25 * cubes(x),
+    cpu="linalg.eig",
+    outputs=0b11,
+    grad=_eig_gradient,
+    layout="column-major",
+    infer=lambda x: tuple(x.new(shape, x.dtype.to_complex()) for shape in (x.shape[:-1], x.shape)),
+)
 _eigvals = factorisation(
     "linalg_eigvals",
     "x",

@@ -241,9 +241,15 @@ def _slogdet_results(x: MetaArray) -> tuple[MetaArray, MetaArray]:
     return x.new(x.shape[:-2]), x.new(x.shape[:-2], x.dtype.to_real())
 
 
-_slogdet = factorisation("linalg_slogdet", "x",
-    cost=lambda outs, x, *rest: 2 * cubes(x) // 3, cpu="linalg.slogdet", outputs=0b11,
-                         grad=_slogdet_gradient, infer=_slogdet_results)  # fmt: skip
+_slogdet = factorisation(
+    "linalg_slogdet",
+    "x",
+    cost=lambda outs, x, *rest: 2 * cubes(x) // 3,
+    cpu="linalg.slogdet",
+    outputs=0b11,
+    grad=_slogdet_gradient,
+    infer=_slogdet_results,
+)
 _LinalgSlogdet = named_results("linalg_slogdet", "sign", "logabsdet")
 _Slogdet = named_results("slogdet", "sign", "logabsdet")
 
@@ -311,10 +317,16 @@ def _lstsq_results(a: MetaArray, b: MetaArray, rcond: Any, driver: str) -> tuple
     return b.new((*lead, n, k)), residuals, rank, values
 
 
-_lstsq = factorisation("linalg_lstsq", "a b", "rcond driver",
+_lstsq = factorisation(
+    "linalg_lstsq",
+    "a b",
+    "rcond driver",
     cost=lambda outs, a, b, *rest: 2 * cubes(a) + 4 * a.shape[-1] * b.numel(),
-    cpu="linalg.lstsq", outputs=0b0011,
-                       joint=_lstsq_joint, infer=_lstsq_results)  # fmt: skip
+    cpu="linalg.lstsq",
+    outputs=0b0011,
+    joint=_lstsq_joint,
+    infer=_lstsq_results,
+)
 _Lstsq = named_results("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 

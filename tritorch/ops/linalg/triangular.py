@@ -141,11 +141,17 @@ def _cholesky_gradient(g: Any, out: Any, upper: bool) -> Tensor:
     return _solve.call((lower.mH, half.mH), (True, False)).mH
 
 
-_cholesky = factorisation("linalg_cholesky_ex", "x", "upper",
-    cost=lambda outs, x, *rest: cubes(x) // 3, cpu="linalg.cholesky_ex",
-                          layout="column-major", outputs=0b01, grad=_cholesky_gradient,
-                          infer=lambda x, upper: (
-                              x.new(x.shape), x.new(x.shape[:-2], int32)))  # fmt: skip
+_cholesky = factorisation(
+    "linalg_cholesky_ex",
+    "x",
+    "upper",
+    cost=lambda outs, x, *rest: cubes(x) // 3,
+    cpu="linalg.cholesky_ex",
+    layout="column-major",
+    outputs=0b01,
+    grad=_cholesky_gradient,
+    infer=lambda x, upper: (x.new(x.shape), x.new(x.shape[:-2], int32)),
+)
 _CholeskyEx = named_results("linalg_cholesky_ex", "L", "info")
 
 

@@ -46,7 +46,7 @@ def axes_of(op: Any, specs: Sequence[Any], params: tuple[Any, ...]) -> Axes | No
     outs = list(found) if isinstance(found, tuple) else [found]
     rule = op.declared_axes or BY_KIND.get(op.kind)
     rule = NAMED.get(rule, rule)
-    if rule is None and op.of is not None and op.layout == "elementwise":
+    if rule is None and op.runs_composed and op.layout == "elementwise":
         rule = elementwise
     if rule is None:
         return None

@@ -46,16 +46,17 @@ def _bytes(x: MetaArray) -> Any:
 def _flops(op: Any, specs: Sequence[Any], params: tuple[Any, ...], outs: Sequence[Any]) -> Any:
     if op.declared_cost is not None:
         return op.declared_cost(outs, *specs, *params)
-    definition = op.of or op.composed
-    if definition is not None:
-        return of_definition(definition, specs, params)
+    if isinstance(op.declared_axes, str):
+        flops = product(op.axes(specs, params), specs)
+        if not (isinstance(flops, int) and flops == 0):
+            return flops
+    if op.composed is not None:
+        return of_definition(op.composed, specs, params)
     first = next((x for x in specs if type(x) is MetaArray), outs[0])
     if op.kind == "pointwise":
         return outs[0].numel()
     if op.kind in ("reduction", "scan"):
         return first.numel()
-    if isinstance(op.declared_axes, str):
-        return product(op.axes(specs, params), specs)
     return 0  # it moves elements
 
 

@@ -73,7 +73,7 @@ def _spec(saved: Any) -> Spec:
 
 def compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
     """`backward(node, g)` as straight-line Python: fetch what is named, call what is wanted."""
-    if op.composed:
+    if op.fused:
         return _fused_backward(op)
     functions = [op.joint] if op.joint else [f for f in op.gradients if f]
     names = {name for function in functions for name in argument_names(function)}

@@ -61,6 +61,7 @@ class Operator(_C.OperatorBase):
 
     back: Operator  # of a view of some elements: the record of its gradient,
     embeds: Operator  # which knows it by this name
+    constant = False  # whether no gradient flows through it, whatever its definition is
 
     def __init__(
         self,
@@ -73,7 +74,6 @@ class Operator(_C.OperatorBase):
         grad: Any = None,
         joint: Callable[..., Any] | None = None,
         composed: Callable[..., Tensor] | None = None,
-        of: Callable[..., Tensor] | None = None,
         view: bool = False,
         outputs: int = 1,
         node: str | None = None,
@@ -95,10 +95,10 @@ class Operator(_C.OperatorBase):
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
         "family.function" of tritorch.host / tritorch.gpu (one string is enough for both).
-        composed: a fused operator by smaller ones, `composed(*inputs, *params)`, giving its first
-        output: gradients go through it when they are differentiated again, when there is no other,
-        and when `joint` returns NotImplemented.
-        of: instead of cpu and gpu, the operator by smaller ones, recorded as one call.
+        composed: the operator by smaller ones, `composed(*inputs, *params)`, giving its first
+        output.  Without cpu and gpu it is what runs, recorded as one call.  Without grad, gradients
+        go through it when they are differentiated again, when there is no other, and when `joint`
+        returns NotImplemented.
         outputs: for several outputs, a mask of those that gradients flow through.
         variadic: the last name of `inputs` stands for all tensors from there on.
         unread: of a fused operator, the inputs whose values no gradient depends on.
@@ -134,17 +134,19 @@ class Operator(_C.OperatorBase):
         self.keeps = frozenset(keeps.split())
         self.outputs = outputs
         self.is_view = view
-        self.of = of
-        if of is not None:
-            cpu = gpu = composed_backend(of)
+        self.composed = composed
+        self.runs_composed = composed is not None and cpu is None and gpu is None
+        if composed is not None and self.runs_composed:
+            cpu = gpu = composed_backend(composed)
         self._infer, self.batch, self.declared_schema = infer, batch, schema
         self.declared_axes, self.declared_cost, self.picks = axes, cost, picks
         self._cpu = cpu
         self._gpu = gpu if gpu is not None or callable(cpu) else cpu
         self.gradients = _normalise(grad, len(self.inputs))
         self.joint = joint
-        self.composed = composed
-        functions = (joint, composed, *self.gradients)
+        alone = self.constant or self.runs_composed or any(map(callable, self.gradients))
+        self.fused = None if alone else composed  # what gradients go through
+        functions = (joint, self.fused, *self.gradients)
         differentiable = view or any(function is not None for function in functions)
         stem = (node or "").rstrip("0123456789")  # node="Sum1": SumBackward1
         number = (node or "")[len(stem) :] or "0"
@@ -170,8 +172,10 @@ class Operator(_C.OperatorBase):
     def like(self, name: str, node: str, **changes: Any) -> Operator:
         """The same operator under another name, for another of PyTorch's overloads."""
         same = {
-            "cpu": self._cpu, "gpu": self._gpu, "grad": self.gradients, "joint": self.joint,
-            "composed": self.composed, "of": self.of, "view": self.is_view,
+            "cpu": None if self.runs_composed else self._cpu,
+            "gpu": None if self.runs_composed else self._gpu,
+            "grad": self.gradients, "joint": self.joint,
+            "composed": self.composed, "view": self.is_view,
             "outputs": self.outputs, "kind": self.kind, "variadic": self.variadic,
             "unread": " ".join(self.unread), "lends": " ".join(self.lends),
             "keeps": " ".join(self.keeps), "layout": self.layout, "without": self._without,
@@ -201,7 +205,7 @@ class Operator(_C.OperatorBase):
                     if name != "out" and output_of(name) is None and not self._shape_of(name):
                         raise TypeError(f"{self.name}: a gradient asks for '{name}': no such thing")
             whole, shaped = set(names), {self._shape_of(name) for name in names}
-            if self.composed:
+            if self.fused:
                 whole = set(self.inputs) - self.unread
                 shaped |= self.unread
             saves.append(sum(bit for x, bit in bits.items() if x in whole))
@@ -262,8 +266,8 @@ class Operator(_C.OperatorBase):
         """What was declared as `infer`, or follows from the kind or the composed definition."""
         if self._infer is not None:
             return self._infer
-        if self.of is not None:
-            return composed_backend(self.of)
+        if self.composed is not None and self.runs_composed:
+            return composed_backend(self.composed)
         if self.kind in KINDS:
             return KINDS[self.kind](self)
         if self.composed is not None and self.outputs == 1:

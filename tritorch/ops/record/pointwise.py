@@ -83,6 +83,7 @@ class Pointwise(Operator):
         zero: str = "",
         long: bool = False,
         schema: str = "",
+        composed: Callable[..., Tensor] | None = None,
     ) -> None:
         """without: the categories that PyTorch does not implement, "half" being both narrow floats
         and "chalf" complex32.
@@ -99,10 +100,11 @@ class Pointwise(Operator):
         zero: "kept" by a function of one number; "linear" if the function is that, too.
         long: whether a thread computes two elements at most, as its registers would not do for
         more."""
+        self.constant = rule == ALWAYS_BOOL
         super().__init__(
             name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
             kind="pointwise", lends=lends, keeps=keeps, layout=layout,
-            schema=schema,
+            schema=schema, composed=composed,
         )  # fmt: skip
         self.beside = beside
         names = (*apart.split(), *self.inputs[len(self.inputs) - beside :])

@@ -116,12 +116,22 @@ def _dense_sum(a: Tensor, b: SparseArray, sign: int = 1) -> Tensor:
     return a.index_put(tuple(coordinates(b).unbind(0)), values, accumulate=True)
 
 
-_plus = SparseOperator("dense_plus_sparse", "a b",
-    schema="add.Tensor(a, b)", cpu=_dense_sum, node="Add",
-                       grad=(lambda g: g, lambda g: g))  # fmt: skip
-_minus = SparseOperator("dense_minus_sparse", "a b",
-    schema="sub.Tensor(a, b)", cpu=lambda a, b: _dense_sum(a, b, -1),
-                        node="Sub", grad=(lambda g: g, lambda g: -g))  # fmt: skip
+_plus = SparseOperator(
+    "dense_plus_sparse",
+    "a b",
+    schema="add.Tensor(a, b)",
+    cpu=_dense_sum,
+    node="Add",
+    grad=(lambda g: g, lambda g: g),
+)
+_minus = SparseOperator(
+    "dense_minus_sparse",
+    "a b",
+    schema="sub.Tensor(a, b)",
+    cpu=lambda a, b: _dense_sum(a, b, -1),
+    node="Sub",
+    grad=(lambda g: g, lambda g: -g),
+)
 
 
 def _add_sparse(op: Any, a: Tensor, b: Tensor) -> Tensor:

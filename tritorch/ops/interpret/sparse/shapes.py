@@ -92,12 +92,24 @@ def _inverse(dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(dims)), key=dims.__getitem__))
 
 
-_permute = SparseOperator("sparse_permute", "x", "dims",
-    schema="permute(x, dims)", cpu=_permute_indices, node="Permute",
-                          grad=lambda g, dims: g.permute(_inverse(dims)))  # fmt: skip
-_transpose = SparseOperator("sparse_transpose", "x", "dims",
-    schema="(Tensor x, int[] dims) -> Tensor", cpu=_permute_indices, node="Transpose",
-                            grad=lambda g, dims: g.permute(_inverse(dims)))  # fmt: skip
+_permute = SparseOperator(
+    "sparse_permute",
+    "x",
+    "dims",
+    schema="permute(x, dims)",
+    cpu=_permute_indices,
+    node="Permute",
+    grad=lambda g, dims: g.permute(_inverse(dims)),
+)
+_transpose = SparseOperator(
+    "sparse_transpose",
+    "x",
+    "dims",
+    schema="(Tensor x, int[] dims) -> Tensor",
+    cpu=_permute_indices,
+    node="Transpose",
+    grad=lambda g, dims: g.permute(_inverse(dims)),
+)
 _t = _transpose.like("sparse_t", "T", schema="(Tensor x, int[] dims) -> Tensor")
 
 _FLIPPED = {
@@ -114,10 +126,14 @@ def _swap_matrix(a: SparseArray) -> SparseArray:
     return SparseArray(_FLIPPED[a.layout], shape, a.indices, values, a.plain)
 
 
-_flip = SparseOperator("sparse_flip", "x",
-    schema="(Tensor x) -> Tensor", cpu=_swap_matrix, node="Transpose",
-                       grad=lambda g, x: g.transpose(x._array.batch_dims, x._array.batch_dims + 1)
-                       )  # fmt: skip
+_flip = SparseOperator(
+    "sparse_flip",
+    "x",
+    schema="(Tensor x) -> Tensor",
+    cpu=_swap_matrix,
+    node="Transpose",
+    grad=lambda g, x: g.transpose(x._array.batch_dims, x._array.batch_dims + 1),
+)
 
 
 @rule("permute")
