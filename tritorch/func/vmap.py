@@ -34,8 +34,16 @@ def vmap(
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
+    plain = in_dims == 0 and isinstance(in_dims, int) and chunk_size is None
+
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if plain and not kwargs:
+            size = _common_size(args)
+            if size is not None:
+                level = next(_levels)
+                inside = [batches.to_batched(x, level) for x in args]
+                return _called(func, inside, level, size, out_dims, randomness)
         called = _of_both(func) if kwargs else func
         leaves, spec = flatten((args, kwargs) if kwargs else args)
         dims = _in_dims(in_dims, args, leaves)
@@ -121,7 +129,25 @@ def _run(
         else batches.to_batched(leaf.movedim(dim, 0) if dim % leaf._array.ndim else leaf, level)
         for leaf, dim in zip(leaves, dims)
     ]
-    arguments = unflatten(inside, spec)
+    return _called(func, unflatten(inside, spec), level, size, out_dims, randomness)
+
+
+def _common_size(args: tuple[Any, ...]) -> int | None:
+    """The size of the first dim of arguments that are tensors with the same; else None."""
+    size = None
+    for x in args:
+        if not isinstance(x, Tensor):
+            return None
+        shape = x._array.shape
+        if not shape or (size is not None and shape[0] != size):
+            return None
+        size = shape[0]
+    return size
+
+
+def _called(
+    func: Any, arguments: Any, level: int, size: int, out_dims: Any, randomness: str
+) -> Any:
     active = batches.active
     levels, modes = active.levels, active.modes
     levels.append((level, size))

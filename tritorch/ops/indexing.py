@@ -42,18 +42,22 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     if kind is int:
         try:
             array = self._a
-            if type(array) is ndarray:
-                n = array.shape[0]
-                if -n <= key < n:
+            n = array.shape[0]
+            if -n <= key < n:
+                if type(array) is ndarray:
                     return _finish_select(array[key, Ellipsis], (0, key), self)
+                return select_op.call((self,), (0, key % n))
         except (AttributeError, IndexError):
             pass
     elif kind is builtins.slice and key.step is None:
         try:
             array = self._a
-            if type(array) is ndarray and array.ndim:
+            if array.ndim:
                 params = (0, key.start, key.stop, 1)
-                return _finish_slice(array[key, Ellipsis], params, self)
+                if type(array) is ndarray:
+                    return _finish_slice(array[key, Ellipsis], params, self)
+                if _is_bound(key.start) and _is_bound(key.stop):
+                    return slice_op.call((self,), params)
         except (AttributeError, TypeError):
             pass
     elif key is Ellipsis:
@@ -81,6 +85,10 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     if not advanced:
         return alias(self) if view is self else view
     return _index_with(view, advanced)
+
+
+def _is_bound(value: Any) -> bool:
+    return value is None or type(value) is int
 
 
 def _plain_key(key: tuple[Any, ...]) -> tuple[Any, ...] | None:

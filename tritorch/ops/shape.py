@@ -94,10 +94,16 @@ def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
     shape = size if len(size) > 1 and type(size[0]) is int else sizes(size)
     try:
         array = self._a
-        shape = _infer(shape, array.size if type(array) is ndarray else array.numel())
-        return _finish_view(_view_array(array, shape), (shape,), self)
+        return _viewed(self, _infer(shape, array.size if type(array) is ndarray else array.numel()))
     except AttributeError:
         return _view.call((self,), (_infer(shape, self.numel()),))
+
+
+def _viewed(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    try:
+        return _finish_view(_view_array(x._a, shape), (shape,), x)
+    except AttributeError:
+        return _view.call((x,), (shape,))
 
 
 Tensor.view = view  # type: ignore[attr-defined]
@@ -118,7 +124,7 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
         pass
     wanted = _infer(sizes(shape), input.numel())
     try:
-        return view(input, *wanted) if len(wanted) > 1 else view(input, wanted)
+        return _viewed(input, wanted)
     except RuntimeError:
         if type(input._array) is SparseArray:
             raise RuntimeError("reshape is not implemented for sparse tensors") from None

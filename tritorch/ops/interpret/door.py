@@ -62,6 +62,10 @@ def _interpreter(tensors: Sequence[Any]) -> Any:
 
 def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """Operator.call on what is no plain array."""
+    if op.is_view:
+        x = tensors[0]
+        if type(x) is Tensor and type(x._array) is BatchedArray and x._tangent is None:
+            return _module(BatchedArray).call_view(op, x, params)
     return _interpreter(tensors).call(op, tensors, params)
 
 

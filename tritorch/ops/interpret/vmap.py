@@ -79,7 +79,7 @@ def _whole(t: Tensor) -> Tensor:
 def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """An operator on batches: by its record's rule, decomposed, or one after the other."""
     if op.is_view:
-        return _view(op, tensors[0], params)
+        return call_view(op, tensors[0], params)
     if op.kind == "pointwise":
         return _batched_pointwise(op, tensors)
     level = level_of(tensors)
@@ -105,7 +105,7 @@ def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     return op.finish_with(BatchedArray(found, level), params, *inputs)
 
 
-def _view(op: Any, x: Tensor, params: tuple[Any, ...]) -> Tensor:
+def call_view(op: Any, x: Tensor, params: tuple[Any, ...]) -> Tensor:
     """A view of each example: of an ndarray like that of the first one, else by the rule."""
     batch = x._array
     found = op.view_batch(op.cpu, batch.array, params)
