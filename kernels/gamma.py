@@ -192,8 +192,7 @@ def zeta_positive(s, q):
     total += term / -1892437580.3183791606
     term = term * (s + 11) * (s + 12) * r
     total += term / 74724249600.0
-    limit = tl.where(q == 1, 1.0, tl.where(q > 1, 0.0, float("inf")))
-    return tl.where(s == float("inf"), limit, total)
+    return total
 
 
 @triton.jit
@@ -213,7 +212,9 @@ def zeta_double(s, q):
         total += tl.where(below, tl.where(is_odd, negated(other), other), 0.0)
     defined = (s > 1) & ((q > 0) | (below & whole & (s != float("inf"))))
     out = tl.where(defined, total, float("nan"))
-    return tl.where((pole & ((s < 1) == 0)) | (s == 1), float("inf"), out)
+    out = tl.where((pole & ((s < 1) == 0)) | (s == 1), float("inf"), out)
+    endless = tl.where(q == 1, 1.0, tl.where(q < 1, float("inf"), float("nan")))  # as PyTorch's
+    return tl.where(s == float("inf"), endless, out)
 
 
 @triton.jit

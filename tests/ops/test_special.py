@@ -73,6 +73,10 @@ def test_ends():
     np.testing.assert_array_equal(torch.igammac(a, b).numpy(), 1 - np.array(lower))
     zeta = torch.special.zeta(torch.tensor(3.0), torch.tensor([0.0, -1, -1.5, -50.5]))
     np.testing.assert_allclose(zeta.numpy(), [inf, inf, 0.118102, 1.9222e-4], rtol=1e-4)
+    q = torch.tensor([-1.5, 0.5, 1.0, 2.0, inf])
+    for device in ("cpu", "cuda"):
+        endless = torch.special.zeta(torch.tensor(inf, device=device), q.to(device))
+        np.testing.assert_array_equal(endless.cpu().numpy(), [inf, inf, 1, np.nan, np.nan])
 
 
 @pytest.mark.parametrize("name", WITHOUT_GRADIENT)

@@ -226,3 +226,16 @@ def test_written_results_have_types_of_their_own():
         torch.tensor([3.0]), out=(torch.empty(0), torch.empty(0, dtype=torch.int32))
     )
     assert type(parts) is torch.return_types.frexp_out and parts.exponent.item() == 2
+
+
+def test_views_that_pytorch_refuses():
+    x = torch.arange(6.0).reshape(2, 3)
+    few = torch.arange(4.0).reshape(2, 2)
+    with pytest.raises(RuntimeError, match="view size is not compatible"):
+        torch.kron(x.t(), x.t().contiguous())
+    with pytest.raises(RuntimeError, match="view size is not compatible"):
+        torch.isin(few, few.t())
+    assert torch.kron(x, x).shape == (4, 9)
+    assert torch.isin(few, few.t().contiguous()).all()
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        torch.nn.functional.soft_margin_loss(torch.ones(1), torch.ones(2))

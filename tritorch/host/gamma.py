@@ -198,6 +198,8 @@ def zeta64(s: Array, q: Array) -> Array:
         )
     out[pole & ~(s < 1)] = np.inf
     out[s == 1] = np.inf
+    endless = s == np.inf  # PyTorch's loop ends with a NaN for q > 1
+    out[endless] = np.where(q == 1, 1.0, np.where(q < 1, np.inf, np.nan))[endless]
     return out
 
 

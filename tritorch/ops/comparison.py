@@ -104,5 +104,7 @@ def isin(
             raise RuntimeError(
                 f"Unsupported input type encountered for isin(): {scalar_name(x.dtype)}"
             )
+    if elements.is_cpu and test_elements.numel() < int(10 * elements.numel() ** 0.145):
+        test_elements.view(-1)  # PyTorch refuses what is no view of few test elements
     found = eq(elements.unsqueeze(-1), test_elements.reshape(-1)).any(-1)
     return ~found if invert else found

@@ -15,7 +15,7 @@ from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import logsigmoid
-from tritorch.ops.checks import any_true, require_castable, require_kernel
+from tritorch.ops.checks import any_true, broadcast_shapes, require_castable, require_kernel
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
@@ -395,6 +395,11 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, re
         require_castable(defaults.dtype(), common)
     if target.dtype is bool_:
         target = target.to(input.dtype)
+    wide = broadcast_shapes(input.shape, target.shape)
+    if wide != tuple(input.shape):
+        raise RuntimeError(
+            f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(wide)}"
+        )
     return _soft_margin_loss.call(
         (input, target), (reduction_mode(size_average, reduce, reduction),)
     )

@@ -627,4 +627,5 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     b = reshape(other, (1,) * (n - other.ndim) + tuple(other.shape))
     left = reshape(a, [v for size in a.shape for v in (size, 1)])
     right = reshape(b, [v for size in b.shape for v in (1, size)])
-    return reshape(left * right, [x * y for x, y in zip(a.shape, b.shape)])
+    # As PyTorch a view of the product, which not all orders of its dims allow.
+    return (left * right).view([x * y for x, y in zip(a.shape, b.shape)])
