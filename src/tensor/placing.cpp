@@ -302,6 +302,12 @@ bool restride(PyObject* object, std::span<const std::int64_t> strides) {
 PyObject* place_result(Placing placing, PyObject* array, const Inputs& inputs) {
   const NDArray* result = as_ndarray(array);
   if (!result || result->nd == 0) return Py_NewRef(array);
+  if (placing == Placing::magnitude) {
+    const std::int64_t own = itemsize_of(array),
+                       of = inputs.n ? itemsize_of(inputs.arrays[0]) : own;
+    if (own <= 0 || of <= 0) return nullptr;
+    placing = own == of ? Placing::elementwise : Placing::copy;
+  }
   Ints wanted;
   if (placing == Placing::elementwise) {
     if (all_row_major(result, inputs)) return Py_NewRef(array);

@@ -27,6 +27,7 @@ enum class Placing : char {
   part,          // a view: params are dim and index, dim and slice, or a key of such
   reshaped,      // a view of all elements in another shape
   unsqueezed,    // a view with a dim of size one at params[0]
+  magnitude,     // elementwise, but of complex numbers as a copy
 };
 
 // Gives an array without elements the strides that PyTorch would: NumPy makes them all 0.  Returns

@@ -33,6 +33,7 @@ neg = unary(
     "invert a mask, use the `~` or `logical_not()` operator instead.",
     exact="found", zero="linear")  # fmt: skip
 abs = unary("abs", np.absolute, rule=COMPLEX_TO_REAL, without="bool", aliases=("absolute",),
+            layout="magnitude",
             grad=lambda g, x: g * x.sgn(), exact="found", zero="kept")  # fmt: skip
 del PUBLIC["absolute_"]  # a method alone
 _NO_SIGN = NotImplementedError(

@@ -118,7 +118,7 @@ def _inferred(op: Any, specs: Sequence[Any], params: tuple[Any, ...]) -> Any:
         if op.variadic
         else op.rule_of_results(*specs, *params)
     )
-    if not op.layout or op.is_view:
+    if not op.layout or op.is_view or op.kind == "pointwise":
         return found
     if isinstance(found, tuple):
         return tuple(None if each is None else laid_out(op.layout, each, specs) for each in found)
@@ -162,5 +162,8 @@ def elementwise(op: Any, operands: Sequence[Any], compute: Any, result: Any) -> 
             lies.append((x.shape, rules.copy_strides(x.shape, x.strides)))
         else:
             lies.append((x.shape, x.strides))
-    strides = rules.result_strides(shape, lies, numbers)
+    if op.layout == "magnitude" and arrays[0].dtype is not result:
+        strides = rules.copy_strides(arrays[0].shape, arrays[0].strides)
+    else:
+        strides = rules.result_strides(shape, lies, numbers)
     return arrays[0].new(shape, result, strides)

@@ -51,7 +51,7 @@ ALL = 0xFFFFFFFF  # a mask of all inputs, or outputs
 # By the numbers that the native half (src/tensor/placing.h) knows them by.
 PLACINGS = (
     "", "elementwise", "row-major", "copy", "format", "column-major", "indexed",
-    "part", "reshaped", "unsqueezed",
+    "part", "reshaped", "unsqueezed", "magnitude",
 )  # fmt: skip
 OPERATORS: dict[str, Operator] = {}  # every record, by name
 
@@ -109,8 +109,8 @@ class Operator(_C.OperatorBase):
         layout: where results of the CPU's function lie: "elementwise", as PyTorch's TensorIterator
         derives it from the operands; "row-major"; "copy", as one of the first input would;
         "format", in the memory format that the inputs suggest; "column-major" matrices; "indexed",
-        as x[indices]; "part", "reshaped" and "unsqueezed", as such a view; else where the function
-        has put them.
+        as x[indices]; "part", "reshaped" and "unsqueezed", as such a view; "magnitude",
+        elementwise, but of complex numbers as a copy; else where the function has put them.
         without: the dtypes, or categories of them ("bool", "int", "half", "complex"), of which
         PyTorch has no kernel; kernel: what its error calls that; typed: how many of the first
         inputs decide.
