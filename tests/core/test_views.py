@@ -437,3 +437,12 @@ def test_dims_of_size_1_have_strides_as_if_they_were_walked():
 def test_cat_keeps_channels_last():
     x = torch.ones(1, 3, 4, 4).to(memory_format=torch.channels_last)
     assert torch.cat([x, x], 1).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_magnitudes_of_complex_numbers_lie_as_a_copy():
+    x = torch.ones(3, 1, 3, dtype=torch.complex64)
+    for shape, steps in (((3, 1, 3), (3, 1, 1)), ((1, 4), (1, 1)), ((1, 2, 1), (2, 1, 6))):
+        for device in ("cpu", "meta"):
+            view = x.to(device).as_strided(shape, steps)
+            assert view.abs().stride() == abs(view).stride() == steps
+    assert x.real.as_strided((3, 1, 3), (3, 1, 1)).abs().stride() == (3, 3, 1)
