@@ -446,3 +446,15 @@ def test_magnitudes_of_complex_numbers_lie_as_a_copy():
             view = x.to(device).as_strided(shape, steps)
             assert view.abs().stride() == abs(view).stride() == steps
     assert x.real.as_strided((3, 1, 3), (3, 1, 1)).abs().stride() == (3, 3, 1)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_storage_that_grows_takes_all_its_tensors_along(device):
+    x = torch.ones(3, 3, dtype=torch.int8, device=device)
+    x[:3].resize_(4, 3, 3, 2).zero_()
+    assert x.tolist() == [[0] * 3] * 3
+    y = torch.arange(6.0, device=device)
+    tail, same = y[3:], y.detach()
+    tail.resize_(8).fill_(7)
+    assert y.tolist() == same.tolist() == [0, 1, 2, 7, 7, 7]
+    assert y.untyped_storage().nbytes() == tail.untyped_storage().nbytes() == 44

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.duals import has_tangent
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import arrays, dtype as dtypes, layout as layouts
+from tritorch.core import arrays, dtype as dtypes, layout as layouts, resizing
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import PretendedDevice, device as Device, resolved
 from tritorch.core.dtype import dtype
@@ -403,8 +404,12 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     if tuple(array.shape) == shape:
         return self
     count = int(np.prod(shape, dtype=np.int64))
+    shared = self._shared
+    alone = sys.getrefcount(shared) <= 3  # the tensor's, this one, and the call's
     storage = self.untyped_storage()
     needed = (self.storage_offset() + count) * self.itemsize
+    if needed > storage.nbytes() and not alone:
+        resizing.resize(storage, needed)  # with all tensors on it
     if needed > storage.nbytes():
         grown = arrays.empty((self.storage_offset() + count,), self.dtype, self.device)
         have = storage.nbytes() // self.itemsize
