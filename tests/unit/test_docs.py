@@ -19,3 +19,11 @@ def test_operators(tmp_path):
     # A process of its own: the page declares operators.
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_core_set_is_listed():
+    tool = DOCS.parent / "tools" / "list_core.py"
+    done = subprocess.run(
+        [sys.executable, tool, "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
