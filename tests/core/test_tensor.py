@@ -598,3 +598,11 @@ def test_geometry():
     assert x.layout is torch.strided and x.is_set_to(x) and not x.is_set_to(x.clone())
     assert torch.is_tensor(x) and torch.is_floating_point(x) and not torch.is_complex(x)
     assert x.share_memory_().is_shared() and not torch.ones(1).is_shared()
+
+
+def test_negative_integers_wrap_also_among_floats():
+    assert torch.tensor([1.5, -2], dtype=torch.uint8).tolist() == [1, 254]
+    assert torch.tensor([[1.5], [-3]], dtype=torch.uint8).tolist() == [[1], [253]]
+    for values in ([-2.0], [1, -2.5], [300, 1.5], [1.5, -300]):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            torch.tensor(values, dtype=torch.uint8)

@@ -406,17 +406,17 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     count = int(np.prod(shape, dtype=np.int64))
     shared = self._shared
     alone = sys.getrefcount(shared) <= 3  # the tensor's, this one, and the call's
-    storage = self.untyped_storage()
-    needed = (self.storage_offset() + count) * self.itemsize
-    if needed > storage.nbytes() and not alone:
+    storage, offset = self.untyped_storage(), self.storage_offset()
+    needed = (offset + count) * self.itemsize
+    if needed > storage.nbytes() > 0 and not alone:
         resizing.resize(storage, needed)  # with all tensors on it
     if needed > storage.nbytes():
-        grown = arrays.empty((self.storage_offset() + count,), self.dtype, self.device)
+        grown = arrays.empty((offset + count,), self.dtype, self.device)
         have = storage.nbytes() // self.itemsize
         if have:
             write_array(grown[:have], storage._elements(self.dtype))
         root = grown
-        new = root[self.storage_offset() :]
+        new = root[offset:]
         shared = _C.wrap(root)._shared
         shared.version = self._shared.version
         self._shared = shared
@@ -424,7 +424,7 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     else:
         strides = layouts.contiguous_strides(shape)
         root = storage._elements(self.dtype)
-        self._a = arrays.strided(root, shape, strides, self.storage_offset())
+        self._a = arrays.strided(root, shape, strides, offset)
     return self
 
 

@@ -440,18 +440,27 @@ def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
         raise RuntimeError(f"Could not infer dtype of {type(item).__name__}")
     if kind is None:
         kind = _inferred(data, array)
+    unsigned = array.dtype.kind == "f" and category(kind) == 1 and not kind.is_signed
+    if unsigned and array.size and array.min() < 0:
+        # Negative integers wrap, also among floats; negative floats do not.
+        if all(type(v) is int or (type(v) is float and v >= 0) for v in _flat(data)):
+            array = array.astype(np.int64)
     _check_numbers(array, kind)
     return arrays.cast(array, kind)
+
+
+def _flat(data: Any) -> list[Any]:
+    items = [data]
+    while items and isinstance(items[0], (list, tuple)):
+        items = [item for part in items for item in part]
+    return items
 
 
 def _too_large(array: np.ndarray[Any, Any], data: Any) -> bool:
     """Whether NumPy has made floats of integers, having no type for them all."""
     if not array.size or not np.abs(array).max() >= 2.0**63:
         return False
-    items = [data]
-    while items and isinstance(items[0], (list, tuple)):
-        items = [item for part in items for item in part]
-    return all(type(item) is int for item in items)
+    return all(type(item) is int for item in _flat(data))
 
 
 def _check_numbers(array: np.ndarray[Any, Any], kind: dtype) -> None:
