@@ -239,3 +239,10 @@ def test_views_that_pytorch_refuses():
     assert torch.isin(few, few.t().contiguous()).all()
     with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
         torch.nn.functional.soft_margin_loss(torch.ones(1), torch.ones(2))
+
+
+def test_a_soft_margin_loss_lies_as_its_input():
+    loss = torch.nn.functional.soft_margin_loss
+    x = torch.ones(2, 3).t()
+    assert loss(x, torch.ones(3, 2), reduction="none").stride() == (1, 3)
+    assert loss(torch.ones(3, 2), x, reduction="none").stride() == (2, 1)

@@ -414,6 +414,7 @@ _soft_margin_loss = Operator(
     "soft_margin_loss", "input target", "mode",
     axes="elementwise",
     schema="soft_margin_loss(input, target, reduction(mode))", grad=_soft_margin_grad,
+    layout="copy",
     composed=lambda x, y, mode: reduce_loss((-y * x).exp().log1p(), mode),
 )  # fmt: skip
 
