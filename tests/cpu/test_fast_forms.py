@@ -215,8 +215,8 @@ def test_what_is_no_index(count):
 
 
 def test_keys_that_are_plain():
-    assert _plain_key((0, slice(1, 2), None)) == (0, slice(1, 2), None, Ellipsis)
-    assert _plain_key((0, Ellipsis)) == (0, Ellipsis)
+    assert _plain_key((0, slice(1, 2), None)) == (0, (1, 2, None), None)
+    assert _plain_key((0, Ellipsis)) == (0,)
     for key in ((), (Ellipsis, 0), (True,), (slice(None, None, -1),), ([0],)):
         assert _plain_key(key) is None
 
