@@ -27,11 +27,12 @@ _WHOLE = builtins.slice(None)
 
 
 def _select_array(array: Any, dim: int, index: int) -> Any:
-    return array[(*(_WHOLE,) * dim, index, Ellipsis)]
+    return array[(*(_WHOLE,) * dim, index, Ellipsis)] if dim else array[index, Ellipsis]
 
 
 def _slice_array(array: Any, dim: int, start: Any, end: Any, step: int) -> Any:
-    return array[(*(_WHOLE,) * dim, builtins.slice(start, end, step), Ellipsis)]
+    part = builtins.slice(start, end, step)
+    return array[(*(_WHOLE,) * dim, part, Ellipsis)] if dim else array[part, Ellipsis]
 
 
 def _basic_array(array: Any, key: tuple[Any, ...]) -> Any:
@@ -59,7 +60,7 @@ basic_op = part_operator(
 def _part(op: Operator, input: Tensor, *params: Any) -> Tensor:
     try:
         array = input._a
-        if type(array) is ndarray:
+        if type(array) is ndarray:  # op.cpu is a plain function
             return op.finish_view(op.cpu(array, *params), params, input)
     except AttributeError:
         pass

@@ -37,10 +37,12 @@ class Spec(NamedTuple):
 
 def _describe(x: Tensor) -> Spec:
     array = x._array
-    where = arrays.device_of(array)
     if type(array) is np.ndarray:
-        return tuple.__new__(Spec, (array.shape, array.strides, array.itemsize, x.dtype, where))
-    return Spec(tuple(array.shape), getattr(array, "strides", None), 1, x.dtype, where)
+        return tuple.__new__(
+            Spec, (array.shape, array.strides, array.itemsize, x.dtype, arrays.CPU)
+        )
+    steps = getattr(array, "strides", None)
+    return Spec(tuple(array.shape), steps, 1, x.dtype, arrays.device_of(array))
 
 
 _C.register_part("describe", _describe)
