@@ -47,21 +47,13 @@ UNGATED = frozenset(
         "__torch_function__", "as_subclass",
     )
 )  # fmt: skip
-# PyTorch's overrides see Python's operators as these methods.
-SHOWN_AS = {
-    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul",
-    "__truediv__": "div", "__rtruediv__": "__rdiv__", "__mod__": "remainder", "__pow__": "pow",
-    "__matmul__": "matmul", "__rmatmul__": "matmul", "__rand__": "bitwise_and",
-    "__ror__": "bitwise_or", "__rxor__": "bitwise_xor", "__neg__": "neg", "__pos__": "positive",
-    "__abs__": "abs", "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt",
-    "__ge__": "ge", "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_",
-    "__itruediv__": "div_", "__ipow__": "pow_", "__ifloordiv__": "floor_divide_",
-    "__imod__": "remainder_",
-}  # fmt: skip
 
 
 def publish_methods() -> None:
-    """Puts every method of Tensor behind a gate; called when all are attached."""
+    """Puts every method of Tensor behind a gate; called when all are attached.
+
+    Overrides see Python's operators as the methods that their declarations name (`shown`), and an
+    operator that is a method's function as that method."""
     gates = {
         name: Gate(function, name, f"Tensor.{name}", "tritorch")
         for name, function in vars(Tensor).items()
@@ -70,7 +62,9 @@ def publish_methods() -> None:
         and (name.startswith("__") or not name.startswith("_"))
     }
     for name, gate in gates.items():
-        gate.shown = gates.get(SHOWN_AS.get(name, name), gate)
+        function = vars(Tensor)[name]
+        plain = function.__name__ if name.startswith("__") else name
+        gate.shown = gates.get(getattr(function, "shown", plain), gate)
         gate.policy = POLICIES.get(gate.shown.__name__) or POLICIES.get(name)
         setattr(Tensor, name, gate)
     GATES["tritorch.Tensor"] = gates

@@ -6,6 +6,7 @@ It is a subclass that shares its data's memory and history; what is called with 
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeGuard
@@ -27,6 +28,7 @@ from tritorch.core.dtype import (
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.masked import _ops
+from tritorch.ops.record.publishing import record_of
 
 _TYPES: tuple[Dtype, ...] = (
     float16, float32, float64, bool_, int8, int16, int32, int64, uint8,
@@ -37,27 +39,15 @@ _MISMATCH = "Input masks must match. If you need support for this, please open a
 
 # ---- what becomes of the mask --------------------------------------------------------------------
 
+# Functions without a record of their own; what becomes of the others, their records say.
 _SAME = """
-    __abs__ __invert__ __neg__ __pos__ abs absolute acos acosh angle arccos arccosh arcsin arcsinh
-    arctan arctanh asin asinh atan atanh
-    bitwise_not ceil clamp clip conj_physical contiguous cos cosh deg2rad detach digamma erf erfc
-    erfinv exp exp2 expm1 fix floor frac i0 isfinite isinf isnan isneginf isposinf lgamma log log10
-    log1p log2 logical_not logit nan_to_num neg negative positive rad2deg reciprocal round rsqrt
-    sigmoid sign signbit sgn sin sinc sinh sqrt square tan tanh trunc
+    __invert__ __pos__ clamp clip contiguous detach logit nan_to_num positive
     bool byte char cpu cuda double float half int long short to type
     log_softmax ones_like softmax softmin zeros_like
     """
-_TOGETHER = """
-    __and__ __eq__ __floordiv__ __ge__ __gt__ __le__ __lt__ __ne__ __or__ __rdiv__ __rsub__
-    __rtruediv__ __xor__ add arctan2 atan2 bitwise_and bitwise_left_shift bitwise_or
-    bitwise_right_shift bitwise_xor div divide eq floor_divide fmax fmin fmod ge greater
-    greater_equal gt le less less_equal logaddexp logaddexp2 lt maximum minimum mul multiply ne
-    nextafter not_equal pow remainder sub subtract true_divide
-    """
 _MOVED = """
-    __getitem__ broadcast_to cat chunk clone concat concatenate expand expand_as flatten movedim
-    narrow permute reshape select split squeeze stack swapaxes swapdims t transpose unbind
-    unflatten unfold unsqueeze view view_as
+    __getitem__ broadcast_to cat chunk clone concat concatenate expand_as flatten movedim narrow
+    reshape split stack unbind unflatten view_as
     """
 _REDUCED = "amax amin argmax argmin mean prod std sum var"
 _PLAIN = """
@@ -172,11 +162,28 @@ def _plain(func: Any, args: Any, kwargs: Any) -> Any:
 _WAYS: dict[str, Callable[..., Any]] = {
     name: way
     for names, way in (
-        (_SAME, _same), (_TOGETHER, _together), (_MOVED, _moved), (_REDUCED, _reduced),
+        (_SAME, _same), (_MOVED, _moved), (_REDUCED, _reduced),
         (_PLAIN, _plain), ("all", _all), ("where", _where), ("copy_", _copy),
     )
     for name in names.split()
 }  # fmt: skip
+
+
+@functools.cache
+def _way(func: Any) -> Callable[..., Any] | None:
+    """What a function of the package does to masks."""
+    name = func.__name__
+    found = _WAYS.get(name)
+    op = record_of(func)
+    if found is not None or op is None:
+        return found
+    if op.kind == "pointwise" and not op.masks:
+        found = {1: _same, 2: _together}.get(len(op.inputs))
+    elif op.is_view:
+        found = _moved
+    return found
+
+
 _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     vars(base)[name]: way
     for names, way in (("T mT H mH", _moved), ("data real imag", _same))
@@ -237,12 +244,13 @@ class MaskedTensor(Tensor):
                 return _attribute(func, args, kwargs)
             if func.__module__ == "tritorch.masked":
                 return func(*args, **kwargs)
-            way = _WAYS.get(name)
+            way = _way(func)
             if way is not None and (way is _plain or any(map(_carries, args))):
                 return way(func, args, kwargs)
-            if name.endswith("_") and _WAYS.get(name[:-1]) in (_same, _together):
+            plain = getattr(Tensor, name[:-1], None) if name.endswith("_") else None
+            if plain is not None and (way := _way(plain)) in (_same, _together):
                 check_inplace(args[0])
-                _WAYS[name[:-1]](func, args, kwargs)
+                way(func, args, kwargs)
                 return args[0]
         finally:
             _C.set_overrides(before)

@@ -46,9 +46,11 @@ _add = binary("add", np.add, grad=(lambda g: g, lambda g: g), operator="add", in
 _sub = binary("sub", np.subtract, without="bool", grad=(lambda g: g, lambda g: -g),
               operator="sub", inplace=False)  # fmt: skip
 mul = binary("mul", np.multiply, aliases=("multiply",), operator="mul",
+             shown="mul mul mul_",
              grad=(lambda g, b: g * conj(b), lambda g, a: g * conj(a)))  # fmt: skip
 true_divide = binary(
     "div", np.true_divide, rule=INT_TO_FLOAT, operator="truediv", inplace=False, without="chalf",
+    zero="divided",
     grad=(lambda g, b: g / conj(b), lambda g, a, b: -g * conj(a / b / b)),
 )  # fmt: skip
 
@@ -217,6 +219,7 @@ def without_derivative(name: str) -> Any:
 
 _zeros = (lambda g: g.new_zeros(g.shape), lambda g: g.new_zeros(g.shape))
 floor_divide = binary("floor_divide", cpu.floor_divide, without="bool complex", operator="floordiv",
+                      shown="- - floor_divide_", zero="divided",
                       direct=False, node=NOT_IMPLEMENTED,
                       grad=(without_derivative("floor_divide"),) * 2)  # fmt: skip
 _floor_divide = binary(
@@ -228,6 +231,7 @@ _floor_divide = binary(
     gpu="floor_divide",
     grad=_zeros,
     keeps="a b",
+    zero="divided",
     node="Div",
     export=False,
 )
@@ -239,10 +243,12 @@ _trunc_divide = binary(
     direct=False,
     grad=_zeros,
     keeps="a b",
+    zero="divided",
     node="Div",
     export=False,
 )
 remainder = binary("remainder", cpu.remainder, without="bool complex", operator="mod", direct=False,
+                   shown="remainder - remainder_",
                    grad=(lambda g: g, lambda g, a, b: -g * _floor_divide(a, b)))  # fmt: skip
 fmod = binary("fmod", cpu.fmod, without="bool complex", direct=False, numbers="other",
               grad=(lambda g: g, lambda g, a, b: -g * _trunc_divide(a, b)))  # fmt: skip
@@ -259,7 +265,7 @@ for _name, _method in (
 PUBLIC["true_divide"] = true_divide
 Tensor.true_divide = true_divide  # type: ignore[attr-defined]
 Tensor.true_divide_ = lambda self, other: div_(self, other)  # type: ignore[attr-defined]
-attach_operator("add", Tensor.__add__, add_)
+attach_operator("add", Tensor.__add__, add_, shown="add add add_")
 
 
 def _divide_into(x: Tensor, other: Any) -> Tensor:
@@ -267,7 +273,7 @@ def _divide_into(x: Tensor, other: Any) -> Tensor:
     return x.reciprocal() * other
 
 
-attach_operator("truediv", Tensor.__truediv__, div_, _divide_into)
+attach_operator("truediv", Tensor.__truediv__, div_, _divide_into, shown="div __rdiv__ div_")
 autocast("cuda:float32", "__rdiv__")(_divide_into)
 
 
@@ -279,7 +285,7 @@ def _subtract(input: Any, other: Any, out: Any = None) -> Any:
     )
 
 
-attach_operator("sub", fast_binary(_sub.op, _subtract), sub_)  # type: ignore[attr-defined]
+attach_operator("sub", fast_binary(_sub.op, _subtract), sub_, shown="sub - sub_")  # type: ignore[attr-defined]
 attach_operator("divmod", lambda a, b: (floor_divide(a, b), remainder(a, b)), None)
 
 
@@ -389,7 +395,7 @@ def pow_(self: Tensor, exponent: Any) -> Tensor:
 
 Tensor.pow = pow  # type: ignore[attr-defined]
 Tensor.pow_ = pow_  # type: ignore[attr-defined]
-attach_operator("pow", _power_operator, pow_)
+attach_operator("pow", _power_operator, pow_, shown="pow - pow_")
 autocast("cuda:float32", "__rpow__")(_power_operator)
 
 

@@ -187,6 +187,11 @@ def require_options(
 
 def sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes given as ints or as one sequence."""
+    for arg in args:
+        if type(arg) is not int:
+            break
+    else:
+        return args
     if (len(args) == 1 and not hasattr(args[0], "__index__")) or (
         len(args) == 1 and isinstance(args[0], Tensor) and args[0].ndim
     ):

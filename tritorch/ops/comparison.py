@@ -20,19 +20,27 @@ from tritorch.ops.record.publishing import public
 
 _compare = functools.partial(binary, rule=ALWAYS_BOOL, numbers="other")
 eq = _compare("eq", np.equal, operator="eq")
-ne = _compare("ne", np.not_equal, operator="ne", aliases=("not_equal",))
-lt = _compare("lt", np.less, operator="lt", aliases=("less",), without="complex")
-le = _compare("le", np.less_equal, operator="le", aliases=("less_equal",), without="complex")
-gt = _compare("gt", np.greater, operator="gt", aliases=("greater",), without="complex")
-ge = _compare("ge", np.greater_equal, operator="ge", aliases=("greater_equal",), without="complex")
+ne = _compare("ne", np.not_equal, operator="ne", shown="ne", aliases=("not_equal",))
+lt = _compare("lt", np.less, operator="lt", shown="lt", aliases=("less",), without="complex")
+le = _compare("le", np.less_equal, operator="le", shown="le", aliases=("less_equal",),
+              without="complex")  # fmt: skip
+gt = _compare("gt", np.greater, operator="gt", shown="gt", aliases=("greater",), without="complex")
+ge = _compare("ge", np.greater_equal, operator="ge", shown="ge", aliases=("greater_equal",),
+              without="complex")  # fmt: skip
 
 logical_and = binary("logical_and", np.logical_and, rule=ALWAYS_BOOL, numbers="none")
 logical_or = binary("logical_or", np.logical_or, rule=ALWAYS_BOOL, numbers="none")
 logical_xor = binary("logical_xor", np.logical_xor, rule=ALWAYS_BOOL, numbers="none")
 
-bitwise_and = binary("bitwise_and", np.bitwise_and, without="float complex", operator="and")
-bitwise_or = binary("bitwise_or", np.bitwise_or, without="float complex", operator="or")
-bitwise_xor = binary("bitwise_xor", np.bitwise_xor, without="float complex", operator="xor")
+bitwise_and = binary(
+    "bitwise_and", np.bitwise_and, without="float complex", operator="and", shown="- bitwise_and"
+)
+bitwise_or = binary(
+    "bitwise_or", np.bitwise_or, without="float complex", operator="or", shown="- bitwise_or"
+)
+bitwise_xor = binary(
+    "bitwise_xor", np.bitwise_xor, without="float complex", operator="xor", shown="- bitwise_xor"
+)
 bitwise_left_shift = binary("bitwise_left_shift", np.left_shift, without="bool float complex",
                             operator="lshift")  # fmt: skip
 bitwise_right_shift = binary("bitwise_right_shift", np.right_shift, without="bool float complex",

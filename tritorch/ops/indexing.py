@@ -68,8 +68,10 @@ def getitem(self: Tensor, key: Any) -> Tensor:
             if type(array) is ndarray and plain is not None:
                 whole = key if key[-1] is Ellipsis else (*key, Ellipsis)
                 return _finish_basic(array[whole], (plain,), self)
+            if type(array) is BatchedArray and plain is not None:
+                return basic_op.call((self,), (plain,))
         except (AttributeError, IndexError, TypeError):
-            pass
+            pass  # errors are worded below
     elif isinstance(key, Tensor) and _masks(self, key):
         try:
             array, mask = self._a, key._a

@@ -193,13 +193,15 @@ def _at(self: Tensor, other: Any) -> Any:
     return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
 
+def _at_reflected(self: Tensor, other: Any) -> Any:
+    if not isinstance(other, (np.ndarray, Tensor)):
+        return NotImplemented
+    return matmul(PUBLIC["as_tensor"](other), self)
+
+
 tensor_type: Any = Tensor
-tensor_type.__matmul__ = _at
-tensor_type.__rmatmul__ = lambda self, other: (
-    matmul(PUBLIC["as_tensor"](other), self)
-    if isinstance(other, (np.ndarray, Tensor))
-    else NotImplemented
-)
+tensor_type.__matmul__, tensor_type.__rmatmul__ = _at, _at_reflected
+tensor_type.__matmul__.shown = tensor_type.__rmatmul__.shown = "matmul"
 
 # ---- vectors -------------------------------------------------------------------------------------
 

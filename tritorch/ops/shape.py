@@ -11,6 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
 from tritorch.core import arrays
+from tritorch.core.batched import BatchedArray
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import dtype
 from tritorch.core.layout import contiguous_format
@@ -92,18 +93,16 @@ def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
         return view_dtype(self, *one_of("view", size, named, "dtype"))
     size = one_of("view", size, named, "size")
     shape = size if len(size) > 1 and type(size[0]) is int else sizes(size)
-    try:
-        array = self._a
-        return _viewed(self, _infer(shape, array.size if type(array) is ndarray else array.numel()))
-    except AttributeError:
-        return _view.call((self,), (_infer(shape, self.numel()),))
+    return _viewed(self, _infer(shape, self.numel()))
 
 
 def _viewed(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    try:
-        return _finish_view(_view_array(x._a, shape), (shape,), x)
-    except AttributeError:
-        return _view.call((x,), (shape,))
+    if type(x._array) is not BatchedArray:
+        try:
+            return _finish_view(_view_array(x._a, shape), (shape,), x)
+        except AttributeError:
+            pass
+    return _view.call((x,), (shape,))
 
 
 Tensor.view = view  # type: ignore[attr-defined]

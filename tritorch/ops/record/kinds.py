@@ -136,6 +136,7 @@ def binary(
     method: bool = True,
     public: bool = True,
     operator: str | None = None,
+    shown: str = "",
     export: bool = True,
     doc: str = "",
     autocast: str = "",
@@ -145,20 +146,21 @@ def binary(
 ) -> Callable[..., Tensor]:
     """Declares z = f(a, b): the function, the method, in place, `out=`, and Python's operator.
 
-    inplace: "public" if the form in place is a function too.  The others as in `unary`."""
+    inplace: "public" if the form in place is a function too.  shown: as in `attach_operator`.  The
+    others as in `unary`."""
     op = Pointwise(name, "a b", cpu, rule=rule, **options)
     function = fast_binary(op, _general_binary(op))
     function.__doc__ = doc or f"{name} of each pair of elements, broadcasting."
     if export:
         _publish(op, function, aliases, method, public, autocast, exact, special)
     else:
-        function.op = op  # type: ignore[attr-defined]
         function.__name__ = name
     if operator:
         attach_operator(
             operator,
             fast_binary(op, _general_operator(op)),
             lambda self, other: apply_in_place(op, (self, other)),
+            shown=shown,
         )
     if inplace and export:
         method_in_place = fast_in_place(op)
@@ -269,6 +271,7 @@ def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any
             pass  # the general path says what is wrong, if anything is
         return general(input, other, out)
 
+    function.op = op  # type: ignore[attr-defined]
     return function
 
 
@@ -313,11 +316,14 @@ def attach_operator(
     forward: Callable[..., Any],
     in_place_function: Callable[..., Any] | None,
     backward: Callable[..., Any] | None = None,
+    *,
+    shown: str = "",
 ) -> None:
     """Makes a function of two operands Python's operator `name` ("add") of Tensor.
 
     Foreign types get their say: NotImplemented.  backward(self, other): other `name` self, where
-    PyTorch computes that in another way.
+    PyTorch computes that in another way.  shown: the methods that overrides see, as in PyTorch, in
+    place of the operator, its reflected form and its form in place ("add add add_"; "-": itself).
     """
 
     def reflected(self: Any, other: Any) -> Any:
@@ -331,6 +337,10 @@ def attach_operator(
         assert in_place_function is not None
         return in_place_function(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
+    reflected.op = getattr(forward, "op", None)  # type: ignore[attr-defined]
+    for form, method in zip((forward, reflected, in_place_operator), shown.split()):
+        if method != "-":
+            form.shown = method  # type: ignore[attr-defined]
     _export(f"__{name}__", forward, public=False)
     if name not in ("eq", "ne", "lt", "le", "gt", "ge"):
         _export(f"__r{name}__", reflected, public=False)

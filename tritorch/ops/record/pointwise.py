@@ -97,7 +97,8 @@ class Pointwise(Operator):
         in where the result lies, as do other numbers.
         narrow: the jit functions of narrow types, of an operator whose result depends on how far
         apart their numbers lie; others compute in float32.
-        zero: "kept" by a function of one number; "linear" if the function is that, too.
+        zero: "kept" by a function of one number; "linear" if the function is that, too; "divided":
+        kept where the second operand is a number.
         long: whether a thread computes two elements at most, as its registers would not do for
         more."""
         self.constant = rule == ALWAYS_BOOL

@@ -15,6 +15,7 @@ from tritorch.core import arrays
 from tritorch.core.published import AUTOCAST, FUNCTIONAL, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import OVERLAP, require_castable, require_tensor
+from tritorch.ops.record.operator import OPERATORS, Operator
 from tritorch.ops.record.outputs import (
     cpp_name,
     overload,
@@ -90,6 +91,13 @@ def with_out(function: Callable[..., Any], *, computes_in_out: bool = False) -> 
     wrapper.__doc__ = function.__doc__
     wrapper.__wrapped__ = function  # type: ignore[attr-defined]
     return wrapper
+
+
+def record_of(function: Any) -> Operator | None:
+    """The record whose function this is, as users call it; None of a function of several."""
+    function = getattr(function, "shown", None) or function  # a gate
+    plain = getattr(function, "__wrapped__", function)
+    return getattr(plain, "op", None) or OPERATORS.get(getattr(plain, "__name__", ""))
 
 
 def compute_out(

@@ -30,8 +30,6 @@ from tritorch.ops.interpret.sparse.record import (
 )
 from tritorch.ops.record.apply import apply
 
-WITH_NUMBER = frozenset(("floor_divide", "trunc_divide"))  # divided by a number, zero stays zero
-
 
 def _title(op: Any) -> str:
     return op.backward_name.removesuffix("Backward0") if op.differentiable else ""
@@ -56,7 +54,7 @@ def call(op: Any, inputs: Sequence[Any], out: Any = None) -> Tensor:
 
 def _call(op: Any, inputs: Sequence[Any]) -> Tensor:
     name = op.gpu_name  # what it computes
-    if op.zero:  # f(0) is 0: what is done to the values alone
+    if op.zero and len(inputs) == 1:  # f(0) is 0: what is done to the values alone
         if op.zero != "linear":  # else their order and repeats may stay
             return on_values(lambda x: apply(op, (x,)), inputs[0], _title(op))
         x = inputs[0]
@@ -67,7 +65,7 @@ def _call(op: Any, inputs: Sequence[Any]) -> Tensor:
             return _add(op, a, b)
         if name in ("mul", "logical_and", "bitwise_and"):
             return _mul(op, a, b)
-        if name == "div" or name in WITH_NUMBER:
+        if op.zero == "divided":
             return _div(op, a, b)
         if name == "pow":
             return _pow(op, a, b)
