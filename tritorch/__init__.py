@@ -9,6 +9,7 @@ _require()
 from math import e, inf, nan, pi
 
 from tritorch import _C, _names, _triton, autograd, cuda, func, linalg, nn, ops, random
+from tritorch._ops import ops as _torch_ops
 from tritorch.autograd import (
     enable_grad,
     inference_mode,
@@ -119,6 +120,7 @@ for _name, _type in (_legacy.CUDA_TYPES | _legacy.CUDA_STORAGES).items():
 _gates.install()
 globals().update(_gates.publish(ops.PUBLIC, __name__))  # what PyTorch has as torch.<name>
 _triton.install()
+globals()["ops"] = _torch_ops  # operators as objects; the package `tritorch.ops` declares them
 
 
 # Imported when they are first asked for.

@@ -142,14 +142,14 @@ def _traced(options: Any, target: int) -> dict[str, Any]:
 
 
 def _inner(options: Any) -> int:
-    from tritorch import _library
+    from tritorch import _common_kernels
     from tritorch._triton import cache, keys, trace
 
     (target,) = options.target
     started = time.monotonic()
     trace.pretend(target, options.processors)
     with trace.traced() as needs:
-        failed = _library.run() if options.library else []
+        failed = _common_kernels.run() if options.library else []
         if options.program:
             failed += _run(options.program)
     place = keys.generation(target)

@@ -8,6 +8,7 @@ from tests.ops.gpu_reference import FLOATS, compare, numbers
 from tritorch.gpu import resample as gpu
 from tritorch.host.resample import table
 from tritorch.nn import functional as F
+from tritorch.ops.record.backends import backend
 
 KINDS = ["bicubic", "bicubic_aa", "bilinear_aa", "lanczos_aa"]
 
@@ -46,9 +47,9 @@ def test_weights_add_up_to_one_and_gradients_are_the_transpose(kind):
 def test_many_taps_are_one_product(monkeypatch):
     x = numbers((1, 1, 2, 90), np.float64)
     args = (3, 90, 4, None, False, "bicubic_aa", False)
-    few = torch.ops.record.backends.backend("cpu", "resample").resample(x, *args)
+    few = backend("cpu", "resample").resample(x, *args)
     monkeypatch.setattr("tritorch.host.resample._FEW", 1000)
-    many = torch.ops.record.backends.backend("cpu", "resample").resample(x, *args)
+    many = backend("cpu", "resample").resample(x, *args)
     np.testing.assert_allclose(few, many)
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:index_reduce:UserWarning")  # be
 
 # Records whose gradient other tests reach (random, in place, internal to vmap).
 ELSEWHERE = {
-    "copy", "fill", "random_overwrite", "dropout", "identity", "nextafter", "sgn",
+    "copy", "fill", "dropout", "identity", "nextafter", "sgn",
     "logaddexp", "clamp", "special_i1", "digamma", "linalg_cofactor",
     "lobpcg", "standard_gamma", "dirichlet", "poisson",
 }  # fmt: skip
@@ -189,6 +189,7 @@ DIRECT = [
     _direct("addmm", [(3, 5), (3, 4), (4, 5)], (0.5, 2.0)),
     _direct("addmm", [(5,), (3, 4), (4, 5)], (0, 1)),
     _direct("baddbmm", [(2, 3, 5), (2, 3, 4), (2, 4, 5)], (0.5, 2.0)),
+    _direct("basic_index", [(4, 5, 3)], ((None, (1, None, 2), -2, None, (None, None, None)),)),
 ]
 
 
@@ -229,6 +230,9 @@ def test_every_differentiable_record_is_in_the_table():
     wanted = {
         name
         for name, op in OPERATORS.items()
-        if op.differentiable and op.kind not in ("internal", "sparse") and not refuses(op)
+        if op.differentiable
+        and op.kind not in ("internal", "sparse")
+        and not (op.kind == "in_place" and "generator" in op.params)  # tests/ops/test_dispatch.py
+        and not refuses(op)
     }
     assert wanted - reached - ELSEWHERE == set()

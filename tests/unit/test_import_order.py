@@ -10,7 +10,7 @@ import tritorch
 PACKAGE = Path(tritorch.__file__).parent
 # Bottom first.  Packages of one line do not import each other.
 ORDER = (
-    "_C kernels _library",
+    "_C kernels _common_kernels",
     "core",
     "autograd host overrides schema __future__",
     "_triton",

@@ -16,7 +16,7 @@ from types import FunctionType, GetSetDescriptorType
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import arguments
+from tritorch.core import arguments, dispatching
 from tritorch.core.tensor import Tensor, in_place_of
 from tritorch.core.thread_state import carried
 
@@ -216,6 +216,7 @@ def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any
 
 def _init_subclass(cls: Any, **options: Any) -> None:
     super(Tensor, cls).__init_subclass__(**options)
+    dispatching.watch_class(cls)
     gate_properties(cls)
 
 

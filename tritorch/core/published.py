@@ -14,6 +14,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 PUBLIC: dict[str, Callable[..., Any]] = {}
 FUNCTIONAL: dict[str, Callable[..., Any]] = {}  # torch.nn.functional.<name>
 SPECIAL: dict[str, Callable[..., Any]] = {}  # torch.special.<name>
+INTERNAL: dict[str, Callable[..., Any]] = {}  # ATen's operators that no public function is
 AUTOCAST: dict[str, str] = {}
 ATEN: dict[str, str] = {}  # names of functions that are another operator's in ATen
 

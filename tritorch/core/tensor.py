@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import arrays, defaults, layout as layouts
+from tritorch.core import arrays, defaults, dispatching, layout as layouts
 from tritorch.core.device import device as Device
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import FROM_ML_DTYPES, from_numpy_dtype
 from tritorch.core.meta import DataDependentOutputException, MetaArray, is_fake
 from tritorch.core.promotion import scalar_name
+from tritorch.core.published import INTERNAL
 from tritorch.core.size import Size
 from tritorch.core.sparse import SHOWN, SparseArray
 
@@ -317,6 +318,9 @@ class Tensor(_C.TensorBase):
 
     def item(self) -> Any:
         """The only element as a Python number."""
+        if type(self) is not Tensor or dispatching.watching:
+            if dispatching.asked(self):
+                return INTERNAL["answered_number"](self)
         array = self._array
         if math.prod(array.shape) != 1:
             raise RuntimeError(
@@ -408,7 +412,8 @@ class Tensor(_C.TensorBase):
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         from tritorch.core.printing import tensor_str
 
-        return tensor_str(self, tensor_contents)
+        with dispatching.without_modes():
+            return tensor_str(self, tensor_contents)
 
     def __format__(self, spec: str) -> str:
         if self.ndim == 0 and type(self) is Tensor and not self._is_described:
@@ -449,6 +454,7 @@ class Tensor(_C.TensorBase):
 
 
 Tensor.__module__ = "tritorch"
+dispatching.attach(Tensor)
 _C.register_part("Tensor", Tensor)
 
 

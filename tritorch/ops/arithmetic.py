@@ -819,7 +819,7 @@ _filled = ternary(
     "masked_fill",
     "condition a b",
     cpu.where,
-    schema="(Tensor condition, Tensor a, Tensor b) -> Tensor",
+    schema="masked_fill.{'Tensor' if hasattr(a, 'shape') else 'Scalar'}(b, condition, a)",
     masks=1,
     gpu="where",
     layout="row-major",

@@ -14,6 +14,7 @@ from tritorch.autograd.graph import check_inplace
 from tritorch.core import arrays, dtype as dtypes, layout as layouts, resizing
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import PretendedDevice, device as Device, resolved
+from tritorch.core.dispatching import asked
 from tritorch.core.dtype import dtype
 from tritorch.core.meta import META, MetaArray, is_fake, mode_of, no_data
 from tritorch.core.published import PUBLIC
@@ -330,6 +331,8 @@ def written(op: Operator, self: Tensor, params: tuple[Any, ...], *others: Any) -
     require_distinct_elements(self)
     if has_tangent(inputs):
         return forward_mode.replace(self, op.call(inputs, params))
+    if asked(*inputs):
+        return in_place(op, self, params, inputs, lambda: None)
     result = op.call((self.detach(), *others), params)
     write = lambda: write_array(self._array, result._array)
     return in_place(op, self, params, inputs, write)

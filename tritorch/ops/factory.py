@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from tritorch import _C
 from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import device as Device, pretending, resolved
+from tritorch.core.dispatching import asked, watching
 from tritorch.core.dtype import (
     bool_,
     complex32,
@@ -47,6 +49,7 @@ from tritorch.ops.checks import (
     sizes,
 )
 from tritorch.ops.interpret import vmap
+from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, write_out
@@ -76,8 +79,9 @@ def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _finish(array: Any, requires_grad: bool, out: Any = None, pin_memory: bool = False) -> Tensor:
-    tensor = _C.wrap(array)
+def _finish(
+    tensor: Tensor, requires_grad: bool, out: Any = None, pin_memory: bool = False
+) -> Tensor:
     if pin_memory:
         tensor = tensor.pin_memory()
     if out is not None:
@@ -85,6 +89,19 @@ def _finish(array: Any, requires_grad: bool, out: Any = None, pin_memory: bool =
     if requires_grad:
         tensor.requires_grad_(True)
     return tensor
+
+
+_empty = Maker("empty", "size kind device", arrays.empty,
+               schema="empty.memory_format(size, dtype=kind, device=device)")  # fmt: skip
+_empty_strided = Maker("empty_strided", "size stride kind device", arrays.empty_strided,
+                       schema="empty_strided(size, stride, dtype=kind, device=device)")  # fmt: skip
+_zeros = Maker("zeros", "size kind device", arrays.zeros,
+               schema="zeros(size, dtype=kind, device=device)")  # fmt: skip
+_ones = Maker("ones", "size kind device",
+              lambda size, kind, device: arrays.full(size, 1, kind, device),
+              schema="ones(size, dtype=kind, device=device)")  # fmt: skip
+_full = Maker("full", "size value kind device", arrays.full,
+              schema="full(size, value, dtype=kind, device=device)")  # fmt: skip
 
 
 def _make(
@@ -105,16 +122,14 @@ def _make(
         kind = out.dtype if out is not None else defaults.dtype()
     where = place(out.device if out is not None and device is None else device)
     if format is not None and format not in (layouts.contiguous_format, layouts.preserve_format):
-        array = arrays.empty_strided(shape, layouts.format_strides(shape, format), kind, where)
-        if value is not None:
-            array.fill(value) if type(array) is np.ndarray else array.fill_(value)
-    elif value is None:
-        array = arrays.empty(shape, kind, where)
-    elif value == 0 and value is not False:
-        array = arrays.zeros(shape, kind, where)
+        made = _empty_strided(shape, layouts.format_strides(shape, format), kind, where)
+    elif type(value) is Maker:
+        made = value(shape, kind, where)
+    elif value == 0 and value is not False and not watching:
+        made = _zeros(shape, kind, where)
     else:
-        array = arrays.full(shape, value, kind, where)
-    return _finish(array, requires_grad, out, pin_memory)
+        made = _full(shape, value, kind, where)
+    return _finish(made, requires_grad, out, pin_memory)
 
 
 def _make_sparse(
@@ -123,12 +138,12 @@ def _make_sparse(
 ) -> Tensor:  # fmt: skip
     from tritorch.ops.interpret.sparse.build import empty
 
-    if value:
+    if value is not _empty and value is not _zeros and value:
         raise RuntimeError("full(...) is not implemented for sparse layout")
     return empty(shape, layout, kind, place(device), requires_grad)
 
 
-def _constant(name: str, value: Any) -> Any:
+def _constant(name: str, value: Maker) -> Any:
     def function(
         *size: Any,
         out: Tensor | None = None,
@@ -142,7 +157,7 @@ def _constant(name: str, value: Any) -> Any:
     ) -> Tensor:
         shape = sizes(one_of(name, size, named, "size"))
         require_options(name, dtype, layout, requires_grad, pin_memory, memory_format)
-        if memory_format is not None and value is not None:
+        if memory_format is not None and value is not _empty:
             raise TypeError(f"{name}() got an unexpected keyword argument 'memory_format'")
         return _make(
             shape, value, dtype, device, requires_grad, out, layout, pin_memory, memory_format
@@ -154,9 +169,9 @@ def _constant(name: str, value: Any) -> Any:
     return function
 
 
-empty = _constant("empty", None)
-zeros = _constant("zeros", 0)
-ones = _constant("ones", 1)
+empty = _constant("empty", _empty)
+zeros = _constant("zeros", _zeros)
+ones = _constant("ones", _ones)
 
 
 @public(method=False)
@@ -184,7 +199,45 @@ def full(
     return _make(shape, fill_value, kind, device, requires_grad, out, layout, pin_memory)
 
 
+def _array_like(array: Any, number: Any, kind: dtype, where: Device, format: Any) -> Any:
+    shape = tuple(array.shape)
+    if format is layouts.preserve_format:
+        strides = layouts.dense_strides_like(shape, arrays.strides_of(array))
+    else:
+        strides = layouts.format_strides(shape, format)
+    if strides == layouts.contiguous_strides(shape) and number is not None:
+        zero = number == 0 and number is not False
+        return (arrays.zeros if zero else functools.partial(arrays.full, value=number))(
+            shape, kind=kind, device=where
+        )
+    made = arrays.empty_strided(shape, strides, kind, where)
+    if number is not None:
+        number = arrays.cast_number(number, kind)
+        made.fill(number) if type(made) is np.ndarray else made.fill_(number)
+    return made
+
+
+def _like_record(name: str, number: Any) -> Operator:
+    """A form's record: what classes that dispatch and modes see of it."""
+    options = "dtype=kind, device=device, memory_format=format"
+    if name == "full_like":
+        make: Any = _array_like
+        params, schema = "value kind device format", f"full_like(x, value, {options})"
+    else:
+        make = lambda x, kind, device, format: _array_like(x, number, kind, device, format)
+        params, schema = "kind device format", f"{name}(x, {options})"
+    return Operator(
+        name, "x", params, cpu=make, gpu=make, kind="factory", schema=schema, axes="...->...",
+        infer=make,
+    )  # fmt: skip
+
+
+_LIKE: dict[str, Operator] = {}
+
+
 def _like(name: str, make: Any, with_value: bool = False) -> None:
+    _LIKE[name] = _like_record(name, make)
+
     def function(
         input: Tensor,
         *value: Any,
@@ -213,19 +266,15 @@ def _like(name: str, make: Any, with_value: bool = False) -> None:
 
             return make_like(input, number, kind, where, layout, requires_grad)
         if type(input._array) is BatchedArray:
-            made = _make(shape, number, kind, where, requires_grad, None, None, pin_memory)
+            constant = _empty if number is None else number
+            made = _make(shape, constant, kind, where, requires_grad, None, None, pin_memory)
             return vmap.new_like(input, made)
-        if memory_format is layouts.preserve_format:
-            strides = layouts.dense_strides_like(shape, input.stride())
+        if (watching or type(input) is not Tensor) and asked(input):
+            options: Any = (kind, where, memory_format)
+            made = _LIKE[name].call((input,), (number, *options) if with_value else options)
         else:
-            strides = layouts.format_strides(shape, memory_format)
-        if strides == layouts.contiguous_strides(shape):
-            return _make(shape, number, kind, where, requires_grad, None, None, pin_memory)
-        array = arrays.empty_strided(shape, strides, kind, where)
-        if number is not None:
-            number = arrays.cast_number(number, kind)
-            array.fill(number) if type(array) is np.ndarray else array.fill_(number)
-        return _finish(array, requires_grad, None, pin_memory)
+            made = _C.wrap(_array_like(input._array, number, kind, where, memory_format))
+        return _finish(made, requires_grad, None, pin_memory)
 
     function.__name__ = name
     function.__doc__ = f"{name[:-5]}, of another tensor's shape, dtype and device."
@@ -238,7 +287,7 @@ _like("ones_like", 1)
 _like("full_like", None, with_value=True)
 
 
-def _new(name: str, value: Any) -> None:
+def _new(name: str, value: Maker) -> None:
     def method(
         self: Tensor,
         *size: Any,
@@ -264,9 +313,9 @@ def _new(name: str, value: Any) -> None:
     setattr(Tensor, name, method)
 
 
-_new("new_empty", None)
-_new("new_zeros", 0)
-_new("new_ones", 1)
+_new("new_empty", _empty)
+_new("new_zeros", _zeros)
+_new("new_ones", _ones)
 
 
 def new_full(
@@ -336,8 +385,8 @@ def empty_strided(
     shape = sizes((size,))
     if min(shape, default=0) >= 0:
         require_storage(shape, stride)
-    array = arrays.empty_strided(_check_shape(shape), tuple(stride), kind, place(device))
-    return _finish(array, requires_grad, None, pin_memory)
+    made = _empty_strided(_check_shape(shape), tuple(stride), kind, place(device))
+    return _finish(made, requires_grad, None, pin_memory)
 
 
 @public(method=False)
@@ -606,7 +655,7 @@ def frombuffer(
         )
     flat = np.frombuffer(raw, np.uint8)
     array = flat[offset : offset + count * dtype.itemsize].view(dtype.numpy)
-    return _finish(array, requires_grad)
+    return _finish(_C.wrap(array), requires_grad)
 
 
 @public(method=False)

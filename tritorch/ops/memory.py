@@ -10,6 +10,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import arrays
+from tritorch.core.dispatching import asked, watching
 from tritorch.core.dtype import complex32, dtype, float16
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
@@ -107,6 +108,10 @@ def alias(input: Tensor) -> Tensor:
 @public()
 def detach(input: Tensor) -> Tensor:
     """The same memory, without history."""
+    if (watching or type(input) is not Tensor) and asked(input):
+        from tritorch.ops.interpret import dispatch
+
+        return dispatch.plainly("detach", input)
     return _C.alias(input)
 
 

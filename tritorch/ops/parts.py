@@ -45,11 +45,30 @@ slice_op = part_operator(
     back="slice_backward(y, shape, dim, 0 if start is None else start, "
          "shape[dim] if end is None else end, step)",
 )  # fmt: skip
+
+
 # A key's ints, (start, stop, step) and None, in one view.
+def _one_by_one(x: Tensor, key: tuple[Any, ...]) -> Tensor:
+    dim = 0
+    for item in key:
+        if item is None:
+            x = PUBLIC["unsqueeze"](x, dim)
+            dim += 1
+        elif type(item) is tuple:
+            if item != (None, None, None):
+                start, stop, step = item
+                x = slice_op.call((x,), (dim, start, stop, 1 if step is None else step))
+            dim += 1
+        else:
+            x = select_op.call((x,), (dim, item))
+    return x
+
+
 basic_op = part_operator(
     "basic_index",
     "key",
     _basic_array,
+    composed=_one_by_one,
     schema="(Tensor(a) x, Any[] key) -> Tensor(a)",
     back="(Tensor y, SymInt[] shape, Any[] key) -> Tensor",
     node="Slice",

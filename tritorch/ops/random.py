@@ -7,8 +7,9 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import defaults, layout as layouts
+from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.device import device as Device
+from tritorch.core.dispatching import asked, entered, watching, without_modes
 from tritorch.core.dtype import bool_, dtype, int64
 from tritorch.core.generator import Generator, default_for
 from tritorch.core.meta import MetaArray
@@ -32,6 +33,7 @@ from tritorch.ops.factory import _check_shape, place
 from tritorch.ops.integer_bounds import between, most
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import functional, public, write_out
@@ -82,6 +84,40 @@ def _undrawn(name: str, device: Device, shape: Any, *rest: Any) -> MetaArray:
     return MetaArray((shape,) if isinstance(shape, int) else shape, rest[0], None, device)
 
 
+def _maker(
+    name: str, backend: str, bounds: tuple[Any, ...] = (), params: str = "", **schema: str
+) -> Maker:
+    """A factory's record: what it draws, and with which of the backend's params."""
+
+    def make(size: Any, *rest: Any) -> Any:
+        *given, kind, device, generator = rest
+        return sample(backend, generator, device, size, kind, *(given or bounds))
+
+    head = f"{params}, " if params else ""
+    text = (
+        f"{schema['overload']}({head}size, dtype=kind, device=device, **_with(generator=generator))"
+    )
+    return Maker(
+        name,
+        f"size {params.replace(',', '')} kind device generator",
+        make,
+        schema=text,
+        random=True,
+    )
+
+
+_OF_GENERATOR = "{'' if generator is None else '.generator'}"
+_MAKERS = {
+    "uniform": _maker("rand", "uniform", (0.0, 1.0), overload=f"rand{_OF_GENERATOR}"),
+    "standard_normal": _maker("randn", "normal", (0.0, 1.0), overload=f"randn{_OF_GENERATOR}"),
+    "normal": _maker("normal", "normal", params="mean, std", overload="normal.float_float"),
+    "randint": _maker(
+        "randint", "randint", params="low, high",
+        overload="randint.low{'' if generator is None else '_generator'}",
+    ),
+}  # fmt: skip
+
+
 def _drawn(
     name: str, generator: Generator | None, device: Any, shape: Any, like: Tensor | None,
     kind: dtype, *params: Any,
@@ -95,6 +131,10 @@ def _drawn(
         and not like.is_contiguous()
     ):
         return _in_place(PUBLIC["empty_like"](like, dtype=kind), name, generator, *params)
+    if watching and entered.modes:
+        given = name if name != "normal" or params != (0.0, 1.0) else "standard_normal"
+        numbers = params if given in ("normal", "randint") else ()
+        return _MAKERS[given](shape, *numbers, kind, device, generator)
     return _C.wrap(sample(name, generator, device, shape, kind, *params))
 
 
@@ -218,6 +258,14 @@ def randint_like(
     )
 
 
+_randperm = Maker(
+    "randperm", "n kind device generator",
+    lambda n, kind, device, generator: sample("randperm", generator, device, n, kind),
+    schema=f"randperm{_OF_GENERATOR}(n, dtype=kind, device=device, **_with(generator=generator))",
+    random=True,
+)  # fmt: skip
+
+
 @public(method=False)
 def randperm(
     n: int, *, generator: Generator | None = None, out: Tensor | None = None, dtype: dtype = int64,
@@ -232,8 +280,7 @@ def randperm(
     if (n > 2**24 and kind.name == "float32") or (n > 2**11 and kind.name == "float16"):
         raise RuntimeError(f"n cannot be greater than what {kind} can hold exactly")
     where = place(out.device if out is not None and device is None else device)
-    drawn = _C.wrap(sample("randperm", generator, where, int(n), kind))
-    return _finish(drawn, requires_grad, out)
+    return _finish(_randperm(int(n), kind, where, generator), requires_grad, out)
 
 
 @public(method=False)
@@ -280,17 +327,46 @@ def _check_std(std: float) -> None:
 
 # ---- in place ------------------------------------------------------------------------------------
 
-_overwrite = Operator(
-    "random_overwrite",
-    "self",
-    axes="...->...",
-    schema="(Tensor(a!) self) -> Tensor(a!)",
-    kind="in_place",
-    grad=zeros_of,
-)
+
+def _filled(name: str, params: str = "", schema: str = "", node: str = "") -> Operator:
+    """The record of a form that overwrites a tensor with random numbers."""
+    text = schema or f"{name}(self, {params}, generator=generator)"
+    return Operator(
+        name, "self", f"{params.replace(',', '')} generator", axes="...->...", kind="in_place",
+        grad=zeros_of, schema=text, node=node or None,
+    )  # fmt: skip
 
 
-def _in_place(self: Tensor, name: str, generator: Generator | None, *params: Any) -> Tensor:
+# By the backend's name of the distribution.
+_FILLS = {
+    "uniform": _filled("uniform_", "low, high"),
+    "normal": _filled("normal_", "mean, std"),
+    "exponential": _filled("exponential_", "lambd"),
+    "cauchy": _filled("cauchy_", "median, sigma"),
+    "geometric": _filled("geometric_", "p"),
+    "log_normal": _filled("log_normal_", "mean, std"),
+    "random": _filled("random_", "most", "random_(self, generator=generator)", "Random2"),
+    "randint": _filled(
+        "random_from_", "low, high", "random_.from(self, low, high, generator=generator)",
+        "Random0",
+    ),
+    "randint_to": _filled(
+        "random_to_", "high", "random_.to(self, high, generator=generator)", "Random1"
+    ),
+    "coins": _filled(
+        "bernoulli_", "p", "bernoulli_.float(self, p, generator=generator)", "Bernoulli2"
+    ),
+}  # fmt: skip
+_bernoulli_by = Operator(
+    "bernoulli_by_", "self p", "generator", node="Bernoulli1", axes="...,...->...", kind="in_place",
+    grad=(zeros_of, None), schema="bernoulli_.Tensor(self, p, generator=generator)",
+)  # fmt: skip
+
+
+def _in_place(
+    self: Tensor, name: str, generator: Generator | None, *params: Any, to: bool = False
+) -> Tensor:
+    """Overwrites a tensor; to: of integers, the bound below was not given."""
     check_inplace(self)
     require_distinct_elements(self)
     if active.levels:
@@ -300,9 +376,10 @@ def _in_place(self: Tensor, name: str, generator: Generator | None, *params: Any
         native, fill = source_for(generator, self.device).native, backend("cpu", "random").fill
         write = lambda: fill(native, name, self._array, self.dtype, *params)
     else:
-        array = _sample(name, generator, self.device, tuple(self.shape), self.dtype, *params)
-        write = lambda: write_array(self._array, array)
-    return in_place(_overwrite, self, (), (self,), write)
+        draw = lambda shape: _sample(name, generator, self.device, shape, self.dtype, *params)
+        write = lambda: write_array(self._array, draw(tuple(self.shape)))
+    record, said = (_FILLS["randint_to"], params[1:]) if to else (_FILLS[name], params)
+    return in_place(record, self, (*said, generator), (self,), write)
 
 
 def uniform_(self: Tensor, *args: Any, generator: Generator | None = None, **named: Any) -> Tensor:
@@ -378,7 +455,8 @@ def random_(self: Tensor, *args: Any, generator: Generator | None = None, **name
     low = named.get("from", args[0] if len(args) > 1 else 0)
     high = named.get("to", args[-1] if args else None)
     low, high = between(int(low), None if high is None else int(high), self.dtype)
-    return _in_place(self, "randint", generator, low, high)
+    to = low == 0 and high is not None and len(args) < 2 and "from" not in named
+    return _in_place(self, "randint", generator, low, high, to=to)
 
 
 for _method in (uniform_, normal_, exponential_, cauchy_, geometric_, log_normal_, random_):
@@ -389,7 +467,9 @@ for _method in (uniform_, normal_, exponential_, cauchy_, geometric_, log_normal
 
 def _check_probabilities(p: Tensor) -> None:
     p = _C.wrap(randomness.unwrap(p._array)[0])
-    if p.is_cpu and any_true(~((p >= 0) & (p <= 1))):
+    with without_modes():
+        outside = p.is_cpu and any_true(~((p >= 0) & (p <= 1)))
+    if outside:
         raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
 
 
@@ -404,7 +484,19 @@ def bernoulli(
     if not input.is_floating_point():
         raise not_implemented("bernoulli_tensor_cpu_p_", input.dtype)
     _check_probabilities(input)
+    if asked(input):
+        return _bernoulli.call((input.detach(),), (generator,))
     return _C.wrap(sample("bernoulli", generator, input.device, input._array, input.dtype))
+
+
+def _coins(p: Any, generator: Generator | None) -> Any:
+    return sample("bernoulli", generator, arrays.device_of(p), p, arrays.dtype_of(p))
+
+
+_bernoulli = Operator(
+    "bernoulli", "p", "generator", cpu=_coins, gpu=_coins, kind="random", infer=_coins,
+    schema="bernoulli(p, generator=generator)", axes="...->...",
+)  # fmt: skip
 
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
@@ -427,7 +519,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
         array = sample("bernoulli", generator, self.device, chances, self.dtype)
         put = randomness.overwrite_with if active.levels else write_array
         write = lambda: put(self._array, array)
-    return in_place(_overwrite, self, (), (self,), write)
+    return in_place(_bernoulli_by, self, (generator,), (self, p.detach()), write)
 
 
 Tensor.bernoulli_ = bernoulli_  # type: ignore[attr-defined]
@@ -456,21 +548,28 @@ def multinomial(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
         )
     weights = _C.wrap(randomness.unwrap(input._array)[0])
-    if weights.numel() and weights.is_cpu:
-        if any_true(~(weights.isfinite() & (weights >= 0))):
-            raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-        if any_true(weights.amax(-1) == 0):
-            raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    return _C.wrap(
-        sample(
-            "multinomial",
-            generator,
-            input.device,
-            input._array,
-            int(num_samples),
-            bool(replacement),
-        )
-    )
+    with without_modes():
+        if weights.numel() and weights.is_cpu:
+            if any_true(~(weights.isfinite() & (weights >= 0))):
+                raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+            if any_true(weights.amax(-1) == 0):
+                raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    params = (int(num_samples), bool(replacement), generator)
+    if asked(input):
+        return _multinomial.call((input.detach(),), params)
+    return _C.wrap(_picked(input._array, *params))
+
+
+def _picked(weights: Any, count: int, replacement: bool, generator: Generator | None) -> Any:
+    where = arrays.device_of(weights)
+    return sample("multinomial", generator, where, weights, count, replacement)
+
+
+_multinomial = Operator(
+    "multinomial", "weights", "count replacement generator", cpu=_picked, gpu=_picked,
+    kind="random", infer=_picked,
+    schema="multinomial(weights, count, replacement, generator=generator)",
+)  # fmt: skip
 
 
 # ---- rrelu ---------------------------------------------------------------------------------------

@@ -18,26 +18,56 @@ from tritorch.core.symbolic import SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_known, require_options, require_storage
 from tritorch.ops.factory import _check_shape, _finish, place
+from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.publishing import public
 
 
-def _on(
-    shape: tuple[int, ...], kind: dtype, make: Callable[[], Any], device: Any, requires_grad: bool,
-    out: Any,
-) -> Tensor:  # fmt: skip
-    """make()'s ndarray as a tensor on a device; nothing is made for one without memory."""
-    where = place(out.device if out is not None and device is None else device)
-    array = (
-        MetaArray(shape, kind, None, where)
-        if where.backend == "meta"
-        else arrays.move(make(), where)
-    )
-    return _finish(array, requires_grad, out)
+def _by_host(shape: Callable[..., tuple[int, ...]], make: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that makes an ndarray, with a device as its last argument; nothing is made for
+    one without memory."""
+
+    def made(*params: Any) -> Any:
+        *values, where = params
+        if where.backend == "meta":
+            return MetaArray(shape(*values), values[-1], None, where)
+        return arrays.move(make(*values), where)
+
+    return made
+
+
+def _place(device: Any, out: Any) -> Any:
+    return place(out.device if out is not None and device is None else device)
 
 
 def _number(x: Tensor) -> Any:
     """The number in a tensor; any one of its dtype for a tensor without memory."""
     return x.dtype.numpy.type(0).item() if x._is_described else x.item()
+
+
+def _count(start: Any, end: Any, step: Any, kind: dtype) -> Any:
+    if SymInt in (type(start), type(end), type(step)):
+        return -((start - end) // step)
+    if kind is int64:
+        return max(-(-(end - start) // step), 0)
+    return max(math.ceil((end - start) / step), 0)
+
+
+def _steps(start: Any, end: Any, step: Any, kind: dtype, where: Any) -> Any:
+    count = _count(start, end, step, kind)
+    if where.backend == "meta":
+        return MetaArray((count,), kind, None, where)
+    if where.backend == "cuda":
+        from tritorch.gpu import shaping
+
+        return shaping.arange(start, step, count, kind, where.index or 0)
+    steps = np.arange(count, dtype=np.int64 if category(kind) < 2 else np.float64)
+    return arrays.cast(start + steps * step, kind)
+
+
+_arange = Maker(
+    "arange", "start end step kind device", _steps,
+    schema="arange.start_step(start, end, step, dtype=kind, device=device)",
+)  # fmt: skip
 
 
 @public(method=False)
@@ -65,8 +95,7 @@ def arange(
         value.item() if isinstance(value, Tensor) else value for value in (start, end, step)
     )
     if SymInt in (type(start), type(end), type(step)):
-        count = -((start - end) // step)
-        return _on((count,), dtype or int64, lambda: None, META, requires_grad, out)
+        return _finish(_arange(start, end, step, dtype or int64, META), requires_grad, out)
     kind = dtype if dtype is not None else out.dtype if out is not None else None
     if kind is not None and category(kind) in (0, 3):
         raise not_implemented("arange_cpu", kind)
@@ -89,27 +118,12 @@ def arange(
         whole = int(start), int(end), int(step)
         if whole[2] == 0:
             raise ValueError("step must be nonzero")
-        if kind is int64:
-            count = max(-(-(whole[1] - whole[0]) // whole[2]), 0)
-        else:
+        if kind is not int64:  # the end that gives as many steps of whole numbers
             count = max(math.ceil((end - start) / step), 0)
+            whole = whole[0], whole[0] + count * whole[2], whole[2]
         start, end, step = whole
-    else:
-        count = max(math.ceil((end - start) / step), 0)
-    _check_shape((count,))
-    where = place(out.device if out is not None and device is None else device)
-    if where.backend == "cuda":
-        from tritorch.gpu import shaping
-
-        return _finish(
-            shaping.arange(start, step, count, kind, where.index or 0), requires_grad, out
-        )
-
-    def make() -> Any:
-        steps = np.arange(count, dtype=np.int64 if category(kind) < 2 else np.float64)
-        return arrays.cast(start + steps * step, kind)
-
-    return _on((count,), kind, make, device, requires_grad, out)
+    _check_shape((_count(start, end, step, kind),))
+    return _finish(_arange(start, end, step, kind, _place(device, out)), requires_grad, out)
 
 
 def inclusive_range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Tensor:
@@ -178,8 +192,8 @@ def linspace(
             f"torch.linspace(): inferred dtype {defaults.dtype().to_complex()} can't be safely "
             f"cast to passed dtype {kind}"
         )
-    make = lambda: _line(start, end, int(steps), kind)
-    return _on((int(steps),), kind, make, device, requires_grad, out)
+    made = _linspace(start, end, int(steps), kind, _place(device, out))
+    return _finish(made, requires_grad, out)
 
 
 def _batched(ends: Sequence[Any]) -> bool:
@@ -209,6 +223,27 @@ def _line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, Any]
     return arrays.cast(array.astype(wide), kind)
 
 
+_linspace = Maker(
+    "linspace", "start end steps kind device", _by_host(lambda s, e, n, kind: (n,), _line),
+    schema="linspace(start, end, steps, dtype=kind, device=device)",
+)  # fmt: skip
+
+
+def _powers(start: Any, end: Any, steps: int, base: float, kind: dtype) -> Any:
+    wide = dtypes.complex128 if kind.is_complex else float64
+    with np.errstate(all="ignore"):
+        exponents = _line(start, end, steps, wide)
+        values = np.power(complex(base) if kind.is_complex else float(base), exponents)
+    return arrays.cast(values, kind)
+
+
+_logspace = Maker(
+    "logspace", "start end steps base kind device",
+    _by_host(lambda s, e, n, b, kind: (n,), _powers),
+    schema="logspace(start, end, steps, base, dtype=kind, device=device)",
+)  # fmt: skip
+
+
 @public(method=False)
 def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None,
@@ -223,15 +258,15 @@ def logspace(
         return PUBLIC["pow"](float(base), exponents).to(dtype or defaults.dtype())
     start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
-    wide = dtypes.complex128 if kind.is_complex else float64
+    made = _logspace(start, end, int(steps), float(base), kind, _place(device, out))
+    return _finish(made, requires_grad, out)
 
-    def make() -> Any:
-        with np.errstate(all="ignore"):
-            exponents = _line(start, end, int(steps), wide)
-            values = np.power(complex(base) if kind.is_complex else float(base), exponents)
-        return arrays.cast(values, kind)
 
-    return _on((int(steps),), kind, make, device, requires_grad, out)
+_eye = Maker(
+    "eye", "n m kind device",
+    _by_host(lambda n, m, kind: (n, m), lambda n, m, kind: np.eye(n, m, dtype=kind.numpy)),
+    schema="eye.m(n, m, dtype=kind, device=device)",
+)  # fmt: skip
 
 
 @public(method=False)
@@ -246,17 +281,22 @@ def eye(
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
     require_storage((n, m))
     kind = dtype or (out.dtype if out is not None else defaults.dtype())
-    make = lambda: np.eye(n, m, dtype=kind.numpy)
-    return _on((n, m), kind, make, device, requires_grad, out)
+    return _finish(_eye(n, m, kind, _place(device, out)), requires_grad, out)
 
 
 def _tri_indices(name: str, rows: Any) -> None:
+    make = lambda row, col, offset, kind: arrays.cast(np.stack(rows(row, offset, col)), kind)
+    shape = lambda *values: make(*values).shape
+    maker = Maker(
+        name, "row col offset kind device", _by_host(shape, make),
+        schema=f"{name}(row, col, offset, dtype=kind, device=device)",
+    )  # fmt: skip
+
     def function(
         row: int, col: int, offset: int = 0, *, dtype: dtype = int64, device: Any = "cpu",
         layout: Any = None, pin_memory: bool = False,
     ) -> Tensor:  # fmt: skip
-        indices = arrays.cast(np.stack(rows(row, offset, col)), dtype)
-        return _on(indices.shape, dtype, lambda: indices, device, False, None)
+        return maker(row, col, offset, dtype, place(device))
 
     function.__name__ = name
     function.__doc__ = "The row and column indices of a triangle, as a 2 x n tensor."

@@ -14,12 +14,12 @@ from tritorch.ops.record.operator import Operator, ndarray
 
 def view_operator(
     name: str, params: str, function: Any, grad: Any, *, node: str | None = None, layout: str = "",
-    schema: str = "", axes: Any = None,
+    schema: str = "", axes: Any = None, composed: Any = None,
 ) -> Operator:  # fmt: skip
     """Declares a view: `function(array, *params)` gives the view of an array of either kind."""
     op = Operator(
         name, "x", params, cpu=function, gpu=function, grad=grad, view=True, node=node, kind="view",
-        layout=layout, infer=function, schema=schema, axes=axes,
+        layout=layout, infer=function, schema=schema, axes=axes, composed=composed,
     )  # fmt: skip
     op.cpu = op.gpu = function  # type: ignore[method-assign]
     return op
@@ -27,7 +27,7 @@ def view_operator(
 
 def part_operator(
     name: str, params: str, function: Any, *, node: str | None = None, layout: str = "",
-    schema: str = "", back: str = "",
+    schema: str = "", back: str = "", composed: Any = None,
 ) -> Operator:  # fmt: skip
     """Declares a view of some elements.  Its gradient is a record too, `<name>_backward`: zeros of
     a shape, with the gradient where the view looks; back: that one's schema."""
@@ -38,7 +38,7 @@ def part_operator(
     )  # fmt: skip
     part: Operator = view_operator(
         name, params, function, lambda g, x_shape, params: back_op.call((g,), (x_shape, *params)),
-        node=node, layout=layout, schema=schema,
+        node=node, layout=layout, schema=schema, composed=composed,
     )  # fmt: skip
     part.back = back_op
     back_op.embeds = part

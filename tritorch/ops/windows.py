@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.dtype import dtype as Dtype, float32, float64
 from tritorch.core.promotion import category, not_implemented
@@ -72,7 +73,7 @@ def _window(
         else:
             values = np.ones(length)
     array = arrays.move(arrays.cast(values, kind), place(device))
-    return _finish(array, requires_grad, pin_memory=pin_memory)
+    return _finish(_C.wrap(array), requires_grad, pin_memory=pin_memory)
 
 
 # ---- torch.signal.windows ------------------------------------------------------------------------

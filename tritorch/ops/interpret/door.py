@@ -12,7 +12,9 @@ array's type; each such module has three functions:
 Where several apply, the one that stands first in the table goes first, and what it runs comes back
 here without what it took off.  Tangents go first: a derivative is made of operators, on whatever
 arrays there are.  Sparse arrays go before batches, because their rules are made of dense operators
-on values, which may be batched.  Meta arrays go last: a batch of them is a batch.
+on values, which may be batched.  Dispatch modes and classes see what is left when all of these
+have taken theirs off: operators as they would reach a backend.  Meta arrays go last: a batch of
+them is a batch, and a tensor of a class that dispatches may have no memory.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.batched import BatchedArray
+from tritorch.core.dispatching import dispatches, entered, off
 from tritorch.core.meta import MetaArray
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
@@ -32,10 +35,16 @@ class Tangent:
     """Stands in the table for tensors that carry a tangent, whatever their array is."""
 
 
+class Dispatched:
+    """Stands in the table for tensors whose class has `__torch_dispatch__`, and inside of a
+    dispatch mode for all."""
+
+
 INTERPRETERS: dict[type, str] = {
     Tangent: "forward_mode",
     SparseArray: "sparse.run",
     BatchedArray: "vmap",
+    Dispatched: "dispatch",
     MetaArray: "meta",
 }
 _ORDER = tuple(INTERPRETERS)
@@ -50,11 +59,13 @@ def _module(kind: type) -> Any:
 
 def _interpreter(tensors: Sequence[Any]) -> Any:
     """The module that runs an operator on these."""
-    first = _NONE
+    first = _RANK[Dispatched] if entered.modes else _NONE
     for tensor in tensors:
         if isinstance(tensor, Tensor):
             kind = type(tensor._array) if tensor._tangent is None else Tangent
             first = min(first, _RANK.get(kind, _NONE))
+            if type(tensor) is not Tensor and not off.classes and dispatches(type(tensor)):
+                first = min(first, _RANK[Dispatched])
     if first == _NONE:  # the gate says which argument is none
         raise TypeError("an operator was called without a tensor")
     return _module(_ORDER[first])

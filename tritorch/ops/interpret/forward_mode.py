@@ -75,7 +75,7 @@ def write_dual(op: Any, self: Tensor, inputs: Sequence[Any], params: Any, plain:
     )
     if op.name == "index_put":
         tangent.index_put_(tuple(inputs[2:]), source, *params)
-    elif source is None or op.name == "random_overwrite":
+    elif source is None or "generator" in op.params:
         tangent.zero_()
     else:
         tangent.copy_(source)

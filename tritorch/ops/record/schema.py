@@ -20,8 +20,8 @@ that records really get.
 
 from __future__ import annotations
 
+import ast
 import functools
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ from tritorch.schema.types import ListType, OptionalType
 # What calls in declarations may use.
 _WORDS = {
     "_given": lambda *args, **kwargs: (args, kwargs),
+    "_with": lambda **given: {k: v for k, v in given.items() if v is not None},
     "reduction": ("none", "mean", "sum").index,  # of a loss, as ATen numbers them
 }
 
@@ -60,7 +61,7 @@ def called(op: Any) -> Callable[[Sequence[Any], Sequence[Any]], Call]:
     if "->" in text or not text:
         schema = parse_schema(f"tritorch::{op.name}{text}") if text else _by_name(op)
         return lambda tensors, params: _in_order(schema, _named(op, tensors, params))
-    name, inside = _parts(text)
+    name, inside = parts_of(text)
     names = (*op.inputs, *op.params)
     make = eval(f"lambda {', '.join(names)}: _given({inside})", dict(_WORDS))
     find = eval(f"lambda {', '.join(names)}: f{name!r}") if "{" in name else lambda *given: name
@@ -80,14 +81,40 @@ def schema_of(op: Any) -> FunctionSchema:
         return _by_name(op)
     if "->" in text:
         return parse_schema(f"tritorch::{op.name}{text}")
-    name, _ = _parts(text)
-    if "{" in name:
-        form = re.compile(re.sub(r"\\?\{.*?\}", r"\\w+?", name))
-        name = next(member for member in table.names() if form.fullmatch(member))
-    return _overload(name)
+    return _overload(members_of(parts_of(text)[0])[0])
 
 
-def _parts(text: str) -> tuple[str, str]:
+def members_of(name: str) -> list[str]:
+    """The overloads that the name of a family stands for; of another name, itself."""
+    texts: list[str] = [""]
+    for part in ast.parse(f"f{name!r}", mode="eval").body.values:  # type: ignore[attr-defined]
+        if isinstance(part, ast.Constant):
+            choices = [str(part.value)]
+        else:
+            choices = _choices(part.value) or ["1", "2", "3"]  # a number of dims
+        texts = [text + choice for text in texts for choice in choices]
+    found = (text.partition(".") for text in texts)
+    return [
+        f"{stem}.{overload}".rstrip(".")
+        for stem, _, overload in found
+        if overload in table.overloads(stem)
+    ]
+
+
+def _choices(node: ast.expr) -> list[str]:
+    """The words that an expression of a family's name chooses from."""
+    if isinstance(node, ast.IfExp):
+        return _choices(node.body) + _choices(node.orelse)
+    if isinstance(node, ast.Subscript):
+        return _choices(node.value)
+    if isinstance(node, ast.Tuple):
+        return [word for each in node.elts for word in _choices(each)]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    return []
+
+
+def parts_of(text: str) -> tuple[str, str]:
     """The overload that a call names, and its arguments."""
     at = depth = 0
     while text[at] != "(" or depth:

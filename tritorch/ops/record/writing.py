@@ -8,6 +8,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace, rewrite_history
 from tritorch.core import arrays
+from tritorch.core.dispatching import asked
 from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.gradients import argument_names
@@ -40,7 +41,9 @@ def in_place(
         before = self._shared.version
         if again or _saves_self(op, inputs):
             first = _as_it_was(self, _C.wrap(arrays.copy(self._array)))
-    if type(self._array) is not MetaArray:
+    if asked(*inputs):
+        _answer(op, params, inputs)
+    elif type(self._array) is not MetaArray:
         write()
     _C.bump_version(self)
     node = op.record(self, params, first, *others)
@@ -53,6 +56,12 @@ def in_place(
         )
     rewrite_history(self, node)
     return self
+
+
+def _answer(op: Operator, params: tuple[Any, ...], inputs: Sequence[Any]) -> None:
+    from tritorch.ops.interpret import dispatch
+
+    dispatch.answer_in_place(op, params, inputs)
 
 
 def _as_it_was(tensor: Tensor, other: Tensor) -> Tensor:

@@ -1,0 +1,61 @@
+"""torch.ops: operators as objects, by namespace."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import types
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tritorch.ops.record.overloads import OpNamespace
+
+
+class _Ops(types.ModuleType):
+    """`torch.ops.<namespace>`; what programs define with `torch.library` is there too."""
+
+    __file__ = "_ops.py"
+
+    def __init__(self) -> None:
+        super().__init__("torch.ops")
+        self.loaded_libraries: set[str] = set()
+
+    def __getattr__(self, name: str) -> OpNamespace:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        from tritorch.ops.record.overloads import namespace
+
+        found = namespace(name)
+        setattr(self, name, found)
+        return found
+
+    def import_module(self, module: str) -> None:
+        """Imports a module, which may define operators."""
+        importlib.import_module(module)
+
+    def load_library(self, path: str) -> None:
+        """Loads a shared library.  Operators that one registers with libtorch need libtorch's C++
+        interface, which is not here: such a library does not load, and says so."""
+        try:
+            ctypes.CDLL(path)
+        except OSError as error:
+            text = str(error)
+            if "libtorch" in text or "libc10" in text or "undefined symbol" in text:
+                raise OSError(
+                    f"{text}. This library was compiled against libtorch, which tritorch does not "
+                    "have: operators in C++ must be bound without it, and given to "
+                    "torch.library.custom_op."
+                ) from None
+            raise
+        self.loaded_libraries.add(path)
+
+
+ops = _Ops()
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tritorch.ops.record import overloads
+
+    return getattr(overloads, {"_OpNamespace": "OpNamespace"}.get(name, name))

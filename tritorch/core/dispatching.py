@@ -1,0 +1,131 @@
+"""Which dispatch modes are entered, and how every operator comes to them.
+
+# Note [Watching]
+A `TorchDispatchMode` sees the operators of a program below autograd, whatever their tensors are.
+Fast paths read `x._a` and leave what does not have it to `ops/interpret/door.py`; so while a mode
+is entered somewhere, `Tensor._a` is a property that a thread inside of modes finds unset.  Nothing
+is asked in a program that enters none.  Factories have no tensors to look at: they ask `watching`.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from tritorch import _C
+from tritorch.core.locks import lock
+from tritorch.core.thread_state import carried
+
+
+class _Entered(threading.local):
+    def __init__(self) -> None:
+        self.modes: list[Any] = []  # innermost last
+
+
+entered = carried(_Entered())
+watching: list[None] = []  # one item for each mode entered in any thread
+_lock = lock()
+_tensor: Any = None  # the class Tensor
+_PLAIN: Any = vars(_C.TensorBase)["_a"]
+
+
+def _seen(tensor: Any) -> Any:
+    if entered.modes:
+        raise AttributeError("_a")
+    return _PLAIN.__get__(tensor)
+
+
+_SEEN = property(_seen, _PLAIN.__set__, _PLAIN.__delete__)
+
+
+def enter(mode: Any) -> None:
+    """Makes a mode the innermost one of this thread."""
+    with _lock:
+        watching.append(None)
+        _tensor._a = _SEEN
+    entered.modes = [*entered.modes, mode]
+
+
+def leave() -> Any:
+    """Takes the innermost mode off."""
+    *rest, mode = entered.modes
+    entered.modes = rest
+    with _lock:
+        watching.pop()
+        if not watching:
+            del _tensor._a
+    return mode
+
+
+class without_modes:
+    """`with without_modes(n):` the n innermost modes of this thread, or all, are off."""
+
+    def __init__(self, count: int | None = None) -> None:
+        self.count = count
+
+    def __enter__(self) -> list[Any]:
+        self.before = entered.modes
+        kept = len(self.before) - (len(self.before) if self.count is None else self.count)
+        entered.modes = self.before[:kept]
+        return self.before[kept:]
+
+    def __exit__(self, *exception: object) -> None:
+        entered.modes = self.before
+
+
+# ---- classes -------------------------------------------------------------------------------------
+
+
+class _Off(threading.local):
+    classes = False  # whether `__torch_dispatch__` of classes is left aside
+
+
+off = carried(_Off())
+
+
+def _seen_of_class(tensor: Any) -> Any:
+    if not off.classes or entered.modes:
+        raise AttributeError("_a")
+    return _PLAIN.__get__(tensor)
+
+
+_SEEN_OF_CLASS = property(_seen_of_class, _PLAIN.__set__, _PLAIN.__delete__)
+
+
+def watch_class(cls: Any) -> None:
+    """Leads operators of a class that has `__torch_dispatch__` to the door."""
+    if dispatches(cls) and "_a" not in vars(cls):
+        cls._a = _SEEN_OF_CLASS
+
+
+def dispatches(cls: Any) -> bool:
+    """Whether a class of tensors has a `__torch_dispatch__` of its own."""
+    return cls is not _tensor and getattr(cls, "__torch_dispatch__", None) not in (None, DISABLED)
+
+
+def asked(*tensors: Any) -> bool:
+    """Whether a mode is asked about an operator on these, or the class of one."""
+    if watching and entered.modes:
+        return True
+    return not off.classes and any(
+        type(x) is not _tensor and isinstance(x, _tensor) and dispatches(type(x)) for x in tensors
+    )
+
+
+def disabled_torch_dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """`__torch_dispatch__` of plain tensors: the operator itself, classes left aside."""
+    before, off.classes = off.classes, True
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        off.classes = before
+
+
+DISABLED = disabled_torch_dispatch
+
+
+def attach(tensor_class: Any) -> None:
+    """Called once, with the class Tensor."""
+    global _tensor
+    _tensor = tensor_class
+    tensor_class.__torch_dispatch__ = staticmethod(DISABLED)

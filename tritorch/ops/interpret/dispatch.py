@@ -1,0 +1,164 @@
+"""Operators that a dispatch mode sees, or the class of a tensor: `__torch_dispatch__`.
+
+A mode is asked first, the innermost one, which is off while it answers; then the classes of the
+arguments, subclasses before their bases.  What they get is the operator as an object
+(`torch.ops.aten.add.Tensor`) with the arguments of its schema.  Autograd stands above: the answer
+is computed without recording, and becomes the result of the record's call afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tritorch import _C
+from tritorch.core.dispatching import dispatches, entered, off, without_modes
+from tritorch.core.tensor import Tensor
+from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.overloads import OpOverload, overload_of
+from tritorch.schema import table
+
+
+def _classes(values: Sequence[Any]) -> list[Any]:
+    """One tensor of each class that is asked, subclasses before their bases."""
+    found: list[Any] = []
+    if off.classes:
+        return found
+    for value in values:
+        if type(value) in (list, tuple):
+            found += [x for x in _classes(value) if all(type(x) is not type(y) for y in found)]
+            continue
+        kind = type(value)
+        if kind is Tensor or not isinstance(value, Tensor) or not dispatches(kind):
+            continue
+        if any(type(other) is kind for other in found):
+            continue
+        place = next((i for i, o in enumerate(found) if issubclass(kind, type(o))), len(found))
+        found.insert(place, value)
+    return found
+
+
+def answered(overload: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What the innermost mode or the classes of the arguments answer for an operator."""
+    args = tuple(args)
+    asked = _classes((*args, *kwargs.values()))
+    types = tuple(map(type, asked))
+    mode = None
+    if entered.modes:
+        with without_modes(1) as (mode,):
+            result = mode.__torch_dispatch__(overload, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    for value in asked:
+        result = type(value).__torch_dispatch__(overload, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    names = [*map(repr, types)] + ([f"mode {type(mode)!r}"] if mode is not None else [])
+    raise TypeError(
+        f"Multiple dispatch failed for 'torch.ops.{overload}'; all __torch_dispatch__ handlers "
+        "returned NotImplemented:\n\n" + "\n".join(f"  - {name}" for name in names)
+    )
+
+
+def _unrecorded(function: Callable[[], Any]) -> Any:
+    before = _C.set_grad_enabled(False)
+    try:
+        return function()
+    finally:
+        _C.set_grad_enabled(before)
+
+
+# Numbers are tensors to these in PyTorch.
+_AS_TENSORS = frozenset(["add", "sub", "mul", "div", "floor_divide"])
+
+
+def _of_number(overload: OpOverload, args: Sequence[Any]) -> OpOverload:
+    """Of an operator on two operands, the overload for a number, if the second one is that."""
+    schema = overload._schema
+    stem = schema.name.removeprefix("aten::")
+    if len(args) < 2 or isinstance(args[1], Tensor) or stem.removesuffix("_") in _AS_TENSORS:
+        return overload
+    name = {"Tensor": "Scalar", "Tensor_Tensor": "Tensor_Scalar"}.get(schema.overload_name)
+    return overload if name not in table.overloads(stem) else overload_of(table.find(stem, name))
+
+
+def call(op: Operator, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """A record's call as one of its schema, answered."""
+    if op.is_view and op.composed is not None:  # several views of ATen's
+        return op.composed(*tensors, *params)
+    schema, args, kwargs = op.as_call(tensors, params)
+    overload = _of_number(overload_of(schema), args)
+    result = _unrecorded(lambda: answered(overload, args, kwargs))
+    return _placed(op, result, tensors, params)
+
+
+def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
+    """A pointwise record's call, answered; `out` gets what its call gives."""
+    result = call(op, inputs, ())
+    if out is None:
+        return result
+    from tritorch.ops.record.publishing import write_out
+
+    return write_out(result, out, op.name)
+
+
+def _in_place_overload(op: Any, args: Sequence[Any]) -> OpOverload:
+    """The form in place of a record: of another operand that is a number, the overload for it."""
+    schema = op.schema
+    stem = schema.name.partition("::")[2].removesuffix("_")
+    names = table.overloads(f"{stem}_")
+    wanted = schema.overload_name if schema.overload_name in names else names[0]
+    return _of_number(overload_of(table.find(f"{stem}_", wanted)), args)
+
+
+def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
+    """A pointwise record in place, answered."""
+    from tritorch.ops.record.writing import in_place as written
+
+    return written(op, inputs[0], (), inputs, lambda: None)
+
+
+def answer_in_place(op: Any, params: tuple[Any, ...], inputs: Sequence[Any]) -> None:
+    """What of a form in place is answered: the writing."""
+    _, args, kwargs = op.as_call(inputs, params)
+    overload = _in_place_overload(op, args)
+    names = {a.name for a in overload._schema.arguments}
+    kwargs = {name: value for name, value in kwargs.items() if name in names}
+    _unrecorded(lambda: answered(overload, args, kwargs))
+
+
+def plainly(name: str, *args: Any) -> Any:
+    """The answer for an operator of ATen without a record, as it is."""
+    return _unrecorded(lambda: answered(overload_of(table.find(name)), args, {}))
+
+
+def factory(op: Operator, params: tuple[Any, ...]) -> Any:
+    """A factory's call, answered."""
+    schema, args, kwargs = op.as_call((), params)
+    return _unrecorded(lambda: answered(overload_of(schema), args, kwargs))
+
+
+# ---- results -------------------------------------------------------------------------------------
+
+
+def _placed(op: Operator, result: Any, inputs: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """The answer as the result of the call: with its history, the very objects."""
+    if isinstance(result, (list, tuple)):
+        result = tuple(result)
+        if any(isinstance(x, Tensor) for x in result) and op.wants(*inputs):
+            arrays = tuple(x._array if isinstance(x, Tensor) else None for x in result)
+            twins = op.finish_many(arrays, op.outputs, params, *inputs)
+            for tensor, twin in zip(result, twins):
+                if isinstance(tensor, Tensor) and twin._raw_node is not None:
+                    tensor._raw_node, tensor.output_nr = twin._raw_node, twin.output_nr
+        return result
+    if not isinstance(result, Tensor):
+        return result
+    if op.is_view and result._base is not None:
+        result._created = None  # the view is made in the caller's grad mode
+    if any(result is x for x in inputs):
+        result = _C.alias(result)  # the record's result is no input of it
+    node = op.record(result, params, *inputs)
+    if node is not None:
+        result._raw_node, result.output_nr, result._leaf = node, 0, False
+    return result
