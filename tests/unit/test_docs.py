@@ -11,10 +11,11 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.device
-def test_operators(tmp_path):
-    code = re.findall(r"^```python\n(.*?)^```", (DOCS / "operators.md").read_text(), re.M | re.S)
+@pytest.mark.parametrize("page", ["operators", "custom_operators"])
+def test_pages_about_operators(page, tmp_path):
+    code = re.findall(r"^```python\n(.*?)^```", (DOCS / f"{page}.md").read_text(), re.M | re.S)
     assert len(code) >= 4
-    path = tmp_path / "operators_page.py"  # a file: Triton reads its functions' source
+    path = tmp_path / f"{page}_page.py"  # a file: Triton reads its functions' source
     path.write_text("\n".join(code))
     # A process of its own: the page declares operators.
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)

@@ -214,6 +214,7 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
         if (
             type(array) is Array
             and not compute.is_complex
+            and "compute" not in vars(op)  # Note [Replaced kernels]
             and gpu_pointwise().may_write(array, operands)
         ):
             name = op.narrow.get(compute.name, op.gpu_name)

@@ -139,11 +139,11 @@ class Pointwise(Operator):
             and kind.name not in self.narrow
         }
         # The dtypes that the ufunc maps to PyTorch's result, all inputs having the same one.
-        self.direct = frozenset(
+        self.direct = {
             kind.numpy
             for kind in all_dtypes
             if direct and self._is_direct(kind) and (direct is True or category(kind) == 2)
-        )
+        }
 
     @functools.cached_property
     def rule_of_results(self) -> Callable[..., Any]:

@@ -1,0 +1,1 @@
+"""What programs define operators with; `tritorch.library` has the public names."""

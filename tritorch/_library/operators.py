@@ -1,0 +1,406 @@
+"""Operators that programs define: what a call goes through, from autograd down to a kernel.
+
+# Note [A custom operator's call]
+Arguments are put into the order of the schema; then, in this order, each if it has a say:
+autocast's dtype, a kernel for all devices that is made of other operators, autograd (the formula
+that was registered, as one node), vmap (its rule, or one example after the other), dispatch modes
+and classes, and what was registered for the kind of device of the tensors.  Tensors without memory
+take the fake function.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tritorch import _C
+from tritorch.autograd.function import Function
+from tritorch.core import dispatching
+from tritorch.core.batched import BatchedArray
+from tritorch.core.meta import MetaArray
+from tritorch.core.published import PUBLIC
+from tritorch.core.tensor import Tensor
+from tritorch.ops.interpret import dispatch, vmap
+from tritorch.ops.record.overloads import DEFINED, OpOverload, OpOverloadPacket, bind, namespace
+from tritorch.schema.parser import parse_schema
+from tritorch.schema.signature import FunctionSchema
+from tritorch.schema.tags import Tag
+
+# Kinds of kernels, by the names of PyTorch's dispatch keys.
+BACKENDS = {"CPU": "cpu", "CUDA": "cuda", "Meta": "meta"}
+EVERYWHERE = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+COMPOSED = "CompositeImplicitAutograd"
+
+
+class Definition:
+    """One overload that a program defined, and what is registered for it."""
+
+    def __init__(self, schema: FunctionSchema, tags: Sequence[Tag] = ()) -> None:
+        self.schema, self.tags = schema, tuple(tags)
+        self.kernels: dict[str, Callable[..., Any]] = {}  # by dispatch key
+        self.fake: Callable[..., Any] | None = None
+        self.backward: Callable[..., Any] | None = None
+        self.setup_context: Callable[..., Any] | None = None
+        self.vmap: Callable[..., Any] | None = None
+        self.autocast: dict[str, Any] = {}  # the dtype, by kind of device
+        self.by_class: dict[type, Callable[..., Any]] = {}  # `__torch_dispatch__` of modes, classes
+        self.checks_aliases = False
+        self._made: OpOverload | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What it is found by."""
+        return self.schema.name, self.schema.overload_name
+
+    def overload(self, packet: OpOverloadPacket) -> OpOverload:
+        """The object that programs call."""
+        if self._made is None:
+            self._made = OpOverload(packet, self.schema, self, self.tags)
+        return self._made
+
+    @property
+    def operator(self) -> OpOverload:
+        """The same, found in torch.ops."""
+        space, _, name = self.schema.name.partition("::")
+        return getattr(getattr(namespace(space), name), self.schema.overload_name or "default")
+
+    # ---- a call ---------------------------------------------------------------------------------
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        named = bind(self.schema, args, kwargs)
+        values = [named[a.name] for a in self.schema.arguments]
+        if self.autocast:
+            values = self._cast(values)
+        if COMPOSED in self.kernels:
+            return self._run(self.kernels[COMPOSED], values)
+        for key in ("Autograd", "AutogradCPU", "AutogradCUDA"):
+            if key in self.kernels and not _inside.skips(self):
+                with _inside.without(self):
+                    return self._run(self.kernels[key], values)
+        tensors = [x for x in _leaves(values) if isinstance(x, Tensor)]
+        if _C.is_grad_enabled() and _C.any_requires_grad(*tensors):
+            return self._recorded(values)
+        return self.below(values)
+
+    def _cast(self, values: list[Any]) -> list[Any]:
+        from tritorch.amp.state import is_autocast_enabled
+
+        tensors = [x for x in _leaves(values) if isinstance(x, Tensor)]
+        where = tensors[0].device.type if tensors else "cpu"
+        kind = self.autocast.get(where)
+        if kind is None or not is_autocast_enabled(where):
+            return values
+        cast = lambda x: x.to(kind) if isinstance(x, Tensor) and x.is_floating_point() else x
+        return [_mapped(cast, value) for value in values]
+
+    def _run(self, kernel: Callable[..., Any], values: Sequence[Any]) -> Any:
+        args, kwargs = [], {}
+        for argument, value in zip(self.schema.arguments, values):
+            if argument.kwarg_only:
+                kwargs[argument.name] = value
+            else:
+                args.append(value)
+        return kernel(*args, **kwargs)
+
+    def below(self, values: Sequence[Any]) -> Any:
+        """The call below autograd."""
+        tensors = [x for x in _leaves(values) if isinstance(x, Tensor)]
+        if any(type(x._array) is BatchedArray for x in tensors):
+            return self._vmapped(values, tensors)
+        if dispatching.asked(*tensors):
+            for asked in (*reversed(dispatching.entered.modes[-1:]), *tensors):
+                rule = self.by_class.get(type(asked))
+                if rule is not None:
+                    given = (*_first(asked), self.operator, [type(x) for x in tensors])
+                    return self._run(functools.partial(rule, *given), values)
+            args, kwargs = [], {}
+            for argument, value in zip(self.schema.arguments, values):
+                if argument.kwarg_only:
+                    kwargs[argument.name] = value
+                else:
+                    args.append(value)
+            while args and argument_is_default(self.schema, len(args) - 1, args[-1]):
+                args.pop()
+            return dispatch.answered(self.operator, args, kwargs)
+        result = self._run(self._kernel(tensors), values)
+        if self.schema.is_mutable:
+            for argument, value in zip(self.schema.arguments, values):
+                if argument.is_write:
+                    for x in _leaves([value]):
+                        if isinstance(x, Tensor):
+                            _C.bump_version(x)
+        if self.checks_aliases:
+            self._refuse_aliases(result, tensors)
+        return result
+
+    def _kernel(self, tensors: Sequence[Tensor]) -> Callable[..., Any]:
+        described = any(type(x._array) is MetaArray for x in tensors)
+        if described:
+            found = self.fake or self.kernels.get("Meta")
+            if found is None:
+                found = next((self.kernels[k] for k in EVERYWHERE if k in self.kernels), None)
+            if found is None:
+                raise NotImplementedError(
+                    f"{self.schema.name}: attempted to run this operator with Meta tensors, but "
+                    "there was no fake impl or Meta kernel registered for this operator. You may "
+                    "have run into this message while using an operator with PT2 compilation APIs "
+                    "(torch.compile/torch.export); in order to use this operator with those APIs "
+                    "you'll need to add a fake impl. Please see the following to learn how to add "
+                    "one: torch.library.register_fake"
+                )
+            return found
+        where = next((x.device.type for x in tensors if x.device.type != "cpu"), "cpu")
+        for key, device in BACKENDS.items():
+            if device == where and key in self.kernels:
+                return self.kernels[key]
+        for key in EVERYWHERE:
+            if key in self.kernels:
+                return self.kernels[key]
+        have = [*self.kernels]
+        raise NotImplementedError(
+            f"Could not run '{self.operator._name}' with arguments from the '{where.upper()}' "
+            f"backend. '{self.operator._name}' is only available for these backends: {have}."
+        )
+
+    def _refuse_aliases(self, result: Any, tensors: Sequence[Tensor]) -> None:
+        seen = [id(x._shared) for x in tensors]
+        for out in _leaves([result]):
+            if not isinstance(out, Tensor):
+                continue
+            if id(out._shared) in seen:
+                raise RuntimeError(
+                    f"{self.operator._name} (with implementation in ???): The output of this "
+                    "custom operator (1) must not also be an input to this custom operator and (2) "
+                    "may not alias any inputs to this custom operator or other returns. The most "
+                    "common way to trigger this error is if we have y = custom_op(x) and y and x "
+                    "are the same Tensor. Please instead return a clone of the offending output "
+                    "tensor(s) (e.g. return x.clone()) or refactor the custom operator to not "
+                    "return y."
+                )
+            seen.append(id(out._shared))
+
+    # ---- autograd --------------------------------------------------------------------------------
+
+    def _recorded(self, values: Sequence[Any]) -> Any:
+        flat, put = _flattened(values)
+        definition = self
+        results: list[Any] = []
+
+        def forward(ctx: Any, *leaves: Any) -> Any:
+            given = put(leaves)
+            output = definition.below(given)
+            if definition.setup_context is not None:
+                definition._set_up(ctx, given, output)
+            written = [
+                x
+                for argument, value in zip(definition.schema.arguments, given)
+                if argument.is_write
+                for x in _leaves([value])
+                if isinstance(x, Tensor)
+            ]
+            if written:
+                ctx.mark_dirty(*written)
+            results.append(output)
+            if isinstance(output, (list, tuple)):
+                outs, shape = _flattened(output)
+                results[-1] = shape
+                return tuple(outs)
+            results[-1] = None
+            return output
+
+        def backward(ctx: Any, *grads: Any) -> Any:
+            if definition.backward is None:
+                raise RuntimeError(
+                    f"Trying to backward through {definition.operator} but no autograd formula was "
+                    "registered. Please use register_autograd to add one."
+                )
+            shape = results[0]
+            given = tuple(shape(grads)) if shape is not None else grads
+            found = definition.backward(ctx, *given)
+            found = found if isinstance(found, tuple) else (found,)
+            expected = sum(not a.kwarg_only for a in definition.schema.arguments)
+            if len(found) != expected:
+                raise RuntimeError(
+                    f"function {definition.operator} returned an incorrect number of gradients "
+                    f"(expected {expected}, got {len(found)})"
+                )
+            keywords = [None] * (len(definition.schema.arguments) - expected)
+            return _gradients([*found, *keywords], values)
+
+        name = f"GeneratedBackwardFor_{self.schema.name.replace('::', '_')}_" + (
+            self.schema.overload_name or "default"
+        )
+        made = type(name, (Function,), {"forward": staticmethod(forward),
+                                        "backward": staticmethod(backward)})  # fmt: skip
+        out = made.apply(*flat)  # type: ignore[attr-defined]
+        shape = results[0]
+        return out if shape is None else shape(out if isinstance(out, tuple) else (out,))
+
+    def _set_up(self, ctx: Any, values: Sequence[Any], output: Any) -> None:
+        assert self.setup_context is not None
+        arguments = self.schema.arguments
+        inputs = tuple(v for a, v in zip(arguments, values) if not a.kwarg_only)
+        keywords = {a.name: v for a, v in zip(arguments, values) if a.kwarg_only}
+        if keywords:
+            self.setup_context(ctx=ctx, inputs=inputs, keyword_only_inputs=keywords, output=output)
+        else:
+            self.setup_context(ctx=ctx, inputs=inputs, output=output)
+
+    # ---- vmap ------------------------------------------------------------------------------------
+
+    def _vmapped(self, values: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
+        level = vmap.level_of(tensors)
+        size = next(x._array.array.shape[0] for x in tensors if vmap.is_batched(x, level))
+        whole = lambda x: _C.wrap(x._array.array) if vmap.is_batched(x, level) else x
+        place = lambda x: 0 if vmap.is_batched(x, level) else None
+        if self.vmap is not None:
+            info = VmapInfo(size, vmap.active.modes[-1] if vmap.active.modes else "error")
+            dims = tuple(_mapped(place, value) for value in values)
+            rule = functools.partial(self.vmap, info, dims)
+            out, out_dims = self._run(rule, [_mapped(whole, value) for value in values])
+            return _rebatched(out, out_dims, level)
+        outs = []
+        for i in range(size):
+            part = lambda x, i=i: (
+                _C.wrap(x._array.array).select(0, i) if vmap.is_batched(x, level) else x
+            )
+            parts = [_mapped(part, value) for value in values]
+            outs.append(self._run(self, parts))
+        if isinstance(outs[0], (list, tuple)):
+            columns = [PUBLIC["stack"](list(column)) for column in zip(*outs)]
+            return type(outs[0])(vmap.to_batched(column, level) for column in columns)
+        if outs[0] is None:
+            return None
+        return vmap.to_batched(PUBLIC["stack"](outs), level)
+
+
+class VmapInfo:
+    """What a rule is told: how many examples there are, and what becomes of random numbers."""
+
+    def __init__(self, batch_size: int, randomness: str) -> None:
+        self.batch_size, self.randomness = batch_size, randomness
+
+
+def _rebatched(out: Any, dims: Any, level: int) -> Any:
+    if isinstance(out, (list, tuple)):
+        each = dims if isinstance(dims, (list, tuple)) else [dims] * len(out)
+        return type(out)(_rebatched(x, d, level) for x, d in zip(out, each))
+    if dims is None or not isinstance(out, Tensor):
+        return out
+    return vmap.to_batched(out.movedim(dims, 0), level)
+
+
+def _first(asked: Any) -> tuple[Any, ...]:
+    """A rule of a mode's gets the mode first."""
+    return () if isinstance(asked, Tensor) else (asked,)
+
+
+def argument_is_default(schema: FunctionSchema, place: int, value: Any) -> bool:
+    """Whether an argument is what it would be if it were left out."""
+    argument = [a for a in schema.arguments if not a.kwarg_only][place]
+    if not argument.has_default_value():
+        return False
+    return value is argument.default_value or (
+        type(value) is type(argument.default_value) and value == argument.default_value
+    )
+
+
+# ---- arguments with lists inside -----------------------------------------------------------------
+
+
+def _leaves(values: Sequence[Any]) -> list[Any]:
+    return [
+        x for value in values for x in (value if isinstance(value, (list, tuple)) else (value,))
+    ]
+
+
+def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    return type(value)(map(function, value)) if type(value) in (list, tuple) else function(value)
+
+
+def _flattened(values: Sequence[Any]) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+    """All items, and what puts as many into the same lists again."""
+    kind = type(values) if isinstance(values, (list, tuple)) else list
+    shape = [len(v) if isinstance(v, (list, tuple)) else None for v in values]
+    kinds = [type(v) for v in values]
+
+    def put(leaves: Sequence[Any]) -> Any:
+        items = iter(leaves)
+        whole = [
+            next(items) if n is None else kinds[i](next(items) for _ in range(n))
+            for i, n in enumerate(shape)
+        ]
+        return kind(whole)
+
+    return _leaves(values), put
+
+
+def _gradients(found: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
+    """The gradients of all items: None for a list stands for None for each item."""
+    flat: list[Any] = []
+    for grad, value in zip(found, values):
+        if isinstance(value, (list, tuple)):
+            flat += [None] * len(value) if grad is None else list(grad)
+        else:
+            flat.append(grad)
+    return tuple(flat)
+
+
+class _Inside(threading.local):
+    """Which definitions' own autograd kernels are running, so that they call what is below."""
+
+    def __init__(self) -> None:
+        self.running: list[Definition] = []
+
+    def skips(self, definition: Definition) -> bool:
+        """Whether a definition's kernel is running."""
+        return definition in self.running
+
+    def without(self, definition: Definition) -> Any:
+        """A scope inside of which a definition's kernel does not run."""
+        return _Scope(self, definition)
+
+
+class _Scope:
+    def __init__(self, inside: _Inside, definition: Definition) -> None:
+        self.inside, self.definition = inside, definition
+
+    def __enter__(self) -> None:
+        self.inside.running.append(self.definition)
+
+    def __exit__(self, *exception: object) -> None:
+        self.inside.running.remove(self.definition)
+
+
+_inside = _Inside()
+
+
+# ---- definitions ---------------------------------------------------------------------------------
+
+
+def define(space: str, text: str, tags: Sequence[Tag] = ()) -> Definition:
+    """Defines an operator by its schema, without the namespace."""
+    schema = parse_schema(f"{space}::{text}")
+    definition = Definition(schema, tags)
+    if definition.key in DEFINED:
+        raise RuntimeError(
+            f"Tried to register an operator ({schema}) with the same name and overload name "
+            "multiple times."
+        )
+    DEFINED[definition.key] = definition
+    return definition
+
+
+def forget(definition: Definition) -> None:
+    """Takes a definition back."""
+    DEFINED.pop(definition.key, None)
+    space, _, name = definition.schema.name.partition("::")
+    namespace(space).forget(name)
+
+
+def find(qualname: str) -> Definition | None:
+    """The definition of "namespace::name" or "namespace::name.overload"."""
+    name, _, overload = qualname.partition(".")
+    return DEFINED.get((name, "" if overload == "default" else overload))

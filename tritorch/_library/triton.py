@@ -1,0 +1,32 @@
+"""Operators that launch a program's own Triton kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tritorch._library.custom_ops import custom_op
+
+
+def wrap_triton(triton_kernel: Any, /) -> Any:
+    """The kernel itself: launches inside of an operator are its own business."""
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    if not isinstance(triton_kernel, (JITFunction, Autotuner)):
+        raise RuntimeError(
+            "wrap_triton only works on functions annotated with triton.jit or triton.autotune"
+        )
+    return triton_kernel
+
+
+def triton_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    schema: str | None = None,
+) -> Any:
+    """`custom_op` for a function that launches Triton kernels: on every device where they run."""
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
