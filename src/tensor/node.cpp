@@ -68,13 +68,21 @@ PyObject* saved_output(Node* n, PyObject* array, PyObject* shared, Py_ssize_t nr
   if (is_set(shared) && reinterpret_cast<Shared*>(shared)->version != n->out_version)
     return PyObject_CallFunction(registered.raise_modified, "On", reinterpret_cast<PyObject*>(n),
                                  -1 - nr);
-  Tensor* t = new_tensor(array);
-  if (!t) return nullptr;
+  // Of a class that dispatches the tensor itself is kept, without history.
+  const Tensor* kept = as_tensor(array);
+  PyObject* made = kept ? PyObject_CallMethod(array, "detach", nullptr)
+                        : reinterpret_cast<PyObject*>(new_tensor(array));
+  Tensor* t = made ? as_tensor(made) : nullptr;
+  if (!t) {
+    if (made) PyErr_SetString(PyExc_TypeError, "detach() of a tensor gave no tensor");
+    Py_XDECREF(made);
+    return nullptr;
+  }
   if (!n->n_outputs || ((n->flows >> (nr < 63 ? nr : 63)) & 1)) {
     t->node = Py_NewRef(reinterpret_cast<PyObject*>(n));
     t->output = static_cast<int>(nr);
   }
-  if (is_set(shared)) t->shared = reinterpret_cast<Shared*>(Py_NewRef(shared));
+  if (is_set(shared) && !kept) t->shared = reinterpret_cast<Shared*>(Py_NewRef(shared));
   return reinterpret_cast<PyObject*>(t);
 }
 

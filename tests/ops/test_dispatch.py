@@ -96,6 +96,7 @@ def every_maker():
     torch.multinomial(x, 2)
     x.uniform_(1, 2).normal_(0, 3).exponential_().cauchy_().geometric_(0.5).log_normal_()
     x.random_()
+    x.random_(4)
     x.random_(2, 5)
     x.bernoulli_(0.5)
     x.bernoulli_(torch.full((3, 4), 0.5))

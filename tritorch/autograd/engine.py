@@ -21,7 +21,9 @@ from tritorch import _C
 from tritorch.autograd import anomaly, grad_mode, graph, streams as node_streams
 from tritorch.autograd.graph import FREED, Node
 from tritorch.core import arrays, locks
+from tritorch.core.dispatching import asked
 from tritorch.core.layout import contiguous_strides, dense_strides_like
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried, run_in_thread
@@ -373,6 +375,8 @@ def _expandable(shape: Sequence[int], wider: Sequence[int]) -> bool:
 
 
 def _ones_like(tensor: Tensor) -> Tensor:
+    if type(tensor) is not Tensor and asked(tensor):
+        return PUBLIC["ones_like"](tensor.detach())
     array = tensor._array
     if type(array) is np.ndarray:
         return _C.wrap(np.ones(array.shape, array.dtype))
@@ -492,6 +496,8 @@ def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
 
 def _own(g: Tensor, leaf: Tensor) -> Tensor:
     """A gradient that shares no memory with anything else, laid out like the leaf."""
+    if type(g) is not Tensor and asked(g):
+        return g.detach()
     array, like = g._array, leaf._array
     native = type(array) is np.ndarray
     if type(array) is SparseArray:  # places are never written

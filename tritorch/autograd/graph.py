@@ -385,7 +385,9 @@ def _raise_modified(node: Any, position: Any) -> None:
     elif position < 0:
         output = -1 - position
         several = isinstance(node.out, tuple)
-        tensor = _C.wrap(node.out[output] if several else node.out)
+        saved = node.out[output] if several else node.out
+        # Of a class that dispatches, the tensor is kept.
+        tensor = saved.detach() if isinstance(saved, Tensor) else _C.wrap(saved)
         version = (node.out_shared[output] if several else node.out_shared).version
         expected = node.out_version
         tensor._raw_node, tensor.output_nr = node, output

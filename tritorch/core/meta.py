@@ -291,7 +291,11 @@ def _slice(part: slice, size: Any) -> tuple[Any, Any, int]:
 
 def is_fake(array: Any) -> bool:
     """Whether an array describes one on a device that it pretends to be on."""
-    return type(array) is MetaArray and type(array.device) is PretendedDevice
+    return (
+        type(array) is MetaArray
+        and type(array.device) is PretendedDevice
+        and array.device.mode is not None  # of a class that dispatches
+    )
 
 
 def mode_of(array: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import arrays, defaults, dispatching, layout as layouts
-from tritorch.core.device import device as Device
+from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import FROM_ML_DTYPES, from_numpy_dtype
 from tritorch.core.meta import DataDependentOutputException, MetaArray, is_fake
@@ -42,7 +42,10 @@ class Tensor(_C.TensorBase):
     @property
     def device(self) -> Device:
         """Where the elements are."""
-        return arrays.device_of(self._array)
+        where = arrays.device_of(self._array)
+        if type(where) is PretendedDevice and where.mode is None:  # a wrapper subclass
+            return Device(where.type, where.index)
+        return where
 
     @property
     def is_cuda(self) -> bool:
@@ -281,7 +284,7 @@ class Tensor(_C.TensorBase):
             )
         if force:
             return array if type(array) is np.ndarray else array.numpy()
-        if self._requires_grad:
+        if self._requires_grad and _C.is_grad_enabled():
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
@@ -489,6 +492,35 @@ def make_subclass(cls: Any, data: Tensor, require_grad: bool = False) -> Any:
 
 
 Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[attr-defined]
+
+
+def make_wrapper_subclass(
+    cls: Any, size: Any, strides: Any = None, storage_offset: int | None = None,
+    memory_format: Any = None, dtype: Any = None, layout: Any = layouts.strided,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False, **policy: Any,
+) -> Any:  # fmt: skip
+    """A tensor of a subclass without memory: its `__torch_dispatch__` says what it computes.
+
+    policy: how PyTorch asks the class for sizes and devices; here they are those that are given."""
+    if not dispatching.dispatches(cls):
+        raise RuntimeError(
+            f"{cls.__name__} must define __torch_dispatch__: what a wrapper subclass computes is "
+            "said there"
+        )
+    where = Device(defaults.device() if device is None else device)
+    shape = tuple(size)
+    if strides is None and memory_format is not None:
+        strides = layouts.format_strides(shape, memory_format)
+    kind = defaults.dtype() if dtype is None else dtype
+    pretended = where if where.type == "meta" else PretendedDevice(where, None)
+    steps = None if strides is None else tuple(strides)
+    array = MetaArray(shape, kind, steps, pretended, storage_offset or 0)
+    out = _as_class(_C.wrap(array), cls)
+    out._leaf = requires_grad
+    return out
+
+
+Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)  # type: ignore[attr-defined]
 
 
 def from_numpy(ndarray: Any) -> Tensor:

@@ -302,6 +302,11 @@ def _new(name: str, value: Maker) -> None:
         require_options(name, dtype, layout, requires_grad, pin_memory)
         kind = self.dtype if dtype is None else dtype
         where = self.device if device is None else device
+        if (watching or type(self) is not Tensor) and asked(self):
+            from tritorch.ops.interpret import dispatch
+
+            made = dispatch.plainly(name, self, shape, dtype=kind, device=where)
+            return _finish(made, requires_grad, None, pin_memory)
         layout = self.layout if layout is None and type(self._array) is SparseArray else layout
         made = _make(shape, value, kind, where, requires_grad, None, layout, pin_memory)
         if type(self._array) is BatchedArray:

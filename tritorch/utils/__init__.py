@@ -3,7 +3,10 @@
 import importlib
 
 # Imported when they are first asked for.
-_LATE = ("benchmark", "checkpoint", "data", "dlpack", "hooks", "throughput_benchmark")
+_LATE = (
+    "benchmark", "checkpoint", "data", "dlpack", "flop_counter", "hooks", "module_tracker",
+    "throughput_benchmark",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -127,9 +127,9 @@ def answer_in_place(op: Any, params: tuple[Any, ...], inputs: Sequence[Any]) -> 
     _unrecorded(lambda: answered(overload, args, kwargs))
 
 
-def plainly(name: str, *args: Any) -> Any:
+def plainly(name: str, *args: Any, **kwargs: Any) -> Any:
     """The answer for an operator of ATen without a record, as it is."""
-    return _unrecorded(lambda: answered(overload_of(table.find(name)), args, {}))
+    return _unrecorded(lambda: answered(overload_of(table.find(name)), args, kwargs))
 
 
 def factory(op: Operator, params: tuple[Any, ...]) -> Any:
@@ -148,9 +148,17 @@ def _placed(op: Operator, result: Any, inputs: Sequence[Any], params: tuple[Any,
         if any(isinstance(x, Tensor) for x in result) and op.wants(*inputs):
             arrays = tuple(x._array if isinstance(x, Tensor) else None for x in result)
             twins = op.finish_many(arrays, op.outputs, params, *inputs)
+            node = None
             for tensor, twin in zip(result, twins):
                 if isinstance(tensor, Tensor) and twin._raw_node is not None:
-                    tensor._raw_node, tensor.output_nr = twin._raw_node, twin.output_nr
+                    node = tensor._raw_node = twin._raw_node
+                    tensor.output_nr = twin.output_nr
+            if node is not None and isinstance(node.out, tuple):
+                kept = [x is not None and type(t) is not Tensor for x, t in zip(node.out, result)]
+                node.out = tuple(
+                    _unrecorded(t.detach) if keep else x
+                    for x, t, keep in zip(node.out, result, kept)
+                )
         return result
     if not isinstance(result, Tensor):
         return result
@@ -161,4 +169,6 @@ def _placed(op: Operator, result: Any, inputs: Sequence[Any], params: tuple[Any,
     node = op.record(result, params, *inputs)
     if node is not None:
         result._raw_node, result.output_nr, result._leaf = node, 0, False
+        if node.out is not None and type(result) is not Tensor:
+            node.out = _unrecorded(result.detach)
     return result

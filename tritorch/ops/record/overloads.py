@@ -76,7 +76,10 @@ class OpOverload:
             overloaded = gates.overloaded_arguments(relevant) if _C.overrides_enabled() else []
             if overloaded or gates.modes.stack:
                 return gates.override(self, overloaded, args, kwargs)
-        return self._op(*args, **kwargs)
+        result = self._op(*args, **kwargs)
+        if isinstance(result, tuple) and type(result) is not tuple:
+            return tuple(result)  # names are the public function's
+        return result
 
     def redispatch(self, keyset: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Computes; keyset, of dispatch keys still to come, has no meaning here."""
@@ -316,7 +319,7 @@ def _schema(space: str, name: str, overload: str) -> FunctionSchema | None:
 
 @functools.cache
 def records() -> dict[tuple[str, str], Operator]:
-    """The record of each schema that one record alone computes."""
+    """The record of each schema: of several, the one of its name; none where none has that."""
     found: dict[tuple[str, str], list[Operator]] = {}
     for op in list(OPERATORS.values()):
         text = op.declared_schema
@@ -327,7 +330,12 @@ def records() -> dict[tuple[str, str], Operator]:
             keys = [(f"aten::{stem}", overload) for stem, _, overload in parts]
         for key in keys:
             found.setdefault(key, []).append(op)
-    return {key: ops[0] for key, ops in found.items() if len(ops) == 1}
+    chosen = {}
+    for key, ops in found.items():
+        named = [op for op in ops if op.name == key[0].partition("::")[2]]
+        if len(ops) == 1 or named:
+            chosen[key] = (named or ops)[0]
+    return chosen
 
 
 def _function_of(schema: FunctionSchema) -> Callable[..., Any]:
