@@ -4,8 +4,8 @@ import importlib
 
 # Imported when they are first asked for.
 _LATE = (
-    "benchmark", "checkpoint", "data", "dlpack", "flop_counter", "hooks", "module_tracker",
-    "throughput_benchmark",
+    "_pytree", "benchmark", "checkpoint", "data", "dlpack", "flop_counter", "hooks",
+    "module_tracker", "throughput_benchmark",
 )  # fmt: skip
 
 
