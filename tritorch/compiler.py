@@ -172,15 +172,15 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     import numpy as np
 
+    from tritorch._trees.walk import tree_map
     from tritorch.core.tensor import Tensor
-    from tritorch.func.trees import map_tree
     from tritorch.ops.factory import from_numpy
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         give = lambda x: x.numpy() if isinstance(x, Tensor) else x
         take = lambda x: from_numpy(x) if isinstance(x, np.ndarray) else x
-        args, kwargs = map_tree(give, args), map_tree(give, kwargs)
-        return map_tree(take, fn(*args, **kwargs))
+        args, kwargs = tree_map(give, args), tree_map(give, kwargs)
+        return tree_map(take, fn(*args, **kwargs))
 
     return wrapped

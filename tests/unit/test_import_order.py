@@ -12,7 +12,7 @@ PACKAGE = Path(tritorch.__file__).parent
 ORDER = (
     "_C kernels _common_kernels",
     "core",
-    "autograd host overrides schema __future__",
+    "_trees autograd host overrides schema __future__",
     "_triton",
     "gpu",
     "ops",

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
+from tritorch._trees.walk import tree_map
 from tritorch.core import arrays
 from tritorch.core.device import PretendedDevice, device as Device, pretence, pretending
 from tritorch.core.meta import (
@@ -30,7 +31,6 @@ from tritorch.core.meta import (
 )
 from tritorch.core.symbolic import ShapeEnv
 from tritorch.core.tensor import Tensor, in_place_of
-from tritorch.func.trees import map_tree
 from tritorch.overrides import TorchFunctionMode
 
 __all__ = [
@@ -119,7 +119,7 @@ class FakeTensorMode(TorchFunctionMode):
                 return self.from_tensor(value) if self.allow_non_fake_inputs else value
             return value
 
-        args, kwargs = map_tree(seen, (args, kwargs))
+        args, kwargs = tree_map(seen, (args, kwargs))
         if real and not self.allow_non_fake_inputs and not func.__name__.startswith("__"):
             raise real_among_fake(func.__name__)
         return func(*args, **kwargs)

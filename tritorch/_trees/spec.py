@@ -176,7 +176,7 @@ class LeafSpec(TreeSpec):
         return "*"
 
 
-_LEAF_SPEC = LeafSpec.__new__(LeafSpec)
+_LEAF_SPEC: LeafSpec = LeafSpec.__new__(LeafSpec)
 _LEAF_SPEC.__setstate__([None, None, [], 1, 1, 0])
 
 

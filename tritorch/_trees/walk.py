@@ -91,10 +91,11 @@ def _flatten_until(tree: PyTree, leaves: list[Any], is_leaf: Callable[[Any], boo
 
 def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
     """The leaves."""
-    if is_leaf is not None:
-        return list(tree_iter(tree, is_leaf))
     leaves: list[Any] = []
-    _collect(tree, leaves)
+    if is_leaf is None:
+        _collect(tree, leaves)
+    else:
+        _collect_until(tree, leaves, is_leaf)
     return leaves
 
 
@@ -121,6 +122,15 @@ def _collect(tree: PyTree, leaves: list[Any]) -> None:
             leaves.append(child)
         else:
             _collect(child, leaves)
+
+
+def _collect_until(tree: PyTree, leaves: list[Any], is_leaf: Callable[[Any], bool]) -> None:
+    definition = None if is_leaf(tree) else definition_of(tree)
+    if definition is None:
+        leaves.append(tree)
+        return
+    for child in definition.flatten_fn(tree)[0]:
+        _collect_until(child, leaves, is_leaf)
 
 
 def tree_iter(tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[Any]:
@@ -202,7 +212,8 @@ def _mapped(func: Callable[[Any], Any], tree: PyTree) -> PyTree:
     if definition is None:
         return func(tree)
     children, context = definition.flatten_fn(tree)
-    return definition.unflatten_fn([_mapped(func, child) for child in [*children]], context)
+    values = [func(x) if type(x) in plain else _mapped(func, x) for x in [*children]]
+    return definition.unflatten_fn(values, context)
 
 
 def tree_map_(
@@ -309,8 +320,15 @@ def _spread(tree: PyTree, spec: TreeSpec, values: list[Any]) -> None:
     elif spec.type is None:
         raise ValueError
     else:
-        for child, subspec in zip(_children_as(spec, tree), spec._children, strict=True):
-            _spread(child, subspec, values)
+        alike = definition is TUPLE and spec.type is tuple and len(tree) == spec.num_children
+        children = tree if alike else _children_as(spec, tree)
+        for child, subspec in zip(children, spec._children, strict=True):
+            if type(child) not in PLAIN:
+                _spread(child, subspec, values)
+            elif subspec.type is None:
+                values.append(child)
+            else:
+                values += [child] * subspec.num_leaves
 
 
 def _spread_until(
@@ -337,20 +355,22 @@ def tree_flatten_with_path(
 ) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
     """The leaves, each with its key path, and what puts them together again."""
     spec = tree_structure(tree, is_leaf)
-    return list(_generate_key_paths((), tree, is_leaf)), spec
+    return tree_leaves_with_path(tree, is_leaf), spec
 
 
 def tree_leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
     """The leaves, each with its key path."""
-    return list(_generate_key_paths((), tree, is_leaf))
+    found: list[tuple[KeyPath, Any]] = []
+    _collect_paths((), tree, is_leaf, found)
+    return found
 
 
-def _generate_key_paths(
-    key_path: KeyPath, tree: PyTree, is_leaf: IsLeaf = None
-) -> Iterator[tuple[KeyPath, Any]]:
+def _collect_paths(
+    path: KeyPath, tree: PyTree, is_leaf: IsLeaf, found: list[tuple[KeyPath, Any]]
+) -> None:
     definition = None if is_leaf and is_leaf(tree) else definition_of(tree)
     if definition is None:
-        yield key_path, tree
+        found.append((path, tree))
         return
     if not definition.flatten_with_keys_fn:
         raise ValueError(
@@ -358,7 +378,18 @@ def _generate_key_paths(
             "Please pass a flatten_with_keys_fn argument to register_pytree_node."
         )
     for key, child in definition.flatten_with_keys_fn(tree)[0]:
-        yield from _generate_key_paths((*key_path, key), child, is_leaf)
+        if type(child) in PLAIN and is_leaf is None:
+            found.append(((*path, key), child))
+        else:
+            _collect_paths((*path, key), child, is_leaf, found)
+
+
+def _generate_key_paths(
+    key_path: KeyPath, tree: PyTree, is_leaf: IsLeaf = None
+) -> Iterator[tuple[KeyPath, Any]]:
+    found: list[tuple[KeyPath, Any]] = []
+    _collect_paths(key_path, tree, is_leaf, found)
+    return iter(found)
 
 
 def tree_map_with_path(

@@ -13,12 +13,12 @@ class _Graphed:
     """One callable: its inputs, its outputs and their gradients, at fixed addresses."""
 
     def __init__(self, function: Any, sample: tuple[Any, ...], unused: bool) -> None:
+        from tritorch._trees.walk import tree_flatten
         from tritorch.core.tensor import Tensor
-        from tritorch.func.trees import flatten
         from tritorch.nn.modules.module import Module
 
         self.function, self.sample, self.unused = function, sample, unused
-        leaves, _ = flatten(sample)
+        leaves, _ = tree_flatten(sample)
         if not all(isinstance(leaf, Tensor) for leaf in leaves):
             raise AssertionError(
                 "In the beta API, sample_args for each callable must contain only Tensors. Other "
@@ -48,18 +48,18 @@ class _Graphed:
 
     def warm_up(self) -> None:
         """One pass in both directions, not captured: kernels are compiled, memory is found."""
-        from tritorch.func.trees import flatten
+        from tritorch._trees.walk import tree_flatten
 
-        outputs, _ = flatten(self.function(*self.sample))
+        outputs, _ = tree_flatten(self.function(*self.sample))
         self._gradients(outputs, _like(outputs))
 
     def capture_forward(self, pool: Any) -> None:
         """Records the forward pass."""
-        from tritorch.func.trees import flatten
+        from tritorch._trees.walk import tree_flatten
 
         with graph(self.forward, pool=pool):
             result = self.function(*self.sample)
-        outputs, self.spec = flatten(result)
+        outputs, self.spec = tree_flatten(result)
         self.outputs = tuple(outputs)
 
     def capture_backward(self, pool: Any) -> None:
@@ -75,9 +75,9 @@ class _Graphed:
 
     def callable(self) -> Callable[..., Any]:
         """The function that replays."""
+        from tritorch._trees.walk import tree_flatten, tree_unflatten
         from tritorch.autograd import Function
         from tritorch.autograd.function import once_differentiable
-        from tritorch.func.trees import flatten, unflatten
 
         own = self
 
@@ -100,8 +100,8 @@ class _Graphed:
                 return tuple(None if g is None else g.detach() for g in own.grads_in)
 
         def replay(*args: Any) -> Any:
-            leaves, _ = flatten(args)
-            return unflatten(list(Graphed.apply(*leaves, *own.parameters)), own.spec)
+            leaves, _ = tree_flatten(args)
+            return tree_unflatten(list(Graphed.apply(*leaves, *own.parameters)), own.spec)
 
         return replay
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C, autograd
+from tritorch._trees.spec import TreeSpec, treespec_leaf
+from tritorch._trees.walk import tree_flatten, tree_map, tree_unflatten
 from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.func.trees import flatten, map_tree, unflatten
 from tritorch.func.vmap import vmap
 from tritorch.ops.interpret.vmap import batched_everywhere
 
@@ -52,10 +53,10 @@ def _pick(args: tuple[Any, ...], argnums: Any) -> tuple[list[Any], Any, Callable
             raise RuntimeError(f"Got argnum={number}, but only {len(args)} positional inputs")
     numbers = tuple(number % len(args) for number in numbers)
     chosen: Any = args[numbers[0]] if isinstance(argnums, int) else tuple(args[i] for i in numbers)
-    leaves, spec = flatten(chosen)
+    leaves, spec = tree_flatten(chosen)
 
     def put(new: list[Any]) -> tuple[Any, ...]:
-        nest = unflatten(new, spec)
+        nest = tree_unflatten(new, spec)
         parts = [nest] if isinstance(argnums, int) else list(nest)
         out = list(args)
         for number, part in zip(numbers, parts):
@@ -90,10 +91,10 @@ def grad_and_value(
                 )
             nested = outer and _inside_transform(leaves)
             found = _gradients([value], inputs, None, nested)
-        out = unflatten(found, spec)
+        out = tree_unflatten(found, spec)
         if not nested:
             value = value.detach() if value._tangent is None else value
-            aux = map_tree(lambda x: x.detach() if isinstance(x, Tensor) else x, aux)
+            aux = tree_map(lambda x: x.detach() if isinstance(x, Tensor) else x, aux)
         return (out, (value, aux)) if has_aux else (out, value)
 
     return wrapped
@@ -138,16 +139,16 @@ def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> C
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """func(*primals), and the function v -> v^T J."""
     with _grad_on():
-        leaves, spec = flatten(primals)
+        leaves, spec = tree_flatten(primals)
         inputs = [_fresh(leaf) for leaf in leaves]
         with _nesting():
-            result = func(*unflatten(inputs, spec))
+            result = func(*tree_unflatten(inputs, spec))
         value, aux = result if has_aux else (result, None)
-    outs, out_spec = flatten(value)
+    outs, out_spec = tree_flatten(value)
     nested = _inside_transform(leaves)
 
     def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        given, _ = flatten(cotangents)
+        given, _ = tree_flatten(cotangents)
         if len(given) != len(outs):
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of "
@@ -159,10 +160,10 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             found = [PUBLIC["zeros_like"](x) for x in leaves]
         else:
             found = _gradients([o for o, _ in pairs], inputs, [g for _, g in pairs], keep)
-        out = unflatten(found, spec)
+        out = tree_unflatten(found, spec)
         return out
 
-    shown = value if nested else map_tree(lambda x: x.detach(), value)
+    shown = value if nested else tree_map(lambda x: x.detach(), value)
     _ = out_spec
     return (shown, pull, aux) if has_aux else (shown, pull)
 
@@ -177,8 +178,8 @@ def jvp(
 ) -> Any:
     """func(*primals), and J t."""
 
-    leaves, spec = flatten(primals)
-    moved, _ = flatten(tangents)
+    leaves, spec = tree_flatten(primals)
+    moved, _ = tree_flatten(tangents)
     if len(leaves) != len(moved):
         raise RuntimeError(
             "jvp(f, primals, tangents): Expected primals and tangents to have the same python "
@@ -186,10 +187,10 @@ def jvp(
         )
     duals = [make_dual(p, t) for p, t in zip(leaves, moved)]
     with _nesting():
-        result = func(*unflatten(duals, spec))
+        result = func(*tree_unflatten(duals, spec))
     value, aux = result if has_aux else (result, None)
-    plain = map_tree(primal_of, value)
-    pushed = map_tree(
+    plain = tree_map(primal_of, value)
+    pushed = tree_map(
         lambda x: PUBLIC["zeros_like"](x) if x._tangent is None else x._tangent, value
     )
     return (plain, pushed, aux) if has_aux else (plain, pushed)
@@ -222,18 +223,20 @@ def jacrev(
         call = lambda *new: func(*put(list(new)), **kwargs)
         results = vjp(call, *leaves, has_aux=has_aux)
         value, pull = results[0], results[1]
-        outs, out_spec = flatten(value)
+        outs, out_spec = tree_flatten(value)
         rows = []
         for i, out in enumerate(outs):
 
             def one(v: Tensor, i: int = i) -> Any:
                 given = [v if k == i else PUBLIC["zeros_like"](o) for k, o in enumerate(outs)]
-                return pull(unflatten(given, out_spec))
+                return pull(tree_unflatten(given, out_spec))
 
             found = vmap(one, chunk_size=chunk_size)(_basis(out))
-            shaped = [g.reshape(*out.shape, *x.shape) for g, x in zip(flatten(found)[0], leaves)]
-            rows.append(unflatten(shaped, spec))
-        jacobian = unflatten(rows, out_spec)
+            shaped = [
+                g.reshape(*out.shape, *x.shape) for g, x in zip(tree_flatten(found)[0], leaves)
+            ]
+            rows.append(tree_unflatten(shaped, spec))
+        jacobian = tree_unflatten(rows, out_spec)
         return (jacobian, results[2]) if has_aux else jacobian
 
     return wrapped
@@ -253,7 +256,8 @@ def jacfwd(
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, spec, put = _pick(args, argnums)
         call = lambda *new: func(*put(list(new)), **kwargs)
-        columns, aux, out_spec, outs = [], None, None, []
+        out_spec: TreeSpec = treespec_leaf()
+        columns, aux, outs = [], None, []
         for i, x in enumerate(leaves):
 
             def one(t: Tensor, i: int = i) -> Any:
@@ -261,12 +265,14 @@ def jacfwd(
                 return jvp(call, tuple(leaves), tuple(moved), has_aux=has_aux)[1]
 
             mapped = vmap(one, 0, -1, randomness, chunk_size=chunk_size)
-            found, out_spec = flatten(mapped(_basis(x)))
+            found, out_spec = tree_flatten(mapped(_basis(x)))
             columns.append([g.reshape(*g.shape[:-1], *x.shape) for g in found])
         if has_aux:
             aux = func(*args, **kwargs)[1]
-        outs = [unflatten([column[k] for column in columns], spec) for k in range(len(columns[0]))]
-        jacobian = unflatten(outs, out_spec)
+        outs = [
+            tree_unflatten([column[k] for column in columns], spec) for k in range(len(columns[0]))
+        ]
+        jacobian = tree_unflatten(outs, out_spec)
         return (jacobian, aux) if has_aux else jacobian
 
     return wrapped

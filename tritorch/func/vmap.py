@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
+from tritorch._trees.spec import TreeSpec
+from tritorch._trees.walk import _broadcast_to_and_flatten, tree_flatten, tree_map_
 from tritorch.core.batched import BatchedArray
 from tritorch.core.generator import Generator, cuda_generator, default_generator
 from tritorch.core.tensor import Tensor
-from tritorch.func.trees import NESTS, broadcast_to, flatten, unflatten
 from tritorch.ops.interpret import vmap as batches
 
 _levels = itertools.count(1)  # inner vmaps have greater levels
@@ -38,26 +39,22 @@ def vmap(
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if plain and not kwargs:
+        if not isinstance(out_dims, int):
+            tree_map_(functools.partial(_check_out_dim, func, out_dims), out_dims)
+        if plain:
             size = _common_size(args)
             if size is not None:
                 level = next(_levels)
                 inside = [batches.to_batched(x, level) for x in args]
-                return _called(func, inside, level, size, out_dims, randomness)
-        called = _of_both(func) if kwargs else func
-        leaves, spec = flatten((args, kwargs) if kwargs else args)
-        dims = _in_dims(in_dims, args, leaves)
+                return _called(func, inside, kwargs, level, size, out_dims, randomness)
+        leaves, spec = tree_flatten(args)
+        dims = _in_dims(func, in_dims, args, leaves, spec)
         size = _batch_size(leaves, dims)
         if chunk_size is None or chunk_size >= size:
-            return _run(called, leaves, dims, spec, size, out_dims, randomness)
-        return _in_chunks(called, leaves, dims, spec, size, out_dims, randomness, chunk_size)
+            return _run(func, leaves, dims, spec, kwargs, size, out_dims, randomness)
+        return _in_chunks(func, leaves, dims, spec, kwargs, size, out_dims, randomness, chunk_size)
 
     return wrapped
-
-
-def _of_both(func: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of positional arguments, in a tuple, and of named ones, in a dict."""
-    return functools.wraps(func)(lambda args, kwargs: func(*args, **kwargs))
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
@@ -70,57 +67,96 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     return tensor if array is tensor._array else _C.wrap(array)
 
 
-def _in_dims(in_dims: Any, args: tuple[Any, ...], leaves: list[Any]) -> list[Any]:
-    """The dim of each leaf over which to map: those of positional arguments, then of named ones."""
-    if not isinstance(in_dims, (int, tuple, list, dict)) and in_dims is not None:
+def _name(func: Any) -> str:
+    """What a function is called in errors."""
+    if hasattr(func, "__name__"):
+        return str(func.__name__)
+    if isinstance(func, functools.partial):
+        return f"functools.partial({_name(func.func)}, ...)"
+    return repr(func)
+
+
+def _check_out_dim(func: Any, out_dims: Any, dim: Any) -> None:
+    if dim is not None and not isinstance(dim, int):
         raise ValueError(
-            "vmap: expected in_dims to be int or a (potentially nested) tuple matching the "
-            f"structure of inputs, got: {type(in_dims)}."
+            f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be "
+            f"an int, None or a python collection of ints representing where in the outputs the "
+            f"vmapped dimension should appear."
         )
-    given = broadcast_to(in_dims, args)
-    dims = [_in_dim(leaf, dim, in_dims) for leaf, dim in zip(leaves, given)]
-    if len(dims) < len(leaves):
-        dims += [0 if isinstance(leaf, Tensor) else None for leaf in leaves[len(dims) :]]
+
+
+def _in_dims(
+    func: Any, in_dims: Any, args: tuple[Any, ...], leaves: list[Any], spec: TreeSpec
+) -> list[Any]:
+    """The dim of each leaf over which to map, None where a leaf is the same for all examples."""
+    if not isinstance(in_dims, (int, tuple)):
+        raise ValueError(
+            f"{_said(func, in_dims)}expected `in_dims` to be int or a (potentially nested) tuple "
+            f"matching the structure of inputs, got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"vmap({_name(func)})(<inputs>): got no inputs. Maybe you forgot to add "
+            f"inputs, or you are trying to vmap over a function with no inputs. "
+            f"The latter is unsupported."
+        )
+    dims = _broadcast_to_and_flatten(in_dims, spec)
+    if dims is None:
+        raise ValueError(
+            f"{_said(func, in_dims)}in_dims is not compatible with the structure of `inputs`. "
+            f"in_dims has structure {tree_flatten(in_dims)[1]} but inputs "
+            f"has structure {spec}."
+        )
+    for leaf, dim in zip(leaves, dims):
+        if dim is not None and not (
+            type(dim) is int
+            and isinstance(leaf, Tensor)
+            and -leaf._array.ndim <= dim < leaf._array.ndim
+        ):
+            _refuse_in_dim(_said(func, in_dims), leaf, dim)
     return dims
 
 
-def _in_dim(leaf: Any, dim: Any, in_dims: Any) -> Any:
-    """The dim of one leaf, after a look at whether it has it."""
-    if dim is None:
-        return None
-    if not isinstance(leaf, Tensor):
-        if not isinstance(in_dims, (tuple, list)):
-            return None
+def _said(func: Any, in_dims: Any) -> str:
+    """How errors of inputs begin."""
+    return f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): "
+
+
+def _refuse_in_dim(said: str, leaf: Any, dim: Any) -> None:
+    """Says why one cannot map over a dim of a leaf."""
+    if not isinstance(dim, int):
         raise ValueError(
-            f"vmap: Got in_dim={dim} for an input but the input is of type {type(leaf)}. "
+            f"{said}Got in_dim={dim} for an input but in_dim must be either "
+            f"an integer dimension or None."
+        )
+    if not isinstance(leaf, Tensor):
+        raise ValueError(
+            f"{said}Got in_dim={dim} for an input but the input is of type {type(leaf)}. "
             "We cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
         )
     ndim = leaf._array.ndim
     if not -ndim <= dim < ndim:
         raise ValueError(
-            f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+            f"{said}Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
             f"{ndim} so expected in_dim to satisfy -{ndim} <= in_dim < {ndim}."
         )
-    return dim
 
 
 def _batch_size(leaves: list[Any], dims: list[Any]) -> int:
-    found = {leaf._array.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None}
+    found = [leaf._array.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None]
     if not found:
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
+    if any(size != found[0] for size in found):
         raise ValueError(
-            "vmap: at least one input must be a tensor with an in_dim that is not None"
+            f"vmap: Expected all tensors to have the same size in the mapped "
+            f"dimension, got sizes {found} for the mapped dimension"
         )
-    if len(found) > 1:
-        raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
-            f"{sorted(found)} for the mapped dimension"
-        )
-    return found.pop()
+    return int(found[0])
 
 
 def _run(
-    func: Any, leaves: list[Any], dims: list[Any], spec: Any, size: int, out_dims: Any,
-    randomness: str,
+    func: Any, leaves: list[Any], dims: list[Any], spec: TreeSpec, kwargs: dict[str, Any],
+    size: int, out_dims: Any, randomness: str,
 ) -> Any:  # fmt: skip
     level = next(_levels)
     inside = [
@@ -129,7 +165,7 @@ def _run(
         else batches.to_batched(leaf.movedim(dim, 0) if dim % leaf._array.ndim else leaf, level)
         for leaf, dim in zip(leaves, dims)
     ]
-    return _called(func, unflatten(inside, spec), level, size, out_dims, randomness)
+    return _called(func, spec.unflatten(inside), kwargs, level, size, out_dims, randomness)
 
 
 def _common_size(args: tuple[Any, ...]) -> int | None:
@@ -146,44 +182,62 @@ def _common_size(args: tuple[Any, ...]) -> int | None:
 
 
 def _called(
-    func: Any, arguments: Any, level: int, size: int, out_dims: Any, randomness: str
-) -> Any:
+    func: Any, args: Any, kwargs: dict[str, Any], level: int, size: int, out_dims: Any,
+    randomness: str,
+) -> Any:  # fmt: skip
     active = batches.active
     levels, modes = active.levels, active.modes
     levels.append((level, size))
     modes.append(randomness)
     try:
-        result = func(*arguments)
+        result = func(*args, **kwargs)
     finally:
         levels.pop()
         modes.pop()
-    if not isinstance(result, NESTS):
+    if isinstance(result, Tensor):
+        if isinstance(out_dims, tuple) and len(out_dims) == 1:
+            (out_dims,) = out_dims
+        if out_dims is not None and not isinstance(out_dims, int):
+            raise _incompatible(func, out_dims, tree_flatten(result)[1])
         return _outside(func, result, out_dims, level, size)
-    outs, out_spec = flatten(result)
-    wanted = broadcast_to(out_dims, result)
-    return unflatten(
-        [_outside(func, out, dim, level, size) for out, dim in zip(outs, wanted)], out_spec
+    outs, spec = tree_flatten(result)
+    wanted = _broadcast_to_and_flatten(out_dims, spec)
+    if wanted is None:
+        raise _incompatible(func, out_dims, spec)
+    return spec.unflatten([_outside(func, out, dim, level, size) for out, dim in zip(outs, wanted)])
+
+
+def _incompatible(func: Any, out_dims: Any, spec: TreeSpec) -> ValueError:
+    return ValueError(
+        f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): "
+        f"out_dims is not compatible with the structure of `outputs`. "
+        f"out_dims has structure {tree_flatten(out_dims)[1]} but outputs "
+        f"has structure {spec}."
     )
 
 
 def _outside(func: Any, out: Any, dim: Any, level: int, size: int) -> Tensor:
     """A result of the function with its batch as a dim that is seen."""
+    if dim is None:
+        array = out._array if isinstance(out, Tensor) else None
+        if isinstance(array, BatchedArray) and array.level == level:
+            raise ValueError(
+                f"vmap({_name(func)}, ...): `{_name(func)}` can not return a "
+                f"BatchedTensor when out_dim is None"
+            )
+        return out
     if not isinstance(out, Tensor):
         raise ValueError(
-            f"vmap: `{getattr(func, '__name__', func)}` must only return Tensors, got type "
-            f"{type(out)}."
+            f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type "
+            f"{type(out)}. Did you mean to set out_dims= to None for output?"
         )
-    if isinstance(dim, (tuple, list)) and len(dim) == 1:
-        (dim,) = dim
-    if dim is None:
-        return out
     whole = batches.from_batched(out, level, size)
     return whole if dim == 0 else whole.movedim(0, dim)
 
 
 def _in_chunks(
-    func: Any, leaves: list[Any], dims: list[Any], spec: Any, size: int, out_dims: Any,
-    randomness: str, chunk: int,
+    func: Any, leaves: list[Any], dims: list[Any], spec: TreeSpec, kwargs: dict[str, Any],
+    size: int, out_dims: Any, randomness: str, chunk: int,
 ) -> Any:  # fmt: skip
     from tritorch.core.published import PUBLIC
 
@@ -197,12 +251,14 @@ def _in_chunks(
             leaf if dim is None else leaf.narrow(dim, start, length)
             for leaf, dim in zip(leaves, dims)
         ]
-        parts.append(_run(func, some, dims, spec, length, out_dims, randomness))
-    flat = [flatten(part)[0] for part in parts]
-    out_spec = flatten(parts[0])[1]
-    wanted = broadcast_to(out_dims, parts[0]) if out_spec is not None else [out_dims]
-    return unflatten(
-        [PUBLIC["cat"](list(column), dim) for column, dim in zip(zip(*flat), wanted)], out_spec
+        parts.append(_run(func, some, dims, spec, kwargs, length, out_dims, randomness))
+    flat = [tree_flatten(part)[0] for part in parts]
+    out_spec = tree_flatten(parts[0])[1]
+    if isinstance(out_dims, tuple) and out_spec.is_leaf():
+        (out_dims,) = out_dims
+    wanted = _broadcast_to_and_flatten(out_dims, out_spec) or []
+    return out_spec.unflatten(
+        [PUBLIC["cat"](list(column), dim) for column, dim in zip(zip(*flat), wanted)]
     )
 
 

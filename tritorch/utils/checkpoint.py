@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tritorch import _C, autograd
+from tritorch._trees.walk import tree_flatten
 from tritorch.amp.autocast_mode import autocast
 from tritorch.amp.state import state as _autocast
 from tritorch.autograd.function import Function
@@ -15,7 +16,6 @@ from tritorch.autograd.graph import SAVED_INFERENCE, modified
 from tritorch.core.defaults import warn_once
 from tritorch.core.generator import cuda_generator, default_generator
 from tritorch.core.tensor import Tensor
-from tritorch.func.trees import flatten
 from tritorch.overrides import TorchFunctionMode
 from tritorch.utils.selective import (
     SAC_IGNORED_OPS,
@@ -59,7 +59,7 @@ class DefaultDeviceType:
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
     """The indices of the GPUs that tensors among the arguments are on, and the generators'
     states there."""
-    found = (a for a in flatten(args)[0] if isinstance(a, Tensor) and a.is_cuda)
+    found = (a for a in tree_flatten(args)[0] if isinstance(a, Tensor) and a.is_cuda)
     indices = sorted({a.get_device() for a in found})
     return indices, [cuda_generator(i).get_state() for i in indices]
 

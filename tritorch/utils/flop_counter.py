@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch._ops import ops
+from tritorch._trees.walk import tree_map
 from tritorch.core.tensor import Tensor
-from tritorch.func.trees import map_tree
 from tritorch.ops.record.overloads import OpOverloadPacket
 from tritorch.utils._python_dispatch import TorchDispatchMode
 from tritorch.utils.module_tracker import ModuleTracker
@@ -39,7 +39,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[..., 
 
     def register(formula: Callable[..., int]) -> Callable[..., int]:
         def of_shapes(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
-            given, named, out = map_tree(get_shape, (args, kwargs, out_val))
+            given, named, out = tree_map(get_shape, (args, kwargs, out_val))
             return formula(*given, out_shape=out, **named)
 
         for target in targets if isinstance(targets, (list, tuple)) else (targets,):

@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from tritorch._trees.walk import tree_map
 from tritorch.core.tensor import Tensor
-from tritorch.func.trees import map_tree
 from tritorch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -83,7 +83,7 @@ def _wanting(value: Any) -> list[Tensor]:
             found.append(x)
         return x
 
-    map_tree(seen, value)
+    tree_map(seen, value)
     return found
 
 

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tritorch._trees.walk import tree_flatten, tree_unflatten
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
-from tritorch.func.trees import flatten, unflatten
 from tritorch.overrides import TorchFunctionMode
 
 
@@ -62,7 +62,7 @@ class _Call:
     """One call's results, and which tensors its node saved: arguments, results or others."""
 
     def __init__(self, out: Any, saved: list[Tensor], leaves: list[Any], offload: bool) -> None:
-        outs, self.spec = flatten(out)
+        outs, self.spec = tree_flatten(out)
         self.outs = [_Kept(o, offload) if isinstance(o, Tensor) else o for o in outs]
         known = {_identity(t): i for i, t in enumerate([*leaves, *outs]) if isinstance(t, Tensor)}
         self.saved = [known.get(_identity(t), _Kept(t, offload)) for t in saved]
@@ -71,7 +71,7 @@ class _Call:
         outs = [o.take(mutable) if isinstance(o, _Kept) else o for o in self.outs]
         known = [*leaves, *outs]
         saved = [s.take(mutable) if isinstance(s, _Kept) else known[s] for s in self.saved]
-        return unflatten(outs, self.spec), saved
+        return tree_unflatten(outs, self.spec), saved
 
 
 def _identity(t: Tensor) -> tuple[Any, ...]:
@@ -112,7 +112,7 @@ class SelectiveMode(TorchFunctionMode):
             policy = CheckpointPolicy.MUST_SAVE if policy else CheckpointPolicy.PREFER_RECOMPUTE
         if policy in _RECOMPUTE:
             return func(*args, **kwargs)
-        leaves = flatten((args, kwargs))[0]
+        leaves = tree_flatten((args, kwargs))[0]
         if not self.context.is_recompute:
             with _frames.frame.watched() as saved:
                 out = func(*args, **kwargs)

@@ -15,14 +15,14 @@ from tensorboard.compat.proto.step_stats_pb2 import DeviceStepStats, StepStats
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 
+from tritorch._trees.walk import tree_flatten
 from tritorch.autograd import no_grad
 from tritorch.core.tensor import Tensor
-from tritorch.func.trees import flatten
 from tritorch.overrides import TorchFunctionMode
 
 
 def _tensors(tree: Any) -> list[Tensor]:
-    return [leaf for leaf in flatten(tree)[0] if isinstance(leaf, Tensor)]
+    return [leaf for leaf in tree_flatten(tree)[0] if isinstance(leaf, Tensor)]
 
 
 class _Recorder(TorchFunctionMode):
