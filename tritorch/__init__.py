@@ -126,9 +126,9 @@ globals()["ops"] = _torch_ops  # operators as objects; the package `tritorch.ops
 # Imported when they are first asked for.
 _LATE = """
     __config__ __future__ _dynamo accelerator amp backends compiler cpu distributed distributions
-    fft futures hub jit library masked monitor mps multiprocessing onnx optim overrides quasirandom
-    return_types serialization signal sparse special storage testing torch_version types utils
-    version xpu
+    fft futures fx hub jit library masked monitor mps multiprocessing onnx optim overrides
+    quasirandom return_types serialization signal sparse special storage testing torch_version
+    types utils version xpu
 """
 _ELSEWHERE = {
     name: module
