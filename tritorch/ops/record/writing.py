@@ -8,11 +8,14 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace, rewrite_history
 from tritorch.core import arrays
-from tritorch.core.dispatching import asked
+from tritorch.core.dispatching import asked, watching
 from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.gradients import argument_names
 from tritorch.ops.record.operator import Operator
+
+
+_PLAIN = frozenset((Tensor, int, float, bool, type(None)))
 
 
 def differentiated(*tensors: Any) -> bool:
@@ -41,7 +44,7 @@ def in_place(
         before = self._shared.version
         if again or _saves_self(op, inputs):
             first = _as_it_was(self, _C.wrap(arrays.copy(self._array)))
-    if asked(*inputs):
+    if (watching or not _PLAIN.issuperset(map(type, inputs))) and asked(*inputs):
         _answer(op, params, inputs)
     elif type(self._array) is not MetaArray:
         write()
