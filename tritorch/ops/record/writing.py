@@ -14,7 +14,6 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.record.gradients import argument_names
 from tritorch.ops.record.operator import Operator
 
-
 _PLAIN = frozenset((Tensor, int, float, bool, type(None)))
 
 
