@@ -5,11 +5,56 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch import _C, cuda, overrides
+from tritorch.core import dispatching
 
 _TensorBase = _C.TensorBase
 _has_torch_function = overrides.has_torch_function
 _has_torch_function_unary = overrides.has_torch_function_unary
 _disabled_torch_function_impl = _C._disabled_torch_function_impl
+_disabled_torch_dispatch_impl = dispatching.DISABLED
+
+
+def _len_torch_dispatch_stack() -> int:
+    """How many dispatch modes are entered."""
+    return len(dispatching.entered.modes)
+
+
+def _get_dispatch_stack_at(place: int, /) -> Any:
+    """The dispatch mode at a place of the stack, the outermost one being first."""
+    return dispatching.entered.modes[place]
+
+
+def _push_on_torch_dispatch_stack(mode: Any, /) -> None:
+    """Enters a dispatch mode."""
+    dispatching.enter(mode)
+
+
+def _pop_torch_dispatch_stack(key: Any = None, /) -> Any:
+    """Leaves the innermost dispatch mode."""
+    return dispatching.leave()
+
+
+class _DisableTorchDispatch:
+    """Inside, neither classes nor modes dispatch."""
+
+    def __enter__(self) -> None:
+        self._modes = dispatching.without_modes()
+        self._modes.__enter__()
+        self._before, dispatching.off.classes = dispatching.off.classes, True
+
+    def __exit__(self, *exception: object) -> None:
+        dispatching.off.classes = self._before
+        self._modes.__exit__(*exception)
+
+
+class _AutoDispatchBelowAutograd:
+    """Inside, nothing is recorded."""
+
+    def __enter__(self) -> None:
+        self._before = _C.set_grad_enabled(False)
+
+    def __exit__(self, *exception: object) -> None:
+        _C.set_grad_enabled(self._before)
 
 
 def _log_api_usage_once(event: str, /) -> None:

@@ -185,3 +185,23 @@ def test_inner_tensors():
     assert is_traceable_wrapper_subclass(x) and not is_traceable_wrapper_subclass(torch.ones(2))
     y = transform_subclass(x, lambda name, inner: inner * 3)
     assert type(y) is Wrapped and y.inner.tolist() == [3, 3]
+
+
+def test_extension_names_that_programs_use():
+    names = vars(__import__("tritorch._native_names", fromlist=["x"]))
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            raise AssertionError("it is off")
+
+    with Mode() as mode, names["_DisableTorchDispatch"]():
+        assert torch.ones(2).add(1).tolist() == [2, 2]
+        assert names["_len_torch_dispatch_stack"]() == 0
+    names["_push_on_torch_dispatch_stack"](mode)
+    assert names["_get_dispatch_stack_at"](0) is mode
+    assert names["_pop_torch_dispatch_stack"]() is mode
+    x = Wrapped(torch.ones(2))
+    Wrapped.log.clear()
+    with names["_DisableTorchDispatch"]():
+        x + 1  # noqa: B018
+    assert not Wrapped.log
