@@ -69,7 +69,7 @@ assert "torch.onnx.export, which tritorch does not have yet" in repr(export)
 # Asked for, it is not there.
 assert not hasattr(torch, "LiteScriptModule") and getattr(torch, "LiteScriptModule", None) is None
 assert not hasattr(onnx, "export") and hasattr(torch, "compile")
-assert importlib.util.find_spec("torch.fx") is None and importlib.util.find_spec("torch.nn")
+assert importlib.util.find_spec("torch.export") is None and importlib.util.find_spec("torch.nn")
 with lacks("torch.LiteScriptModule", AttributeError):
     getattr(torch, "LiteScriptModule")
 
@@ -100,14 +100,14 @@ with contextlib.suppress(ImportError):
     from torch.onnx import symbolic_helper
     assert False
 try:
-    importlib.import_module("torch.fx")
+    importlib.import_module("torch.export")
     assert False
 except ModuleNotFoundError:
     pass
 try:
     def later():
-        from torch.fx import symbolic_trace
-        return symbolic_trace
+        from torch.export import export
+        return export
     traced = later()  # a handler around a call is not the import's
 except ImportError:
     assert False

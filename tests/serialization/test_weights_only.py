@@ -212,8 +212,10 @@ def test_errors_of_users_classes_are_theirs() -> None:
 
 
 def test_lacking_module_is_named() -> None:
-    file = checkpoint(b"\x80\x02ctorch.fx.nowhere\nGraph\n.")
-    with pytest.raises(AttributeError, match=r"needs torch.fx.nowhere.Graph, which tritorch does"):
+    file = checkpoint(b"\x80\x02ctorch.export.nowhere\nGraph\n.")
+    with pytest.raises(
+        AttributeError, match=r"needs torch.export.nowhere.Graph, which tritorch does"
+    ):
         tritorch.load(file, weights_only=False)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import importlib
 import logging
-import threading
 import warnings
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from tritorch._trees.keys import GetAttrKey, KeyEntry, MappingKey, SequenceKey
 from tritorch._trees.kinds import is_namedtuple_class
+from tritorch.core import locks
 from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
 
@@ -49,7 +49,7 @@ class _SerializeNodeDef(NamedTuple):
     from_dumpable_context: FromDumpableContextFn | None
 
 
-_NODE_REGISTRY_LOCK = threading.RLock()
+_NODE_REGISTRY_LOCK = locks.rlock()
 SUPPORTED_NODES: dict[Any, NodeDef] = {}
 SUPPORTED_SERIALIZED_TYPES: dict[Any, _SerializeNodeDef] = {}
 SERIALIZED_TYPE_TO_PYTHON_TYPE: dict[str, type[Any]] = {}

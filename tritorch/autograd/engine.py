@@ -21,7 +21,7 @@ from tritorch import _C
 from tritorch.autograd import anomaly, grad_mode, graph, streams as node_streams
 from tritorch.autograd.graph import FREED, Node
 from tritorch.core import arrays, locks
-from tritorch.core.dispatching import asked
+from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_strides, dense_strides_like
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
@@ -375,7 +375,7 @@ def _expandable(shape: Sequence[int], wider: Sequence[int]) -> bool:
 
 
 def _ones_like(tensor: Tensor) -> Tensor:
-    if type(tensor) is not Tensor and asked(tensor):
+    if (watching or type(tensor) is not Tensor) and asked(tensor):
         return PUBLIC["ones_like"](tensor.detach())
     array = tensor._array
     if type(array) is np.ndarray:
@@ -485,7 +485,8 @@ def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
             leaf._grad = _sum(_C.wrap(have._array), g)
         else:
             mine, new = have._array, g._array
-            if type(mine) is np.ndarray and type(new) is np.ndarray and mine.dtype is new.dtype:
+            native = type(mine) is np.ndarray and type(new) is np.ndarray
+            if native and mine.dtype is new.dtype and not (watching and asked(have)):
                 _add(mine, new, mine)
                 _C.bump_version(have)
             elif type(mine) is SparseArray and type(new) is not SparseArray:
@@ -496,7 +497,7 @@ def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
 
 def _own(g: Tensor, leaf: Tensor) -> Tensor:
     """A gradient that shares no memory with anything else, laid out like the leaf."""
-    if type(g) is not Tensor and asked(g):
+    if (watching or type(g) is not Tensor) and asked(g):
         return g.detach()
     array, like = g._array, leaf._array
     native = type(array) is np.ndarray

@@ -1,0 +1,91 @@
+"""make_fx: a training step as a graph of ATen's operators, the same bits when it runs."""
+
+import pytest
+
+import tritorch as torch
+from tritorch import fx, nn
+from tritorch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
+from tritorch.nn import functional as F
+
+
+def mlp(p, x):
+    return F.linear(F.gelu(F.linear(x, p[0], p[1])), p[2], p[3])
+
+
+def convolutional(p, x):
+    x = F.max_pool2d(F.relu(F.conv2d(x.reshape(-1, 1, 4, 4), p[0], p[1])), 2)
+    return F.linear(x.flatten(1), p[2], p[3])
+
+
+def attending(p, x):
+    x = F.layer_norm(x.reshape(-1, 4, 4), (4,), p[1])
+    x = F.scaled_dot_product_attention(x @ p[0], x, x)
+    return F.linear(x.mean(1), p[2], p[3])
+
+
+MODELS = {
+    "mlp": (mlp, [(8, 16), (8,), (3, 8), (3,)]),
+    "convolutional": (convolutional, [(2, 1, 3, 3), (2,), (3, 2), (3,)]),
+    "attending": (attending, [(4, 4), (4,), (3, 4), (3,)]),
+}
+
+
+@pytest.mark.parametrize("tracing_mode", ["real", "fake"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_training_step(name, tracing_mode):
+    forward, shapes = MODELS[name]
+    torch.manual_seed(0)
+    params = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    moments = [torch.rand(shape) for shape in shapes]
+    x, y = torch.randn(5, 16), torch.tensor([0, 1, 2, 0, 1])
+
+    def step(params, moments, x, y):
+        loss = F.cross_entropy(forward(params, x), y)
+        grads = torch.autograd.grad(loss, params)
+        moments = [0.9 * m + g for m, g in zip(moments, grads)]
+        with torch.no_grad():
+            return [p - 0.1 * m for p, m in zip(params, moments)], moments, loss
+
+    want = step(params, moments, x, y)
+    traced = make_fx(step, tracing_mode=tracing_mode)(params, moments, x, y)
+    traced.graph.lint()
+    assert all(
+        str(n.target).startswith(("aten.", "tritorch.")) or "getitem" in str(n.target)
+        for n in traced.graph.nodes
+        if n.op == "call_function"
+    )
+    flat = [*params, *moments, x, y]
+    for found in (traced(*flat), fx.Interpreter(traced).run(*flat)):
+        for a, b in zip([*found[0], *found[1], found[2]], [*want[0], *want[1], want[2]]):
+            assert a.detach().equal(b.detach())
+
+
+def test_names_constants_and_values():
+    weight = nn.Parameter(torch.ones(2))
+
+    def f(x, y):
+        assert get_proxy_mode() is not None
+        return (x + y) * weight + torch.zeros(2)
+
+    traced = make_fx(f)(torch.ones(2), torch.ones(2))
+    assert [n.name for n in traced.graph.nodes][:2] == ["x_1", "y_1"]
+    assert "torch.ops.aten.add.Tensor(x_1, y_1)" in traced.code
+    assert traced._param_constant0 is weight
+    assert traced(torch.ones(2), torch.zeros(2)).tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="trying to get value out of a tracing tensor"):
+        make_fx(lambda x: x * 2 if x.sum() > 0 else x)(torch.ones(2))
+    with pytest.raises(NotImplementedError, match="symbolic"):
+        make_fx(f, tracing_mode="symbolic")
+
+
+def test_writes_and_decompositions():
+    def f(x):
+        y = x.clone()
+        y.add_(1)
+        return y.relu()
+
+    table = {torch.ops.aten.relu.default: lambda x: torch.clamp(x, min=0)}
+    traced = make_fx(f, table)(torch.randn(3))
+    assert "aten.add_.Tensor" in traced.code and "relu" not in traced.code.replace("def", "")
+    x = torch.randn(3)
+    assert traced(x).equal((x + 1).relu())

@@ -1,0 +1,196 @@
+"""make_fx: the operators that a function runs, gradients and updates too, as a graph.
+
+    gm = make_fx(lambda x: torch.autograd.grad((x * x).sum(), x)[0])(x)
+
+The function runs once, on its arguments or on fakes of them, inside of a dispatch mode that makes a
+node of every operator; its nodes call `torch.ops.aten.<operator>.<overload>`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from tritorch.core.device import PretendedDevice, device as Device
+from tritorch.core.tensor import Tensor
+from tritorch.fx.graph import Graph
+from tritorch.fx.graph_module import GraphModule
+from tritorch.fx.node import Node, map_aggregate
+from tritorch.nn.modules.module import Module
+from tritorch.nn.parameter import Parameter
+from tritorch.utils._python_dispatch import TorchDispatchMode
+
+__all__ = ["ProxyTorchDispatchMode", "get_proxy_mode", "make_fx"]
+
+_VALUE = "aten::_local_scalar_dense"
+
+
+class ProxyTorchDispatchMode(TorchDispatchMode):
+    """A mode that makes a node of every operator, and computes it."""
+
+    def __init__(
+        self, graph: Graph, root: Module, decomposition_table: dict[Any, Any] | None = None
+    ) -> None:
+        super().__init__()
+        self.graph, self.root = graph, root
+        self.decomposition_table = decomposition_table or {}
+        # The node of each array, which several tensors may hold (what a gradient saved is another
+        # one); kept alive so that its id stays its own.
+        self._nodes: dict[int, tuple[Any, Node]] = {}
+        self._constants: dict[int, Node] = {}
+
+    def track(self, tensor: Tensor, node: Node) -> None:
+        """Says which node a tensor is the value of."""
+        self._nodes[id(tensor._array)] = (tensor._array, node)
+
+    def node_of(self, tensor: Tensor) -> Node | None:
+        """The node that a tensor is the value of."""
+        found = self._nodes.get(id(tensor._array))
+        return None if found is None else found[1]
+
+    def _argument(self, value: Any) -> Any:
+        if isinstance(value, PretendedDevice):
+            return Device(value.type, value.index)
+        if not isinstance(value, Tensor):
+            return value
+        return self.node_of(value) or self._constant(value)
+
+    def _constant(self, value: Tensor) -> Node:
+        """A tensor from outside: an attribute of the graph's module."""
+        stem = "_param_constant" if isinstance(value, Parameter) else "_tensor_constant"
+        number = 0
+        while hasattr(self.root, f"{stem}{number}"):
+            if getattr(self.root, f"{stem}{number}") is value:
+                break
+            number += 1
+        name = f"{stem}{number}"
+        if not hasattr(self.root, name):
+            setattr(self.root, name, value)
+        node = self._constants.get(id(value))
+        if node is None:
+            node = self._constants[id(value)] = self.graph.create_node("get_attr", name)
+        return node
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in self.decomposition_table:
+            with self:
+                found = self.decomposition_table[func](*args, **kwargs)
+            if found is not NotImplemented:
+                return found
+        tensors: list[Tensor] = []
+        map_aggregate((args, kwargs), lambda x: tensors.append(x) if isinstance(x, Tensor) else x)
+        if func._schema.name == _VALUE:
+            if any(self.node_of(x) is not None for x in tensors):
+                raise RuntimeError(
+                    f"It appears that you're trying to get value out of a tracing tensor with "
+                    f"{func} - erroring out! It's likely that this is caused by data-dependent "
+                    "control flow or similar."
+                )
+            return func(*args, **kwargs)
+        if tensors and all(self.node_of(x) is None for x in tensors):
+            if not func._schema.is_mutable:
+                return func(*args, **kwargs)  # a constant of the program
+        given = map_aggregate(args, self._argument)
+        named = map_aggregate(kwargs, self._argument)
+        name = self.graph._target_to_str(func.overloadpacket.__name__.rstrip("_"))
+        node = self.graph.create_node("call_function", func, given, dict(named), name)
+        out = func(*args, **kwargs)
+        if isinstance(out, Tensor):
+            self.track(out, node)
+        elif isinstance(out, (tuple, list)):
+            import operator
+
+            for place, each in enumerate(out):
+                if isinstance(each, Tensor):
+                    item = self.graph.call_function(operator.getitem, (node, place))
+                    self.track(each, item)
+        if func._schema.is_mutable and tensors and not isinstance(out, Tensor):
+            self.track(tensors[0], node)
+        return out
+
+
+def get_proxy_mode() -> ProxyTorchDispatchMode | None:
+    """The mode of the make_fx that runs."""
+    from tritorch.core.dispatching import entered
+
+    modes = [m for m in entered.modes if isinstance(m, ProxyTorchDispatchMode)]
+    return modes[-1] if modes else None
+
+
+def make_fx(
+    f: Callable[..., Any],
+    decomposition_table: dict[Any, Any] | None = None,
+    tracing_mode: str = "real",
+    _allow_non_fake_inputs: bool = False,
+    **options: Any,
+) -> Callable[..., GraphModule]:
+    """The function that traces `f` for arguments: a GraphModule of ATen's operators.
+
+    decomposition_table: functions that stand for overloads.  tracing_mode: "real" runs on the
+    arguments, "fake" on descriptions of them.  options: of PyTorch's compiler, without effect."""
+    if tracing_mode not in ("real", "fake", "symbolic"):
+        raise AssertionError(f"Expected tracing_mode to be real, fake or symbolic: {tracing_mode}")
+    if tracing_mode == "symbolic":
+        raise NotImplementedError(
+            'make_fx with tracing_mode="symbolic" is not there yet: sizes are fixed'
+        )
+
+    @functools.wraps(f)
+    def traced(*args: Any) -> GraphModule:
+        graph, root = Graph(), Module()
+        mode = ProxyTorchDispatchMode(graph, root, decomposition_table)
+        names = _names(f, len(args))
+        run = f
+        if tracing_mode == "fake":
+            from tritorch._subclasses import FakeTensorMode
+
+            fakes = FakeTensorMode(allow_non_fake_inputs=True)
+            args = map_aggregate(
+                args, lambda x: fakes.from_tensor(x) if isinstance(x, Tensor) else x
+            )
+
+            def run(*given: Any) -> Any:
+                with fakes:
+                    return f(*given)
+
+        given = [_placed(mode, name, value) for name, value in zip(names, args)]
+        with mode:
+            out = run(*given)
+        graph.output(map_aggregate(out, mode._argument))
+        graph.eliminate_dead_code()
+        return GraphModule(root, graph, getattr(f, "__name__", "traced").replace("<lambda>", "fx"))
+
+    return traced
+
+
+def _names(f: Callable[..., Any], count: int) -> list[str]:
+    """The names of a function's arguments, as PyTorch writes those of inputs."""
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        parameters = ()  # type: ignore[assignment]
+    plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = plain[:count] if len(plain) >= count else [f"arg{i}" for i in range(count)]
+    return [f"{name}_1" for name in names]
+
+
+def _placed(mode: ProxyTorchDispatchMode, name: str, value: Any) -> Any:
+    """An argument, each tensor of it an input of the graph."""
+    if isinstance(value, Tensor):
+        mode.track(value, mode.graph.placeholder(name))
+        return value
+    if isinstance(value, (list, tuple, dict)):
+        number = iter(range(1, 10**6))
+
+        def leaf(x: Any) -> Any:
+            node = mode.graph.placeholder(f"{name.removesuffix('_1')}_{next(number)}")
+            if isinstance(x, Tensor):
+                mode.track(x, node)
+            return x
+
+        return map_aggregate(value, leaf)
+    mode.graph.placeholder(name)
+    return value
