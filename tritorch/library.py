@@ -34,6 +34,7 @@ __all__ = [
     "define",
     "fallthrough_kernel",
     "get_ctx",
+    "get_kernel",
     "impl",
     "impl_abstract",
     "infer_schema",
@@ -311,6 +312,40 @@ def impl(qualname: Any, types: Any, func: Callable[..., Any] | None = None, *,
         return register
     register(func)
     return None
+
+
+class SafeKernelFunction:
+    """What computes an operator for a dispatch key, as it is registered now."""
+
+    def __init__(self, kernel: Callable[..., Any], op: OpOverload) -> None:
+        self._kernel, self.op_handle = kernel, op
+
+    def call_boxed(self, keyset: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Its result; keyset: of dispatch keys, without meaning here."""
+        return self._kernel(*args, **kwargs)
+
+    __call__ = call_boxed
+
+
+def get_kernel(op: Any, dispatch_key: Any) -> SafeKernelFunction:
+    """What computes an operator for a dispatch key; RuntimeError without."""
+    name = op._name if isinstance(op, OpOverload) else getattr(op, "_qualname", op)
+    if not isinstance(name, str):
+        raise ValueError(f"get_kernel({op}): got unexpected type for op: {type(op)}")
+    key = str(getattr(dispatch_key, "name", dispatch_key))
+    definition = operators.find(name)
+    if definition is not None:
+        found = definition.kernels.get(key) or next(
+            (definition.kernels[k] for k in operators.EVERYWHERE if k in definition.kernels), None
+        )
+        if found is not None:
+            return SafeKernelFunction(found, definition.operator)
+    stem, _, overload = name.removeprefix("aten::").partition(".")
+    if name.startswith("aten::") and overload in table.overloads(stem):
+        if key in (*operators.BACKENDS, *operators.EVERYWHERE, operators.COMPOSED):
+            found_op = overload_of(table.find(stem, overload))
+            return SafeKernelFunction(found_op._op, found_op)
+    raise RuntimeError(f"get_kernel: {name} has no kernel for {key}")
 
 
 def register_kernel(op: Any, device_types: Any, func: Callable[..., Any] | None = None, /, *,

@@ -172,6 +172,15 @@ def test_define_and_impl():
     assert torch.ops.testlib3.half(torch.ones(1, device="meta")).is_meta
 
 
+def test_kernels_can_be_got(scale):
+    kernel = library.get_kernel("testlib::scale", "CPU")
+    assert kernel.call_boxed(None, torch.ones(2), 3.0).tolist() == [3, 3]
+    add = library.get_kernel("aten::add.Tensor", "CPU")
+    assert add(None, torch.ones(1), torch.ones(1)).item() == 2
+    with pytest.raises(RuntimeError, match="no kernel"):
+        library.get_kernel("testlib::nothing", "CPU")
+
+
 def test_a_kernel_made_of_operators_has_their_gradients():
     with library._scoped_library("testlib4", "DEF") as lib:
         lib.define("cube(Tensor x) -> Tensor")
