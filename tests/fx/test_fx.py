@@ -13,6 +13,7 @@ from tests.fx.architectures import MODELS
 from tritorch import fx, nn
 from tritorch.fx.passes.shape_prop import ShapeProp
 from tritorch.fx.proxy import TraceError
+from tritorch.nn import functional as F
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
@@ -236,3 +237,13 @@ def test_a_proxy_costs_little():
     start = time.perf_counter()
     fx.Tracer().trace(many)
     assert (time.perf_counter() - start) / 500 < 500e-6
+
+
+def test_draws_are_not_dead_code():
+    """A draw that nobody uses still moves the generator."""
+    traced = fx.symbolic_trace(
+        lambda x: (torch.rand_like(x), torch.bernoulli(x), F.dropout(x), torch.neg(x), x)[-1]
+    )
+    assert traced.graph.eliminate_dead_code()
+    names = [n.name for n in traced.graph.nodes]
+    assert names == ["x", "rand_like", "bernoulli", "dropout", "output"]

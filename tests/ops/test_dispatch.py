@@ -94,6 +94,7 @@ def every_maker():
     torch.normal(0.5, 2.0, (3,))
     torch.bernoulli(x / 2)
     torch.multinomial(x, 2)
+    nn.functional.dropout(x)
     x.uniform_(1, 2).normal_(0, 3).exponential_().cauchy_().geometric_(0.5).log_normal_()
     x.random_()
     x.random_(4)

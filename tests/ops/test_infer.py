@@ -36,7 +36,7 @@ MORE = [
 # other records' functions.
 ELSEWHERE = {
     "to_batched", "from_batched", "view",
-    "dropout", "dropout_again", "grid_sampler_backward", "binomial_drawn", "identity",
+    "dropout_again", "grid_sampler_backward", "binomial_drawn", "identity",
     "scaled_product", "triangular_inverse", "lobpcg",
 }  # fmt: skip
 UNKNOWN = {"nonzero", "masked_select", "unique", "unique_consecutive", "bincount"}  # sizes

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:index_reduce:UserWarning")  # be
 
 # Records that no case of the table calls: in place, inside of vmap, on a GPU alone, random.
 ELSEWHERE = {
-    "binomial_drawn", "dropout", "dropout_again", "from_batched",
+    "binomial_drawn", "dropout_again", "from_batched",
     "grid_sampler_backward", "identity", "lobpcg",
     "scaled_product", "to_batched", "triangular_inverse", "view", "linalg_eigvals",
     "linalg_eigvalsh", "linalg_svdvals",

@@ -15,6 +15,7 @@ from tritorch.core.symbolic import SymBool, SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.fx.immutable_collections import immutable_dict, immutable_list
 from tritorch.ops.record.overloads import OpOverload, OpOverloadPacket
+from tritorch.ops.record.publishing import record_of
 
 if TYPE_CHECKING:
     from tritorch.fx.graph import Graph
@@ -274,7 +275,7 @@ class Node:
             schema = getattr(self.target, "_schema", None)
             if schema is not None and schema.is_mutable:
                 return True
-            if impure_random and getattr(self.target, "__name__", "") in _RANDOM:
+            if impure_random and _draws(self.target):
                 return True
             return self.target in _side_effects
         if self.op == "call_method":
@@ -357,12 +358,19 @@ class Node:
         raise TypeError("nodes are pickled with their graph")
 
 
-_RANDOM = frozenset(
-    (
-        "rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "dropout",
-        "rand_like", "randn_like", "randint_like", "native_dropout",
-    )
-)  # fmt: skip
+def _draws(target: Any) -> bool:
+    """Whether a function draws random numbers: it takes a generator, or its record keeps a seed."""
+    if isinstance(target, OpOverload):
+        names = {a.name for a in target._schema.arguments}
+        record = target.record
+    else:
+        plain = getattr(target, "__wrapped__", target)
+        code = getattr(plain, "__code__", None)
+        names = (
+            set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) if code else set()
+        )
+        record = record_of(target)
+    return "generator" in names or (record is not None and record.kind == "random")
 
 
 def _format_arg(arg: Any) -> str:

@@ -517,9 +517,10 @@ FUNCTIONAL["tanh"] = tanh
 
 @functional
 def gumbel_softmax(
-    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+    logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
     """A sample of the Gumbel-softmax distribution; hard: as one-hot, with soft gradients."""
+    require_tensor(logits, "empty_like", "input", 1)  # what PyTorch calls first
     noise = -PUBLIC["empty_like"](logits).exponential_().log()
     soft = softmax((logits + noise) / tau, dim)
     if not hard:

@@ -43,7 +43,7 @@ _dropout = Operator(
     "dropout", "x", "p",
     axes="...->...,?",
     schema="(Tensor x, float p) -> (Tensor, Tensor)",
-    cpu=_drop, gpu=_drop_with_mask, outputs=0b01, node="NativeDropout",
+    cpu=_drop, gpu=_drop_with_mask, outputs=0b01, node="NativeDropout", kind="random",
     grad=lambda g, out1, p: g[0] * out1 * _scale(g[0], p),
     infer=lambda x, p: (x.new(x.shape), x.new(x.shape, bool_))
 )  # fmt: skip

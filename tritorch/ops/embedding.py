@@ -10,6 +10,7 @@ from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.meta import MetaArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator, laid_out, ndarray
 from tritorch.ops.record.publishing import functional
@@ -100,8 +101,8 @@ def _integers(name: str, indices: Tensor) -> Tensor:
 
 @functional
 def embedding(
-    input: Tensor,
-    weight: Tensor,
+    input: Any,
+    weight: Any,
     padding_idx: int | None = None,
     max_norm: float | None = None,
     norm_type: float = 2.0,
@@ -109,6 +110,8 @@ def embedding(
     sparse: bool = False,
 ) -> Tensor:
     """Rows of weight at indices."""
+    require_tensor(weight, "embedding", "weight", 1)  # PyTorch's operator has them in this order
+    require_tensor(input, "embedding", "indices", 2)
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     padding = _padding(padding_idx, weight)

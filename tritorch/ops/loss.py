@@ -15,7 +15,13 @@ from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.activation import logsigmoid
-from tritorch.ops.checks import any_true, broadcast_shapes, require_castable, require_kernel
+from tritorch.ops.checks import (
+    any_true,
+    broadcast_shapes,
+    require_castable,
+    require_kernel,
+    require_tensor,
+)
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
@@ -540,7 +546,7 @@ def triplet_margin_with_distance_loss(
 
 @functional
 def multilabel_soft_margin_loss(
-    input: Tensor,
+    input: Any,
     target: Any,
     weight: Tensor | None = None,
     size_average: Any = None,
@@ -548,6 +554,7 @@ def multilabel_soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Binary cross-entropy with logits, the mean over classes."""
+    require_tensor(input, "log_sigmoid", "input", 1)  # what PyTorch calls first
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         loss = loss * weight

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import sizes
+from tritorch.ops.checks import require_tensor, sizes
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
@@ -25,8 +25,10 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     return self.copy_(PUBLIC["tensor"](values, dtype=self.dtype).reshape(self.shape))
 
 
-def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+def module_load(self: Tensor, other: Any, assign: bool = False) -> Tensor:
     """What `Module.load_state_dict` puts in place of self for `other` of the state."""
+    if not assign:
+        require_tensor(other, "copy_", "other", 1)
     return other.detach() if assign else self.copy_(other).detach()
 
 
