@@ -247,3 +247,18 @@ def test_draws_are_not_dead_code():
     assert traced.graph.eliminate_dead_code()
     names = [n.name for n in traced.graph.nodes]
     assert names == ["x", "rand_like", "bernoulli", "dropout", "output"]
+
+
+def test_names_in_code_are_those_of_nodes():
+    """Also where a numbered name is read before the plain one."""
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    a = graph.call_function(torch.neg, (x,))
+    b = graph.call_function(torch.neg, (a,))
+    with graph.inserting_before(a):
+        c = graph.call_function(torch.neg, (x,))
+    graph.output((b, a, c))
+    module = fx.GraphModule({}, graph)
+    assert [n.name for n in (a, b, c)] == ["neg", "neg_1", "neg_2"]
+    assert "return (neg_1, neg, neg_2)" in module.code
+    assert [v.item() for v in module(torch.tensor(1))] == [1, -1, -1]

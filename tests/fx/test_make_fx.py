@@ -89,3 +89,31 @@ def test_writes_and_decompositions():
     assert "aten.add_.Tensor" in traced.code and "relu" not in traced.code.replace("def", "")
     x = torch.randn(3)
     assert traced(x).equal((x + 1).relu())
+
+
+def test_an_optimizers_step():
+    """The graph writes parameters and moments in place: running it is one step more."""
+
+    def trained(steps, trace):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+        x, y = torch.randn(5, 4), torch.tensor([0, 1, 1, 0, 1])
+
+        def step(x, y):
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        for _ in range(steps - 2 * trace):
+            step(x, y)
+        if trace:  # which is a step, and then the graph's
+            traced = make_fx(step)(x, y)
+            with torch.no_grad():  # parameters are leaves
+                traced(x, y)
+        return [p.detach() for p in model.parameters()]
+
+    for got, want in zip(trained(4, True), trained(4, False)):
+        assert got.equal(want)

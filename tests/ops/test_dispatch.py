@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from table import CASES
@@ -187,6 +189,35 @@ def test_a_training_step_is_seen_and_the_same():
     assert all(np.array_equal(a, b) for a, b in zip(got, want))
     names = {str(f) for f, _, _ in seen.calls}
     assert {"aten.linear.default", "aten.gelu.default", "aten.mm.default"} <= names
+
+
+OPTIMIZERS = [
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4}), ("Adam", {}),
+    ("AdamW", {"amsgrad": True}), ("RMSprop", {}), ("Adagrad", {}), ("Adadelta", {}),
+    ("Adamax", {}), ("NAdam", {}), ("RAdam", {}), ("ASGD", {}), ("Rprop", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, options", OPTIMIZERS, ids=lambda v: v if type(v) is str else "")
+def test_steps_of_optimizers_are_seen_and_the_same(name, options):
+    """The formula by operators gives the bits of the formula by blocks."""
+
+    def trained(mode):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(40, 20), nn.Tanh(), nn.Linear(20, 2))
+        optimizer = getattr(torch.optim, name)(model.parameters(), **options)
+        for _ in range(3):
+            x = torch.randn(8, 40)
+            with mode:
+                optimizer.zero_grad()
+                model(x).square().mean().backward()
+                optimizer.step()
+        return [p.detach().numpy() for p in model.parameters()]
+
+    seen = Seen()
+    for got, want in zip(trained(seen), trained(contextlib.nullcontext())):
+        assert np.array_equal(got, want)
+    assert sum(f._schema.is_mutable for f, _, _ in seen.calls) >= 12
 
 
 def test_modes_nest_and_threads_do_not_see_each_others():

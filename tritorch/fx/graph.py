@@ -68,10 +68,9 @@ class _Namespace:
             base, number = match[1], int(match[2])
         taken = lambda name: name in self._used or self._is_illegal(name, obj)
         found = candidate
-        if number is None or taken(candidate):
+        if taken(candidate):
             number = self._counts[base]
-            found = base if number == 0 and not taken(base) else ""
-            while not found or taken(found):
+            while taken(found):
                 number += 1
                 found = f"{base}_{number}"
         self._counts[base] = max(number or 0, self._counts[base])
@@ -182,34 +181,34 @@ class CodeGen:
                 shown = f" : {_annotation(node.type, global_name)}" if node.type else ""
                 free_vars.append(f"{node.target}{shown}{default}")
                 raw = str(node.target).replace("*", "")
-                return "" if raw == node.name else f"{node.name} = {raw}\n"
+                return "" if raw == repr(node) else f"{node!r} = {raw}\n"
             if node.op == "call_method":
                 owner, *rest = node.args
                 target = f"{text(owner)}.{node.target}"
-                return f"{node.name}{kind} = {target}({_call(rest, node.kwargs, text)})"
+                return f"{node!r}{kind} = {target}({_call(rest, node.kwargs, text)})"
             if node.op == "call_function":
                 module = getattr(node.target, "__module__", "")
                 name = getattr(node.target, "__name__", "")
                 if module == "_operator" and name in _OPERATORS and not node.kwargs:
                     values = map(text, node.args)
-                    return f"{node.name}{kind} = {_OPERATORS[name].format(*values)}"
+                    return f"{node!r}{kind} = {_OPERATORS[name].format(*values)}"
                 if module == "_operator" and name in _IN_PLACE and not node.kwargs:
                     if name == "setitem":
                         line = _IN_PLACE[name].format(*map(text, node.args))
-                        return f"{line};  {node.name} = None" if node.users else line
+                        return f"{line};  {node!r} = None" if node.users else line
                     left, right = map(text, node.args)
-                    return f"{left} {_IN_PLACE[name]} {right};  {node.name}{kind} = {left}"
+                    return f"{left} {_IN_PLACE[name]} {right};  {node!r}{kind} = {left}"
                 plain = node.target is getattr and len(node.args) == 2
                 if plain and isinstance(node.args[1], str) and node.args[1].isidentifier():
                     if isinstance(node.args[0], Node):
-                        return f"{node.name}{kind} = {node.args[0]!r}.{node.args[1]}"
+                        return f"{node!r}{kind} = {node.args[0]!r}.{node.args[1]}"
                 callee = global_name(node.target)
-                return f"{node.name}{kind} = {callee}({_call(node.args, node.kwargs, text)})"
+                return f"{node!r}{kind} = {callee}({_call(node.args, node.kwargs, text)})"
             if node.op == "call_module":
                 target = _attributes(root_module, str(node.target))
-                return f"{node.name}{kind} = {target}({_call(node.args, node.kwargs, text)})"
+                return f"{node!r}{kind} = {target}({_call(node.args, node.kwargs, text)})"
             if node.op == "get_attr":
-                return f"{node.name}{kind} = {_attributes(root_module, str(node.target))}"
+                return f"{node!r}{kind} = {_attributes(root_module, str(node.target))}"
             if node.type is not None:
                 returned[0] = f" -> {_annotation(node.type, global_name)}"
             inside = node.args[0]
@@ -221,8 +220,8 @@ class CodeGen:
             line = write(node)
             if line:
                 if node.op not in ("placeholder", "output"):
-                    dead = [n.name for n in dead_after.get(node, ())]
-                    unused = [] if node.users or "=" not in line else [node.name]
+                    dead = [repr(n) for n in dead_after.get(node, ())]
+                    unused = [] if node.users or "=" not in line else [repr(node)]
                     names = [*dead, *unused]
                     line += f";  {' = '.join([*names, 'None'])}" if names else ""
                     line += "\n"

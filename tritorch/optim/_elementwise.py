@@ -23,6 +23,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd import is_grad_enabled, no_grad
 from tritorch.core.arrays import CPU, cuda_device
+from tritorch.core.dispatching import entered, watching
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.kernels.optim_rules import Variant, options_of, rebound, whole
@@ -199,7 +200,7 @@ class Elementwise(PerParameter):
         """One update of a group's parameters."""
         check_devices(group)
         step = self._prepared(group)
-        with_tensors = is_grad_enabled()
+        with_tensors = is_grad_enabled() or bool(watching and entered.modes)
         batches: dict[Any, _Batch] = {}
         seen: set[int] = set()
         for p in group["params"]:

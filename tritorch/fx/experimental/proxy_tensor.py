@@ -90,9 +90,6 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                     "control flow or similar."
                 )
             return func(*args, **kwargs)
-        if tensors and all(self.node_of(x) is None for x in tensors):
-            if not func._schema.is_mutable:
-                return func(*args, **kwargs)  # a constant of the program
         given = map_aggregate(args, self._argument)
         named = map_aggregate(kwargs, self._argument)
         name = self.graph._target_to_str(func.overloadpacket.__name__.rstrip("_"))
