@@ -244,3 +244,18 @@ def test_schemas_of_annotations():
         "f(Tensor(a0!) x, Tensor? y, SymInt n, SymInt[] s, *, float k=1.5, ScalarType? d=None, "
         'bool flag=False, str word="a") -> (Tensor, Tensor)'
     )
+
+
+def test_written_arguments_beside_ones_that_want_gradients():
+    @library.custom_op("testlib::accumulate", mutates_args=("out",))
+    def accumulate(x: torch.Tensor, out: torch.Tensor) -> None:
+        out.add_(x.detach())
+
+    x, out = torch.ones(2, requires_grad=True), torch.zeros(2)
+    accumulate(x, out)
+    assert out.tolist() == [1, 1] and not out.requires_grad
+
+
+def test_a_call_makes_no_class(scale):
+    x = torch.ones(2, requires_grad=True)
+    assert type(scale(x, 2.0).grad_fn) is type(scale(x, 3.0).grad_fn)

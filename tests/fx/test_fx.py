@@ -4,7 +4,6 @@
 import copy
 import operator
 import pickle
-import time
 
 import pytest
 
@@ -209,8 +208,13 @@ def test_a_pass_changes_what_is_computed():
 def test_arguments_normalized():
     from tritorch.fx.operator_schemas import normalize_function
 
-    found = normalize_function(torch.sum, (1, 2), {}, normalize_to_only_use_kwargs=True)
-    assert found is None or "input" in found.kwargs
+    def f(a, b=2, *, c=3):
+        return a
+
+    assert normalize_function(f, (1,), {"c": 4}) == ((1,), {"b": 2, "c": 4})
+    found = normalize_function(f, (1, 5), {}, normalize_to_only_use_kwargs=True)
+    assert found == ((), {"a": 1, "b": 5, "c": 3})
+    assert normalize_function(f, (), {"d": 1}) is None
     traced = fx.symbolic_trace(Branches())
     node = next(n for n in traced.graph.nodes if n.op == "call_module")
     assert node.normalized_arguments(traced).args == node.args
@@ -223,20 +227,6 @@ def test_to_folder(tmp_path):
     exec((tmp_path / "made" / "module.py").read_text(), space)
     x = torch.randn(2, 3)
     assert space["Made"]()(x)["out"].equal(traced(x)["out"])
-
-
-def test_a_proxy_costs_little():
-    """A generous bound: measured 20 to 30 us a call on a slow machine."""
-
-    def many(x):
-        for _ in range(500):
-            x = torch.relu(x)
-        return x
-
-    fx.Tracer().trace(many)
-    start = time.perf_counter()
-    fx.Tracer().trace(many)
-    assert (time.perf_counter() - start) / 500 < 500e-6
 
 
 def test_draws_are_not_dead_code():

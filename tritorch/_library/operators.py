@@ -95,13 +95,18 @@ class Definition:
         cast = lambda x: x.to(kind) if isinstance(x, Tensor) and x.is_floating_point() else x
         return [_mapped(cast, value) for value in values]
 
-    def _run(self, kernel: Callable[..., Any], values: Sequence[Any]) -> Any:
+    def _split(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Values of all arguments as those by position and those by name."""
         args, kwargs = [], {}
         for argument, value in zip(self.schema.arguments, values):
             if argument.kwarg_only:
                 kwargs[argument.name] = value
             else:
                 args.append(value)
+        return args, kwargs
+
+    def _run(self, kernel: Callable[..., Any], values: Sequence[Any]) -> Any:
+        args, kwargs = self._split(values)
         return kernel(*args, **kwargs)
 
     def below(self, values: Sequence[Any]) -> Any:
@@ -115,12 +120,7 @@ class Definition:
                 if rule is not None:
                     given = (*_first(asked), self.operator, [type(x) for x in tensors])
                     return self._run(functools.partial(rule, *given), values)
-            args, kwargs = [], {}
-            for argument, value in zip(self.schema.arguments, values):
-                if argument.kwarg_only:
-                    kwargs[argument.name] = value
-                else:
-                    args.append(value)
+            args, kwargs = self._split(values)
             while args and argument_is_default(self.schema, len(args) - 1, args[-1]):
                 args.pop()
             return dispatch.answered(self.operator, args, kwargs)
@@ -185,29 +185,28 @@ class Definition:
 
     def _recorded(self, values: Sequence[Any]) -> Any:
         flat, put = _flattened(values)
-        definition = self
-        results: list[Any] = []
+        shapes: list[Any] = []
+        out = self._node_of_calls.apply(put, shapes, *flat)
+        (shape,) = shapes
+        return out if shape is None else shape(out if isinstance(out, tuple) else (out,))
 
-        def forward(ctx: Any, *leaves: Any) -> Any:
+    @functools.cached_property
+    def _node_of_calls(self) -> Any:
+        """The autograd function of recorded calls.  It takes what puts items into lists again, and
+        a list that gets the same for the results; then all items."""
+        definition = self
+
+        def forward(ctx: Any, put: Any, shapes: list[Any], *leaves: Any) -> Any:
             given = put(leaves)
             output = definition.below(given)
             if definition.setup_context is not None:
                 definition._set_up(ctx, given, output)
-            written = [
-                x
-                for argument, value in zip(definition.schema.arguments, given)
-                if argument.is_write
-                for x in _leaves([value])
-                if isinstance(x, Tensor)
-            ]
-            if written:
-                ctx.mark_dirty(*written)
-            results.append(output)
+            ctx._counts = [len(v) if isinstance(v, (list, tuple)) else None for v in given]
+            ctx._shape = None
             if isinstance(output, (list, tuple)):
-                outs, shape = _flattened(output)
-                results[-1] = shape
-                return tuple(outs)
-            results[-1] = None
+                outs, ctx._shape = _flattened(output)
+                output = tuple(outs)
+            shapes.append(ctx._shape)
             return output
 
         def backward(ctx: Any, *grads: Any) -> Any:
@@ -216,8 +215,7 @@ class Definition:
                     f"Trying to backward through {definition.operator} but no autograd formula was "
                     "registered. Please use register_autograd to add one."
                 )
-            shape = results[0]
-            given = tuple(shape(grads)) if shape is not None else grads
+            given = grads if ctx._shape is None else tuple(ctx._shape(grads))
             found = definition.backward(ctx, *given)
             found = found if isinstance(found, tuple) else (found,)
             expected = sum(not a.kwarg_only for a in definition.schema.arguments)
@@ -227,16 +225,13 @@ class Definition:
                     f"(expected {expected}, got {len(found)})"
                 )
             keywords = [None] * (len(definition.schema.arguments) - expected)
-            return _gradients([*found, *keywords], values)
+            return None, None, *_gradients([*found, *keywords], ctx._counts)
 
         name = f"GeneratedBackwardFor_{self.schema.name.replace('::', '_')}_" + (
             self.schema.overload_name or "default"
         )
-        made = type(name, (Function,), {"forward": staticmethod(forward),
-                                        "backward": staticmethod(backward)})  # fmt: skip
-        out = made.apply(*flat)  # type: ignore[attr-defined]
-        shape = results[0]
-        return out if shape is None else shape(out if isinstance(out, tuple) else (out,))
+        parts = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        return type(name, (Function,), parts)
 
     def _set_up(self, ctx: Any, values: Sequence[Any], output: Any) -> None:
         assert self.setup_context is not None
@@ -337,14 +332,14 @@ def _flattened(values: Sequence[Any]) -> tuple[list[Any], Callable[[Sequence[Any
     return _leaves(values), put
 
 
-def _gradients(found: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
+def _gradients(found: Sequence[Any], counts: Sequence[int | None]) -> tuple[Any, ...]:
     """The gradients of all items: None for a list stands for None for each item."""
     flat: list[Any] = []
-    for grad, value in zip(found, values):
-        if isinstance(value, (list, tuple)):
-            flat += [None] * len(value) if grad is None else list(grad)
-        else:
+    for grad, count in zip(found, counts):
+        if count is None:
             flat.append(grad)
+        else:
+            flat += [None] * count if grad is None else list(grad)
     return tuple(flat)
 
 

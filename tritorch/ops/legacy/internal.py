@@ -208,9 +208,9 @@ def _by_functional(name: str) -> None:
 
 
 for _name in ("hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "mish", "silu", "gelu",
-              "softplus", "glu", "logsigmoid"):  # fmt: skip
-    if _name in FUNCTIONAL:
-        _by_functional(_name)
+              "softplus", "glu"):  # fmt: skip
+    _by_functional(_name)
+INTERNAL["log_sigmoid"] = FUNCTIONAL["logsigmoid"]
 
 
 @_internal("elu")

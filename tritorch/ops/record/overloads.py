@@ -76,7 +76,11 @@ class OpOverload:
             overloaded = gates.overloaded_arguments(relevant) if _C.overrides_enabled() else []
             if overloaded or gates.modes.stack:
                 return gates.override(self, overloaded, args, kwargs)
-        result = self._op(*args, **kwargs)
+        try:
+            result = self._op(*args, **kwargs)
+        except TypeError:
+            bind(self._schema, args, kwargs)  # says what is missing, and shows the schema
+            raise
         if isinstance(result, tuple) and type(result) is not tuple:
             return tuple(result)  # names are the public function's
         return result
