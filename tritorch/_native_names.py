@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch import _C, cuda, overrides
+from tritorch import _C, cpu, cuda, overrides
 from tritorch.core import dispatching
 
 _TensorBase = _C.TensorBase
@@ -77,6 +77,11 @@ def _is_tracing() -> bool:
 def _get_privateuse1_backend_name() -> str:
     """The name of the device type that nobody renamed."""
     return "privateuseone"
+
+
+def _get_cpu_capability() -> str:
+    """The widest vectors of the processor: AVX512, AVX2 or DEFAULT."""
+    return cpu.get_cpu_capability()
 
 
 def _cuda_getCurrentRawStream(device: int, /) -> int:

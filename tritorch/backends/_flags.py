@@ -9,6 +9,23 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 
+class _Freedom:
+    """Whether a program may set flags outside of a `with flags(...)`."""
+
+    frozen = False
+    exchanging = False
+
+
+def disable_global_flags() -> None:
+    """From now on a flag is set by `with flags(...)` alone, which sets it back."""
+    _Freedom.frozen = True
+
+
+def flags_frozen() -> bool:
+    """Whether flags can be set by `with flags(...)` alone."""
+    return _Freedom.frozen and not _Freedom.exchanging
+
+
 class Flag:
     """A setting: of one type, kept, and told to `effect` where it changes what tritorch does.
 
@@ -27,11 +44,17 @@ class Flag:
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name, self.owner = name, owner.__name__
+        self._shown = f"{owner.__module__.replace('tritorch', 'torch')}"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self.value if self.read is None else self.read()
 
     def __set__(self, instance: Any, value: Any) -> None:
+        if flags_frozen():
+            raise RuntimeError(
+                f"not allowed to set {self._shown} flags after disable_global_flags; please use "
+                "flags() context manager instead"
+            )
         if not isinstance(value, self.kind) or (self.kind is int and isinstance(value, bool)):
             raise RuntimeError(
                 f"set_{self.name}_{self.owner} expects a {self.kind.__name__}, but got "
@@ -63,9 +86,13 @@ def install(module: str, flags: type) -> None:
 def exchange(owner: Any, values: dict[str, Any]) -> dict[str, Any]:
     """Sets those that are not None, and tells what they were."""
     before = {name: getattr(owner, name) for name in values}
-    for name, value in values.items():
-        if value is not None:
-            setattr(owner, name, value)
+    outer, _Freedom.exchanging = _Freedom.exchanging, True
+    try:
+        for name, value in values.items():
+            if value is not None:
+                setattr(owner, name, value)
+    finally:
+        _Freedom.exchanging = outer
     return before
 
 

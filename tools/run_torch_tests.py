@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Run PyTorch's own test files under the alias, and count what passes.
+
+    python tools/run_torch_tests.py --tests pytorch/test test_fx.py test_pytree.py
+    python tools/run_torch_tests.py --tests pytorch/test test_fx.py -- -k proxy -x
+
+The files are PyTorch's (a checkout's folder `test`), and what they import of
+`torch.testing._internal` is read from an installed torch, of which nothing else is imported: every
+other name is tritorch's.  Arguments after `--` go to pytest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.machinery
+import importlib.util
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+
+class _Internals:
+    """Finds torch.testing._internal in the installed torch's files."""
+
+    def __init__(self, torch: Path) -> None:
+        self.torch = torch
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if not name.startswith("torch.testing._internal"):
+            return None
+        place = self.torch.joinpath(*name.split(".")[1:])
+        if (place / "__init__.py").exists():
+            folder = [str(place)]
+            return importlib.util.spec_from_file_location(
+                name, place / "__init__.py", submodule_search_locations=folder
+            )
+        return importlib.util.spec_from_file_location(name, place.with_suffix(".py"))
+
+
+def alias(internals: Path) -> None:
+    """`import torch` gives tritorch from now on, but for PyTorch's helpers of tests."""
+    from tritorch import _as_torch
+
+    _as_torch.as_torch()
+    sys.meta_path.insert(0, _Internals(internals))  # type: ignore[arg-type]
+
+
+def no_generated_names(folder: Path) -> None:
+    """`expecttest` compares texts; without it they are compared by its one function here."""
+    if importlib.util.find_spec("expecttest") is None:
+        raise SystemExit("PyTorch's tests want the package expecttest")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tests", type=Path, required=True, help="PyTorch's folder `test`")
+    parser.add_argument("--torch", type=Path, help="the folder of the installed torch")
+    parser.add_argument("files", nargs="+")
+    args, rest = parser.parse_known_args()
+    found = importlib.util.find_spec("torch")
+    torch = args.torch or Path(found.origin).parent  # type: ignore[union-attr, arg-type]
+    alias(torch)
+    sys.path.insert(0, str(args.tests))
+    import pytest
+
+    return pytest.main([*(str(args.tests / f) for f in args.files), "-p", "no:cacheprovider", *rest])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
