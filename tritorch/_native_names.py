@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 from tritorch import _C, cpu, cuda, overrides
@@ -45,6 +46,35 @@ class _DisableTorchDispatch:
     def __exit__(self, *exception: object) -> None:
         dispatching.off.classes = self._before
         self._modes.__exit__(*exception)
+
+
+class _TorchFunctionState(enum.Enum):
+    """Who overrides functions: all, only modes, or nobody."""
+
+    ENABLED = 0
+    SUBCLASSES_DISABLED = 1
+    ALL_DISABLED = 2
+
+
+def _get_torch_function_state() -> _TorchFunctionState:
+    """Who overrides functions now."""
+    if not _swapped(_C.set_function_modes):
+        return _TorchFunctionState.ALL_DISABLED
+    subclasses = _swapped(_C.set_overrides)
+    return _TorchFunctionState.ENABLED if subclasses else _TorchFunctionState.SUBCLASSES_DISABLED
+
+
+def _set_torch_function_state(state: _TorchFunctionState, /) -> None:
+    """Says who overrides functions from now on."""
+    _C.set_overrides(state is _TorchFunctionState.ENABLED)
+    _C.set_function_modes(state is not _TorchFunctionState.ALL_DISABLED)
+
+
+def _swapped(exchange: Any) -> bool:
+    """What a setting is, which only says so as it is changed."""
+    before = exchange(True)
+    exchange(before)
+    return before
 
 
 class _AutoDispatchBelowAutograd:

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from tritorch import cuda
+from tritorch import _C, cuda
 from tritorch.core.device import device as Device
 from tritorch.core.tensor import Tensor
 from tritorch.ops.joining import cat
@@ -72,3 +72,10 @@ def get_device_module(device: Any = None) -> Any:
     if kind == "meta":
         raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered")
     return importlib.import_module(f"tritorch.{kind}")
+
+
+def _is_privateuse1_backend_available() -> bool:
+    """Whether a backend of somebody's own, renamed from "privateuseone", says that it is there."""
+    module = getattr(sys.modules["tritorch"], _C._get_privateuse1_backend_name(), None)
+    available = getattr(module, "is_available", None)
+    return available is not None and bool(available())

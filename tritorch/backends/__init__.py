@@ -8,9 +8,12 @@ that tritorch has itself (TF32, which attention) have their effect.
 import importlib
 from typing import Any
 
-from tritorch.backends._flags import disable_global_flags as disable_global_flags, flags_frozen as flags_frozen
+from tritorch.backends._flags import (
+    disable_global_flags as disable_global_flags,
+    flags_frozen as flags_frozen,
+)
 
-_NAMES = "cpu cuda cudnn cusparselt mha mkl mkldnn mps openmp opt_einsum"
+_NAMES = "cpu cuda cudnn cusparselt mha mkl mkldnn mps openmp opt_einsum quantized"
 __all__ = _NAMES.split()
 
 

@@ -163,3 +163,33 @@ def get_cpu_capability() -> str:
     if {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"} <= flags:
         return "AVX512"
     return "AVX2" if {"avx2", "fma"} <= flags else "DEFAULT"
+
+
+def _is_avx2_supported() -> bool:
+    """Whether the processor has AVX2."""
+    return get_capabilities().get("avx2", False)
+
+
+def _is_avx512_supported() -> bool:
+    """Whether the processor has AVX-512."""
+    return get_capabilities().get("avx512_f", False)
+
+
+def _is_avx512_bf16_supported() -> bool:
+    """Whether the processor multiplies bfloat16 in AVX-512."""
+    return get_capabilities().get("avx512_bf16", False)
+
+
+def _is_vnni_supported() -> bool:
+    """Whether the processor multiplies bytes in AVX-512."""
+    return get_capabilities().get("avx512_vnni", False)
+
+
+def _is_amx_tile_supported() -> bool:
+    """Whether the processor has AMX's tiles."""
+    return get_capabilities().get("amx_tile", False)
+
+
+def _is_amx_fp16_supported() -> bool:
+    """Whether the processor multiplies float16 in AMX's tiles."""
+    return get_capabilities().get("amx_fp16", False)

@@ -1,289 +1,458 @@
-"""assert_close: of nested lists and dicts of tensors, arrays and numbers."""
+"""assert_close: of nested lists and dicts of tensors, arrays and numbers.
+
+Inputs are taken apart into pairs of leaves (`originate_pairs`). Each kind of pair says by its
+constructor whether it takes two inputs (`UnsupportedInputs` if not) and compares them by `compare`;
+the classes are PyTorch's, so that test suites derive their own from them.
+"""
 
 from __future__ import annotations
 
+import abc
+import contextlib
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
-from tritorch.core.dtype import (
-    bfloat16,
-    complex64,
-    complex128,
-    dtype as Dtype,
-    float16,
-    float32,
-    float64,
-    int64,
-)
+from tritorch.core.dtype import dtype as Dtype, float16, float32, float64, int64, complex128
 from tritorch.core.layout import strided
-from tritorch.core.promotion import category, promote_types
+from tritorch.core.promotion import promote_types
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.testing._mismatch import (
+    ErrorMeta,
+    Message,
+    default_tolerances,
+    get_tolerances,
+    make_scalar_mismatch_msg,
+    make_tensor_mismatch_msg,
+)
 
-Number = int | float | complex
-Message = str | Callable[[str], str] | None
-
-_TOLERANCES: dict[Dtype, tuple[float, float]] = {
-    float16: (1e-3, 1e-5),
-    bfloat16: (1.6e-2, 1e-5),
-    float32: (1.3e-6, 1e-5),
-    float64: (1e-7, 1e-7),
-    complex64: (1.3e-6, 1e-5),
-    complex128: (1e-7, 1e-7),
-}
 _OLD_TOLERANCES: dict[Dtype, tuple[float, float]] = {
     float16: (1e-3, 1e-3),
     float32: (1e-4, 1e-5),
     float64: (1e-5, 1e-8),
 }
-_NUMBER_KINDS: dict[type, Dtype] = {int: int64, float: float64, complex: complex128}
 
 
-class _Options(NamedTuple):
-    allow_subclasses: bool
-    rtol: float | None
-    atol: float | None
-    equal_nan: bool
-    check_device: bool
-    check_dtype: bool
-    check_layout: bool
-    check_stride: bool
-
-    def tolerances(self, *kinds: Dtype) -> tuple[float, float]:
-        """Those given, or the loosest of what the dtypes stand for."""
-        if self.rtol is not None and self.atol is not None:
-            return self.rtol, self.atol
-        known = [_TOLERANCES.get(kind, (0.0, 0.0)) for kind in kinds]
-        return max(rtol for rtol, _ in known), max(atol for _, atol in known)
+def _unwrap_dtensor_for_comparison(actual: Any, expected: Any) -> tuple[Any, Any]:
+    """The inputs themselves: no tensor is spread over processes yet."""
+    return actual, expected
 
 
-class _Difference(Exception):
-    """What is different; becomes an AssertionError (or another) with the item's place."""
-
-    def __init__(self, text: str, kind: type[Exception] = AssertionError) -> None:
-        super().__init__(text)
-        self.kind = kind
-        self.place: tuple[Any, ...] = ()
+class UnsupportedInputs(Exception):
+    """What a pair's constructor raises for inputs that are another pair's."""
 
 
-Check = Callable[[], None]
+class Pair(abc.ABC):
+    """Two inputs and their place among those that were given; a subclass compares them.
+
+    A pair gets all options of the comparison, takes its own and hands the others up.
+    """
+
+    def __init__(
+        self, actual: Any, expected: Any, *, id: tuple[Any, ...] = (), **unknown_parameters: Any
+    ) -> None:
+        self.actual, self.expected, self.id = actual, expected, id
+        self._unknown_parameters = unknown_parameters
+
+    @staticmethod
+    def _inputs_not_supported() -> NoReturn:
+        raise UnsupportedInputs
+
+    @staticmethod
+    def _check_inputs_isinstance(*inputs: Any, cls: type | tuple[type, ...]) -> None:
+        if not all(isinstance(x, cls) for x in inputs):
+            raise UnsupportedInputs
+
+    def _fail(self, type: type[Exception], msg: str, *, id: tuple[Any, ...] = ()) -> NoReturn:
+        raise ErrorMeta(type, msg, id=id or getattr(self, "id", ()))
+
+    @abc.abstractmethod
+    def compare(self) -> None:
+        """Raises an ErrorMeta where the inputs differ."""
+
+    def extra_repr(self) -> Sequence[str | tuple[str, Any]]:
+        """What else the repr shows: names of attributes, or names with values."""
+        return ()
+
+    def __repr__(self) -> str:
+        shown = [("id", self.id), ("actual", self.actual), ("expected", self.expected)]
+        for extra in self.extra_repr():
+            shown.append((extra, getattr(self, extra)) if isinstance(extra, str) else extra)
+        lines = "".join(f"    {name}={value!s},\n" for name, value in shown)
+        return f"{type(self).__name__}(\n{lines})"
 
 
-# ---- numbers -------------------------------------------------------------------------------------
+class ObjectPair(Pair):
+    """Two objects of any type, which are equal by `==`."""
+
+    def compare(self) -> None:
+        """Raises unless they are equal."""
+        try:
+            equal = self.actual == self.expected
+        except Exception as error:
+            raise ErrorMeta(
+                ValueError, f"{self.actual} == {self.expected} failed with:\n{error}.", id=self.id
+            ) from error
+        if not equal:
+            self._fail(AssertionError, f"{self.actual} != {self.expected}")
 
 
-def _allowed(tolerance: float, exact: bool) -> str:
-    return "" if exact else f" (up to {tolerance} allowed)"
+class NonePair(Pair):
+    """Two inputs of which one at least is None."""
+
+    def __init__(self, actual: Any, expected: Any, **other_parameters: Any) -> None:
+        if actual is not None and expected is not None:
+            raise UnsupportedInputs
+        super().__init__(actual, expected, **other_parameters)
+
+    def compare(self) -> None:
+        """Raises unless both are None."""
+        if self.actual is not self.expected:
+            self._fail(AssertionError, f"None mismatch: {self.actual} is not {self.expected}")
 
 
-def _verdict(what: str, rtol: float, atol: float) -> str:
-    return f"{what} are not {'equal' if rtol == 0 and atol == 0 else 'close'}!\n\n"
+class BooleanPair(Pair):
+    """Two booleans, Python's or NumPy's."""
+
+    def __init__(
+        self, actual: Any, expected: Any, *, id: tuple[Any, ...] = (), **other_parameters: Any
+    ) -> None:
+        actual, expected = self._process_inputs(actual, expected, id=id)
+        super().__init__(actual, expected, id=id, **other_parameters)
+
+    @property
+    def _supported_types(self) -> tuple[type, ...]:
+        return bool, np.bool_
+
+    def _process_inputs(self, actual: Any, expected: Any, *, id: tuple[Any, ...]) -> Any:
+        self._check_inputs_isinstance(actual, expected, cls=self._supported_types)
+        return [self._to_bool(x, id=id) for x in (actual, expected)]
+
+    def _to_bool(self, bool_like: Any, *, id: tuple[Any, ...]) -> bool:
+        if isinstance(bool_like, (bool, np.bool_)):
+            return bool(bool_like)
+        raise ErrorMeta(TypeError, f"Unknown boolean type {type(bool_like)}.", id=id)
+
+    def compare(self) -> None:
+        """Raises unless they are the same."""
+        if self.actual is not self.expected:
+            self._fail(AssertionError, f"Booleans mismatch: {self.actual} is not {self.expected}")
 
 
-def _compare_numbers(a: Any, b: Any, rtol: float, atol: float, equal_nan: bool) -> None:
-    if a == b or (equal_nan and a != a and b != b):
-        return
-    apart = abs(a - b)
-    if math.isfinite(apart) and apart <= atol + rtol * abs(b):
-        return
-    exact = rtol == 0 and atol == 0
-    relative = apart / abs(b) if b != 0 else math.inf
-    raise _Difference(
-        f"{_verdict('Scalars', rtol, atol)}Expected {b} but got {a}.\n"
-        f"Absolute difference: {apart}{_allowed(atol, exact)}\n"
-        f"Relative difference: {relative}{_allowed(rtol, exact)}"
-    )
+class NumberPair(Pair):
+    """Two numbers, Python's or NumPy's, equal or close."""
+
+    _TYPE_TO_DTYPE = {int: int64, float: float64, complex: complex128}
+    _NUMBER_TYPES = tuple(_TYPE_TO_DTYPE)
+
+    def __init__(
+        self,
+        actual: Any,
+        expected: Any,
+        *,
+        id: tuple[Any, ...] = (),
+        rtol: float | None = None,
+        atol: float | None = None,
+        equal_nan: bool = False,
+        check_dtype: bool = False,
+        **other_parameters: Any,
+    ) -> None:
+        actual, expected = self._process_inputs(actual, expected, id=id)
+        super().__init__(actual, expected, id=id, **other_parameters)
+        kinds = [self._TYPE_TO_DTYPE[type(x)] for x in (actual, expected)]
+        self.rtol, self.atol = get_tolerances(*kinds, rtol=rtol, atol=atol, id=id)
+        self.equal_nan, self.check_dtype = equal_nan, check_dtype
+
+    @property
+    def _supported_types(self) -> tuple[type, ...]:
+        return (*self._NUMBER_TYPES, np.number)
+
+    def _process_inputs(self, actual: Any, expected: Any, *, id: tuple[Any, ...]) -> Any:
+        self._check_inputs_isinstance(actual, expected, cls=self._supported_types)
+        return [self._to_number(x, id=id) for x in (actual, expected)]
+
+    def _to_number(self, number_like: Any, *, id: tuple[Any, ...]) -> Any:
+        if isinstance(number_like, np.number):
+            return number_like.item()
+        if isinstance(number_like, self._NUMBER_TYPES):
+            # A subclass (bool, an IntEnum) counts as the number that it is.
+            plain = type(number_like) in self._NUMBER_TYPES
+            return number_like if plain else int(number_like)  # type: ignore[call-overload]
+        raise ErrorMeta(TypeError, f"Unknown number type {type(number_like)}.", id=id)
+
+    def compare(self) -> None:
+        """Raises unless they are close, and of one type where that counts."""
+        a, b = self.actual, self.expected
+        if self.check_dtype and type(a) is not type(b):
+            self._fail(AssertionError, f"The (d)types do not match: {type(a)} != {type(b)}.")
+        if a == b or (self.equal_nan and a != a and b != b):
+            return
+        apart = abs(a - b)
+        if math.isfinite(apart) and apart <= self.atol + self.rtol * abs(b):
+            return
+        self._fail(AssertionError, make_scalar_mismatch_msg(a, b, rtol=self.rtol, atol=self.atol))
+
+    def extra_repr(self) -> Sequence[str]:
+        """The tolerances and what is compared."""
+        return "rtol", "atol", "equal_nan", "check_dtype"
 
 
-def _number_check(actual: Any, expected: Any, options: _Options) -> Check:
-    a, b = (x.item() if isinstance(x, np.number) else x for x in (actual, expected))
+class TensorLikePair(Pair):
+    """Two tensors, or what can be made into one, of related types."""
 
-    def check() -> None:
-        if options.check_dtype and type(a) is not type(b):
-            raise _Difference(f"The (d)types do not match: {type(a)} != {type(b)}.")
-        kinds = [_NUMBER_KINDS.get(type(x), int64) for x in (a, b)]
-        _compare_numbers(a, b, *options.tolerances(*kinds), options.equal_nan)
+    def __init__(
+        self,
+        actual: Any,
+        expected: Any,
+        *,
+        id: tuple[Any, ...] = (),
+        allow_subclasses: bool = True,
+        rtol: float | None = None,
+        atol: float | None = None,
+        equal_nan: bool = False,
+        check_device: bool = True,
+        check_dtype: bool = True,
+        check_layout: bool = True,
+        check_stride: bool = False,
+        **other_parameters: Any,
+    ) -> None:
+        actual, expected = self._process_inputs(
+            actual, expected, id=id, allow_subclasses=allow_subclasses
+        )
+        super().__init__(actual, expected, id=id, **other_parameters)
+        self.rtol, self.atol = get_tolerances(actual, expected, rtol=rtol, atol=atol, id=self.id)
+        self.equal_nan = equal_nan
+        self.check_device, self.check_dtype = check_device, check_dtype
+        self.check_layout, self.check_stride = check_layout, check_stride
 
-    return check
+    def _process_inputs(
+        self, actual: Any, expected: Any, *, id: tuple[Any, ...], allow_subclasses: bool
+    ) -> Any:
+        related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
+        if not related or (not allow_subclasses and type(actual) is not type(expected)):
+            raise UnsupportedInputs
+        tensors = [self._to_tensor(x) for x in (actual, expected)]
+        for tensor in tensors:
+            self._check_supported(tensor, id=id)
+        return tensors
 
+    def _to_tensor(self, tensor_like: Any) -> Tensor:
+        if isinstance(tensor_like, Tensor):
+            return tensor_like
+        try:
+            return PUBLIC["as_tensor"](tensor_like)
+        except Exception:
+            raise UnsupportedInputs from None
 
-# ---- tensors -------------------------------------------------------------------------------------
+    def _check_supported(self, tensor: Tensor, *, id: tuple[Any, ...]) -> None:
+        """Every layout that there is can be compared."""
 
+    def compare(self) -> None:
+        """Raises unless attributes that count are the same, and values close."""
+        a, b = self.actual, self.expected
+        self._compare_attributes(a, b)
+        if any(x.device.type == "meta" for x in (a, b)):
+            return
+        self._compare_values(*self._equalize_attributes(a, b))
 
-def _as_tensor(x: Any) -> Tensor | None:
-    if isinstance(x, Tensor):
-        return x
-    try:
-        return PUBLIC["as_tensor"](x)
-    except Exception:
-        return None
+    def _compare_attributes(self, actual: Tensor, expected: Tensor) -> None:
+        def require_same(name: str, a: Any, b: Any) -> None:
+            if a != b:
+                self._fail(
+                    AssertionError,
+                    f"The values for attribute '{name}' do not match: {a} != {b}.",
+                )
 
+        require_same("shape", actual.shape, expected.shape)
+        if self.check_layout:
+            require_same("layout", actual.layout, expected.layout)
+        if self.check_device:
+            require_same("device", actual.device, expected.device)
+        if self.check_dtype:
+            require_same("dtype", actual.dtype, expected.dtype)
+        if self.check_stride:
+            require_same("stride()", actual.stride(), expected.stride())
 
-def _require_same(name: str, a: Any, b: Any) -> None:
-    if a != b:
-        raise _Difference(f"The values for attribute '{name}' do not match: {a} != {b}.")
-
-
-def _tensor_check(a: Tensor, b: Tensor, options: _Options) -> Check:
-    def check() -> None:
-        _require_same("shape", a.shape, b.shape)
-        if options.check_layout:
-            _require_same("layout", a.layout, b.layout)
-        if options.check_device:
-            _require_same("device", a.device, b.device)
-        if options.check_dtype:
-            _require_same("dtype", a.dtype, b.dtype)
-        if options.check_stride:
-            _require_same("stride()", a.stride(), b.stride())
-        x, y = a.detach(), b.detach()
+    def _equalize_attributes(self, actual: Tensor, expected: Tensor) -> tuple[Tensor, Tensor]:
+        """Both on one device, of one dtype and one layout."""
+        x, y = actual.detach(), expected.detach()
+        if x.is_quantized:
+            x = x.dequantize()
+        if y.is_quantized:
+            y = y.dequantize()
         if x.device != y.device:
             x, y = x.cpu(), y.cpu()
         if x.dtype is not y.dtype:
             kind = promote_types(x.dtype, y.dtype)
             x, y = x.to(kind), y.to(kind)
-        _compare_layouts(x, y, *options.tolerances(a.dtype, b.dtype), options.equal_nan)
+        if x.layout is not y.layout:
+            x, y = x.to_dense(), y.to_dense()
+        return x, y
 
-    return check
+    def _compare_values(self, actual: Tensor, expected: Tensor) -> None:
+        if actual.layout is strided:
+            self._compare_close(actual, expected)
+        else:
+            self._compare_sparse(actual, expected)
 
-
-_NAMES = {"crow": "col", "ccol": "row"}
-
-
-def _compare_layouts(a: Tensor, b: Tensor, rtol: float, atol: float, equal_nan: bool) -> None:
-    """Tensors of any layout; sparse ones by their parts."""
-    if a.layout is not b.layout:
-        a, b = a.to_dense(), b.to_dense()
-    if a.layout is strided:
-        _compare_tensors(a, b, rtol, atol, equal_nan)
-        return
-    kind = a.layout.name[7:].upper()
-    if a.is_sparse:
-        if a.is_coalesced() != b.is_coalesced():
-            a, b = a.coalesce(), b.coalesce()
-        parts = {"indices": (a._indices(), b._indices())}
-    else:
-        first = "crow" if kind in ("CSR", "BSR") else "ccol"
-        names = (f"{first}_indices", f"{_NAMES[first]}_indices")
-        parts = {name: (getattr(a, name)(), getattr(b, name)()) for name in names}
-    if a._nnz() != b._nnz():
-        raise _Difference(
-            f"The number of specified values in sparse {'COO' if a.is_sparse else kind} tensors "
-            f"does not match: {a._nnz()} != {b._nnz()}"
+    def _compare_sparse(self, a: Tensor, b: Tensor) -> None:
+        """By their parts: indices are equal, values close."""
+        kind = a.layout.name[7:].upper()
+        if a.is_sparse:
+            if a.is_coalesced() != b.is_coalesced():
+                a, b = a.coalesce(), b.coalesce()
+            parts = {"indices": (a._indices(), b._indices())}
+        else:
+            names = ("crow_indices", "col_indices")
+            if kind not in ("CSR", "BSR"):
+                names = ("ccol_indices", "row_indices")
+            parts = {name: (getattr(a, name)(), getattr(b, name)()) for name in names}
+        if a._nnz() != b._nnz():
+            self._fail(
+                AssertionError,
+                f"The number of specified values in sparse {'COO' if a.is_sparse else kind} tensors "
+                f"does not match: {a._nnz()} != {b._nnz()}",
+            )
+        for name, (x, y) in parts.items():
+            self._compare_close(x, y, 0.0, 0.0, f"Sparse {kind} {name}")
+        self._compare_close(
+            a._array.values, b._array.values, identifier=f"Sparse {kind} values"
         )
-    for name, (x, y) in parts.items():
-        _compare_tensors(x, y, 0, 0, False, f"Sparse {kind} {name}")
-    values = (a._array.values, b._array.values)
-    _compare_tensors(*values, rtol, atol, equal_nan, f"Sparse {kind} values")
+
+    def _compare_close(
+        self,
+        a: Tensor,
+        b: Tensor,
+        rtol: float | None = None,
+        atol: float | None = None,
+        identifier: str | None = None,
+    ) -> None:
+        rtol = self.rtol if rtol is None else rtol
+        atol = self.atol if atol is None else atol
+        if a.dtype.is_floating_point and a.dtype.itemsize == 1:
+            close = PUBLIC["isclose"](a.float(), b.float(), rtol, atol, equal_nan=self.equal_nan)
+        else:
+            close = PUBLIC["isclose"](a, b, rtol, atol, equal_nan=self.equal_nan)
+        if bool(close.all()):
+            return
+        if a.ndim:
+            text = make_tensor_mismatch_msg(
+                a, b, close, rtol=rtol, atol=atol, identifier=identifier
+            )
+        else:
+            text = make_scalar_mismatch_msg(
+                a.item(), b.item(), rtol=rtol, atol=atol, identifier=identifier
+            )
+        self._fail(AssertionError, text)
+
+    def extra_repr(self) -> Sequence[str]:
+        """The tolerances and what is compared."""
+        return (
+            "rtol", "atol", "equal_nan", "check_device", "check_dtype", "check_layout",
+            "check_stride",
+        )  # fmt: skip
 
 
-def _compare_tensors(
-    a: Tensor, b: Tensor, rtol: float, atol: float, equal_nan: bool, what: str = "Tensor-likes"
-) -> None:
-    close = PUBLIC["isclose"](a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
-    if bool(close.all()):
-        return
-    if not a.ndim:
-        _compare_numbers(a.item(), b.item(), rtol, atol, equal_nan)
-        return
-    if category(a.dtype) < 2:
-        a, b = a.to(int64), b.to(int64)
-    elif a.dtype.itemsize == 1:
-        a, b = a.to(float32), b.to(float32)
-    exact = rtol == 0 and atol == 0
-    wrong, total = int(close.logical_not().sum()), close.numel()
-    apart = (a - b).abs().masked_fill(close, 0)
-    relative = (apart / b.abs()).masked_fill(close, 0)
-    lines = [f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})"]
-    for name, values, tolerance in (("absolute", apart, atol), ("relative", relative, rtol)):
-        flat = int(values.argmax())
-        place = tuple(int(i) for i in np.unravel_index(flat, tuple(values.shape)))
-        lines.append(
-            f"Greatest {name} difference: {values.reshape(-1)[flat].item()} at index {place}"
-            f"{_allowed(tolerance, exact)}"
-        )
-    raise _Difference(_verdict(what, rtol, atol) + "\n".join(lines))
+# ---- from inputs to pairs ------------------------------------------------------------------------
 
 
-# ---- pairs ---------------------------------------------------------------------------------------
+def originate_pairs(
+    actual: Any,
+    expected: Any,
+    *,
+    pair_types: Sequence[type[Pair]],
+    sequence_types: tuple[type, ...] = (Sequence,),
+    mapping_types: tuple[type, ...] = (Mapping,),
+    id: tuple[Any, ...] = (),
+    **options: Any,
+) -> list[Pair]:
+    """The pairs that there are to compare, each of the first kind that takes its two inputs."""
 
+    def below(keys: Any) -> list[Pair]:
+        found: list[Pair] = []
+        for key in keys:
+            found += originate_pairs(
+                actual[key],
+                expected[key],
+                pair_types=pair_types,
+                sequence_types=sequence_types,
+                mapping_types=mapping_types,
+                id=(*id, key),
+                **options,
+            )
+        return found
 
-def _is_sequence(x: Any) -> bool:
-    return isinstance(x, Sequence) and not isinstance(x, (str, bytes))
-
-
-def _is_number(x: Any) -> bool:
-    return isinstance(x, (int, float, complex, np.number))
-
-
-def _is_bool(x: Any) -> bool:
-    return isinstance(x, (bool, np.bool_))
-
-
-def _pairs(
-    actual: Any, expected: Any, options: _Options, place: tuple[Any, ...]
-) -> Iterator[tuple[Check, tuple[Any, ...]]]:
-    """The comparisons that there are to make, each with its place."""
-
-    def fail(text: str, kind: type[Exception] = AssertionError) -> _Difference:
-        out = _Difference(text, kind)
-        out.place = place
-        return out
-
-    if _is_sequence(actual) and _is_sequence(expected):
+    if all(isinstance(x, sequence_types) and not isinstance(x, str) for x in (actual, expected)):
         if len(actual) != len(expected):
-            raise fail(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}")
-        for i, (a, b) in enumerate(zip(actual, expected)):
-            yield from _pairs(a, b, options, (*place, i))
-    elif isinstance(actual, Mapping) and isinstance(expected, Mapping):
-        missing, extra = set(expected) - set(actual), set(actual) - set(expected)
+            raise ErrorMeta(
+                AssertionError,
+                f"The length of the sequences mismatch: {len(actual)} != {len(expected)}",
+                id=id,
+            )
+        return below(range(len(actual)))
+    if isinstance(actual, mapping_types) and isinstance(expected, mapping_types):
+        missing = set(expected.keys()) - set(actual.keys())  # type: ignore[attr-defined]
+        extra = set(actual.keys()) - set(expected.keys())  # type: ignore[attr-defined]
         if missing or extra:
-            raise fail(
+            raise ErrorMeta(
+                AssertionError,
                 f"The keys of the mappings do not match:\n"
                 f"Missing keys in the actual mapping: {sorted(missing)}\n"
-                f"Additional keys in the actual mapping: {sorted(extra)}"
+                f"Additional keys in the actual mapping: {sorted(extra)}",
+                id=id,
             )
-        keys = list(actual)
-        try:
+        keys = list(actual.keys())  # type: ignore[attr-defined]
+        with contextlib.suppress(TypeError):  # keys of several types stay in their order
             keys.sort()
-        except TypeError:
-            pass  # of several types: in their order
-        for key in keys:
-            yield from _pairs(actual[key], expected[key], options, (*place, key))
-    else:
-        check = _leaf(actual, expected, options)
-        if check is None:
-            raise fail(
-                f"No comparison pair was able to handle inputs of type {type(actual)} and "
-                f"{type(expected)}.",
-                TypeError,
-            )
-        yield check, place
+        return below(keys)
+    for kind in pair_types:
+        with contextlib.suppress(UnsupportedInputs):
+            return [kind(actual, expected, id=id, **options)]
+    raise ErrorMeta(
+        TypeError,
+        f"No comparison pair was able to handle inputs of type {type(actual)} and "
+        f"{type(expected)}.",
+        id=id,
+    )
 
 
-def _leaf(actual: Any, expected: Any, options: _Options) -> Check | None:
-    if actual is None or expected is None:
-        return lambda: _same_object("None", actual, expected)
-    if _is_bool(actual) and _is_bool(expected):
-        return lambda: _same_object("Booleans", bool(actual), bool(expected))
-    if _is_number(actual) and _is_number(expected):
-        return _number_check(actual, expected, options)
-    related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
-    if not related or (not options.allow_subclasses and type(actual) is not type(expected)):
-        return None
-    a, b = _as_tensor(actual), _as_tensor(expected)
-    return None if a is None or b is None else _tensor_check(a, b, options)
-
-
-def _same_object(what: str, actual: Any, expected: Any) -> None:
-    if actual is not expected:
-        raise _Difference(f"{what} mismatch: {actual} is not {expected}")
-
-
-# ---- public --------------------------------------------------------------------------------------
+def not_close_error_metas(
+    actual: Any,
+    expected: Any,
+    *,
+    pair_types: Sequence[type[Pair]] = (ObjectPair,),
+    sequence_types: tuple[type, ...] = (Sequence,),
+    mapping_types: tuple[type, ...] = (Mapping,),
+    **options: Any,
+) -> list[ErrorMeta]:
+    """What differs, pair by pair; nothing where all is close."""
+    __tracebackhide__ = True
+    actual, expected = _unwrap_dtensor_for_comparison(actual, expected)
+    error: Exception | None = None
+    try:
+        pairs = originate_pairs(
+            actual,
+            expected,
+            pair_types=pair_types,
+            sequence_types=sequence_types,
+            mapping_types=mapping_types,
+            **options,
+        )
+    except ErrorMeta as meta:
+        error = meta.to_error()
+    if error is not None:  # raised here, it does not carry the walk's frames
+        raise error
+    found = []
+    for pair in pairs:
+        try:
+            pair.compare()
+        except ErrorMeta as meta:
+            found.append(meta)
+    return found
 
 
 def assert_close(
@@ -298,40 +467,25 @@ def assert_close(
     check_dtype: bool = True,
     check_layout: bool = True,
     check_stride: bool = False,
-    msg: Message = None,
+    msg: str | Callable[[str], str] | None = None,
 ) -> None:
     """Raises AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere."""
     __tracebackhide__ = True
-    if (rtol is None) != (atol is None):
-        raise ValueError(
-            f"Both 'rtol' and 'atol' must be either specified or omitted, but got no "
-            f"{'rtol' if rtol is None else 'atol'}."
-        )
-    options = _Options(
-        allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout,
-        check_stride,
-    )  # fmt: skip
-    found: _Difference | None = None
-    try:
-        for check, place in list(_pairs(actual, expected, options, ())):
-            try:
-                check()
-            except _Difference as difference:
-                difference.place = place
-                raise
-    except _Difference as difference:
-        found = difference
-    if found is not None:
-        raise found.kind(_message(found, msg if found.kind is AssertionError else None))
-
-
-def _message(difference: _Difference, msg: Message) -> str:
-    text = str(difference)
-    if difference.place:
-        text += f"\n\nThe failure occurred for item {''.join(f'[{i!r}]' for i in difference.place)}"
-    if callable(msg):
-        return msg(text)
-    return text if msg is None else msg
+    found = not_close_error_metas(
+        actual,
+        expected,
+        pair_types=(NonePair, BooleanPair, NumberPair, TensorLikePair),
+        allow_subclasses=allow_subclasses,
+        rtol=rtol,
+        atol=atol,
+        equal_nan=equal_nan,
+        check_device=check_device,
+        check_dtype=check_dtype,
+        check_layout=check_layout,
+        check_stride=check_stride,
+    )
+    if found:
+        raise found[0].to_error(msg)
 
 
 def assert_allclose(
@@ -354,8 +508,7 @@ def assert_allclose(
     if not isinstance(expected, Tensor):
         expected = PUBLIC["tensor"](expected, dtype=actual.dtype)
     if rtol is None and atol is None:
-        known = [_OLD_TOLERANCES.get(x.dtype, (0.0, 0.0)) for x in (actual, expected)]
-        rtol, atol = max(r for r, _ in known), max(a for _, a in known)
+        rtol, atol = default_tolerances(actual, expected, dtype_precisions=_OLD_TOLERANCES)
     assert_close(
         actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False,
         msg=msg or None,
