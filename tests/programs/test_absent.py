@@ -29,7 +29,7 @@ from torch.nn import functional, quantized
 from torch.onnx import ONNXProgram, export
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.adam import Adam
-from torch import LiteScriptModule
+from torch import _TorchCompileInductorWrapper
 
 def lacks(path, error=NotImplementedError):
     return pytest.raises(error, match=f"^tritorch has no {path} yet$")
@@ -47,8 +47,8 @@ for use in (
 with lacks("torch.onnx.export"):
     with export:
         pass
-with lacks("torch.LiteScriptModule"):
-    LiteScriptModule()
+with lacks("torch._TorchCompileInductorWrapper"):
+    _TorchCompileInductorWrapper()
 with lacks("torch.ao.quantization.fx.fuse.fuse"):
     quantization_fx.fuse.fuse()
 class Tracer(torch.package.PackageImporter, typing.Generic[typing.TypeVar("T")], wide=True): ...
@@ -61,15 +61,15 @@ with lacks("torch.nn.quantized.Linear"):
 # What asks for no more than its identity works.
 def typed(a: onnx.ONNXProgram | None, b: typing.Optional[ONNXProgram], c: int | QConfig): ...
 assert typing.get_type_hints(typed)["b"] == typing.Optional[ONNXProgram]
-assert not isinstance(3, LiteScriptModule) and not isinstance(3, (str, torch.StaticModule))
-assert not issubclass(int, LiteScriptModule)
-assert torch.float32 not in (torch.ArgumentSpec, torch.CompleteArgumentSpec)
+assert not isinstance(3, _TorchCompileInductorWrapper) and not isinstance(3, (str, torch._TorchCompileAOTInductorWrapper))
+assert not issubclass(int, _TorchCompileInductorWrapper)
+assert torch.float32 not in (torch._TorchCompileWrapper, torch.onnx.ONNXProgram)
 assert "torch.onnx.export, which tritorch does not have yet" in repr(export)
 
 # Who asks finds it, as in PyTorch, where it is; whether it works is another question.
-assert hasattr(torch, "LiteScriptModule") and getattr(onnx, "export", None) is export
+assert hasattr(torch, "_TorchCompileInductorWrapper") and getattr(onnx, "export", None) is export
 assert importlib.util.find_spec("torch.export") and importlib.import_module("torch.export").Dim
-assert not hasattr(torch, "LiteScriptModul") and importlib.util.find_spec("torch.exports") is None
+assert not hasattr(torch, "_TorchCompileInductorWrappe") and importlib.util.find_spec("torch.exports") is None
 try:
     import torch.distributed.fsdp
     from torch.distributed.fsdp import fully_shard, FSDPModule as Sharded
@@ -149,7 +149,7 @@ def test_names_that_tritorch_lacks(tmp_path):
 def test_many_names(tmp_path):
     """A name's number may need more than a byte in the program's code."""
     names = "\n".join(f"name_{i} = 1" for i in range(300))
-    absent = "LiteScriptModule"
+    absent = "_TorchCompileInductorWrapper"
     done = run(f"import torch\n{names}\nfrom torch import {absent}\nprint({absent})", tmp_path)
     assert done.stdout == f"<torch.{absent}, which tritorch does not have yet>\n", done.stderr
 
@@ -265,11 +265,11 @@ def test_hub_runs_a_local_hubconf(tmp_path):
 
 
 def test_tritorch_itself_says_what_pytorch_has():
-    with pytest.raises(AttributeError, match="PyTorch has torch.LiteScriptModule, tritorch does n"):
-        tritorch.LiteScriptModule  # noqa: B018
+    with pytest.raises(AttributeError, match="PyTorch has torch._TorchCompileInductorWrapper, tritorch does n"):
+        tritorch._TorchCompileInductorWrapper  # noqa: B018
     with pytest.raises(AttributeError, match=r"^module 'tritorch.nn' has no attribute 'Linaer'$"):
         tritorch.nn.Linaer  # noqa: B018
-    assert not hasattr(tritorch, "LiteScriptModule")
+    assert not hasattr(tritorch, "_TorchCompileInductorWrapper")
 
 
 def test_the_recorded_names():
