@@ -17,6 +17,7 @@ PyMemberDef shared_members[] = {{"array", T_OBJECT, offsetof(Shared, array), 0, 
                                 {"storage", T_OBJECT, offsetof(Shared, storage), 0, nullptr},
                                 {"lent", T_OBJECT, offsetof(Shared, lent), 0, nullptr},
                                 {"version", T_LONGLONG, offsetof(Shared, version), 0, nullptr},
+                                {"fixed", T_BOOL, offsetof(Shared, fixed), 0, nullptr},
                                 {nullptr, 0, 0, 0, nullptr}};
 PyType_Slot shared_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},

@@ -119,4 +119,4 @@ def dtype_and_device(kind: Any, current: Device) -> tuple[dtypes.dtype, Device]:
         return kind.dtype, (Device("cuda") if kind.is_cuda else arrays.CPU)
     if kind is Tensor:
         return dtypes.float32, current
-    raise TypeError(f"invalid type: {kind!r}")
+    raise TypeError("dtype must be a type, str, or dtype object")

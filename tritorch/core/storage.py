@@ -206,6 +206,10 @@ class UntypedStorage:
         out._set(arrays.move(self._elements(uint8), where, non_blocking))
         return out
 
+    def resizable(self) -> bool:
+        """Whether the memory is tritorch's own, which can be another size."""
+        return not self._shared.fixed
+
     def resize_(self, size: int) -> UntypedStorage:
         """Another size, for all tensors on it; what is no longer there is freed."""
         resizing.resize(self, size)

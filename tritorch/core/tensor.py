@@ -20,7 +20,8 @@ from tritorch import _C
 from tritorch.core import arrays, defaults, dispatching, layout as layouts
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dims import wrap_dim
-from tritorch.core.dtype import FROM_ML_DTYPES, from_numpy_dtype
+from tritorch.core.dtype import BUILTIN, FROM_ML_DTYPES, from_numpy_dtype
+from tritorch.core.memory_kinds import DLDeviceType
 from tritorch.core.meta import DataDependentOutputException, MetaArray, is_fake
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import INTERNAL
@@ -269,8 +270,12 @@ class Tensor(_C.TensorBase):
 
         if dtype is None:
             return type_name(self)
+        if dtype in BUILTIN:
+            raise ValueError(f"invalid type: '{dtype.__name__}'")
         kind, device = dtype_and_device(dtype, self.device)
         return self.to(device=device, dtype=kind, non_blocking=non_blocking)
+
+    type.takes_types = True  # type: ignore[attr-defined]  # the gate leaves `float` as it is
 
     # ---- out of it ----------------------------------------------------------------------------
 
@@ -310,11 +315,14 @@ class Tensor(_C.TensorBase):
         if self._is_described:
             raise BufferError("Cannot pack tensors on meta")
         if type(self._array) is np.ndarray:
+            if stream is not None:
+                raise AssertionError("stream should be None on cpu.")
             return self._array.__dlpack__(**options)
         return self._array.__dlpack__(stream=stream, **options)
 
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._array.__dlpack_device__()
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        kind, index = self._array.__dlpack_device__()
+        return DLDeviceType(kind), index
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return _C.wrap(np.asarray(array))
@@ -529,7 +537,9 @@ def from_numpy(ndarray: Any) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     require_strides(ndarray)
     from_numpy_dtype(ndarray.dtype)
-    return _C.wrap(ndarray if type(ndarray) is np.ndarray else ndarray.view(np.ndarray))
+    out = _C.wrap(ndarray if type(ndarray) is np.ndarray else ndarray.view(np.ndarray))
+    out._shared.fixed = True  # the memory is NumPy's: it keeps its size
+    return out
 
 
 def require_strides(ndarray: np.ndarray[Any, Any]) -> None:

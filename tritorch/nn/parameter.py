@@ -27,6 +27,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if data is None:
             data = PUBLIC["empty"](0)
         if type(data) is Tensor or type(data) is Parameter:
+            if requires_grad and not (data.is_floating_point() or data.is_complex()):
+                raise RuntimeError(
+                    "Only Tensors of floating point and complex dtype can require gradients"
+                )
             return make_subclass(cls, data, requires_grad)
         out = data.detach().requires_grad_(requires_grad)
         out._is_param = True
