@@ -182,6 +182,7 @@ _ELSEWHERE = {
         "ops.control": "cond",
         "random": "thread_safe_generator",
         "testing": "FileCheck",
+        "utils.dlpack": "to_dlpack",
         "schema": """
             AnyType Argument AwaitType BoolType ClassType ComplexType DeviceObjType DictType
             EnumType FloatType FunctionSchema FutureType InferredType IntType ListType

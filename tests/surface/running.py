@@ -22,6 +22,7 @@ from typing import Any
 WORDS = 8  # of a warning that are compared
 # Addresses and paths differ from run to run.
 _HEX = re.compile(r"0x[0-9a-f]+")
+_INTERNAL = re.compile(r" \(Triggered internally at [^)]*\)")
 _ANY_PATH = re.compile(r"(/[\w.+-]+)+/(site-packages/)?")
 
 
@@ -40,6 +41,7 @@ def evaluated(source: str, space: dict[str, Any]) -> str:
         except Exception as error:
             text = f"{type(error).__name__}: {error}".partition(" received an invalid comb")[0]
     text += printed.getvalue()
+    text = _INTERNAL.sub("", text)  # where a C++ file warns
     for each in seen:
         words = " ".join(str(each.message).split()[:WORDS])
         text += f"\n{each.category.__name__}: {words}"

@@ -107,6 +107,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     fills_memory = mode and _fill_uninitialized
 
 
+typed_home = "cpu"  # where `Tensor([1])` lies: set_default_tensor_type says it
 fills_memory = False  # whether memory that nobody has written yet is filled: NaN, or the largest
 _fill_uninitialized = True
 

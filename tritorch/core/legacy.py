@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from typing import Any
 
+from tritorch import _C
 from tritorch.core import arrays, defaults, dtype as dtypes
 from tritorch.core.device import device as Device
 from tritorch.core.layout import layout, sparse_coo, strided
@@ -37,10 +40,22 @@ class _TypeMeta(type):
         )
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
-        kwargs.setdefault("device", "cuda" if cls.is_cuda else "cpu")
+        home = "cuda" if cls.is_cuda else "cpu"
+        if cls.is_cuda:
+            require_cuda(cls)
         if cls.layout is sparse_coo:
+            kwargs.setdefault("device", home)
             return _new_sparse(cls.dtype, args, kwargs)
-        return Tensor._construct(Tensor, cls.dtype, args, kwargs)
+        return Tensor._construct(Tensor, cls.dtype, args, kwargs, True, home)
+
+
+def require_cuda(cls: Any) -> None:
+    """Raises a TypeError where a typed class of the GPU is used without one."""
+    if not _C.device_count():
+        raise TypeError(
+            f"type {qualified(f'cuda.{cls.__name__}')} not available. Torch not compiled with CUDA "
+            "enabled: no GPU was found."
+        )
 
 
 def _make(name: str, kind: dtypes.dtype, is_cuda: bool) -> Any:
@@ -53,27 +68,37 @@ CUDA_TYPES = {f"{name}Tensor": _make(name, kind, True) for name, kind in _KINDS.
 
 
 def _new_sparse(kind: dtypes.dtype, args: tuple[Any, ...], kwargs: Any) -> Tensor:
+    shown = "shape" if not args or isinstance(args[0], int) else "indices, values, shape"
+    warnings.warn(
+        f"torch.sparse.SparseTensor({shown}, *, device=) is deprecated. Please use "
+        f"torch.sparse_coo_tensor({shown}, dtype=, device=).",
+        stacklevel=3,
+    )
     sparse_coo_tensor = PUBLIC["sparse_coo_tensor"]
     if not args or isinstance(args[0], int):
         return sparse_coo_tensor(args or (0,), dtype=kind, **kwargs)
     return sparse_coo_tensor(*args, dtype=kind, **kwargs)
 
 
-def _make_sparse(name: str, kind: dtypes.dtype) -> Any:
+def _make_sparse(name: str, kind: dtypes.dtype, is_cuda: bool) -> Any:
     fields = {
         "dtype": kind,
-        "is_cuda": False,
+        "is_cuda": is_cuda,
         "layout": sparse_coo,
-        "__module__": "tritorch.sparse",
+        "__module__": "tritorch.cuda.sparse" if is_cuda else "tritorch.sparse",
     }
     return _TypeMeta(f"{name}Tensor", (), fields)
 
 
-SPARSE_TYPES = {
-    f"{name}Tensor": _make_sparse(name, kind)
-    for name, kind in _KINDS.items()
-    if not kind.is_complex and name != "Bool"
-}
+def _sparse_types(is_cuda: bool) -> dict[str, Any]:
+    return {
+        f"{name}Tensor": _make_sparse(name, kind, is_cuda)
+        for name, kind in _KINDS.items()
+        if not kind.is_complex and name != "Bool"
+    }
+
+
+SPARSE_TYPES, CUDA_SPARSE_TYPES = _sparse_types(False), _sparse_types(True)
 
 
 def _make_storage(name: str, kind: dtypes.dtype, where: str) -> Any:
@@ -89,10 +114,26 @@ CUDA_STORAGES = {
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """The default dtype and device, by a typed class or its name."""
-    kind, where = dtype_and_device(t, arrays.CPU)
-    defaults.set_default_dtype(kind)
-    defaults.set_default_device(where)
+    """The default dtype and device, by a typed class or its name (deprecated)."""
+    if isinstance(t, str):
+        module, _, name = t.rpartition(".")
+        t = getattr(importlib.import_module(module or name), name)
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
+        "torch.set_default_dtype() and torch.set_default_device() as alternatives.",
+        stacklevel=2,
+    )
+    if not isinstance(t, _TypeMeta):
+        raise TypeError(
+            "invalid type object: only floating-point types are supported as the default type"
+        )
+    if not t.dtype.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    if t.is_cuda:
+        require_cuda(t)
+    defaults.set_default_dtype(t.dtype)
+    defaults.set_default_device("cuda" if t.is_cuda else None)
+    defaults.typed_home = "cuda" if t.is_cuda else "cpu"
 
 
 def type_name(tensor: Tensor) -> str:

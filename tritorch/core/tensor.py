@@ -36,7 +36,9 @@ class Tensor(_C.TensorBase):
     _construct: Callable[..., Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return Tensor._construct(cls, defaults.dtype(), args, kwargs)
+        return Tensor._construct(
+            cls, defaults.dtype(), args, kwargs, False, defaults.typed_home
+        )
 
     # ---- what it is ---------------------------------------------------------------------------
 
@@ -231,6 +233,8 @@ class Tensor(_C.TensorBase):
     def storage_offset(self) -> int:
         """How many elements of the storage lie before the first one."""
         array = self._array
+        if type(array) is SparseArray:
+            return 0
         if type(array) is not np.ndarray:
             return array.storage_offset()
         root = self._shared.array

@@ -378,7 +378,9 @@ def new_empty_strided(
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """The legacy constructor, of this tensor's dtype and device."""
-    return legacy_new(Tensor, self.dtype, args, {"device": device or self.device})
+    return legacy_new(
+        Tensor, self.dtype, args, {"device": device or self.device}, True, self.device.type
+    )
 
 
 for _method in (new_full, new_tensor, new_empty_strided, new):
@@ -837,19 +839,23 @@ PUBLIC["result_type"] = _public_result_type
 # ---- legacy constructors -------------------------------------------------------------------------
 
 
-def legacy_new(cls: Any, kind: dtype, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`Tensor(2, 3)`, `FloatTensor([1, 2])`, `Tensor(other)`, `Tensor(storage)`."""
+def legacy_new(
+    cls: Any, kind: dtype, args: tuple[Any, ...], kwargs: dict[str, Any], typed: bool = False,
+    home: str = "cpu",
+) -> Any:  # fmt: skip
+    """`Tensor(2, 3)`, `FloatTensor([1, 2])`, `Tensor(other)`, `Tensor(storage)`.
+
+    typed: it is a typed class that is called; home: the type of device that its tensors are on."""
     unknown = kwargs.keys() - {"device", "data"}
     if unknown:
         raise TypeError(
             f"new() received an invalid combination of arguments - got ({min(unknown)}=...)"
         )
-    device = place(kwargs.get("device", "cpu"))
-    expected = Device(kwargs.get("expected", "cpu"))
-    if device.type not in (expected.type, "cuda"):
+    device = place(kwargs.get("device") or home)
+    if device.type != home:
         raise RuntimeError(
-            f"legacy constructor expects device type: {expected.type} but device type: "
-            f"{device.type} was passed"
+            f"legacy constructor expects device type: {home} but device type: {device.type} was "
+            "passed"
         )
     if "data" in kwargs:
         args = (kwargs["data"],)
@@ -857,7 +863,9 @@ def legacy_new(cls: Any, kind: dtype, args: tuple[Any, ...], kwargs: dict[str, A
     if not args:
         array = arrays.empty((0,), kind, device)
     elif isinstance(only, Tensor):
-        return _retyped(cls, kind, only)
+        if typed and only.dtype is not kind:
+            raise TypeError(_expected_options(kind, only.dtype))
+        return _on_memory_of(cls, only)
     elif isinstance(only, (UntypedStorage, TypedStorage)):
         return _on_storage(kind, only)
     elif isinstance(only, Size):
@@ -883,10 +891,7 @@ def _is_size_or_data(value: Any) -> bool:
     return hasattr(value, "__index__") or hasattr(value, "__len__") or hasattr(value, "__iter__")
 
 
-def _retyped(cls: Any, kind: dtype, base: Tensor) -> Any:
-    """A tensor on another's memory; of a typed class the type must be the class's."""
-    if base.dtype is not kind and cls is Tensor and kind is not defaults.dtype():
-        raise TypeError(_expected_options(kind, base.dtype))
+def _on_memory_of(cls: Any, base: Tensor) -> Any:
     out = _C.TensorBase.__new__(cls)
     out._a, out._shared = base._array, base._shared
     return out
