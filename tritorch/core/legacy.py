@@ -13,7 +13,7 @@ from tritorch.core.layout import layout, sparse_coo, strided
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC
-from tritorch.core.storage import TypedStorage
+from tritorch.core.typed_storage import LEGACY
 from tritorch.core.tensor import Tensor
 
 _KINDS = {
@@ -31,6 +31,11 @@ class _TypeMeta(type):
     is_cuda: bool
     layout: layout = strided
 
+    @property
+    def is_sparse(cls) -> bool:
+        """Whether its tensors keep some elements only."""
+        return cls.layout is not strided
+
     def __instancecheck__(cls, instance: Any) -> bool:
         return (
             isinstance(instance, Tensor)
@@ -47,6 +52,14 @@ class _TypeMeta(type):
             kwargs.setdefault("device", home)
             return _new_sparse(cls.dtype, args, kwargs)
         return Tensor._construct(Tensor, cls.dtype, args, kwargs, True, home)
+
+
+def named_class(name: str) -> Any:
+    """The class that a dotted name stands for; torch's are tritorch's."""
+    module, _, last = name.rpartition(".")
+    if module.partition(".")[0] == "torch":
+        module = "tri" + module
+    return getattr(importlib.import_module(module or last), last)
 
 
 def require_cuda(cls: Any) -> None:
@@ -101,23 +114,13 @@ def _sparse_types(is_cuda: bool) -> dict[str, Any]:
 SPARSE_TYPES, CUDA_SPARSE_TYPES = _sparse_types(False), _sparse_types(True)
 
 
-def _make_storage(name: str, kind: dtypes.dtype, where: str) -> Any:
-    module = "tritorch" if where == "cpu" else "tritorch.cuda"
-    fields = {"_dtype": kind, "_where": where, "__module__": module}
-    return type(f"{name}Storage", (TypedStorage,), fields)
-
-
-CPU_STORAGES = {f"{name}Storage": _make_storage(name, kind, "cpu") for name, kind in _KINDS.items()}
-CUDA_STORAGES = {
-    f"{name}Storage": _make_storage(name, kind, "cuda") for name, kind in _KINDS.items()
-}
+CPU_STORAGES, CUDA_STORAGES = LEGACY["cpu"], LEGACY["cuda"]
 
 
 def set_default_tensor_type(t: Any) -> None:
     """The default dtype and device, by a typed class or its name (deprecated)."""
     if isinstance(t, str):
-        module, _, name = t.rpartition(".")
-        t = getattr(importlib.import_module(module or name), name)
+        t = named_class(t)
     warnings.warn(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
         "torch.set_default_dtype() and torch.set_default_device() as alternatives.",

@@ -258,15 +258,20 @@ class Tensor(_C.TensorBase):
 
     def storage(self) -> Any:
         """The memory as elements of this dtype."""
-        from tritorch.core.storage import TypedStorage
+        from tritorch.core.typed_storage import warn_of_removal
+
+        warn_of_removal()
+        return self._typed_storage()
+
+    def _typed_storage(self) -> Any:
+        from tritorch.core.typed_storage import TypedStorage
 
         return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
 
     def storage_type(self) -> Any:
         """The class of `storage()`."""
-        return type(self.storage())
-
-    _typed_storage = storage
+        storage = self._typed_storage()
+        return storage._get_legacy_storage_class() or type(storage)
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The type's name ("tritorch.FloatTensor"), or this tensor as another type."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import arrays, sharing
-from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.multiprocessing import named
 

@@ -36,7 +36,8 @@ from tritorch.core.promotion import (
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.size import Size
 from tritorch.core.sparse import SparseArray
-from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor, from_numpy, require_strides
 from tritorch.gpu.arrays import from_dlpack as import_array
 from tritorch.ops.checks import (
