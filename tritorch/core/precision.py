@@ -15,7 +15,7 @@ matmul = "ieee"
 convolution = "tf32"
 
 _FORBIDDEN = os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"  # NVIDIA's variable: no TF32 anywhere
-_AT_FIRST = {("cuda", "conv"): "tf32", ("cuda", "rnn"): "tf32"}
+_AT_FIRST = {} if _FORBIDDEN else {("cuda", "conv"): "tf32", ("cuda", "rnn"): "tf32"}
 _KNOWN = ("ieee", "tf32", "bf16", "none")
 _settings: dict[tuple[str, str], str] = {}
 
