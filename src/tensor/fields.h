@@ -111,6 +111,7 @@ struct Node {
   unsigned long long mark;  // of the last walk over the graph that came here
   long long out_version;    // of the output, when it was saved; of several, they are 0
   unsigned long flows;      // bit i: gradients flow through output i, of several
+  unsigned numbers;         // bit i: input i is no tensor
   int n_outputs;            // 0: one, not in a tuple
   char freed;
   char packed;

@@ -63,6 +63,11 @@ PyObject* node_unpack(PyObject* self, PyObject*) {
   return Py_NewRef(n->saved);
 }
 
+// raise_modified(i): saved input i was written.
+PyObject* node_raise_modified(PyObject* self, PyObject* position) {
+  return PyObject_CallFunctionObjArgs(registered.raise_modified, self, position, nullptr);
+}
+
 // One saved output as a tensor of its node, after checking that it was not modified since.
 PyObject* saved_output(Node* n, PyObject* array, PyObject* shared, Py_ssize_t nr) {
   if (is_set(shared) && reinterpret_cast<Shared*>(shared)->version != n->out_version)
@@ -151,11 +156,13 @@ PyMemberDef node_members[] = {
     {"stream", T_OBJECT, offsetof(Node, stream), 0, nullptr},
     {"out_version", T_LONGLONG, offsetof(Node, out_version), READONLY, nullptr},
     {"sequence", T_ULONGLONG, offsetof(Node, sequence), 0, nullptr},
+    {"numbers", T_UINT, offsetof(Node, numbers), READONLY, nullptr},
     {"n_outputs", T_INT, offsetof(Node, n_outputs), 0, nullptr},
     {"freed", T_BOOL, offsetof(Node, freed), 0, nullptr},
     {"packed", T_BOOL, offsetof(Node, packed), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyMethodDef node_methods[] = {{"unpack", node_unpack, METH_NOARGS, nullptr},
+                              {"raise_modified", node_raise_modified, METH_O, nullptr},
                               {"output", node_output, METH_NOARGS, nullptr},
                               {"free", node_free, METH_NOARGS, nullptr},
                               {nullptr, nullptr, 0, nullptr}};

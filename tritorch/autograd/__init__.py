@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.autograd import anomaly, engine, forward_ad, functional, grad_mode, graph
+from tritorch.autograd import anomaly, engine, forward_ad, functional, grad_mode, graph, nodes
 from tritorch.autograd.anomaly import detect_anomaly, set_detect_anomaly
 from tritorch.autograd.edges import GradientEdge, get_gradient_edge
 from tritorch.autograd.function import Function, NestedIOFunction, once_differentiable
@@ -248,6 +248,11 @@ def _get_grad(self: Tensor) -> Any:
     return self._grad
 
 
+def _get_grad_fn(self: Tensor) -> Any:
+    node = self._node
+    return node if node is None or node._settled else nodes.shown(node)
+
+
 def retain_grad(self: Tensor) -> None:
     """Keeps the gradient of a tensor that is not a leaf."""
     if not self._requires_grad:
@@ -260,23 +265,23 @@ def retain_grad(self: Tensor) -> None:
     self._retains_grad = True
 
 
-def register_hook(self: Tensor, hook: Any) -> graph.RemovableHandle:
+def register_hook(self: Tensor, hook: Any) -> nodes.RemovableHandle:
     """`hook(grad)` when the gradient of this tensor is known; may return another."""
     if not self._requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._node is None:
-        return graph.leaf_hooks(self).tensor.add(hook)
+        return nodes.leaf_hooks(self).tensor.add(hook)
     hooks = self._node._hooks().tensor
-    return hooks.setdefault(self.output_nr, graph.HookDict()).add(hook)
+    return hooks.setdefault(self.output_nr, nodes.HookDict()).add(hook)
 
 
-def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> graph.RemovableHandle:
+def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> nodes.RemovableHandle:
     """`hook(tensor)` after the gradient was added to `tensor.grad`."""
     if not self._requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not self._leaf:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    return graph.leaf_hooks(self).accumulated.add(hook)
+    return nodes.leaf_hooks(self).accumulated.add(hook)
 
 
 def _attach() -> None:
@@ -288,7 +293,7 @@ def _attach() -> None:
         lambda self, value: (requires_grad_(self, bool(value)), None)[1],
     )
     cls.grad = property(_get_grad, _set_grad, lambda self: _set_grad(self, None))
-    cls.grad_fn = property(lambda self: self._node)
+    cls.grad_fn = property(_get_grad_fn)
     cls.is_leaf = property(lambda self: self._node is None)
     cls.retain_grad = retain_grad
     cls.retains_grad = property(lambda self: self._retains_grad)

@@ -19,7 +19,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd import anomaly, grad_mode, graph, streams as node_streams
-from tritorch.autograd.graph import FREED, Node
+from tritorch.autograd.nodes import FREED, Node
 from tritorch.core import arrays, locks
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_strides, dense_strides_like

@@ -7,16 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
-from tritorch.autograd import graph, streams
+from tritorch.autograd import saved as saving, streams
 from tritorch.autograd.duals import make_dual, primal_of
-from tritorch.autograd.graph import (
-    FREED,
-    Node,
-    check_inplace,
-    forbid_writes,
-    gradient_edge,
-    rewrite_history,
-)
+from tritorch.autograd.graph import check_inplace, forbid_writes, rewrite_history
+from tritorch.autograd.nodes import FREED, Node, gradient_edge
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 
@@ -331,8 +325,8 @@ def _save(ctx: Any, saved: Any, outputs: list[Any], finished: list[Any]) -> None
     ctx.saved = tuple(kept)
     versions = tuple(t._version if isinstance(t, Tensor) else 0 for t in kept)
     ctx.versions = versions if any(versions) else None
-    if graph._saved_hooks.hooks:
-        graph._pack_saved(ctx)
+    if saving.hook_stack.hooks:
+        saving.pack_saved(ctx)
     _ = finished
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from tritorch.autograd.function import Function
-from tritorch.autograd.graph import RemovableHandle
+from tritorch.autograd.nodes import RemovableHandle
 from tritorch.core.tensor import Tensor
 
 Hooks: TypeAlias = "OrderedDict[int, Any]"  # by the keys of their handles, in running order

@@ -1,5 +1,5 @@
 """Handles of hooks, as in torch.utils.hooks."""
 
-from tritorch.autograd.graph import RemovableHandle
+from tritorch.autograd.nodes import RemovableHandle
 
 __all__ = ["RemovableHandle"]
