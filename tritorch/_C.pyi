@@ -416,6 +416,7 @@ class NodeBase:
     stream: Any
     sequence: int
     numbers: int
+    absent: int
     n_outputs: int
     freed: bool
     packed: bool

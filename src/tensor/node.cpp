@@ -157,6 +157,7 @@ PyMemberDef node_members[] = {
     {"out_version", T_LONGLONG, offsetof(Node, out_version), READONLY, nullptr},
     {"sequence", T_ULONGLONG, offsetof(Node, sequence), 0, nullptr},
     {"numbers", T_UINT, offsetof(Node, numbers), READONLY, nullptr},
+    {"absent", T_UINT, offsetof(Node, absent), READONLY, nullptr},
     {"n_outputs", T_INT, offsetof(Node, n_outputs), 0, nullptr},
     {"freed", T_BOOL, offsetof(Node, freed), 0, nullptr},
     {"packed", T_BOOL, offsetof(Node, packed), 0, nullptr},

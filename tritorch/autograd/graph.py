@@ -309,7 +309,10 @@ def _refresh_view(view: Tensor) -> None:
         anew = _made_anew(view, base)
     finally:
         _C.set_grad_enabled(before)
-    place(view, anew._raw_node, anew.output_nr)
+    node = anew._raw_node
+    if node is not None and node is not base._raw_node and not node._settled:
+        node.__class__ = AsStridedBackward0  # as which PyTorch makes it anew
+    place(view, node, anew.output_nr)
 
 
 def _made_anew(view: Tensor, base: Tensor) -> Tensor:
@@ -331,9 +334,11 @@ def _made_anew(view: Tensor, base: Tensor) -> Tensor:
 
 
 class AsStridedBackward0(nodes.Node):
-    """The history of a view whose base has none, after it was written: gradients end there."""
+    """The history of a view after it was written; of one whose base has none, it ends there."""
 
     __slots__ = ()
+    __module__ = "builtins"
+    _kept = ("size", "storage_offset", "stride")
 
 
 class _EndOp:
@@ -342,6 +347,10 @@ class _EndOp:
     name = "as_strided"
     inputs = ("self",)
     params = ()
+
+    @staticmethod
+    def read(node: Any, name: str, raw: bool) -> None:
+        """Nothing is kept."""
 
     @staticmethod
     def backward(node: Any, g: Tensor) -> Any:

@@ -16,11 +16,13 @@ from tritorch.ops.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.copying import written
 from tritorch.ops.pointwise import sigmoid, tanh
 from tritorch.ops.record.apply import apply
+from tritorch.ops.record.nodes import ends_with
 from tritorch.ops.record.kinds import ternary, unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.pointwise import INT_TO_FLOAT
 from tritorch.ops.record.publishing import (
+    in_place_of,
     functional,
     functional_with_out,
     with_inplace,
@@ -187,7 +189,6 @@ _threshold = _record(
 )  # fmt: skip
 
 
-@with_inplace
 @lies("elementwise")
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """x where it is above the threshold, else value."""
@@ -195,6 +196,9 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     if category(input.dtype) == 1:
         threshold = int(convert_number(threshold, input.dtype))
     return _threshold.call((input,), (threshold, value))
+
+
+with_inplace(threshold, in_place_of(ends_with("threshold_")(threshold), "threshold_"))
 
 
 def _leaky(x: Tensor, slope: float) -> Tensor:
@@ -435,6 +439,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 @functional
 @autocast("lower")
+@ends_with("_prelu_kernel")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where positive, else weight * x, a weight for each channel."""
     if input.dtype is not weight.dtype:
@@ -467,6 +472,7 @@ Tensor.prelu = prelu  # type: ignore[attr-defined]
 
 
 @functional_with_out
+@ends_with("glu")
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """One half times the sigmoid of the other."""
     if input.ndim == 0:

@@ -31,6 +31,7 @@ from tritorch.ops.checks import (
     sizes,
 )
 from tritorch.ops.interpret import vmap
+from tritorch.ops.record.nodes import ends_as
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import require_separate
 from tritorch.ops.record.publishing import public
@@ -150,7 +151,7 @@ def convert(
     if kind is own and where == here and same_format and not copy:
         return x
     if kind is own and where == here:
-        return clone(x, memory_format=format or layouts.preserve_format)
+        return ends_as("_to_copy", clone(x, memory_format=format or layouts.preserve_format))
     out = _to_copy.call((x,), (kind, None if where == here else where, non_blocking))
     if not (kind.is_floating_point or kind.is_complex):
         out._raw_node = None
@@ -272,7 +273,7 @@ _copy = Operator(
     schema="copy_(self, src)",
     grad=(zeros_of, lambda g: g),
     kind="in_place",
-    node="Copy",
+    node="torch::autograd::CopyBackwards",
 )
 
 
@@ -343,6 +344,7 @@ _fill = Operator(
     "self value",
     axes="...,=->...",
     schema="fill_.Tensor(self, value)",
+    node="fill_.{'Tensor' if hasattr(value, 'shape') else 'Scalar'}",
     kind="in_place",
     grad=(zeros_of, lambda g: g.sum()),
 )
@@ -378,7 +380,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 def zero_(self: Tensor) -> Tensor:
     """Sets every element to 0."""
-    return fill_(self, 0)
+    return ends_as("zero_", fill_(self, 0)) if self._base is None else fill_(self, 0)
 
 
 Tensor.fill_ = fill_  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ from tritorch.ops.interpret.vmap import active
 from tritorch.ops.random import sample, source_for
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same
+from tritorch.ops.record.nodes import ends_as
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
 
@@ -109,7 +110,10 @@ def _run(
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     _check_floats(x)
     out = _dropped(x, p, by_channel, alpha)
-    return x.copy_(out) if inplace else out
+    name = "add.Tensor" if alpha else "mul.Tensor"
+    if not inplace:
+        return ends_as(name, out)
+    return x.copy_(out) if x._base is not None else ends_as(name, x.copy_(out))
 
 
 # ---- torch.nn.functional -------------------------------------------------------------------------

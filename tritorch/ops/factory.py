@@ -49,6 +49,7 @@ from tritorch.ops.checks import (
     sizes,
 )
 from tritorch.ops.interpret import vmap
+from tritorch.ops.record.nodes import ends_with
 from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
@@ -778,6 +779,7 @@ PUBLIC["complex"] = make_complex
 @public(method=False, out=True)
 @autocast("cpu:float32")
 @exact_out("Expected object of scalar type {result} but got scalar type {out} for argument 'out'")
+@ends_with("polar")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Complex numbers from modulus and angle."""
     if abs.dtype.name == "float16" and abs.dtype is angle.dtype:

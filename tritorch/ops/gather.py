@@ -16,6 +16,7 @@ from tritorch.ops.checks import any_true, broadcast_shapes, convert_number, requ
 from tritorch.ops.parts import basic_index
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import same, unknown_size
+from tritorch.ops.record.nodes import ends_as
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import apart_from_out, exact_out
 from tritorch.ops.record.publishing import accepts_expanded, public
@@ -171,7 +172,6 @@ _scatter_value = Operator(
     "dim value",
     axes=lambda x, i, dim, value: into_places(len(x.shape), dim),
     schema="scatter.value(x, dim, index, value)",
-    node="Scatter",
     cpu=lambda x, i, dim, v: backend("cpu", "indexing").scatter_value(x, dim, i, v),
     gpu=lambda x, i, dim, v: backend("gpu", "indexing").scatter_value(x, dim, i, v),
     grad=(lambda g, index, dim: g.scatter(dim, index, 0), None),
@@ -555,6 +555,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     if input.ndim and isinstance(index, Tensor) and _may_be_negative(index):
         size = input.shape[wrap_dim(dim, input.ndim)]
         index = PUBLIC["where"]((index < 0) & (index >= -size), index + size, index)
+    given = value
     dim, vector = _vector_index("index_fill", input, dim, index)
     if isinstance(value, Tensor):
         if value.ndim:
@@ -569,7 +570,9 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
             )
         value = input.new_full((), convert_number(value, input.dtype))
     x = _at_least_1d(input)
-    return _shaped(_index_fill.call((x, vector, value.to(input.dtype)), (dim,)), input.shape)
+    number = value is not given
+    out = _shaped(_index_fill.call((x, vector, value.to(input.dtype)), (dim,)), input.shape)
+    return ends_as("index_fill.int_Scalar", out) if number else out
 
 
 def _fill_places(array: Any, dim: int, index: Any, value: Any) -> None:

@@ -23,6 +23,7 @@ from tritorch.ops.memory import alias
 from tritorch.ops.parts import basic_index, basic_op, select_op, slice_op
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import unknown_size
+from tritorch.ops.record.nodes import ends_as
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out, require_separate
 from tritorch.ops.record.publishing import public, write_out
@@ -431,6 +432,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if type(value) in (float, int) and isinstance(key, Tensor) and _masks(self, key):
         if key.ndim == self.ndim and category(self.dtype) >= 2:
             self.masked_fill_(key, value)
+            if self._base is None:
+                ends_as("index_put", self)  # as PyTorch writes it
             return
     frozen = self._frozen  # an inference tensor is refused after the key, as in PyTorch
     if not frozen:

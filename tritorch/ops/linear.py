@@ -14,6 +14,7 @@ from tritorch.host import threads
 from tritorch.host.narrow import like, widen
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_same_dtype
+from tritorch.ops.record.nodes import ends_as, ends_with
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import functional, functional_with_out
@@ -54,7 +55,9 @@ def _rows(x: Tensor) -> Tensor:
 _linear = Operator(
     "linear", "x w b",
     composed=lambda x, w, b: x.matmul(w.t()) if b is None else x.matmul(w.t()) + b,
-    axes="...k,nk,n->...n", cpu=_cpu_linear, gpu=_gpu_linear, node="Addmm",
+    axes="...k,nk,n->...n", cpu=_cpu_linear, gpu=_gpu_linear,
+    node="{'squeeze_.dim' if len(x.shape) == 1 else ('mm' if b is None else 'addmm') if len(x.shape) "
+    "== 2 else '_unsafe_view' if b is None else 'view'}",
     grad=(
         lambda g, w: g.matmul(conj(w)),
         lambda g, x: _rows(g).t().mm(conj(_rows(x))),
@@ -89,7 +92,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return out if bias is None else out + bias
     if bias is None or (bias.shape == weight.shape[:1] and bias.dtype is input.dtype):
         return _linear.call((input, weight, bias))
-    return _linear.call((input, weight, None)) + bias
+    out = _linear.call((input, weight, None)) + bias
+    return ends_as("addmm", out) if input.ndim == 2 else out
 
 
 @functional
@@ -113,6 +117,7 @@ PUBLIC["bilinear"] = bilinear
 
 
 @functional
+@ends_with("pixel_shuffle")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Channels rearranged into space."""
     r = upscale_factor
@@ -141,6 +146,7 @@ def _moved_copy(x: Tensor) -> Tensor:
 
 
 @functional
+@ends_with("pixel_unshuffle")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Space rearranged into channels."""
     r = downscale_factor
@@ -165,6 +171,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 @functional
+@ends_with("channel_shuffle")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels of groups interleaved."""
     if input.ndim < 3:

@@ -24,6 +24,7 @@ from tritorch.ops.checks import (
 )
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
+from tritorch.ops.record.nodes import ends_as, ends_with
 from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.reduction import vector_norm
@@ -182,6 +183,7 @@ _huber_loss = _loss(
 
 @functional
 @autocast("cpu:float32 cuda:refuse")
+@ends_with("binary_cross_entropy")
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -480,6 +482,7 @@ def cosine_embedding_loss(
 
 
 @functional
+@ends_with("norm.ScalarOpt_dim")
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
@@ -563,6 +566,7 @@ def multilabel_soft_margin_loss(
 
 @functional
 @autocast("float32")
+@ends_with("multi_margin_loss")
 def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0,
                       weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
                       reduction: str = "mean") -> Tensor:  # fmt: skip
@@ -588,6 +592,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
 
 @functional
 @autocast("float32")
+@ends_with("multilabel_margin_loss_forward")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -664,6 +669,7 @@ def _check_targets(target: Tensor, classes: int, ignore: int) -> None:
 @functional
 @autocast("float32")
 @computes("nll_loss_nd")
+@ends_with("nll_loss{'2d' if input.ndim > 2 else ''}_forward")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -767,6 +773,10 @@ def _some_ignored(input: Tensor, target: Tensor, ignore_index: int) -> bool:
 @functional
 @autocast("float32")
 @computes("cross_entropy_loss")
+@ends_with(
+    "{'' if input.shape == target.shape and target.is_floating_point() else 'add.Tensor' if "
+    "label_smoothing else 'nll_loss2d_forward' if input.ndim > 2 else 'nll_loss_forward'}"
+)
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -825,8 +835,6 @@ def _soft_cross_entropy(
     if weight is not None:
         logs = logs * reshape(weight, [classes if i == dim else 1 for i in range(x.ndim)])
     loss = -(logs * target).sum(dim)
-    return (
-        loss.sum() / (x.numel() / classes if classes else 0)
-        if mode == "mean"
-        else reduce_loss(loss, mode)
-    )
+    if mode != "mean":
+        return reduce_loss(loss, mode)
+    return ends_as("div.Scalar", loss.sum() / (x.numel() / classes if classes else 0))

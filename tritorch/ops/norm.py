@@ -15,6 +15,7 @@ from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
+from tritorch.ops.record.nodes import ends_as
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.record.sizes import normalised
@@ -202,7 +203,8 @@ def rms_norm(
         return _composed_rms(input, weight, n, eps)
     if weight is not None and weight.dtype is not input.dtype:
         input, weight = (v.to(PUBLIC["result_type"](input, weight)) for v in (input, weight))
-    return _rms.call((input, weight), (n, float(eps)))[0]
+    out = _rms.call((input, weight), (n, float(eps)))[0]
+    return ends_as("mul.Tensor", out) if input.is_cpu else out  # which PyTorch composes
 
 
 PUBLIC["rms_norm"] = rms_norm

@@ -14,6 +14,7 @@ from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of, sizes
+from tritorch.ops.record.nodes import ends_as, ends_with
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
@@ -71,7 +72,8 @@ basic_op = part_operator(
     composed=_one_by_one,
     schema="(Tensor(a) x, Any[] key) -> Tensor(a)",
     back="(Tensor y, SymInt[] shape, Any[] key) -> Tensor",
-    node="Slice",
+    node="{next(('unsqueeze' if k is None else 'slice.Tensor' if isinstance(k, tuple) else 'select.int'"
+    " for k in reversed(key) if k != (None, None, None)), 'alias')}",
     layout="part",
 )
 
@@ -149,6 +151,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
 
 @public()
+@ends_with("unbind.int")
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along a dim."""
     if input.ndim == 0:
@@ -159,6 +162,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @public(torch=False)
+@ends_with("split_with_sizes")
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Consecutive parts of given sizes."""
     if input.ndim == 0:
@@ -185,6 +189,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 PUBLIC["split_with_sizes"] = split_with_sizes
 
 
+@ends_with("{'split.Tensor' if hasattr(split_size_or_sections, '__index__') else ''}")
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Consecutive parts of one size (the last may be smaller), or of given sizes."""
     if not hasattr(split_size_or_sections, "__index__"):
@@ -225,7 +230,7 @@ Tensor.split = computes("split_with_sizes")(  # type: ignore[attr-defined]
 @public()
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """split, for who writes the parts and then no longer uses input."""
-    return writable(split(input, split_size, dim))
+    return ends_as("unsafe_split.Tensor", writable(split(input, split_size, dim)))
 
 
 @public()
@@ -245,7 +250,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @public()
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """chunk, for who writes the parts and then no longer uses input."""
-    return writable(chunk(input, chunks, dim))
+    return ends_as("unsafe_split.Tensor", writable(chunk(input, chunks, dim)))
 
 
 @public()
@@ -344,6 +349,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 @public()
+@ends_with("diag_embed")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """A tensor of zeros with input on a diagonal of two new dims."""
     ndim = input.ndim + 1
@@ -359,6 +365,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 @public(out=True)
 @exact_out("structured")
+@ends_with("{'diag_embed' if input.ndim == 1 else 'diagonal_copy'}")
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if input.ndim not in (1, 2):
@@ -369,6 +376,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 @public()
+@ends_with("diag_embed")
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """The matrix with all elements on its diagonal."""
     return diag_embed(reshape(input, -1), offset)

@@ -20,6 +20,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import reduced, same, with_indices
+from tritorch.ops.record.nodes import ends_with
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, with_out, write_out
@@ -87,7 +88,7 @@ def _call(op: Operator, x: Tensor, dims: Any, keepdim: bool, *rest: Any) -> Tens
 # ---- sums ----------------------------------------------------------------------------------------
 
 _sum = Operator(
-    "sum", "x", "dims keepdim kind", kind="reduction", layout="row-major",
+    "sum", "x", "dims keepdim kind", kind="reduction", layout="row-major", node="sum",
     cpu=lambda x, dims, keepdim, kind: _cpu_sum(x, dims, keepdim, kind),
     gpu="reduction.sum",
     grad=lambda g, x_shape, dims, keepdim: spread(g, dims, keepdim, x_shape),
@@ -147,6 +148,7 @@ _mean = reduction(
     "mean",
     "dims keepdim kind",
     lambda g, x_shape, dims, keepdim: _mean_grad(g, x_shape, dims, keepdim),
+    node="mean",
 )
 
 
@@ -489,6 +491,7 @@ argmax, argmin = _arg("argmax", _argmax), _arg("argmin", _argmin)
 
 @public(out=True)
 @exact_out("structured")
+@ends_with("aminmax")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element."""
     if dim is None:
@@ -672,6 +675,7 @@ def var_mean(
 
 
 @public()
+@ends_with("std_mean.correction")
 def std_mean(
     input: Tensor,
     dim: Any = None,
@@ -802,6 +806,7 @@ def _order_name(order: float) -> str:
 
 @public(out=True)
 @autocast("cuda:float32")
+@ends_with("dist")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other."""
     return vector_norm(input - other, p)

@@ -20,6 +20,7 @@ from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, one_of, sizes
 from tritorch.ops.memory import alias, view_dtype
+from tritorch.ops.record.nodes import ends_as, ends_with
 from tritorch.ops.record.operator import ndarray
 from tritorch.ops.record.publishing import public
 from tritorch.ops.views import view_operator
@@ -278,6 +279,7 @@ PUBLIC["broadcast_tensors"] = broadcast_tensors
 
 
 @public(method="sum_to_size", torch=False)
+@ends_with("sum.dim_IntList")
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """Summed so that it has a shape that broadcasts to its own."""
     wanted = sizes(size)
@@ -346,12 +348,16 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return _transpose.call((input,), (dim0, dim1))
 
 
-def rebinding(view: Any) -> Any:
-    """A view in place: the tensor itself becomes its view."""
+def rebinding(view: Any, overload: str) -> Any:
+    """A view in place, of an overload: the tensor itself becomes its view."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_inplace(self)
         other = view(self, *args, **kwargs)
+        if overload == "squeeze_" and (args or kwargs):
+            ends_as("squeeze_.dim", other)
+        else:
+            ends_as(overload, other)
         self._a = other._array
         _C.bump_version(self)
         if self._base is not None:
@@ -363,7 +369,7 @@ def rebinding(view: Any) -> Any:
     return method
 
 
-Tensor.transpose_ = rebinding(transpose)  # type: ignore[attr-defined]
+Tensor.transpose_ = rebinding(transpose, "transpose_")  # type: ignore[attr-defined]
 Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
 
 
@@ -378,7 +384,7 @@ def t(input: Tensor) -> Tensor:
     return _t.call((input,), (0, 1)) if input.ndim == 2 else alias(input)
 
 
-Tensor.t_ = rebinding(t)  # type: ignore[attr-defined]
+Tensor.t_ = rebinding(t, "t_")  # type: ignore[attr-defined]
 
 
 @public()
@@ -464,7 +470,10 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     if not shape:
         return alias(input)
     dims = tuple(i for i in dims if shape[i] == 1)
-    return _squeeze.call((input,), (dims,))
+    out = _squeeze.call((input,), (dims,))
+    if out._raw_node is None or isinstance(dim, (tuple, list)):
+        return out
+    return ends_as("squeeze" if dim is None else "squeeze.dim", out)
 
 
 def new_dim(array: Any, dim: int) -> Any:
@@ -483,8 +492,8 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return _unsqueeze.call((input,), (wrap_dim(dim, input.ndim + 1),))
 
 
-Tensor.squeeze_ = rebinding(squeeze)  # type: ignore[attr-defined]
-Tensor.unsqueeze_ = rebinding(unsqueeze)  # type: ignore[attr-defined]
+Tensor.squeeze_ = rebinding(squeeze, "squeeze_")  # type: ignore[attr-defined]
+Tensor.unsqueeze_ = rebinding(unsqueeze, "unsqueeze_")  # type: ignore[attr-defined]
 
 
 def atleast(n: int) -> Any:

@@ -13,6 +13,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.fft import c2c, c2r, promoted, r2c
 from tritorch.ops.padding import pad
+from tritorch.ops.record.nodes import ends_with
 from tritorch.ops.record.publishing import public
 
 
@@ -46,6 +47,7 @@ def _centred(window: Tensor, n_fft: int) -> Tensor:
 
 @public()
 @autocast("cpu:float32")
+@ends_with("{'' if input.ndim > 1 else 'squeeze_.dim'}")
 def stft(
     input: Tensor,
     n_fft: int,
@@ -139,6 +141,7 @@ def stft(
 
 @public()
 @computes("istft")
+@ends_with("{'' if input.ndim > 2 else 'squeeze.dim'}")
 def istft(
     input: Tensor,
     n_fft: int,

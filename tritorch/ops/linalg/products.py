@@ -27,6 +27,7 @@ from tritorch.ops.matmul import matmul
 from tritorch.ops.parts import diagonal as _top_diagonal
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.infer import same
+from tritorch.ops.record.nodes import ends_with
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.record.sizes import cubes
@@ -167,6 +168,7 @@ def _chain(tensors: list[Tensor]) -> Tensor:
 @linalg()
 @autocast("lower")
 @exact_out("multi_dot(): expected out tensor to have dtype {result} but got {out}")
+@ends_with("view")
 def multi_dot(tensors: Any) -> Tensor:
     """The product of matrices in the order of least work; the first and last may be vectors."""
     if isinstance(tensors, Tensor):
@@ -215,6 +217,7 @@ def _type_name(x: Tensor) -> str:
 
 @public(method=False, out=True)
 @autocast("lower")
+@ends_with("{'view' if len(matrices) > 1 else ''}")
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices in the order of least work."""
     if not matrices:
@@ -265,6 +268,7 @@ public(method=False)(_old_vander)
 @linalg()
 @autocast("lower")
 @exact_out("linalg.vecdot: Expected out of dtype{Result} but found {Out}")
+@ends_with("{'vdot' if x.ndim == y.ndim == 1 else 'sum.dim_IntList'}")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sums of conj(x) * y along dim."""
     name = "linalg.vecdot"

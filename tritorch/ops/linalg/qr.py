@@ -18,6 +18,7 @@ from tritorch.ops.linalg.common import (
     require_matrix,
 )
 from tritorch.ops.linalg.triangular import triangular
+from tritorch.ops.record.nodes import ends_with
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
@@ -183,6 +184,7 @@ def _require_householder(x: Tensor, tau: Tensor) -> None:
 
 @linalg(also=("orgqr",))
 @autocast("cpu:float32")
+@ends_with("linalg_householder_product")
 def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of reflections I - tau v v^H; v is below A's diagonal."""
     _require_householder(input, tau)
@@ -225,6 +227,7 @@ def _require_ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> Non
 
 @public(out=True)
 @autocast("cpu:float32")
+@ends_with("ormqr")
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:

@@ -27,6 +27,7 @@ from tritorch.ops.linalg.common import (
 )
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.infer import same
+from tritorch.ops.record.nodes import ends_with
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
@@ -105,6 +106,7 @@ _TriangularSolve = named_results("triangular_solve", "solution", "cloned_coeffic
 @public(out=True)
 @autocast("cpu:float32")
 @exact_out("structured")
+@ends_with("triangular_solve")
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
     unitriangular: bool = False,
@@ -178,6 +180,7 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     return _factored("linalg.cholesky", input, upper).L
 
 
+@ends_with("cholesky")
 def _old_cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """linalg.cholesky, by its old name."""
     warnings.warn(
@@ -234,6 +237,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
 
 @public(out=True)
 @autocast("cpu:float32")
+@ends_with("cholesky_inverse")
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of L L^H (upper: U^H U)."""
     require_matrix("cholesky_inverse", input, True)

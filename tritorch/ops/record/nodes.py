@@ -6,49 +6,58 @@ A recorded call is a node of its record's own class.  Who looks at it (`grad_fn`
 changes the node's class to the one of that name.  The name is the first of these that there is:
 
     node="Sum1"                          the record says it: SumBackward1
-    node="fmod.{'Scalar' if b is number else 'Tensor'}"
-                                         it says the overload, in its inputs and params
+    node="mean"                          or the overload whose node it is, as schemas do
     schema="gelu(x, approximate='tanh')" the overload that the record computes
     its own name
 
 and which node an overload has stands in `tritorch/schema/nodes.txt`, with the names of what it
-keeps.  A function that is one operator in PyTorch and several records here says with `ends_as` what
-the last of them is: the graph is another, its last node has PyTorch's name.
+keeps.  A function that is one operator in PyTorch and several records here says with `ends_with`
+what the last of them is: the graph is another, its last node has PyTorch's name.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tritorch.autograd.graph import AsStridedBackward0, CopySlices
 from tritorch.autograd.nodes import FREED, Node
 from tritorch.autograd.saved import SavedTensor
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.gradients import Spec
+from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.schema import called, parts_of, schema_of
 from tritorch.schema import nodes as table
 
-number: Any = type("number", (), {})()  # stands for an operand that is a Python number
+
+class _Stand:
+    """Stands for a tensor of which nothing is kept but, at most, the shape."""
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = shape
 
 
 @functools.cache
-def class_of(name: str) -> type:
+def class_of(name: str, base: type = Node) -> type:
     """The class of the nodes of a name, "AddBackward0" or "torch::autograd::CopyBackwards"."""
+    if name == AsStridedBackward0.__name__:
+        return AsStridedBackward0
     described = table.by_name().get(name)
     fields = {"__slots__": (), "__module__": "builtins", "_full_name": name}
     if described is not None:
         fields |= {"_kept": described.saved, "_kept_tensors": described.tensors}
-    return type(name.rpartition("::")[2], (Node,), fields)
+    return type(name.rpartition("::")[2], (base,), fields)
 
 
-def node_of(overload: str) -> type:
+def node_of(overload: str, base: type = Node) -> type:
     """The class of an overload's nodes; of one without a derivative in PyTorch, by its name."""
     found = table.table().get(overload)
     if found is not None:
-        return class_of(found.name)
-    return class_of(overload if "::" in overload else f"{_title(overload)}Backward0")
+        return class_of(found.name, base)
+    return class_of(overload if "::" in overload else f"{_title(overload)}Backward0", base)
 
 
 def _title(name: str) -> str:
@@ -65,10 +74,8 @@ def settle(op: Any, node: Any) -> None:
 def _finders(op: Any) -> Any:
     """The class of a record's nodes, or the function that finds that of one."""
     text = op.declared_node
-    if text and ("::" in text or text[0].isupper() and "{" not in text):
-        return class_of(op.backward_name)
     if text and "{" not in text:
-        return node_of(text)
+        return class_of(op.backward_name) if text[0].isupper() else node_of(text)
     schema = op.declared_schema
     if not text and "->" in schema:
         return class_of(op.backward_name)
@@ -83,7 +90,7 @@ def _finders(op: Any) -> Any:
     if "{" not in overload:
         return node_of(overload) if overload in table.table() else class_of(op.backward_name)
     names = ", ".join((*op.inputs, *op.params))
-    find = eval(f"lambda {names}: f{overload!r}", {"number": number})
+    find = eval(f"lambda {names}: f{overload!r}")
     known = not text
 
     def of(node: Any) -> type:
@@ -94,12 +101,17 @@ def _finders(op: Any) -> Any:
 
 
 def _operands(op: Any, node: Any) -> list[Any]:
-    """What a node knows of its inputs (`number`: it was one), and its params."""
+    """What a node knows of its inputs, and its params."""
     n = len(node.edges)
     inputs = list(node.saved) if node.saved is not None else [None] * n
-    for i in range(min(n, 32)):
-        if (node.numbers >> i) & 1:
-            inputs[i] = number
+    for i in range(n):
+        if (node.numbers >> min(i, 31)) & 1:
+            inputs[i] = inputs[i] if isinstance(inputs[i], (int, float, complex)) else 0
+        elif (node.absent >> min(i, 31)) & 1:
+            inputs[i] = None
+        elif not isinstance(inputs[i], Tensor):
+            described = _described(node, i)
+            inputs[i] = _Stand(described[0] if described else ())
     if op.variadic:
         first = len(op.inputs) - 1
         inputs = [*inputs[:first], inputs[first:]]
@@ -108,11 +120,48 @@ def _operands(op: Any, node: Any) -> list[Any]:
     return [*inputs, *params, *[None] * (len(op.params) - len(params))]
 
 
+def ends_with(overload: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Says of a function of several records which operator's node its results have in PyTorch:
+
+    @ends_with("dist")
+    @ends_with("{'nll_loss2d' if input.ndim == 4 else 'nll_loss'}_forward")  in its arguments' names
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        signature = None
+        names: dict[str, Any] = {"Tensor": Tensor}
+
+        @functools.wraps(function)
+        def named(*args: Any, **kwargs: Any) -> Any:
+            before = [getattr(x, "_raw_node", None) for x in args]
+            out = function(*args, **kwargs)
+            for each in out if isinstance(out, tuple) else (out,):
+                node = getattr(each, "_raw_node", None)
+                if node is not None and not any(node is old for old in before):
+                    break
+            else:
+                return out
+            nonlocal signature
+            text = overload
+            if "{" in overload:
+                signature = signature or inspect.signature(function)
+                bound = signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                text = eval(f"f{overload!r}", names, dict(bound.arguments))
+            return ends_as(text, out) if text else out
+
+        return named
+
+    return decorate
+
+
 def ends_as(overload: str, out: Any) -> Any:
-    """A function's results, new ones, whose nodes are those of an operator of PyTorch."""
+    """New results, whose nodes are those of an operator of PyTorch."""
     for each in out if isinstance(out, tuple) else (out,):
-        node = each._raw_node
-        if node is not None:
+        node = getattr(each, "_raw_node", None)
+        if isinstance(node, CopySlices):
+            node.__class__ = node_of(overload, CopySlices)
+        elif node is not None and isinstance(node.op, Operator):
             node.__class__ = node_of(overload)
     return out
 
@@ -190,7 +239,7 @@ def _output(op: Any, name: str) -> int | None:
 
 
 def _named_otherwise(node: Any) -> bool:
-    """Whether a node's name is not that of its record: `ends_as`."""
+    """Whether a node's name is not that of its record: `ends_with`."""
     find = _finders(node.op)
     return type(node) is not (find if isinstance(find, type) else find(node))
 
@@ -254,7 +303,7 @@ def _described(node: Any, i: int) -> tuple[Any, Any] | None:
 
 def _plain(value: Any) -> Any:
     """As PyTorch gives it: whole numbers without a sign, lists as tuples."""
-    if isinstance(value, bool) or value is number or isinstance(value, (Spec, _Place)):
+    if isinstance(value, (bool, Spec, _Place, _Stand)):
         return value if isinstance(value, bool) else None
     if isinstance(value, int):
         return value & (2**64 - 1)
