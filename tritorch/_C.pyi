@@ -414,6 +414,7 @@ class NodeBase:
     dtype: Any
     hooks: Any
     stream: Any
+    call: Any
     sequence: int
     numbers: int
     absent: int

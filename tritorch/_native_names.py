@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch import _C, cpu, cuda, overrides
+from tritorch.autograd import passes
 from tritorch.core import dispatching
 
 _TensorBase = _C.TensorBase
@@ -55,6 +56,11 @@ class _AutoDispatchBelowAutograd:
 
     def __exit__(self, *exception: object) -> None:
         _C.set_grad_enabled(self._before)
+
+
+_current_graph_task_id = passes.current_task
+_current_autograd_node = passes.current_node
+_will_engine_execute_node = passes.will_execute
 
 
 def _log_api_usage_once(event: str, /) -> None:

@@ -106,6 +106,7 @@ struct Node {
   PyObject* shape;       // of the output; a tuple of shapes for several
   PyObject* dtype;
   PyObject* hooks;  // Python's business: hooks, metadata
+  PyObject* call;   // of a function of several records: (function, args, kwargs); False once freed
   PyObject* stream;
   unsigned long long sequence;
   unsigned long long mark;  // of the last walk over the graph that came here

@@ -10,7 +10,8 @@ namespace {
 
 using NodeFields = Collected<Node, &Node::op, &Node::edges, &Node::outputs, &Node::saved,
                              &Node::out, &Node::out_shared, &Node::params, &Node::versions,
-                             &Node::kept, &Node::shape, &Node::dtype, &Node::hooks, &Node::stream>;
+                             &Node::kept, &Node::shape, &Node::dtype, &Node::hooks, &Node::call,
+                             &Node::stream>;
 
 PyObject* node_new(PyTypeObject* type, PyObject*, PyObject*) {
   PyObject* self = type->tp_alloc(type, 0);
@@ -121,6 +122,7 @@ PyObject* node_free(PyObject* self, PyObject*) {
              (as_tensor(saved) ||
               !(PyTuple_Check(saved) || (PyNumber_Check(saved) && !n->keeps_numbers)));
   }
+  if (is_set(n->call)) Py_SETREF(n->call, Py_NewRef(Py_False));
   if (!needed) Py_RETURN_NONE;
   Py_CLEAR(n->saved);
   Py_CLEAR(n->out);
@@ -135,7 +137,9 @@ PyObject* node_free(PyObject* self, PyObject*) {
 // Whether a pass that does not retain the graph has something to free.
 PyObject* get_holds(PyObject* self, void*) {
   auto* n = reinterpret_cast<Node*>(self);
-  return PyBool_FromLong(is_set(n->saved) || is_set(n->out) || is_set(n->kept) || n->packed);
+  const bool called = is_set(n->call) && n->call != Py_False;
+  return PyBool_FromLong(is_set(n->saved) || is_set(n->out) || is_set(n->kept) || n->packed ||
+                         called);
 }
 
 PyGetSetDef node_properties[] = {{"holds", get_holds, nullptr, nullptr, nullptr},
@@ -153,6 +157,7 @@ PyMemberDef node_members[] = {
     {"shape", T_OBJECT, offsetof(Node, shape), 0, nullptr},
     {"dtype", T_OBJECT, offsetof(Node, dtype), 0, nullptr},
     {"hooks", T_OBJECT, offsetof(Node, hooks), 0, nullptr},
+    {"call", T_OBJECT, offsetof(Node, call), 0, nullptr},
     {"stream", T_OBJECT, offsetof(Node, stream), 0, nullptr},
     {"out_version", T_LONGLONG, offsetof(Node, out_version), READONLY, nullptr},
     {"sequence", T_ULONGLONG, offsetof(Node, sequence), 0, nullptr},

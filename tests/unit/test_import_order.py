@@ -47,7 +47,6 @@ UPWARD = {
 CIRCLES = {
     ("autograd.functional", "autograd"): "grad is defined there",
     ("autograd.gradcheck", "autograd"): "grad is defined there",
-    ("autograd.graph", "autograd.edges"): "edges are made of nodes, a node's hooks name edges",
     ("core.device", "core.defaults"): "a device is a scope of defaults",
     ("core.tensor", "core.storage"): "a tensor's storage makes tensors",
     ("core.tensor", "core.legacy"): "typed classes are of tensors",

@@ -6,14 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.autograd import anomaly, engine, forward_ad, functional, grad_mode, graph, nodes
+from tritorch.autograd import (
+    anomaly,
+    engine,
+    forward_ad,
+    functional,
+    grad_mode,
+    graph,
+    nodes,
+    passes,
+)
 from tritorch.autograd.anomaly import detect_anomaly, set_detect_anomaly
 from tritorch.autograd.edges import GradientEdge, get_gradient_edge
 from tritorch.autograd.function import Function, NestedIOFunction, once_differentiable
 from tritorch.autograd.grad_mode import (
+    _force_original_view_tracking,
+    _unsafe_preserve_version_counter,
     enable_grad,
     enforce_grad_layout_policy,
     inference_mode,
+    is_multithreading_enabled,
+    is_view_replay_enabled,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,
@@ -253,6 +266,13 @@ def _get_grad_fn(self: Tensor) -> Any:
     return node if node is None or node._settled else nodes.shown(node)
 
 
+def _get_backward_hooks(self: Tensor) -> Any:
+    if self._node is None:
+        return (self._hooks.tensor or None) if self._hooks is not None else None
+    hooks = self._raw_node.hooks
+    return (hooks.tensor.get(self.output_nr) or None) if hooks is not None else None
+
+
 def retain_grad(self: Tensor) -> None:
     """Keeps the gradient of a tensor that is not a leaf."""
     if not self._requires_grad:
@@ -294,6 +314,7 @@ def _attach() -> None:
     )
     cls.grad = property(_get_grad, _set_grad, lambda self: _set_grad(self, None))
     cls.grad_fn = property(_get_grad_fn)
+    cls._backward_hooks = property(_get_backward_hooks)
     cls.is_leaf = property(lambda self: self._node is None)
     cls.retain_grad = retain_grad
     cls.retains_grad = property(lambda self: self._retains_grad)
@@ -311,6 +332,8 @@ class _VariableMeta(type):
 
 class Variable(metaclass=_VariableMeta):
     """Kept for its name: `Variable(t, requires_grad=True)` is a tensor on t's memory."""
+
+    _execution_engine = passes.ImperativeEngine()
 
     def __new__(cls, data: Any = None, requires_grad: Any = None, volatile: Any = None) -> Any:
         if data is None:

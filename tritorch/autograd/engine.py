@@ -9,8 +9,8 @@ counting dependencies first.
 from __future__ import annotations
 
 import sys
-import threading
 import traceback
+import warnings
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any
@@ -20,25 +20,20 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd import anomaly, grad_mode, graph, streams as node_streams
 from tritorch.autograd.nodes import FREED, Node
+from tritorch.autograd.passes import current, queue_callback, started
 from tritorch.core import arrays, locks
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_strides, dense_strides_like
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.core.thread_state import carried, run_in_thread
+from tritorch.core.thread_state import run_in_thread
 
 _accumulating = locks.rlock()
 
 _add = _C.Quiet(np.add)
 
 
-class _Pass(threading.local):
-    depth = 0  # of backward passes inside of each other
-    callbacks: list[Any] | None = None  # for when the outermost one has ended
-
-
-_pass = carried(_Pass())
 _DEEP = 25  # passes inside of each other that share a thread's stack
 
 
@@ -55,19 +50,29 @@ def backward(
     Without `inputs`, accumulates into every leaf's grad.  With them, only what leads to them runs;
     their gradients are accumulated (`accumulate`) or returned.
     """
-    if _pass.depth and _pass.depth % _DEEP == 0:
-        _pass.depth += 1
+    if current.depth and current.depth % _DEEP == 0:
+        current.depth += 1
         try:
             return run_in_thread(
                 lambda: backward(tensors, grads, retain_graph, create_graph, inputs, accumulate)
             )
         finally:
-            _pass.depth -= 1
+            current.depth -= 1
     captures = None if inputs is None else _Captures(inputs)
-    outermost = _pass.callbacks is None
+    if create_graph and accumulate:
+        warnings.warn(
+            "Using backward() with create_graph=True will create a reference cycle between the "
+            "parameter and its gradient which can cause a memory leak. We recommend using "
+            "autograd.grad when creating the graph to avoid this. If you have to use this "
+            "function, make sure to reset the .grad fields of your parameters to None after use to "
+            "break the cycle and avoid the leak.",
+            stacklevel=3,
+        )
+    outermost = current.callbacks is None
     if outermost:
-        _pass.callbacks = []
-    _pass.depth += 1
+        current.callbacks = []
+    current.depth += 1
+    running = started(tensors, captures)
     before = _C.set_grad_enabled(create_graph)
     try:
         streams = node_streams.of_pass()
@@ -77,7 +82,7 @@ def backward(
             if streams is not None:
                 streams.leave()
         if outermost:
-            for callback in _pass.callbacks or ():
+            for callback in current.callbacks or ():
                 callback()
     except BaseException as error:
         # A traceback must not keep the tensors of a failed pass alive (in a notebook, for ever).
@@ -85,9 +90,10 @@ def backward(
         raise
     finally:
         _C.set_grad_enabled(before)
-        _pass.depth -= 1
+        running.end()
+        current.depth -= 1
         if outermost:
-            _pass.callbacks = None
+            current.callbacks = None
     if captures is None or inputs is None:
         return []
     _run_hooks_of_leaves(captures, inputs)
@@ -105,13 +111,6 @@ def _run_hooks_of_leaves(captures: _Captures, inputs: Sequence[Any]) -> None:
         g = captures.results[i]
         if g is not None and isinstance(leaf, Tensor) and leaf._leaf and leaf._hooks is not None:
             captures.results[i] = run_tensor_hooks(leaf._hooks.tensor, g)
-
-
-def queue_callback(callback: Any) -> None:
-    """Runs a function when the current backward pass has ended."""
-    if _pass.callbacks is None:
-        raise RuntimeError("queue_callback() works only while a backward pass runs")
-    _pass.callbacks.append(callback)
 
 
 def _clear_frames(trace: Any) -> None:
@@ -386,6 +385,7 @@ def _ones_like(tensor: Tensor) -> Tensor:
 def _before_node(node: Any, hooks: Any, g: Any) -> Any:
     """Tensor hooks, retained gradients, then node prehooks."""
     slots = list(g) if node.n_outputs else [g]
+    before, current.node = current.node, node
     for nr, tensor_hooks in hooks.tensor.items():
         if slots[nr] is not None:
             slots[nr] = run_tensor_hooks(tensor_hooks, slots[nr])
@@ -398,6 +398,7 @@ def _before_node(node: Any, hooks: Any, g: Any) -> Any:
         replaced = hook(tuple(slots))
         if replaced is not None:
             slots = list(replaced) if isinstance(replaced, tuple) else [replaced]
+    current.node = before
     return slots if node.n_outputs else slots[0]
 
 
@@ -421,12 +422,16 @@ def _run_carefully(node: Any, g: Any) -> Any:
     results = anomaly.run(node, g)
     hooks = node.hooks
     if hooks is not None and hooks.post:
-        results = tuple(results)
+        before, current.node = current.node, node
+        order = getattr(node.op, "order", None)
+        results = tuple(results) if order is None else order.shown(node, results)
         seen = tuple(g) if node.n_outputs else (g,)
         for hook in list(hooks.post.values()):
             replaced = hook(results, seen)
             if replaced is not None:
                 results = replaced if isinstance(replaced, tuple) else (replaced,)
+        results = results if order is None else order.own(node, results)
+        current.node = before
     return results
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
-from tritorch.autograd import saved as saving, streams
+from tritorch.autograd import passes, saved as saving, streams
 from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.autograd.graph import check_inplace, forbid_writes, rewrite_history
 from tritorch.autograd.nodes import FREED, Node, gradient_edge
@@ -30,6 +32,15 @@ class FunctionCtx:
         """Inputs that forward wrote."""
         self._dirty = args
 
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Nothing: autograd finds out by itself."""
+        warnings.warn(
+            "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically "
+            "tracked. Note that calls to `set_()` are not tracked",
+            FutureWarning,
+            stacklevel=2,
+        )
+
     def mark_non_differentiable(self, *args: Any) -> None:
         """Outputs that no gradient flows through."""
         self._non_differentiable = args
@@ -44,7 +55,9 @@ class BackwardCFunction(Node, FunctionCtx):
 
     # A dict besides the node's fields: users set attributes on ctx.
 
-    _function: Any
+    _forward_cls: Any
+
+    dirty_tensors = non_differentiable = to_save = saved_for_forward = None
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -54,7 +67,30 @@ class BackwardCFunction(Node, FunctionCtx):
         saved = self.unpack()
         return () if saved is None else _with_history(self, saved)
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """`saved_tensors`, by its old name."""
+        warnings.warn(
+            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
+        )
+        return self.saved_tensors
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        if self.freed:
+            raise RuntimeError(FREED)
+        return tuple(saving.SavedTensor(self, i) for i in range(len(self.saved or ())))
+
+    def _get_user_fn(self) -> Any:
+        return backward_of(self._forward_cls)
+
+    def apply(self, *args: Any) -> Any:
+        """What the backward pass calls: the function's backward."""
+        return self._get_user_fn()(self, *args)
+
+    def apply_jvp(self, *args: Any) -> Any:
+        """What forward mode calls: the function's jvp."""
+        return self._forward_cls.jvp(self, *args)
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
@@ -64,6 +100,17 @@ class BackwardCFunction(Node, FunctionCtx):
     def name(self) -> str:
         """The class's name."""
         return type(self).__name__
+
+
+def backward_of(function: Any) -> Any:
+    """backward, or its other name, vjp."""
+    backward, vjp = function.backward, function.vjp
+    if backward is not Function.backward and vjp is not Function.vjp:
+        raise RuntimeError(
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+            "should only implement one of them."
+        )
+    return vjp if vjp is not Function.vjp else backward
 
 
 def _with_history(node: Any, saved: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -98,7 +145,11 @@ class _FunctionOperator:
                 if each is None and node.__dict__["_shapes"][i] is not None:
                     shape, kind, device = node.__dict__["_shapes"][i]
                     grads[i] = PUBLIC["zeros"](shape, dtype=kind, device=device)
-        results = self.function.backward(node, *grads)
+        around, passes.current.node = passes.current.node, node
+        try:
+            results = backward_of(self.function)(node, *grads)
+        finally:
+            passes.current.node = around
         results = results if isinstance(results, tuple) else (results,)
         wanted = node.__dict__["_arguments"]
         if len(results) > wanted:
@@ -115,29 +166,38 @@ class _FunctionOperator:
             )
         for result in results:
             if result is not None and not isinstance(result, Tensor):
-                raise TypeError(f"expected Variable or None (got {type(result).__name__})")
+                raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
         return tuple(results[i] for i in node.__dict__["_tensor_positions"])
 
 
-class _FunctionMeta(type):
+class FunctionMeta(type):
     """Gives each Function a node type of its own name."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
-        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_function": cls})
+        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_forward_cls": cls})
         cls._operator = _FunctionOperator(cls)
 
 
-class Function(FunctionCtx, metaclass=_FunctionMeta):
+class Function(FunctionCtx, metaclass=FunctionMeta):
     """A differentiable function: override forward and backward, call apply."""
 
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(
+        warnings.warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all "
             "static, so you should invoke them on the class itself. Instantiating an autograd "
-            "function will raise an error in a future version of PyTorch."
+            "function will raise an error in a future version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            "new-style autograd function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
 
     @staticmethod
@@ -163,6 +223,14 @@ class Function(FunctionCtx, metaclass=_FunctionMeta):
     vjp = backward
 
     @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """The results of a batch, and where its dim is in each."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod "
+            "or set generate_vmap_rule=True."
+        )
+
+    @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """The tangents of forward's outputs."""
         raise NotImplementedError(
@@ -173,8 +241,12 @@ class Function(FunctionCtx, metaclass=_FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Calls forward and records the call."""
+        if _is_overridden(cls, "setup_context"):
+            bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+            bound.apply_defaults()
+            return _apply(cls, bound.args)
         if kwargs:
-            raise TypeError(f"apply() takes no keyword arguments, got {list(kwargs)}")
+            raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
         return _apply(cls, args)
 
 
@@ -379,6 +451,14 @@ def _forbid(result: Any) -> Any:
     node.shape, node.dtype = out._array.shape, out._array.dtype
     out._raw_node = node
     return out
+
+
+class InplaceFunction(Function):
+    """Kept for its name; use Function."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
 
 
 class NestedIOFunction(Function):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import traceback
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,8 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd import nodes
 from tritorch.autograd.edges import GradientEdge, get_gradient_edge
+from tritorch.autograd.multi_hooks import register_multi_grad_hook
+from tritorch.autograd.mutation import allow_mutation_on_saved_tensors
 from tritorch.autograd.nodes import FREED, GraphNode as Node, gradient_edge
 from tritorch.autograd.saved import (
     disable_saved_tensors_hooks,
@@ -30,6 +31,12 @@ from tritorch.autograd.saved import (
 )
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
+
+__all__ = [
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+    "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
+    "saved_tensors_hooks", "set_warn_on_accumulate_grad_stream_mismatch",
+]  # fmt: skip
 
 
 def _raise_modified(node: Any, position: Any) -> None:
@@ -372,48 +379,12 @@ _C.register_part("inference_view", _INFERENCE_VIEW)
 _C.register_part("lend", _lend)
 
 
-class register_multi_grad_hook:
-    """`fn(grads)` when the gradients of all tensors are known, or `fn(grad)` of the first."""
-
-    def __init__(self, tensors: Any, fn: Callable[..., Any], *, mode: str = "all") -> None:
-        if mode not in ("all", "any"):
-            raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-        self.fn, self.mode = fn, mode
-        self.grads: list[Any] = [None] * len(tensors)
-        self.count = 0
-        self.wanted = sum(1 for t in tensors if t._requires_grad)
-        self.handles = [
-            t.register_hook(self._hook(i)) for i, t in enumerate(tensors) if t._requires_grad
-        ]
-
-    def _hook(self, i: int) -> Callable[[Any], None]:
-        def hook(grad: Any) -> None:
-            self.grads[i] = grad
-            self.count += 1
-            if self.mode == "any":
-                if self.count == 1:
-                    self.fn(grad)
-            elif self.count == self.wanted:
-                self.fn(list(self.grads))
-            if self.count == self.wanted:
-                self.count = 0
-                self.grads = [None] * len(self.grads)
-
-        return hook
-
-    def remove(self) -> None:
-        """Removes the hooks."""
-        for handle in self.handles:
-            handle.remove()
-
-    def __enter__(self) -> register_multi_grad_hook:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self.remove()
-
-
 def increment_version(tensor: Any) -> None:
     """Counts a change of the tensor's memory that autograd did not see."""
     for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
         _C.bump_version(each)
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Whether it is said that a leaf's gradient comes on another stream: here it waits for it."""
+    bool(enabled)

@@ -120,7 +120,9 @@ class Node(_C.NodeBase):
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """For each input: its node and which of that node's outputs it is."""
         outputs = self.outputs or (0,) * len(self.edges)
-        return tuple((_as_node(edge), nr) for edge, nr in zip(self.edges, outputs))
+        found = tuple((_as_node(edge), nr) for edge, nr in zip(self.edges, outputs))
+        order = getattr(self.op, "order", None)
+        return found if order is None else order.edges(self, found)
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -158,7 +160,7 @@ class Node(_C.NodeBase):
 
     def _register_hook_dict(self, tensor: Any) -> None:
         if not isinstance(tensor, Tensor):
-            raise RuntimeError("_register_hook_dict expected a variable")
+            raise TypeError("_register_hook_dict expected a variable")
         hooks = getattr(tensor, "_backward_hooks", None)
         if hooks:
             mine = self._hooks().tensor.setdefault(tensor.output_nr, HookDict())
@@ -243,7 +245,7 @@ class AccumulateGrad:
 
     def _register_hook_dict(self, tensor: Any) -> None:
         if not isinstance(tensor, Tensor):
-            raise RuntimeError("_register_hook_dict expected a variable")
+            raise TypeError("_register_hook_dict expected a variable")
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """`fn(grad_inputs, grad_outputs)` after the gradient was accumulated."""

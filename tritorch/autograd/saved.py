@@ -52,7 +52,7 @@ class _Packed:
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"Output of saved tensor unpack_hook expected to be a Tensor but got result of "
-                f"type {type(tensor)}"
+                f"type {type(tensor).__name__}"
             )
         out = _C.alias(tensor)
         if isinstance(self.node, Tensor):

@@ -16,15 +16,15 @@ from tritorch.ops.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.copying import written
 from tritorch.ops.pointwise import sigmoid, tanh
 from tritorch.ops.record.apply import apply
-from tritorch.ops.record.nodes import ends_with
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.kinds import ternary, unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.pointwise import INT_TO_FLOAT
 from tritorch.ops.record.publishing import (
-    in_place_of,
     functional,
     functional_with_out,
+    in_place_of,
     with_inplace,
 )
 from tritorch.ops.record.writing import differentiated

@@ -22,7 +22,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.host import pointwise as cpu
 from tritorch.ops.checks import convert_number, former_order, require_kernel, require_tensor
 from tritorch.ops.record.apply import apply, apply_in_place
-from tritorch.ops.record.nodes import ends_as, ends_with
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.kinds import (
     OPERANDS,
     attach_operator,
@@ -529,8 +529,8 @@ xlogy = binary(
     "xlogy",
     cpu.xlogy,
     composed=lambda a, b: (a * b.log()).masked_fill((a == 0) & (b == b), 0),
-    node="xlogy.{'Scalar_Self' if not hasattr(a, 'shape') else 'Tensor' if hasattr(b, 'shape') else "
-    "'Scalar_Other'}",
+    node="xlogy.{'Scalar_Self' if not hasattr(a, 'shape') else 'Tensor' if hasattr(b, 'shape') "
+    "else 'Scalar_Other'}",
     inplace="public",
     rule=INT_TO_FLOAT,
     without="complex",

@@ -14,7 +14,7 @@ from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
 from tritorch.ops import checks, memory, parts, shape
 from tritorch.ops.checks import require_tensor
-from tritorch.ops.record.nodes import ends_as, ends_with
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, with_out
@@ -25,9 +25,12 @@ def _row_major_copy(x: Tensor) -> Tensor:
 
 
 # Which overload a function of its name is, where it is not the one without a name.
-_OVERLOADS = dict(
-    unbind_copy=".int", transpose_copy=".int", select_copy=".int", split_copy=".Tensor",
-)  # fmt: skip
+_OVERLOADS = {
+    "unbind_copy": ".int",
+    "transpose_copy": ".int",
+    "select_copy": ".int",
+    "split_copy": ".Tensor",
+}
 
 
 def _copying(name: str, view: Any, exact: bool) -> None:

@@ -31,7 +31,7 @@ from tritorch.ops.checks import (
     sizes,
 )
 from tritorch.ops.interpret import vmap
-from tritorch.ops.record.nodes import ends_as
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import require_separate
 from tritorch.ops.record.publishing import public

@@ -11,7 +11,7 @@ from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.arithmetic import times
 from tritorch.ops.checks import require_tensor
-from tritorch.ops.record.nodes import ends_with
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.publishing import public
 
 # ---- the trapezoid rule --------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
-from tritorch.ops.record.nodes import ends_with
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.reduction import vector_norm
 

@@ -15,8 +15,8 @@ from tritorch.ops.checks import require_kernel
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.random import sample, source_for
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import same
-from tritorch.ops.record.nodes import ends_as
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
 

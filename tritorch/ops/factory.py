@@ -49,7 +49,7 @@ from tritorch.ops.checks import (
     sizes,
 )
 from tritorch.ops.interpret import vmap
-from tritorch.ops.record.nodes import ends_with
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out

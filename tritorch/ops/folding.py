@@ -10,7 +10,7 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel, require_tensor
-from tritorch.ops.record.nodes import ends_as, ends_with
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import reshape
 

@@ -9,7 +9,7 @@ from tritorch.core.dtype import int64
 from tritorch.core.promotion import not_implemented
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.record.nodes import ends_as
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.shape import reshape
 
 

@@ -15,8 +15,8 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, broadcast_shapes, convert_number, require_tensor
 from tritorch.ops.parts import basic_index
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import same, unknown_size
-from tritorch.ops.record.nodes import ends_as
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import apart_from_out, exact_out
 from tritorch.ops.record.publishing import accepts_expanded, public

@@ -12,7 +12,7 @@ from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import composed_backend
-from tritorch.ops.record.nodes import ends_as, ends_with
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import reshape

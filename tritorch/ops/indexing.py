@@ -22,8 +22,8 @@ from tritorch.ops.interpret import vmap
 from tritorch.ops.memory import alias
 from tritorch.ops.parts import basic_index, basic_op, select_op, slice_op
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import unknown_size
-from tritorch.ops.record.nodes import ends_as
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out, require_separate
 from tritorch.ops.record.publishing import public, write_out

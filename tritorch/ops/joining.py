@@ -18,8 +18,8 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of
 from tritorch.ops.parts import narrow
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import same
-from tritorch.ops.record.nodes import ends_with
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out, joins
 from tritorch.ops.record.publishing import accepts_expanded, public

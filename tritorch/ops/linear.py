@@ -14,7 +14,7 @@ from tritorch.host import threads
 from tritorch.host.narrow import like, widen
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_same_dtype
-from tritorch.ops.record.nodes import ends_as, ends_with
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import functional, functional_with_out
@@ -56,14 +56,40 @@ _linear = Operator(
     "linear", "x w b",
     composed=lambda x, w, b: x.matmul(w.t()) if b is None else x.matmul(w.t()) + b,
     axes="...k,nk,n->...n", cpu=_cpu_linear, gpu=_gpu_linear,
-    node="{'squeeze_.dim' if len(x.shape) == 1 else ('mm' if b is None else 'addmm') if len(x.shape) "
-    "== 2 else '_unsafe_view' if b is None else 'view'}",
+    node="{'squeeze_.dim' if len(x.shape) == 1 else ('mm', 'addmm')[b is not None] if "
+        "len(x.shape) == 2 else ('_unsafe_view', 'view')[b is not None]}",
     grad=(
         lambda g, w: g.matmul(conj(w)),
         lambda g, x: _rows(g).t().mm(conj(_rows(x))),
         lambda g: _rows(g).sum(0),
     ), batch="linear", infer=lambda x, w, b: x.new((*x.shape[:-1], w.shape[0]))
 )  # fmt: skip
+
+
+class _AsAddmm:
+    """The inputs of PyTorch's node of a layer with a bias: bias, input, the weight transposed."""
+
+    @staticmethod
+    def _applies(node: Any) -> bool:
+        return len(node.shape) == 2 and not node.absent & 0b100
+
+    def edges(self, node: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        """For `next_functions`."""
+        return (edges[2], edges[0], edges[1]) if self._applies(node) else edges[:2]
+
+    def shown(self, node: Any, grads: Any) -> tuple[Any, ...]:
+        """Gradients as hooks of the node see them."""
+        x, w, b = grads
+        w = None if w is None else w.t()
+        return (b, x, w) if self._applies(node) else (x, w)
+
+    def own(self, node: Any, grads: Any) -> tuple[Any, ...]:
+        """What hooks made of them, in the record's order."""
+        b, x, w = grads if self._applies(node) else (None, *grads)
+        return x, None if w is None else w.t(), b
+
+
+_linear.order = _AsAddmm()
 
 
 @functional_with_out

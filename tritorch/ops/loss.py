@@ -23,8 +23,8 @@ from tritorch.ops.checks import (
     require_tensor,
 )
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.infer import computed
-from tritorch.ops.record.nodes import ends_as, ends_with
 from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.reduction import vector_norm

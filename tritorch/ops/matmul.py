@@ -24,7 +24,7 @@ from tritorch.ops.checks import (
     require_tensor,
 )
 from tritorch.ops.record.backends import backend
-from tritorch.ops.record.nodes import ends_as, ends_with
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import cpp_name, exact_out
 from tritorch.ops.record.publishing import compute_out, in_place_of, public, write_out

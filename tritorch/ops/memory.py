@@ -16,8 +16,8 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_storage
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.gradients import Spec
-from tritorch.ops.record.nodes import ends_with
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.publishing import public
 from tritorch.ops.views import view_operator

@@ -14,8 +14,8 @@ from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import computed
-from tritorch.ops.record.nodes import ends_as
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.record.sizes import normalised
@@ -78,7 +78,7 @@ _layer = Operator(
     outputs=0b001,
     cpu=lambda x, w, b, n, eps: backend("cpu", "norm").layer_norm(x, n, w, b, eps),
     gpu=lambda x, w, b, n, eps: backend("gpu", "norm").layer_norm(x, n, w, b, eps),
-    node="NativeLayerNorm",
+    node="native_layer_norm(x, x.shape[x.ndim - n :], w, b, eps)",
     without="bool int complex",
     kernel="LayerNormKernelImpl",
     joint=lambda g, x, w, out1, out2, n: _layer_back.call((g[0], x, w, out1, out2), (n,)),

@@ -14,7 +14,7 @@ from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of, sizes
-from tritorch.ops.record.nodes import ends_as, ends_with
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
@@ -72,8 +72,8 @@ basic_op = part_operator(
     composed=_one_by_one,
     schema="(Tensor(a) x, Any[] key) -> Tensor(a)",
     back="(Tensor y, SymInt[] shape, Any[] key) -> Tensor",
-    node="{next(('unsqueeze' if k is None else 'slice.Tensor' if isinstance(k, tuple) else 'select.int'"
-    " for k in reversed(key) if k != (None, None, None)), 'alias')}",
+    node="{next(('unsqueeze' if k is None else 'slice.Tensor' if isinstance(k, tuple) else "
+    "'select.int' for k in reversed(key) if k != (None, None, None)), 'alias')}",
     layout="part",
 )
 

@@ -16,7 +16,7 @@ from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.host import pointwise as cpu
 from tritorch.ops.checks import require_kernel
-from tritorch.ops.record.nodes import ends_as
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.kinds import unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
 from tritorch.ops.record.outputs import exact_out

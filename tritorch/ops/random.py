@@ -33,7 +33,7 @@ from tritorch.ops.factory import _check_shape, place
 from tritorch.ops.integer_bounds import between, most
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.record.backends import backend
-from tritorch.ops.record.nodes import ends_as, ends_with
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
@@ -626,8 +626,7 @@ _rrelu, _rrelu_ = (
 
 @functional
 @ends_with(
-    "{'' if training and inplace else 'rrelu_with_noise_' if inplace else "
-    "'rrelu_with_noise'}"
+    "{'' if training and inplace else 'rrelu_with_noise_' if inplace else 'rrelu_with_noise'}"
 )
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False,
           inplace: bool = False) -> Tensor:  # fmt: skip

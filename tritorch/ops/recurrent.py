@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tritorch.core.meta import MetaArray
 from tritorch.core.dtype import float32
+from tritorch.core.meta import MetaArray
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linear import linear
 from tritorch.ops.record.backends import backend
-from tritorch.ops.record.nodes import ends_as
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.operator import Operator
 
 # ---- one step: the shares of the inputs and of the states in the gates, and the states, to the new

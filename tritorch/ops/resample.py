@@ -7,7 +7,7 @@ from typing import Any
 from tritorch.core.dtype import dtype, float32, uint8
 from tritorch.core.promotion import not_implemented
 from tritorch.core.tensor import Tensor
-from tritorch.ops.record.nodes import ends_as
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.sizes import resized
 

@@ -17,8 +17,8 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.gather import scatter_reduce_grad
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import reduced, same
-from tritorch.ops.record.nodes import ends_with
 from tritorch.ops.record.operator import Operator, lies
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, write_out

@@ -20,7 +20,7 @@ from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, one_of, sizes
 from tritorch.ops.memory import alias, view_dtype
-from tritorch.ops.record.nodes import ends_as, ends_with
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import ndarray
 from tritorch.ops.record.publishing import public
 from tritorch.ops.views import view_operator

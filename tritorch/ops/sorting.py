@@ -16,8 +16,8 @@ from tritorch.core.promotion import (
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel, require_tensor
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import reduced, unknown_size, with_indices
-from tritorch.ops.record.nodes import ends_as
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public

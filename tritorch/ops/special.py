@@ -22,8 +22,8 @@ from tritorch.host.narrow import like, widen
 from tritorch.host.polynomials import FUNCTIONS as POLYNOMIALS
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import same
-from tritorch.ops.record.nodes import ends_with
 from tritorch.ops.record.kinds import binary, unary
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.pointwise import INT_TO_FLOAT

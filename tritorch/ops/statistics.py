@@ -18,7 +18,7 @@ from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
-from tritorch.ops.record.nodes import ends_with
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.operator import Operator, laid_out
 from tritorch.ops.record.publishing import public, refuse_grad_with_out, write_out
 from tritorch.ops.reduction import named_results

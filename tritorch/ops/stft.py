@@ -13,7 +13,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.fft import c2c, c2r, promoted, r2c
 from tritorch.ops.padding import pad
-from tritorch.ops.record.nodes import ends_with
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.publishing import public
 
 

@@ -13,7 +13,7 @@ from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.ops import loss, parts
 from tritorch.ops.norm import normalised_by_batch, normalised_by_group
-from tritorch.ops.record.nodes import ends_as
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.publishing import public
 from tritorch.ops.reduction import vector_norm
 

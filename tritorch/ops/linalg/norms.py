@@ -14,7 +14,7 @@ from tritorch.ops.checks import require_castable
 from tritorch.ops.linalg.common import LINALG, linalg, require_matrix
 from tritorch.ops.linalg.spectra import svdvals
 from tritorch.ops.linalg.systems import inv_ex
-from tritorch.ops.record.nodes import ends_with
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.reduction import vector_norm

@@ -18,7 +18,7 @@ from tritorch.ops.linalg.common import (
     require_matrix,
 )
 from tritorch.ops.linalg.triangular import triangular
-from tritorch.ops.record.nodes import ends_with
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public

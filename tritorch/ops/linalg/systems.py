@@ -27,8 +27,8 @@ from tritorch.ops.linalg.common import (
     with_batch,
 )
 from tritorch.ops.linalg.spectra import pinv, pinv_gradient
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import same
-from tritorch.ops.record.nodes import ends_with
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public

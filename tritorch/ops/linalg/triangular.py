@@ -26,8 +26,8 @@ from tritorch.ops.linalg.common import (
     with_batch,
 )
 from tritorch.ops.record.backends import composed_backend
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import same
-from tritorch.ops.record.nodes import ends_with
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public

@@ -12,25 +12,30 @@ changes the node's class to the one of that name.  The name is the first of thes
 
 and which node an overload has stands in `tritorch/schema/nodes.txt`, with the names of what it
 keeps.  A function that is one operator in PyTorch and several records here says with `ends_with`
-what the last of them is: the graph is another, its last node has PyTorch's name.
+(`ends.py`) what the last of them is: the graph is another, its last node has PyTorch's name.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Sequence
+import math
+import re
+from collections.abc import Callable
 from typing import Any
 
-from tritorch.autograd.graph import AsStridedBackward0, CopySlices
+from tritorch.autograd.graph import AsStridedBackward0
 from tritorch.autograd.nodes import FREED, Node
 from tritorch.autograd.saved import SavedTensor
 from tritorch.core import arrays
+from tritorch.core.dtype import float64
+from tritorch.core.layout import strided
+from tritorch.core.published import PUBLIC
+from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.gradients import Spec
-from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.schema import called, parts_of, schema_of
 from tritorch.schema import nodes as table
+from tritorch.schema.table import find as find_schema
 
 
 class _Stand:
@@ -74,6 +79,8 @@ def settle(op: Any, node: Any) -> None:
 def _finders(op: Any) -> Any:
     """The class of a record's nodes, or the function that finds that of one."""
     text = op.declared_node
+    if text[-1:] == ")":
+        text = parts_of(text)[0]
     if text and "{" not in text:
         return class_of(op.backward_name) if text[0].isupper() else node_of(text)
     schema = op.declared_schema
@@ -95,7 +102,9 @@ def _finders(op: Any) -> Any:
 
     def of(node: Any) -> type:
         found = find(*_operands(op, node))
-        return class_of(op.backward_name) if known and found not in table.table() else node_of(found)
+        return (
+            class_of(op.backward_name) if known and found not in table.table() else node_of(found)
+        )
 
     return of
 
@@ -120,95 +129,62 @@ def _operands(op: Any, node: Any) -> list[Any]:
     return [*inputs, *params, *[None] * (len(op.params) - len(params))]
 
 
-def ends_with(overload: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Says of a function of several records which operator's node its results have in PyTorch:
-
-    @ends_with("dist")
-    @ends_with("{'nll_loss2d' if input.ndim == 4 else 'nll_loss'}_forward")  in its arguments' names
-    """
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        signature = None
-        names: dict[str, Any] = {"Tensor": Tensor}
-
-        @functools.wraps(function)
-        def named(*args: Any, **kwargs: Any) -> Any:
-            before = [getattr(x, "_raw_node", None) for x in args]
-            out = function(*args, **kwargs)
-            for each in out if isinstance(out, tuple) else (out,):
-                node = getattr(each, "_raw_node", None)
-                if node is not None and not any(node is old for old in before):
-                    break
-            else:
-                return out
-            nonlocal signature
-            text = overload
-            if "{" in overload:
-                signature = signature or inspect.signature(function)
-                bound = signature.bind(*args, **kwargs)
-                bound.apply_defaults()
-                text = eval(f"f{overload!r}", names, dict(bound.arguments))
-            return ends_as(text, out) if text else out
-
-        return named
-
-    return decorate
-
-
-def ends_as(overload: str, out: Any) -> Any:
-    """New results, whose nodes are those of an operator of PyTorch."""
-    for each in out if isinstance(out, tuple) else (out,):
-        node = getattr(each, "_raw_node", None)
-        if isinstance(node, CopySlices):
-            node.__class__ = node_of(overload, CopySlices)
-        elif node is not None and isinstance(node.op, Operator):
-            node.__class__ = node_of(overload)
-    return out
-
-
 # ---- what a node keeps ---------------------------------------------------------------------------
+
+
+class _Input:
+    """Stands for a node's input of a number, in a call of its schema."""
+
+    def __init__(self, node: Any, index: int) -> None:
+        self._node, self.index = node, index
+
+    def __getattr__(self, name: str) -> Any:
+        described = _described(self._node, self.index) if name[0] != "_" else None
+        if described is None or name not in ("shape", "ndim", "dtype"):
+            raise AttributeError(name)
+        shape, kind = described
+        return kind if name == "dtype" else Size(shape) if name == "shape" else len(shape)
+
+    def numel(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
 
 
 def read(node: Any, name: str, raw: bool) -> Any:
     """`_saved_<name>` of a node that has such, or the object behind it that hooks are put on."""
-    if node.freed and (not raw or name in node._kept_tensors):
+    if node.call is not None:
+        found = _of_call(node, name)
+    else:
+        found = _arguments(node).get(name)
+    is_tensor = name in node._kept_tensors
+    if not is_tensor:
+        if node.freed and raw:
+            raise RuntimeError(FREED)
+        return _plain(found if found is not None else _derived(node, name), _type_of(node, name))
+    if node.freed or node.call is False:
         raise RuntimeError(FREED)
-    place = _place(node, name) if name in node._kept_tensors else None
+    output = None if node.call is not None else _output(node.op, name)
+    if output is not None:
+        places: Any = -1 - output if _keeps_output(node, output) else None
+    elif isinstance(found, (list, tuple)):
+        places = [x.index for x in found if isinstance(x, _Input) and _is_kept(node, x.index)]
+    else:
+        places = found.index if isinstance(found, _Input) and _is_kept(node, found.index) else None
     if raw:
-        several = isinstance(place, list)
-        made = [SavedTensor(node, each) for each in (place if several else [place])]
-        return tuple(made) if several else made[0]
-    if isinstance(place, list):
-        saved = node.unpack()
-        return tuple(saved[i] for i in place)
-    if place is not None:
-        return SavedTensor(node, place).unpack()
-    return _plain(_value(node, name))
+        made = [SavedTensor(node, each) for each in _listed(places)]
+        return tuple(made) if isinstance(places, list) else made[0]
+    if isinstance(places, list):
+        saved = node.unpack() if places else ()
+        return tuple(saved[i] for i in places)
+    if places is not None:
+        return SavedTensor(node, places).unpack()
+    if isinstance(found, (int, float, complex)):
+        return PUBLIC["tensor"](found, dtype=None if isinstance(found, int) else float64)
+    return found if isinstance(found, Tensor) else None
 
 
-def _place(node: Any, name: str) -> Any:
-    """Where a node keeps a tensor: the number of an input, or -1 - that of an output; None: it does
-    not.  A list of tensors has a list of such."""
-    op = node.op
-    if _named_otherwise(node):
-        return None
-    if (output := _output(op, name)) is not None:
-        return -1 - output if _keeps_output(node, output) else None
-    # The schema's call, made of places in place of tensors.
-    places = [_Place(i) for i in range(len(node.edges))]
-    value = _arguments(op, places, node.params or ()).get(name)
-    if isinstance(value, _Place):
-        return value.index if _is_kept(node, value.index) else None
-    if isinstance(value, (list, tuple)) and any(isinstance(each, _Place) for each in value):
-        return [p.index for p in value if isinstance(p, _Place) and _is_kept(node, p.index)]
-    return None
-
-
-class _Place:
-    """Stands for the input of a number."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
+def _listed(places: Any) -> list[Any]:
+    return places if isinstance(places, list) else [places]
 
 
 def _is_kept(node: Any, i: int) -> bool:
@@ -217,10 +193,7 @@ def _is_kept(node: Any, i: int) -> bool:
 
 
 def _keeps_output(node: Any, k: int) -> bool:
-    if node.packed:
-        out = (node.hooks.packed if node.hooks else None) or node.out
-    else:
-        out = node.out
+    out = (node.hooks.packed if node.hooks else None) or node.out
     return out is not None and (not isinstance(out, tuple) or out[k] is not None)
 
 
@@ -238,16 +211,19 @@ def _output(op: Any, name: str) -> int | None:
     return names.index(name) if name in names and name not in op.inputs else None
 
 
-def _named_otherwise(node: Any) -> bool:
-    """Whether a node's name is not that of its record: `ends_with`."""
-    find = _finders(node.op)
-    return type(node) is not (find if isinstance(find, type) else find(node))
-
-
-def _arguments(op: Any, tensors: Sequence[Any], params: Sequence[Any]) -> dict[str, Any]:
-    """A call's arguments by their names in its schema."""
+def _arguments(node: Any) -> dict[str, Any]:
+    """A recorded call's arguments by their names in its schema, inputs as `_Input`s."""
+    op = node.op
+    find = _finders(op)
+    if type(node) is not (find if isinstance(find, type) else find(node)):
+        return {}  # it is called as another function's: `ends_as`
+    given = _operands(op, node)
+    inputs = [_Input(node, i) for i in range(len(node.edges))]
+    for i, value in enumerate(given[: len(op.inputs)]):
+        if value is None or isinstance(value, (int, float, complex)):
+            inputs[i] = value
     try:
-        call = _caller(op)(list(tensors), list(params))
+        call = _caller(op)(inputs, list(node.params or ()))
     except Exception:  # a declaration that asks its inputs for more than is kept of them
         return {}
     arguments = call.schema.arguments
@@ -257,43 +233,103 @@ def _arguments(op: Any, tensors: Sequence[Any], params: Sequence[Any]) -> dict[s
 
 @functools.cache
 def _caller(op: Any) -> Callable[..., Any]:
-    return called(op)
+    return called(op, op.declared_node if op.declared_node[-1:] == ")" else "")
 
 
-def _value(node: Any, name: str) -> Any:
-    """What is no tensor: an argument, or a tensor's shape, dtype..."""
-    if _named_otherwise(node):
+def _of_call(node: Any, name: str) -> Any:
+    """An argument of the function whose last node this is, as the user called it."""
+    if node.call is False:
         return None
+    call_of, args, kwargs = node.call
+    given = call_of(*args, **kwargs)
+    if name == "reduction" and isinstance(given.get(name), str):
+        return ("none", "mean", "sum").index(given[name])
+    for each in (name, *_ALIASES.get(name, ())):
+        if each in given:
+            return given[each]
+    first = next(iter(given.values()), None)
+    return first if name == "self" else None
+
+
+# What functions call arguments that their operators name otherwise.
+_ALIASES = {
+    "self": ("input", "tensor", "A", "theta"), "other": ("tensor", "vec2", "y"),
+    "split_size": ("split_size_or_sections",), "vec": ("vec",), "max": ("max",),
+}  # fmt: skip
+
+
+@functools.cache
+def _types(name: str) -> dict[str, str]:
+    """The types of the arguments of the overloads that have a node of a name."""
+    found: dict[str, str] = {}
+    for overload, described in table.table().items():
+        if described.name == name:
+            stem, _, which = overload.partition(".")
+            for argument in find_schema(stem, which).arguments:
+                found.setdefault(argument.name, str(argument.type))
+    return found
+
+
+def _type_of(node: Any, name: str) -> str:
+    return _types(type(node).__name__).get(name, "")
+
+
+_SIZE = re.compile(r"(\w+)_sym_argsize_(minus_)?(\d+)")
+
+
+def _derived(node: Any, name: str) -> Any:
+    """What is known of an argument: its shape, its dtype, how many dims it has..."""
+    arguments = _arguments(node)
+    if found := _SIZE.fullmatch(name):
+        shape = _shape_of(node, arguments.get(found[1]))
+        at = -int(found[3]) if found[2] else int(found[3])
+        return None if shape is None else shape[at]
     for suffix, read_of in _DESCRIBED.items():
         if name.endswith(suffix):
-            whole = name.removesuffix(suffix)
-            places = [_Place(i) for i in range(len(node.edges))]
-            place = _arguments(node.op, places, node.params or ()).get(whole)
-            spec = _described(node, place.index) if isinstance(place, _Place) else None
-            return None if spec is None else read_of(*spec)
-    return _arguments(node.op, _operands(node.op, node), node.params or ()).get(name)
+            given = arguments.get(name.removesuffix(suffix))
+            if node.call:
+                given = _of_call(node, name.removesuffix(suffix))
+            shape = _shape_of(node, given)
+            return None if shape is None else read_of(shape, given)
+    return None
+
+
+def _shape_of(node: Any, given: Any) -> Any:
+    try:
+        return tuple(given.shape)
+    except AttributeError:
+        return None
+
+
+def _strides(shape: Any, given: Any) -> Any:
+    node, i = getattr(given, "_node", None), getattr(given, "index", 0)
+    saved = node.saved[i] if node is not None and node.saved is not None else given
+    if isinstance(saved, (Tensor, Spec)):
+        return tuple(saved.stride() if isinstance(saved, Tensor) else saved.stride)
+    edge = node.edges[i] if node is not None else None
+    return tuple(edge.stride()) if isinstance(edge, Tensor) else None
 
 
 _DESCRIBED: dict[str, Callable[[Any, Any], Any]] = {
-    "_sym_sizes_opt": lambda shape, kind: tuple(shape),
-    "_sym_sizes": lambda shape, kind: tuple(shape),
-    "_sym_numel": lambda shape, kind: int(functools.reduce(lambda a, b: a * b, shape, 1)),
-    "_scalar_type": lambda shape, kind: kind,
-    "_layout": lambda shape, kind: None,
+    "_sym_sizes_opt": lambda shape, given: shape,
+    "_sym_sizes": lambda shape, given: shape,
+    "_sym_strides": _strides,
+    "_sym_numel": lambda shape, given: math.prod(shape),
+    "_dim": lambda shape, given: len(shape),
+    "_scalar_type": lambda shape, given: given.dtype,
+    "_layout": lambda shape, given: strided,
 }
 
 
 def _described(node: Any, i: int) -> tuple[Any, Any] | None:
     """The shape and dtype of an input: of what is saved, or of the edge that leads to it."""
     saved = node.saved[i] if node.saved is not None else None
-    if isinstance(saved, Tensor):
-        return saved.shape, saved.dtype
-    if isinstance(saved, Spec):
+    if isinstance(saved, (Tensor, Spec)):
         return saved.shape, saved.dtype
     edge = node.edges[i]
     if isinstance(edge, Tensor):
         return edge.shape, edge.dtype
-    if edge is not None:
+    if isinstance(edge, Node):
         nr = node.outputs[i] if node.outputs is not None else 0
         shape = edge.shape[nr] if edge.n_outputs else edge.shape
         kind = edge.dtype[nr] if edge.n_outputs else edge.dtype
@@ -301,13 +337,18 @@ def _described(node: Any, i: int) -> tuple[Any, Any] | None:
     return (saved, None) if isinstance(saved, tuple) else None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, kind: str = "") -> Any:
     """As PyTorch gives it: whole numbers without a sign, lists as tuples."""
-    if isinstance(value, (bool, Spec, _Place, _Stand)):
-        return value if isinstance(value, bool) else None
+    if isinstance(value, (Tensor, Spec, _Input, _Stand)):
+        return None
+    if kind == "bool" and isinstance(value, int):
+        return bool(value)
+    if "int[" in kind.lower() and isinstance(value, int):
+        return (value & (2**64 - 1),)
+    if isinstance(value, bool):
+        return value
     if isinstance(value, int):
         return value & (2**64 - 1)
     if isinstance(value, (list, tuple)):
         return tuple(_plain(each) for each in value)
     return value
-
