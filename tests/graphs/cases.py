@@ -172,7 +172,8 @@ z.sum().backward()
 """,
     "multi hook all": """
 a, b = x * w, x + w
-h = G.register_multi_grad_hook((a, b, x), lambda gs: say([None if g is None else g.sum().item() for g in gs]))
+report = lambda gs: say([None if g is None else g.sum().item() for g in gs])
+h = G.register_multi_grad_hook((a, b, x), report)
 say(type(h).__mro__[1].__name__)
 a.sum().backward(retain_graph=True)
 (a.sum() + b.sum()).backward(retain_graph=True)
@@ -259,7 +260,7 @@ G.get_gradient_edge(torch.ones(2))
 """,
     "save_on_cpu": """
 with G.save_on_cpu():
-    y = (x * w).exp().sum()
+    y = (x * w).square().sum()
 y.backward()
 say(x.grad)
 with G.save_on_cpu(pin_memory=False, device_type="cuda"):
@@ -628,7 +629,8 @@ out.sum().backward()
 m = torch.nn.Linear(3, 2)
 with torch.no_grad():
     m.weight.fill_(2)
-m.register_backward_hook(lambda mod, gi, go: say([tuple(g.shape) for g in gi], [tuple(g.shape) for g in go]))
+shapes = lambda grads: [tuple(g.shape) for g in grads]
+m.register_backward_hook(lambda mod, gi, go: say(shapes(gi), shapes(go)))
 m(x[None]).sum().backward()
 """,
     "legacy hook of several outputs": """
@@ -680,7 +682,7 @@ m.register_full_backward_hook(lambda mod, gi, go: say(gi, tuple(go[0].shape)))
 m(torch.ones(1, 3)).sum().backward()
 """,
     "global module hooks": """
-from torch.nn.modules import module
+module = torch.nn.modules.module
 h = module.register_module_backward_hook(lambda mod, gi, go: say(type(mod).__name__, len(gi)))
 relu = torch.nn.ReLU()
 relu(x).sum().backward()

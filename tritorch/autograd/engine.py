@@ -19,7 +19,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd import anomaly, grad_mode, graph, streams as node_streams
-from tritorch.autograd.nodes import FREED, Node
+from tritorch.autograd.nodes import FREED, AccumulateGrad, Node
 from tritorch.autograd.passes import current, queue_callback, started
 from tritorch.core import arrays, locks
 from tritorch.core.dispatching import asked, watching
@@ -58,6 +58,8 @@ def backward(
             )
         finally:
             current.depth -= 1
+    if not all(isinstance(tensor, Tensor) for tensor in tensors):
+        tensors = [_root(tensor) for tensor in tensors]
     captures = None if inputs is None else _Captures(inputs)
     if create_graph and accumulate:
         warnings.warn(
@@ -113,6 +115,17 @@ def _run_hooks_of_leaves(captures: _Captures, inputs: Sequence[Any]) -> None:
             captures.results[i] = run_tensor_hooks(leaf._hooks.tensor, g)
 
 
+def _root(edge: Any) -> Tensor:
+    """What a pass may start at: a tensor, or something at the place of an edge."""
+    if isinstance(edge, Tensor):
+        return edge
+    if isinstance(edge.node, AccumulateGrad):
+        return edge.node.variable
+    place = _C.wrap(np.empty(0))
+    place._raw_node, place.output_nr = edge.node, edge.output_nr
+    return place
+
+
 def _clear_frames(trace: Any) -> None:
     frames = []
     while trace is not None:
@@ -134,7 +147,9 @@ class _Captures:
         self.outputs: dict[tuple[Any, int], list[int]] = {}
         self.nodes: set[Any] = set()
         for i, tensor in enumerate(inputs):
-            if isinstance(tensor, Tensor) and tensor._leaf:
+            if not isinstance(tensor, Tensor) and isinstance(tensor.node, AccumulateGrad):
+                self.leaves.setdefault(id(tensor.node.variable), []).append(i)
+            elif isinstance(tensor, Tensor) and tensor._leaf:
                 self.leaves.setdefault(id(tensor), []).append(i)
             else:
                 node, nr = (
@@ -207,61 +222,66 @@ def _run(
     if captures is not None:
         captures.find_needed([node for _, node in heap])
         needed, captured = captures.needed, captures.nodes
-    while heap:
-        node = heappop(heap)[1]
-        g = pending.pop(node)
-        if owned:
-            owned.discard(node)
-        if streams is not None:
-            streams.enter(node, g)
-        hooks = node.hooks
-        if hooks is not None:
-            g = _before_node(node, hooks, g)
-        if captures is not None:
-            if node in captured:
-                _capture_outputs(captures, node, g)
-            if node not in needed:
-                continue
-        if node.freed:
-            raise RuntimeError(FREED)
-        results = node.op.backward(node, g) if hooks is None else _run_carefully(node, g)
-        g = None
-        edges = node.edges
-        outputs = node.outputs
-        if not retain and node.holds:
-            node.free()
-        i = 0
-        for edge in edges:
-            if edge is None:
-                i += 1
-                continue
-            grad = results[i]
-            if grad is None:
-                if shared and id(edge) in shared:
-                    leaves.come(edge, None)
-                i += 1
-                continue
+    try:
+        while heap:
+            node = heappop(heap)[1]
+            g = pending.pop(node)
+            if owned:
+                owned.discard(node)
             if streams is not None:
-                streams.deliver(edge, pending, leaves.sums)
-            if isinstance(edge, Node):
-                if captures is not None and edge not in needed and edge not in captured:
+                streams.enter(node, g)
+            hooks = node.hooks
+            if hooks is not None:
+                g = _before_node(node, hooks, g)
+            if captures is not None:
+                if node in captured:
+                    _capture_outputs(captures, node, g)
+                if node not in needed:
+                    continue
+            if node.freed:
+                raise RuntimeError(FREED)
+            results = node.op.backward(node, g) if hooks is None else _run_carefully(node, g)
+            g = None
+            edges = node.edges
+            outputs = node.outputs
+            if not retain and node.holds:
+                node.free()
+            i = 0
+            for edge in edges:
+                if edge is None:
                     i += 1
                     continue
-                _push(
-                    heap, pending, owned, edge, 0 if outputs is None else outputs[i], grad,
-                    create_graph,
-                )  # fmt: skip
-            elif captures is None:
-                if i + 1 == len(edges):
-                    results = None  # so that a gradient nobody else has can be stolen
-                if shared and id(edge) in shared:
-                    leaves.come(edge, grad)
+                grad = results[i]
+                if grad is None:
+                    if shared and id(edge) in shared:
+                        leaves.come(edge, None)
+                    i += 1
+                    continue
+                if streams is not None:
+                    streams.deliver(edge, pending, leaves.sums)
+                if isinstance(edge, Node):
+                    if captures is not None and edge not in needed and edge not in captured:
+                        i += 1
+                        continue
+                    _push(
+                        heap, pending, owned, edge, 0 if outputs is None else outputs[i], grad,
+                        create_graph,
+                    )  # fmt: skip
+                elif captures is None:
+                    if i + 1 == len(edges):
+                        results = None  # so that a gradient nobody else has can be stolen
+                    if shared and id(edge) in shared:
+                        leaves.come(edge, grad)
+                    else:
+                        _arrive_at_leaf(edge, grad, create_graph)
                 else:
-                    _arrive_at_leaf(edge, grad, create_graph)
-            else:
-                _capture_leaf(captures, edge, grad)
-            grad = None
-            i += 1
+                    _capture_leaf(captures, edge, grad)
+                grad = None
+                i += 1
+    except _UnfitError as error:
+        raise RuntimeError(
+            f"Function {node.name()} returned an invalid gradient at index {i} - {error}"
+        ) from None
     leaves.finish()
 
 
@@ -345,9 +365,8 @@ def _fit(g: Tensor, shape: Any, dtype: Any) -> Tensor:
     """A gradient in the shape and dtype of what it is the gradient of."""
     if tuple(g._array.shape) != tuple(shape):
         if not _expandable(shape, g._array.shape):
-            raise RuntimeError(
-                f"Function returned an invalid gradient - got {list(g.shape)} but expected shape "
-                f"compatible with {list(shape)}"
+            raise _UnfitError(
+                f"got {list(g.shape)} but expected shape compatible with {list(shape)}"
             )
         g = g.sum_to_size(shape)
     if g._array.dtype is not dtype and g._array.dtype != dtype:
@@ -356,6 +375,10 @@ def _fit(g: Tensor, shape: Any, dtype: Any) -> Tensor:
             g = g.real
         g = g.to(kind)
     return g
+
+
+class _UnfitError(RuntimeError):
+    """A gradient has not the shape of what it is the gradient of."""
 
 
 class _Typed:

@@ -13,6 +13,7 @@ from tritorch.autograd import passes, saved as saving, streams
 from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.autograd.graph import check_inplace, forbid_writes, rewrite_history
 from tritorch.autograd.nodes import FREED, Node, gradient_edge
+from tritorch.core.batched import BatchedArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 
@@ -183,6 +184,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     """A differentiable function: override forward and backward, call apply."""
 
     generate_vmap_rule = False
+    _of_package = False  # one of the package's own needs no rule for vmap
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
@@ -245,20 +247,28 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             bound = inspect.signature(cls.forward).bind(*args, **kwargs)
             bound.apply_defaults()
             return _apply(cls, bound.args)
-        if kwargs:
-            raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
-        return _apply(cls, args)
+        return _apply(cls, args, kwargs)
 
 
 def _is_overridden(cls: Any, name: str) -> bool:
     return getattr(cls, name) is not getattr(Function, name)
 
 
-def _apply(cls: Any, args: tuple[Any, ...]) -> Any:
+# What runs a function on a batch (vmap's rule, once there are batches), or NotImplemented.
+BATCH_OF_FUNCTION: list[Callable[..., Any]] = []
+
+
+def _apply(cls: Any, args: tuple[Any, ...], kwargs: Any = None) -> Any:
+    for arg in () if cls._of_package else args:
+        if isinstance(arg, Tensor) and type(arg._array) is BatchedArray:
+            found = BATCH_OF_FUNCTION[0](cls, args)
+            if found is NotImplemented:
+                break
+            return found
     if any(isinstance(arg, Tensor) and arg._tangent is not None for arg in args):
         if _is_overridden(cls, "jvp"):
             return _apply_forward_mode(cls, args)
-    return _run(cls, args, cls._backward_cls())
+    return _run(cls, args, cls._backward_cls(), kwargs=kwargs)
 
 
 def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
@@ -281,7 +291,7 @@ def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
     return duals if many else duals[0]
 
 
-def _run(cls: Any, args: tuple[Any, ...], ctx: Any, keep: bool = False) -> Any:
+def _run(cls: Any, args: tuple[Any, ...], ctx: Any, keep: bool = False, kwargs: Any = None) -> Any:
     """keep: what forward saved is wanted even if nothing is recorded."""
     positions = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
     needs = tuple(isinstance(arg, Tensor) and arg._requires_grad for arg in args)
@@ -295,7 +305,7 @@ def _run(cls: Any, args: tuple[Any, ...], ctx: Any, keep: bool = False) -> Any:
             result = cls.forward(*args)
             cls.setup_context(ctx, args, result)
         else:
-            result = cls.forward(ctx, *args)
+            result = cls.forward(ctx, *args, **(kwargs or {}))
     finally:
         _C.set_grad_enabled(before)
     single = not isinstance(result, tuple)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import operator
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.device import device
 from tritorch.core.dtype import dtype
-from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
 
 
@@ -83,7 +81,7 @@ class NodeHooks:
 class InputMetadata(NamedTuple):
     """What a node knows of one of the gradients that it gets (`_input_metadata`)."""
 
-    shape: Size
+    shape: list[int]
     dtype: dtype
     device: device
     is_nested_tensor: bool = False
@@ -140,7 +138,7 @@ class Node(_C.NodeBase):
         shapes, kinds = (self.shape, self.dtype) if several else ((self.shape,), (self.dtype,))
         where = self.stream.device if self.stream is not None else arrays.CPU
         return [
-            InputMetadata(Size(shape), arrays.dtype_of_kind(kind), where)
+            InputMetadata(list(shape), arrays.dtype_of_kind(kind), where)
             for shape, kind in zip(shapes or (), kinds or ())
             if shape is not None
         ]
@@ -171,7 +169,9 @@ class Node(_C.NodeBase):
 
     def _set_sequence_nr(self, number: int) -> None:
         # What the engine goes by stays: an edge leads to an older node.
-        self._hooks().sequence = operator.index(number)
+        if not isinstance(number, int):
+            raise TypeError("an integer is required")
+        self._hooks().sequence = number
 
     def __call__(self, *grads: Any) -> Any:
         wanted = self.n_outputs or 1
@@ -235,13 +235,14 @@ class AccumulateGrad:
     @property
     def _input_metadata(self) -> list[InputMetadata]:
         leaf = self.variable
-        return [InputMetadata(leaf.shape, leaf.dtype, leaf.device)]
+        return [InputMetadata(list(leaf.shape), leaf.dtype, leaf.device)]
 
     def _sequence_nr(self) -> int:
         return 2**64 - 1  # as early as can be
 
     def _set_sequence_nr(self, number: int) -> None:
-        operator.index(number)
+        if not isinstance(number, int):
+            raise TypeError("an integer is required")
 
     def _register_hook_dict(self, tensor: Any) -> None:
         if not isinstance(tensor, Tensor):

@@ -172,7 +172,11 @@ class SavedTensor:
         """Packs the tensor now; the gradient gets what unpack_hook makes of that."""
         node, place = self._node, self._place
         if not (callable(pack_hook) and callable(unpack_hook)):
-            raise TypeError("register_hooks(): incompatible function arguments.")
+            raise TypeError(
+                "register_hooks(): incompatible function arguments. The following argument types "
+                "are supported:\n    1. (self: torch._C._autograd.SavedTensor, arg0: "
+                "collections.abc.Callable, arg1: collections.abc.Callable) -> None\n"
+            )
         if self._packed() is not None:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: "
@@ -248,6 +252,8 @@ class disable_saved_tensors_hooks:
         self.message = error_message
 
     def __enter__(self) -> None:
+        if hook_stack.hooks:
+            raise RuntimeError(self.message)
         self.before = hook_stack.disabled
         hook_stack.disabled = self.message
 

@@ -73,6 +73,8 @@ def find_hook(hooks: Hooks, kind: type, name: str) -> int | None:
 class BackwardHookFunction(Function):
     """The identity on several tensors, so that their gradients arrive together."""
 
+    _of_package = True
+
     @staticmethod
     def forward(ctx: Any, *args: Tensor) -> Any:
         ctx.mark_non_differentiable(*(arg for arg in args if not arg.requires_grad))

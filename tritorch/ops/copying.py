@@ -475,6 +475,8 @@ def set_data(self: Tensor, value: Tensor) -> None:
     require_tensor(value, "data", "data", 1)
     self._a = value._array
     self._shared = value._shared
+    if value._frozen or value.is_inference():
+        self._inference = True
 
 
 Tensor.data = property(get_data, set_data)  # type: ignore[attr-defined]

@@ -127,6 +127,8 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 class CheckpointFunction(Function):
     """The reentrant form: a backward pass inside the backward pass."""
 
+    _of_package = True
+
     @staticmethod
     def forward(ctx: Any, run: Any, preserve: bool, *args: Any) -> Any:
         ctx.run = run
