@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -110,6 +111,17 @@ def backward(
     inputs: Any = None,
 ) -> None:
     """Accumulates the gradients of `tensors` into the leaves (or only into `inputs`)."""
+    if grad_variables is not None:
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
+                "`backward()`. Please only use `grad_tensors`."
+            )
     outputs = _as_tuple(tensors)
     grads = _as_tuple(grad_tensors if grad_tensors is not None else grad_variables)
     grads = grads or (None,) * len(outputs)
@@ -139,6 +151,13 @@ def grad(
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of outputs with respect to inputs."""
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To "
+            "accumulate gradient for other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
@@ -248,8 +267,6 @@ def _set_grad(self: Tensor, value: Any) -> None:
 
 def _get_grad(self: Tensor) -> Any:
     if self._grad is None and not self._leaf and not self._retains_grad and self._node is not None:
-        import warnings
-
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
             ".grad attribute won't be populated during autograd.backward(). If you indeed want "
@@ -336,6 +353,11 @@ class Variable(metaclass=_VariableMeta):
     _execution_engine = passes.ImperativeEngine()
 
     def __new__(cls, data: Any = None, requires_grad: Any = None, volatile: Any = None) -> Any:
+        if volatile is not None:
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
+                stacklevel=2,
+            )
         if data is None:
             data = Tensor()
         if not isinstance(data, Tensor):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 import traceback
-import warnings
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any
@@ -22,6 +21,7 @@ from tritorch.autograd import anomaly, grad_mode, graph, streams as node_streams
 from tritorch.autograd.nodes import FREED, AccumulateGrad, Node
 from tritorch.autograd.passes import current, queue_callback, started
 from tritorch.core import arrays, locks
+from tritorch.core.defaults import warn_once
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_strides, dense_strides_like
 from tritorch.core.published import PUBLIC
@@ -62,13 +62,13 @@ def backward(
         tensors = [_root(tensor) for tensor in tensors]
     captures = None if inputs is None else _Captures(inputs)
     if create_graph and accumulate:
-        warnings.warn(
+        warn_once(
             "Using backward() with create_graph=True will create a reference cycle between the "
             "parameter and its gradient which can cause a memory leak. We recommend using "
             "autograd.grad when creating the graph to avoid this. If you have to use this "
             "function, make sure to reset the .grad fields of your parameters to None after use to "
             "break the cycle and avoid the leak.",
-            stacklevel=3,
+            stacklevel=5,
         )
     outermost = current.callbacks is None
     if outermost:

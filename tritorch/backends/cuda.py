@@ -127,7 +127,8 @@ def sdp_kernel(
 ) -> Any:
     """Within it, attention uses one of these; the older form of nn.attention.sdpa_kernel."""
     warnings.warn(
-        "torch.backends.cuda.sdp_kernel() is deprecated. In the future, this context manager will "
+        "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context "
+        "manager will "
         "be removed. Please see torch.nn.attention.sdpa_kernel() for the new context manager, with "
         "updated signature.",
         FutureWarning,

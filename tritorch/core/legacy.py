@@ -90,6 +90,10 @@ CUDA_STORAGES = {
 
 def set_default_tensor_type(t: Any) -> None:
     """The default dtype and device, by a typed class or its name."""
+    defaults.warn_once(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
+        "torch.set_default_dtype() and torch.set_default_device() as alternatives."
+    )
     kind, where = dtype_and_device(t, arrays.CPU)
     defaults.set_default_dtype(kind)
     defaults.set_default_device(where)

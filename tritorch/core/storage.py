@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import mmap
 import os
-import warnings
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import arrays, resizing
+from tritorch.core import arrays, defaults, resizing
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype, float32, uint8
 from tritorch.core.tensor import Tensor
@@ -279,6 +278,17 @@ def _rebuild_storage(data: np.ndarray[Any, Any], device: str) -> UntypedStorage:
     return out
 
 
+def warn_of_typed() -> None:
+    """A typed storage is made, or asked for."""
+    defaults.warn_once(
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be "
+        "the only storage class. This should only matter to you if you are using storages "
+        "directly.  To access UntypedStorage directly, use tensor.untyped_storage() instead of "
+        "tensor.storage()",
+        stacklevel=4,
+    )
+
+
 class TypedStorage:
     """A storage as elements of one dtype (deprecated in PyTorch, kept for scripts that use it)."""
 
@@ -291,11 +301,7 @@ class TypedStorage:
         _internal: bool = False,
     ) -> None:
         if not _internal:
-            warnings.warn(
-                "TypedStorage is deprecated. It will be removed in the future and UntypedStorage "
-                "will be the only storage class.",
-                stacklevel=2,
-            )
+            warn_of_typed()
         self.dtype: Any = dtype or getattr(type(self), "_dtype", float32)
         if wrap_storage is not None:
             self._untyped_storage = wrap_storage

@@ -253,8 +253,9 @@ class Tensor(_C.TensorBase):
 
     def storage(self) -> Any:
         """The memory as elements of this dtype."""
-        from tritorch.core.storage import TypedStorage
+        from tritorch.core.storage import TypedStorage, warn_of_typed
 
+        warn_of_typed()
         return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
 
     def storage_type(self) -> Any:
@@ -529,6 +530,13 @@ def from_numpy(ndarray: Any) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     require_strides(ndarray)
     from_numpy_dtype(ndarray.dtype)
+    if not ndarray.flags.writeable:
+        defaults.warn_once(
+            "The given NumPy array is not writable, and PyTorch does not support non-writable "
+            "tensors. This means writing to this tensor will result in undefined behavior. You may "
+            "want to copy the array to protect its data or make it writable before converting it "
+            "to a tensor. This type of warning will be suppressed for the rest of this program."
+        )
     return _C.wrap(ndarray if type(ndarray) is np.ndarray else ndarray.view(np.ndarray))
 
 

@@ -58,7 +58,8 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 def reset_max_memory_allocated(device: Any = None) -> None:
     """Deprecated in PyTorch: resets all peaks."""
     warnings.warn(
-        "reset_max_memory_allocated resets all peak stats, as reset_peak_memory_stats does.",
+        "torch.cuda.reset_max_memory_allocated now calls torch.cuda.reset_peak_memory_stats, which "
+        "resets /all/ peak memory stats.",
         FutureWarning,
         stacklevel=2,
     )
@@ -67,7 +68,13 @@ def reset_max_memory_allocated(device: Any = None) -> None:
 
 def reset_max_memory_cached(device: Any = None) -> None:
     """Deprecated in PyTorch: resets all peaks."""
-    reset_max_memory_allocated(device)
+    warnings.warn(
+        "torch.cuda.reset_max_memory_cached now calls torch.cuda.reset_peak_memory_stats, which "
+        "resets /all/ peak memory stats.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    reset_peak_memory_stats(device)
 
 
 def memory_allocated(device: Any = None) -> int:

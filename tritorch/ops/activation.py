@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from tritorch.core.dims import wrap_dim
@@ -494,10 +495,17 @@ def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
     """softmax of -x."""
+    if dim is None:
+        dim = _implicit_dim("softmin", input.ndim, _stacklevel)
     return _softmax(-input, dim, _stacklevel, dtype)
 
 
-def _implicit_dim(ndim: int) -> int:
+def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
+        "dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
     return 0 if ndim in (0, 1, 3) else 1
 
 
@@ -505,14 +513,18 @@ def _softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
     """exp(x) / sum(exp(x)) along a dim."""
-    return softmax(input, _implicit_dim(input.ndim) if dim is None else dim, dtype=dtype)
+    if dim is None:
+        dim = _implicit_dim("softmax", input.ndim, _stacklevel)
+    return softmax(input, dim, dtype=dtype)
 
 
 def _log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
     """log(softmax(x)) along a dim."""
-    return log_softmax(input, _implicit_dim(input.ndim) if dim is None else dim, dtype=dtype)
+    if dim is None:
+        dim = _implicit_dim("log_softmax", input.ndim, _stacklevel)
+    return log_softmax(input, dim, dtype=dtype)
 
 
 FUNCTIONAL["softmax"] = _softmax
@@ -526,6 +538,8 @@ def gumbel_softmax(
     logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
     """A sample of the Gumbel-softmax distribution; hard: as one-hot, with soft gradients."""
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     require_tensor(logits, "empty_like", "input", 1)  # what PyTorch calls first
     noise = -PUBLIC["empty_like"](logits).exponential_().log()
     soft = softmax((logits + noise) / tau, dim)

@@ -104,6 +104,12 @@ def _former(other: Any, rest: tuple[Any, ...], name: str) -> tuple[Any, Any]:
     """other and alpha of the deprecated add(input, alpha, other)."""
     if len(rest) > 1 or isinstance(other, Tensor):
         raise TypeError(f"{name}() takes 1 positional argument but {1 + len(rest)} were given")
+    defaults.warn_once(
+        f"This overload of {name} is deprecated:\n\t{name}(Tensor input, Number alpha, Tensor "
+        f"other, *, Tensor out = None)\nConsider using one of the following signatures instead:\n"
+        f"\t{name}(Tensor input, Tensor other, *, Number alpha = 1, Tensor out = None)",
+        stacklevel=4,
+    )
     return rest[0], other
 
 
@@ -820,6 +826,10 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
                 f"where expected condition to be a boolean tensor, but got a tensor with dtype "
                 f"{scalar_name(condition.dtype)}"
             )
+        defaults.warn_once(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be "
+            "removed in a future version of PyTorch. Use a boolean condition instead."
+        )
         condition = condition != 0
     if isinstance(out, Tensor) and out.dtype is not (kind := result_type(input, other)):
         raise RuntimeError(

@@ -11,7 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.duals import has_tangent
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import arrays, dtype as dtypes, layout as layouts, resizing
+from tritorch.core import arrays, defaults, dtype as dtypes, layout as layouts, resizing
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import PretendedDevice, device as Device, resolved
 from tritorch.core.dispatching import asked
@@ -29,6 +29,7 @@ from tritorch.ops.checks import (
     require_storage,
     require_tensor,
     sizes,
+    warn_of_half,
 )
 from tritorch.ops.interpret import vmap
 from tritorch.ops.record.ends import ends_as
@@ -135,6 +136,11 @@ _to_copy = Operator(
 )
 
 
+def warn_of_discarding() -> None:
+    """Complex numbers become real ones."""
+    defaults.warn_once("Casting complex values to real discards the imaginary part", stacklevel=4)
+
+
 def convert(
     x: Tensor, kind: dtype | None, device: Any, non_blocking: bool, copy: bool, format: Any
 ) -> Tensor:
@@ -150,6 +156,10 @@ def convert(
         )
     if kind is own and where == here and same_format and not copy:
         return x
+    if own.is_complex and not kind.is_complex and kind is not dtypes.bool_:
+        warn_of_discarding()
+    if kind is dtypes.complex32:
+        warn_of_half()
     if kind is own and where == here:
         return ends_as("_to_copy", clone(x, memory_format=format or layouts.preserve_format))
     out = _to_copy.call((x,), (kind, None if where == here else where, non_blocking))
@@ -313,6 +323,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             f"output with shape {list(self.shape)} doesn't match the broadcast shape "
             f"{list(broadcast_shapes(self.shape, src.shape))}"
         )
+    if src.is_complex() and not self.is_complex() and self.dtype is not dtypes.bool_:
+        warn_of_discarding()
     write = lambda: None if src is self else write_array(self._array, src._array, non_blocking)
     if src is not self:
         require_distinct_elements(self)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import warnings
 from typing import Any
 
-from tritorch.core import arrays
+from tritorch.core import arrays, defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, int32, int64
 from tritorch.core.layout import contiguous_format
@@ -287,7 +288,13 @@ def scatter(
     if reduce is not None:
         if reduce not in ("add", "multiply"):
             raise RuntimeError("reduce argument must be either add or multiply.")
-        if not isinstance(src, Tensor):
+        if isinstance(src, Tensor):
+            defaults.warn_once(
+                "The reduce argument of torch.scatter with Tensor src is deprecated and will be "
+                "removed in a future PyTorch release. Use torch.scatter_reduce instead for more "
+                "reduction options."
+            )
+        else:
             src = input.new_full(index.shape, src)
         how = {"add": "sum", "multiply": "prod"}[reduce]
         prepared = _prepare("scatter", input, dim, index, src)
@@ -740,6 +747,12 @@ def _masked_scatter_grad(g: Tensor, mask: Tensor, shape: tuple[int, ...]) -> Ten
 @public(inplace=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of input with source's elements, in order, where the mask holds."""
+    if mask.dtype.name == "uint8":
+        warnings.warn(
+            "masked_scatter_ received a mask with dtype torch.uint8, this behavior is now "
+            "deprecated,please use a mask with dtype torch.bool instead.",
+            stacklevel=3,
+        )
     if mask.dtype is not bool_:
         raise RuntimeError(
             f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}"

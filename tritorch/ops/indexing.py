@@ -112,6 +112,13 @@ def _plain_key(key: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(plain) if plain else None
 
 
+def _advise_bool() -> None:
+    warnings.warn(
+        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+        stacklevel=4,
+    )
+
+
 def _masks(self: Tensor, mask: Tensor) -> bool:
     """Whether a key masks several dims, or one, of a tensor."""
     if mask.dtype is not bool_ or not mask.ndim or type(mask._array) is BatchedArray:
@@ -261,6 +268,8 @@ def _parse(self: Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Ten
             basic.append(item % size)
             dim += 1
         elif item.dtype in (bool_, uint8):
+            if item.dtype is uint8:
+                _advise_bool()
             for i, n in enumerate(item._array.shape):
                 if n != shape[dim + i]:
                     raise IndexError(
@@ -363,6 +372,8 @@ def _indices_to_integers(self: Tensor, indices: Sequence[Any]) -> tuple[Tensor |
             continue
         index = _index_tensor(index, self.device)
         if index.dtype in (bool_, uint8):
+            if index.dtype is uint8:
+                _advise_bool()
             out.extend(nonzero(index != 0, as_tuple=True))
         elif category(index.dtype) != 1:
             raise IndexError("tensors used as indices must be long, byte or bool tensors")

@@ -40,7 +40,19 @@ def reduction_mode(size_average: Any, reduce: Any, reduction: str) -> str:
     if size_average is not None or reduce is not None:
         reduce = True if reduce is None else reduce
         average = True if size_average is None else size_average
-        return "none" if not reduce else "mean" if average else "sum"
+        found = "none" if not reduce else "mean" if average else "sum"
+        warnings.warn(
+            f"size_average and reduce args will be deprecated, please use reduction='{found}' "
+            "instead.",
+            stacklevel=3,
+        )
+        return found
+    if reduction == "elementwise_mean":
+        warnings.warn(
+            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
+            stacklevel=3,
+        )
+        return "mean"
     if reduction not in _MODES:
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
@@ -292,6 +304,14 @@ def kl_div(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any 
         raise RuntimeError("kl_div: Complex inputs not supported.")
     if size_average is not None or reduce is not None:
         reduction = reduction_mode(size_average, reduce, reduction)
+    elif reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size."
+            "'batchmean' divides only by the batch size, and aligns with the KL div math "
+            "definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
+            "release.",
+            stacklevel=2,
+        )
     if log_target:
         loss = target.exp() * (target - input)
     else:

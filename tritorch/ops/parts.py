@@ -8,7 +8,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.graph import forbid_writes
-from tritorch.core import arrays
+from tritorch.core import arrays, defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC, computes
@@ -496,6 +496,11 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(
             f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
+        )
+    if indexing is None:
+        defaults.warn_once(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
+            "argument."
         )
     vectors = [reshape(tensor, -1) for tensor in tensors]
     swap = indexing == "xy" and len(vectors) >= 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
@@ -569,7 +570,17 @@ def _spread_arguments(
             if False
             else "std and var only support floating point and complex dtypes"
         )
-    return dim, 1 if correction is None else correction
+    correction = 1 if correction is None else correction
+    dims = range(input.ndim) if dim is None else wrap_dims(dim, input.ndim) if input.ndim else ()
+    shape = input._array.shape
+    n = math.prod(shape[d] for d in dims) if 0 not in shape else 0
+    if n - correction <= 0:
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
+            "reduction factor (input numel divided by output numel).",
+            stacklevel=4,
+        )
+    return dim, correction
 
 
 def _run_var(op: Operator, x: Tensor, dims: Any, correction: float, keepdim: bool) -> Any:
@@ -605,16 +616,22 @@ def var(
                 and array.dtype in FLOATS
                 and type(dim) is int
                 and -n <= dim < n
+                and array.shape[dim] > 1
             ):
                 params = ((dim % n,), 1, bool(keepdim))
                 return _var.finish_with(_var.cpu(array, *params), params, input)
         except AttributeError:
             pass
     dim, correction = _spread_arguments("var", input, dim, unbiased, correction)
+    return _variance(input, dim, correction, keepdim)
+
+
+def _variance(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     if input.is_complex():
-        return var(input.real, dim, correction=correction, keepdim=keepdim) + var(
-            input.imag, dim, correction=correction, keepdim=keepdim
+        real, imaginary = (
+            _run_var(_var, part, dim, correction, keepdim) for part in (input.real, input.imag)
         )
+        return real + imaginary
     return _run_var(_var, input, dim, correction, keepdim)
 
 
@@ -629,7 +646,7 @@ def std(
 ) -> Tensor:
     """The standard deviation over dims."""
     dim, correction = _spread_arguments("std", input, dim, unbiased, correction)
-    return _safe_sqrt(var(input, dim, correction=correction, keepdim=keepdim))
+    return _safe_sqrt(_variance(input, dim, correction, keepdim))
 
 
 _std = Operator(
@@ -669,8 +686,14 @@ def var_mean(
 ) -> tuple[Tensor, Tensor]:
     """The variance and the mean over dims."""
     dim, correction = _spread_arguments("var_mean", input, dim, unbiased, correction)
+    return _variance_and_mean(input, dim, correction, keepdim)
+
+
+def _variance_and_mean(
+    input: Tensor, dim: Any, correction: float, keepdim: bool
+) -> tuple[Tensor, Tensor]:
     if input.is_complex():
-        return var(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+        return _variance(input, dim, correction, keepdim), mean(input, dim, keepdim)
     return _run_var(_var_mean, input, dim, correction, keepdim)
 
 
@@ -685,7 +708,8 @@ def std_mean(
     correction: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean over dims."""
-    variance, average = var_mean(input, dim, unbiased, keepdim, correction=correction)
+    dim, correction = _spread_arguments("std_mean", input, dim, unbiased, correction)
+    variance, average = _variance_and_mean(input, dim, correction, keepdim)
     return _safe_sqrt(variance), average
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import arrays
+from tritorch.core import arrays, defaults
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import dtype
@@ -390,6 +390,9 @@ Tensor.t_ = rebinding(t, "t_")  # type: ignore[attr-defined]
 @public()
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of the last two dims."""
+    if input.ndim == 0:
+        defaults.warn_once("adjoint() is deprecated on 0-D tensors. Consider using x.conj().")
+        return input.conj()
     return _last_two(input, "adjoint").conj()
 
 
@@ -402,14 +405,52 @@ def _last_two(input: Tensor, name: str) -> Tensor:
     return transpose(input, -2, -1)
 
 
-Tensor.T = property(lambda self: permute(self, tuple(range(self.ndim))[::-1]))  # type: ignore[attr-defined]
-Tensor.mT = property(lambda self: _last_two(self, "mT") if self.ndim else self)  # type: ignore[attr-defined]
-Tensor.mH = property(lambda self: adjoint(self) if self.ndim else self.conj())  # type: ignore[attr-defined]
+def _of_nothing(name: str, advice: str) -> None:
+    defaults.warn_once(f"Tensor.{name} is deprecated on 0-D tensors. {advice}", stacklevel=4)
+
+
+_IDENTITY = "This function is the identity in these cases."
+_CONJUGATE = "Consider using x.conj()."
+
+
+def _reversed_dims(self: Tensor) -> Tensor:
+    if self.ndim == 0:
+        _of_nothing("T", _IDENTITY)
+    elif self.ndim != 2:
+        defaults.warn_once(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
+            "deprecated and it will throw an error in a future release. Consider `x.mT` to "
+            "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to "
+            "reverse the dimensions of a tensor."
+        )
+    return permute(self, tuple(range(self.ndim))[::-1])
+
+
+def _matrix_transpose(self: Tensor) -> Tensor:
+    if self.ndim == 0:
+        _of_nothing("mT", _IDENTITY)
+        return self
+    return _last_two(self, "mT")
+
+
+def _matrix_adjoint(self: Tensor) -> Tensor:
+    if self.ndim == 0:
+        _of_nothing("mH", _CONJUGATE)
+        return self.conj()
+    return adjoint(self)
+
+
+Tensor.T = property(_reversed_dims)  # type: ignore[attr-defined]
+Tensor.mT = property(_matrix_transpose)  # type: ignore[attr-defined]
+Tensor.mH = property(_matrix_adjoint)  # type: ignore[attr-defined]
 
 
 def _hermitian(self: Tensor) -> Tensor:
-    if self.ndim in (0, 2):
-        return adjoint(self) if self.ndim else self.conj()
+    if self.ndim == 0:
+        _of_nothing("H", _CONJUGATE)
+        return self.conj()
+    if self.ndim == 2:
+        return adjoint(self)
     more = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
     raise RuntimeError(
         f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{more}"

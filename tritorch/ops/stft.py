@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
@@ -29,11 +30,11 @@ def _shown_window(window: Tensor | None) -> str:
 
 
 def _no_window(advice: str) -> None:
-    warnings.warn(
+    defaults.warn_once(
         f"A window was not provided. A rectangular window will be applied{advice}To suppress this "
         f"warning and use a rectangular window, explicitly set "
         f"`window=torch.ones(n_fft, device=<device>)`.",
-        stacklevel=3,
+        stacklevel=4,
     )
 
 

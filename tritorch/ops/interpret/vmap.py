@@ -317,7 +317,8 @@ def _of_function(cls: Any, args: Sequence[Any]) -> Any:
     if not (isinstance(made, tuple) and len(made) == 2):
         got = f"tuple of len {len(made)}" if isinstance(made, tuple) else str(type(made))
         raise RuntimeError(
-            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree "
+            "Expected the vmap staticmethod to have two returns, an output and out_dims with "
+            "pytree "
             f"structure compatible with the output. Got a {got}."
         )
     return rebatched(*made, level)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from tritorch.core import defaults
 from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
@@ -148,7 +148,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> Any:
 
 def _old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """linalg.lu_factor, by its old name; get_infos: and its infos."""
-    warnings.warn(
+    defaults.warn_once(
         "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex.",
         stacklevel=2,
     )
@@ -269,7 +269,7 @@ def lu_solve(
 
 def _old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """linalg.lu_solve, by its old name and order."""
-    warnings.warn(
+    defaults.warn_once(
         "torch.lu_solve is deprecated in favor of torch.linalg.lu_solve, whose first arguments are "
         "LU and pivots.",
         stacklevel=2,

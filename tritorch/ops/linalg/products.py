@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, float64, int64
 from tritorch.core.promotion import promote_types, scalar_name
@@ -222,6 +223,12 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices in the order of least work."""
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    defaults.warn_once(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use "
+        "torch.linalg.multi_dot instead, which accepts a list of two or more tensors rather than "
+        "multiple parameters.",
+        stacklevel=4,
+    )
     for x in matrices:
         if x.ndim != 2:
             raise RuntimeError(f"Tensor dimension is {x.ndim}, expected 2 instead.")

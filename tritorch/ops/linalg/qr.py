@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core import defaults
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
@@ -118,6 +119,12 @@ linalg_qr = qr
 
 def _old_qr(input: Tensor, some: bool = True) -> Any:
     """linalg.qr, by its old name."""
+    defaults.warn_once(
+        "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future "
+        "PyTorch release.\nThe boolean parameter 'some' has been replaced with a string parameter "
+        "'mode'.\nQ, R = torch.qr(A, some)\nshould be replaced with\n"
+        "Q, R = torch.linalg.qr(A, 'reduced' if some else 'complete')"
+    )
     return _QR(*linalg_qr(input, "reduced" if some else "complete"))
 
 

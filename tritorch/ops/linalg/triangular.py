@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from tritorch.core import defaults
 from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import result_type
 from tritorch.core.published import PUBLIC, autocast
@@ -112,6 +112,14 @@ def triangular_solve(
     unitriangular: bool = False,
 ) -> Any:  # fmt: skip
     """linalg.solve_triangular by its old name, with A's copy."""
+    defaults.warn_once(
+        "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be "
+        "removed in a future PyTorch release.\ntorch.linalg.solve_triangular has its arguments "
+        "reversed and does not return a copy of one of the inputs.\n"
+        "X = torch.triangular_solve(B, A).solution\nshould be replaced with\n"
+        "X = torch.linalg.solve_triangular(A, B).",
+        stacklevel=4,
+    )
     for x, name in ((input, "b"), (A, "A")):
         if x.ndim < 2:
             raise RuntimeError(
@@ -183,7 +191,7 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
 @ends_with("cholesky")
 def _old_cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """linalg.cholesky, by its old name."""
-    warnings.warn(
+    defaults.warn_once(
         "torch.cholesky is deprecated in favor of torch.linalg.cholesky: use "
         "linalg.cholesky(A) for the lower factor, linalg.cholesky(A).mH for the upper one.",
         stacklevel=2,
