@@ -10,9 +10,19 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from tritorch import cuda
+from tritorch.core.deprecation import deprecated
 from tritorch.core.device import device as Device
 from tritorch.core.tensor import Tensor
 from tritorch.ops.joining import cat
+
+
+@deprecated(
+    "`torch._utils.is_compiling` is deprecated. Use `torch.compiler.is_compiling` instead.",
+    UserWarning,
+)
+def is_compiling() -> bool:
+    """False: nothing is."""
+    return False
 
 
 class KeyErrorMessage(str):

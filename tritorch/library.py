@@ -372,9 +372,9 @@ def register_fake(op: Any, func: Callable[..., Any] | None = None, /, *,
                   lib: Library | None = None, _stacklevel: int = 1,
                   allow_override: bool = False) -> Any:  # fmt: skip
     """Registers what the results of an operator look like, for tensors without data."""
-    definition = _definition(op)
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        definition = _definition(op)
         _library_for(definition.schema.name, lib)._register_fake(
             definition.operator._name, function, allow_override=True
         )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from typing import Any
 
 from tritorch.backends._flags import Flag, Strict
 from tritorch.core import precision
+from tritorch.core.deprecation import deprecated
 from tritorch.ops import attention
 
 __all__ = [
@@ -118,6 +118,11 @@ def is_ck_sdpa_available() -> bool:
     return False
 
 
+@deprecated(
+    "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context manager will be "
+    "removed. Please see `torch.nn.attention.sdpa_kernel()` for the new context manager, with "
+    "updated signature."
+)
 @contextlib.contextmanager
 def sdp_kernel(
     enable_flash: bool = True,
@@ -126,14 +131,6 @@ def sdp_kernel(
     enable_cudnn: bool = True,
 ) -> Any:
     """Within it, attention uses one of these; the older form of nn.attention.sdpa_kernel."""
-    warnings.warn(
-        "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context "
-        "manager will "
-        "be removed. Please see torch.nn.attention.sdpa_kernel() for the new context manager, with "
-        "updated signature.",
-        FutureWarning,
-        stacklevel=3,
-    )
     wanted = enable_math, enable_flash, enable_mem_efficient, enable_cudnn
     before = attention.allow(tuple(number for number in range(4) if wanted[number]), False)
     try:

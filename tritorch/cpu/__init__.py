@@ -163,3 +163,11 @@ def get_cpu_capability() -> str:
     if {"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"} <= flags:
         return "AVX512"
     return "AVX2" if {"avx2", "fma"} <= flags else "DEFAULT"
+
+
+def __getattr__(name: str) -> Any:
+    if name == "amp":
+        import importlib
+
+        return importlib.import_module("tritorch.cpu.amp")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

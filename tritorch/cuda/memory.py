@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import Any
 
 from tritorch import _C
+from tritorch.core.deprecation import deprecated
 from tritorch.core.device import cuda_index
 
 
@@ -97,8 +98,12 @@ def max_memory_reserved(device: Any = None) -> int:
     return memory_stats(device).get("reserved_bytes.all.peak", 0)
 
 
-memory_cached = memory_reserved
-max_memory_cached = max_memory_reserved
+memory_cached = deprecated(
+    "`torch.cuda.memory_cached` has been renamed to `torch.cuda.memory_reserved`"
+)(memory_reserved)
+max_memory_cached = deprecated(
+    "`torch.cuda.max_memory_cached` has been renamed to `torch.cuda.max_memory_reserved`"
+)(max_memory_reserved)
 
 
 def host_memory_stats() -> dict[str, Any]:

@@ -414,6 +414,13 @@ def index_put_(
             f"indexing result of shape {list(shape)}"
         ) from None
 
+    if any(n > 1 and step == 0 for n, step in zip(self.shape, self.stride())):
+        warnings.warn(
+            "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before "
+            "performing this operation. This also applies to advanced indexing e.g. "
+            "tensor[indices] = tensor",
+            stacklevel=2,
+        )
     require_separate(self, (values, *indices), wholly=True)
 
     def write() -> None:

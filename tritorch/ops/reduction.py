@@ -715,6 +715,19 @@ def std_mean(
 
 # ---- norms and logs ------------------------------------------------------------------------------
 
+
+def _old_aminmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """aminmax, by its old name."""
+    defaults.warn_once(
+        "_aminmax is deprecated as of PyTorch 1.11 and will be removed in a future release. Use "
+        "aminmax instead. This warning will only appear once per process."
+    )
+    return tuple(aminmax(input, dim=dim, keepdim=keepdim))
+
+
+_old_aminmax.__name__ = "_aminmax"
+PUBLIC["_aminmax"] = _old_aminmax
+
 _logsumexp = reduction(
     "logsumexp",
     "dims keepdim",
