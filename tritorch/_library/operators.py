@@ -231,6 +231,7 @@ class Definition:
             self.schema.overload_name or "default"
         )
         parts = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        parts["_of_package"] = True  # type: ignore[assignment]
         return type(name, (Function,), parts)
 
     def _set_up(self, ctx: Any, values: Sequence[Any], output: Any) -> None:
