@@ -62,9 +62,7 @@ _bmm = Operator(
 )
 
 # Of matmul, in PyTorch a view of the products.
-_batches = _bmm.like(
-    "matmul_batches", "_unsafe_view", schema="bmm(a, b)", composed=lambda a, b: a.bmm(b)
-)
+_batches = _bmm.like("matmul_batches", "_unsafe_view", schema="bmm(a, b)", kind="internal")
 
 
 def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
