@@ -230,8 +230,9 @@ class Definition:
         name = f"GeneratedBackwardFor_{self.schema.name.replace('::', '_')}_" + (
             self.schema.overload_name or "default"
         )
-        parts = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-        parts["_of_package"] = True  # type: ignore[assignment]
+        parts: dict[str, Any] = {"forward": staticmethod(forward)}
+        parts["backward"] = staticmethod(backward)
+        parts["_of_package"] = True
         return type(name, (Function,), parts)
 
     def _set_up(self, ctx: Any, values: Sequence[Any], output: Any) -> None:

@@ -39,7 +39,7 @@ class _Saved:
     def clear(self) -> None:
         """Forgets everything."""
         for each in (self.cloned, self.original, self.tid_to_weakhandle, self.sid_to_tid):
-            each.clear()  # type: ignore[attr-defined]
+            each.clear()
 
     def pack(self, tensor: Tensor) -> _Handle:
         """A handle for a tensor; the same for one that looks the same."""

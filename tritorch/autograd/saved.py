@@ -158,7 +158,9 @@ class SavedTensor:
         if packed is not None:
             return packed.value
         found = self.unpack()
-        return found if self._place is None or self._place >= 0 else found.detach()
+        if found is None or self._place is None or self._place >= 0:
+            return found
+        return found.detach()
 
     @property
     def unpack_hook(self) -> Callable[..., Any] | None:

@@ -17,7 +17,7 @@ def deprecated(
     the first time in a process."""
 
     def decorate(function: Any) -> Any:
-        plain = function.__init__ if isinstance(function, type) else function
+        plain: Any = vars(function)["__init__"] if isinstance(function, type) else function
 
         @functools.wraps(plain)
         def warns(*args: Any, **kwargs: Any) -> Any:

@@ -42,7 +42,7 @@ def computes(operator: str, *names: str) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         ATEN.update(dict.fromkeys(names, operator))
         if not names:
-            inspect.unwrap(function).aten = operator  # type: ignore[attr-defined]
+            inspect.unwrap(function).aten = operator
         return function
 
     return decorate

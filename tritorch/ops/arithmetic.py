@@ -756,12 +756,15 @@ def _clamp_call(input: Tensor, min: Any, max: Any) -> tuple[Any, tuple[Any, ...]
     return _clamp, (input, min, max)
 
 
+def _as_clamp(found: Tensor, bound: Any) -> Tensor:
+    return cast(Tensor, ends_as("clamp.Tensor" if isinstance(bound, Tensor) else "clamp", found))
+
+
 def _refuse_complex(*bounds: Any) -> None:
     if any(isinstance(bound, complex) for bound in bounds):
         raise NotImplementedError("clamp is not supported for complex types")
 
 
-@ends_with("clamp{'.Tensor' if isinstance(max if min is None else min, Tensor) else ''}")
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
     """Each element, at least min and at most max (which wins)."""
     if input.is_floating_point():
@@ -776,13 +779,15 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
                 f"Found dtype {scalar_name(out.dtype)} but expected {scalar_name(kind)}"
             )
     op, operands = _clamp_call(require_tensor(input, "clamp", "input", 1), min, max)
-    return apply(op, operands, out)
+    found = apply(op, operands, out)
+    return found if op is _clamp else _as_clamp(found, operands[1])
 
 
-@ends_with("clamp{'.Tensor' if isinstance(max if min is None else min, Tensor) else ''}")
 def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """In-place version of clamp."""
-    return apply_in_place(*_clamp_call(self, min, max))
+    op, operands = _clamp_call(self, min, max)
+    apply_in_place(op, operands)
+    return self if op is _clamp else _as_clamp(self, operands[1])
 
 
 for _name_ in ("clamp", "clip"):

@@ -625,16 +625,15 @@ _rrelu, _rrelu_ = (
 
 
 @functional
-@ends_with(
-    "{'' if training and inplace else 'rrelu_with_noise_' if inplace else 'rrelu_with_noise'}"
-)
+@ends_with("rrelu_with_noise")
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False,
           inplace: bool = False) -> Tensor:  # fmt: skip
     """leaky_relu with a random slope in training, the mean slope otherwise."""
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
-        return FUNCTIONAL["leaky_relu"](input, (lower + upper) / 2, inplace=inplace)
+        out = FUNCTIONAL["leaky_relu"](input, (lower + upper) / 2, inplace=inplace)
+        return ends_as("rrelu_with_noise_", out) if inplace else out
     require_kernel("rrelu_with_noise_out_cpu", input, "bool int float16 complex")
     slope: Any = _C.wrap(_slopes(input, lower, upper))
     return written(_rrelu_, input, (), slope) if inplace else _rrelu.call((input, slope), ())

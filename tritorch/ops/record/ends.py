@@ -1,6 +1,6 @@
 """Functions of several records that are one operator in PyTorch: the node that they end with.
 
-Note [Names of nodes] is in `nodes.py`, which is loaded when somebody looks at a node.
+Note [Names of nodes] is in `nodes.py`, which is loaded when the first of them is recorded.
 """
 
 from __future__ import annotations
@@ -14,45 +14,76 @@ from tritorch.autograd.graph import CopySlices
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator
 
+_kinds: dict[str, type] = {}  # of nodes, by the overload
+
+
+def _kind(overload: str) -> type:
+    from tritorch.ops.record.nodes import node_of
+
+    _kinds[overload] = kind = node_of(overload)
+    return kind
+
+
+def _rename(node: Any, overload: str) -> bool:
+    """Gives a node the class of an overload's, if it is a record's."""
+    if isinstance(node.op, Operator):
+        node.__class__ = _kinds.get(overload) or _kind(overload)
+        return True
+    if isinstance(node, CopySlices):
+        from tritorch.ops.record.nodes import node_of
+
+        node.__class__ = node_of(overload, CopySlices)
+        return True
+    return False
+
+
+def ends_as(overload: str, out: Any) -> Any:
+    """New results, whose nodes are those of an operator of PyTorch."""
+    for each in out if isinstance(out, tuple) else (out,):
+        node = each._raw_node
+        if node is not None:
+            _rename(node, overload)
+    return out
+
 
 def ends_with(overload: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Says of a function of several records which operator's node its results have in PyTorch:
 
     @ends_with("dist")
     @ends_with("{'nll_loss2d' if input.ndim == 4 else 'nll_loss'}_forward")  in its arguments' names
-    """
+
+    Where that is "", the node keeps its own name.  The node keeps the call, for what a program
+    reads of it (`_saved_self`), unless that is in place: a node must not own its tensor."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        in_place = function.__name__.endswith("_")
+        find: Any = None if "{" in overload else lambda *args, **kwargs: overload
 
         @functools.wraps(function)
         def named(*args: Any, **kwargs: Any) -> Any:
-            before = [getattr(x, "_raw_node", None) for x in args]
             out = function(*args, **kwargs)
-            for each in out if isinstance(out, tuple) else (out,):
-                node = getattr(each, "_raw_node", None)
-                if node is not None and not any(node is old for old in before):
-                    break
-            else:
+            several = type(out) is tuple or isinstance(out, tuple)
+            first = next((x for x in out if x._raw_node is not None), None) if several else out
+            if not isinstance(first, Tensor) or first._raw_node is None:
                 return out
-            text = overload
-            if "{" in overload:
-                text = eval(f"f{overload!r}", {"Tensor": Tensor}, dict(call_of(*args, **kwargs)))
-            if not text:
-                return out
-            ends_as(text, out)
-            outs = out if isinstance(out, tuple) else (out,)
-            if not any(x is each for x in args for each in outs):  # a node must not own its tensor
-                kind = type(node)
-                for each in outs:
-                    if type(getattr(each, "_raw_node", None)) is kind:
-                        each._raw_node.call = (call_of, args, kwargs)
+            if not in_place and any(x is first for x in args):
+                return out  # an argument as it is
+            nonlocal find
+            find = find or _evaluated(function, overload)
+            text = find(*args, **kwargs)
+            if text:
+                call = None if in_place else (arguments, args, kwargs)
+                for each in out if several else (out,):
+                    node = each._raw_node
+                    if node is not None and _rename(node, text):
+                        node.call = call
             return out
 
         @functools.cache
         def signature() -> Any:
             return inspect.signature(function)
 
-        def call_of(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        def arguments(*args: Any, **kwargs: Any) -> dict[str, Any]:
             bound = signature().bind(*args, **kwargs)
             bound.apply_defaults()
             return bound.arguments
@@ -62,14 +93,25 @@ def ends_with(overload: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     return decorate
 
 
-def ends_as(overload: str, out: Any) -> Any:
-    """New results, whose nodes are those of an operator of PyTorch."""
-    from tritorch.ops.record.nodes import node_of
+def _evaluated(function: Callable[..., Any], text: str) -> Callable[..., str]:
+    """A function of the same arguments that gives a text in their names."""
+    world: dict[str, Any] = {"Tensor": Tensor}
+    parameters = []
+    for i, each in enumerate(inspect.signature(function).parameters.values()):
+        plain = each.replace(annotation=each.empty)
+        if plain.default is not each.empty:
+            world[f"_{i}"] = each.default
+            plain = plain.replace(default=_Written(f"_{i}"))
+        parameters.append(plain)
+    written = str(inspect.Signature(parameters))
+    return eval(f"lambda {written[1:-1]}: f{text!r}", world)
 
-    for each in out if isinstance(out, tuple) else (out,):
-        node = getattr(each, "_raw_node", None)
-        if isinstance(node, CopySlices):
-            node.__class__ = node_of(overload, CopySlices)
-        elif node is not None and isinstance(node.op, Operator):
-            node.__class__ = node_of(overload)
-    return out
+
+class _Written:
+    """Something whose repr is a name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name

@@ -51,7 +51,7 @@ def class_of(name: str, base: type = Node) -> type:
     if name == AsStridedBackward0.__name__:
         return AsStridedBackward0
     described = table.by_name().get(name)
-    fields = {"__slots__": (), "__module__": "builtins", "_full_name": name}
+    fields: dict[str, Any] = {"__slots__": (), "__module__": "builtins", "_full_name": name}
     if described is not None:
         fields |= {"_kept": described.saved, "_kept_tensors": described.tensors}
     return type(name.rpartition("::")[2], (base,), fields)
@@ -215,10 +215,11 @@ def _arguments(node: Any) -> dict[str, Any]:
     """A recorded call's arguments by their names in its schema, inputs as `_Input`s."""
     op = node.op
     find = _finders(op)
-    if type(node) is not (find if isinstance(find, type) else find(node)):
+    kind: Any = type(node)
+    if kind is not (find if isinstance(find, type) else find(node)):
         return {}  # it is called as another function's: `ends_as`
     given = _operands(op, node)
-    inputs = [_Input(node, i) for i in range(len(node.edges))]
+    inputs: list[Any] = [_Input(node, i) for i in range(len(node.edges))]
     for i, value in enumerate(given[: len(op.inputs)]):
         if value is None or isinstance(value, (int, float, complex)):
             inputs[i] = value
