@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch.autograd.nodes import RemovableHandle, accumulator, shown
 from tritorch.autograd.passes import current_task, will_execute
+from tritorch.core import locks
 from tritorch.core.tensor import Tensor
 
 
@@ -46,7 +46,7 @@ def register_multi_grad_hook(
     mode="any", `fn(grad)` of the first."""
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of {('all', 'any')} but got {mode}")
-    lock = threading.Lock()
+    lock = locks.lock()
     if mode == "any":
         seen: set[int] = set()
 
