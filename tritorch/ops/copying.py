@@ -130,7 +130,10 @@ _to_copy = Operator(
     schema="_to_copy(x, dtype=kind, device=device, non_blocking=non_blocking)",
     cpu=_convert,
     gpu=_convert,
-    grad=lambda g, x_spec: g.to(device=x_spec.device, dtype=x_spec.dtype),
+    # A real number's gradient is the real part, of which nobody is warned.
+    grad=lambda g, x_spec: (g.real if g.is_complex() and not x_spec.dtype.is_complex else g).to(
+        device=x_spec.device, dtype=x_spec.dtype
+    ),
     batch="elementwise",
     infer=_converted,
 )

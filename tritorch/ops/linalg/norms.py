@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import scalar_name
@@ -153,11 +154,21 @@ _old_norm.__name__ = "norm"
 public(out=True)(_old_norm)
 
 
+def _former(name: str, now: str) -> None:
+    defaults.warn_once(
+        f"at::{name} is deprecated and it is just left for JIT compatibility. It will be removed "
+        f"in a future PyTorch release. Please use `linalg.{now}` instead",
+        stacklevel=4,
+    )
+
+
+
 @public(method=False, out=True)
 @autocast("cuda:float32")
 @ends_with("norm.ScalarOpt_dim")
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """The root of the sum of squares over dims."""
+    _former("frobenius_norm", "vector_norm(A, 2., dim, keepdim)")
     return vector_norm(input, 2, dim, keepdim)
 
 
@@ -165,6 +176,7 @@ def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
 @autocast("cuda:float32")
 def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
     """The sum of the singular values."""
+    _former("nuclear_norm", "matrix_norm(A, 'nuc', dim, keepdim)")
     return matrix_norm(input, "nuc", dim, keepdim)
 
 

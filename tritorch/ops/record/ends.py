@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch.autograd.graph import CopySlices
+from tritorch.autograd.saved import hook_stack
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator
 
@@ -53,7 +54,8 @@ def ends_with(overload: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     @ends_with("{'nll_loss2d' if input.ndim == 4 else 'nll_loss'}_forward")  in its arguments' names
 
     Where that is "", the node keeps its own name.  The node keeps the call, for what a program
-    reads of it (`_saved_self`), unless that is in place: a node must not own its tensor."""
+    reads of it (`_saved_dim`), unless that is in place: a node must not own its tensor.  Of tensors
+    it keeps the shapes alone, where PyTorch's node keeps none or hooks say how they are kept."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         in_place = function.__name__.endswith("_")
@@ -72,10 +74,18 @@ def ends_with(overload: str) -> Callable[[Callable[..., Any]], Callable[..., Any
             find = find or _evaluated(function, overload)
             text = find(*args, **kwargs)
             if text:
-                call = None if in_place else (arguments, args, kwargs)
+                call = None
                 for each in out if several else (out,):
                     node = each._raw_node
-                    if node is not None and _rename(node, text):
+                    if node is not None and _rename(node, text) and not in_place:
+                        if call is None:
+                            kept = args, kwargs
+                            if not type(node)._kept_tensors or hook_stack.hooks:
+                                kept = (
+                                    tuple(map(_without_memory, args)),
+                                    {k: _without_memory(v) for k, v in kwargs.items()},
+                                )
+                            call = (arguments, *kept)
                         node.call = call
             return out
 
@@ -91,6 +101,21 @@ def ends_with(overload: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         return named
 
     return decorate
+
+
+class _Shaped:
+    """What is kept of a tensor."""
+
+    __slots__ = ("dtype", "ndim", "shape")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.shape, self.dtype, self.ndim = tensor.shape, tensor.dtype, tensor.ndim
+
+
+def _without_memory(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return _Shaped(value)
+    return tuple(map(_without_memory, value)) if isinstance(value, (tuple, list)) else value
 
 
 def _evaluated(function: Callable[..., Any], text: str) -> Callable[..., str]:

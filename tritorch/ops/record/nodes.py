@@ -340,7 +340,7 @@ def _described(node: Any, i: int) -> tuple[Any, Any] | None:
 
 def _plain(value: Any, kind: str = "") -> Any:
     """As PyTorch gives it: whole numbers without a sign, lists as tuples."""
-    if isinstance(value, (Tensor, Spec, _Input, _Stand)):
+    if isinstance(value, (Tensor, Spec, _Input, _Stand)) or hasattr(value, "shape"):
         return None
     if kind == "bool" and isinstance(value, int):
         return bool(value)
