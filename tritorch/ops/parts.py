@@ -14,7 +14,7 @@ from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of, sizes
-from tritorch.ops.record.ends import ends_as, ends_with
+from tritorch.ops.record.ends import Shaped, ends_as, ends_with
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
@@ -150,19 +150,26 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     return slice_dim(input, dim, start, start + length)
 
 
+def _named(
+    parts: tuple[Tensor, ...], overload: str, of: Tensor, dim: int, **said: Any
+) -> tuple[Tensor, ...]:
+    """Parts whose nodes are those of an operator that gives them all."""
+    if parts and parts[0]._raw_node is not None:
+        ends_as(overload, parts, self=Shaped(of), dim=dim, **said)
+    return parts
+
+
 @public()
-@ends_with("unbind.int")
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along a dim."""
     if input.ndim == 0:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     dim = wrap_dim(dim, input.ndim)
     parts = tuple(_part(select_op, input, dim, i) for i in range(input._array.shape[dim]))
-    return forbid_writes(parts, "Unbind")
+    return _named(forbid_writes(parts, "Unbind"), "unbind.int", input, dim)
 
 
 @public(torch=False)
-@ends_with("split_with_sizes")
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Consecutive parts of given sizes."""
     if input.ndim == 0:
@@ -183,13 +190,13 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     for part in split_sizes:
         parts.append(slice_dim(input, dim, start, start + part))
         start += part
-    return forbid_writes(tuple(parts), "SplitWithSizes")
+    views = forbid_writes(tuple(parts), "SplitWithSizes")
+    return _named(views, "split_with_sizes", input, dim, split_sizes=tuple(split_sizes))
 
 
 PUBLIC["split_with_sizes"] = split_with_sizes
 
 
-@ends_with("{'split.Tensor' if hasattr(split_size_or_sections, '__index__') else ''}")
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Consecutive parts of one size (the last may be smaller), or of given sizes."""
     if not hasattr(split_size_or_sections, "__index__"):
@@ -205,10 +212,11 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
             raise RuntimeError(
                 f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
             )
-        return forbid_writes((slice_dim(tensor, dim, 0, 0),), "Split")
+        views = forbid_writes((slice_dim(tensor, dim, 0, 0),), "Split")
+        return _named(views, "split.Tensor", tensor, dim, split_size=0)
     starts = range(0, size, part) if size else range(1)
     parts = tuple(slice_dim(tensor, dim, i, min(i + part, size)) for i in starts)
-    return forbid_writes(parts, "Split")
+    return _named(forbid_writes(parts, "Split"), "split.Tensor", tensor, dim, split_size=part)
 
 
 def writable(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -12,6 +12,8 @@ from typing import Any
 
 from tritorch.autograd.graph import CopySlices
 from tritorch.autograd.saved import hook_stack
+from tritorch.core import arrays
+from tritorch.core.dtype import dtype
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator
 
@@ -38,12 +40,24 @@ def _rename(node: Any, overload: str) -> bool:
     return False
 
 
-def ends_as(overload: str, out: Any) -> Any:
-    """New results, whose nodes are those of an operator of PyTorch."""
-    for each in out if isinstance(out, tuple) else (out,):
+def ends_as(overload: str, out: Any, **said: Any) -> Any:
+    """New results, whose nodes are those of an operator of PyTorch.
+
+    said: arguments of that which the nodes keep, of tensors the shapes."""
+    several = isinstance(out, tuple)
+    if not several and out._raw_node is None:
+        return out
+    kind = _kinds.get(overload) or _kind(overload)
+    call = (dict, (), said) if said else None
+    for each in out if several else (out,):
         node = each._raw_node
-        if node is not None:
-            _rename(node, overload)
+        if node is None:
+            continue
+        if not node._settled:  # a record's own class
+            node.__class__ = kind
+        elif not _rename(node, overload):
+            continue
+        node.call = call
     return out
 
 
@@ -74,18 +88,16 @@ def ends_with(overload: str) -> Callable[[Callable[..., Any]], Callable[..., Any
             find = find or _evaluated(function, overload)
             text = find(*args, **kwargs)
             if text:
-                call = None
+                kind = _kinds.get(text) or _kind(text)
+                call = None if in_place else (arguments, *_kept(kind, args, kwargs))
                 for each in out if several else (out,):
                     node = each._raw_node
-                    if node is not None and _rename(node, text) and not in_place:
-                        if call is None:
-                            kept = args, kwargs
-                            if not type(node)._kept_tensors or hook_stack.hooks:
-                                kept = (
-                                    tuple(map(_without_memory, args)),
-                                    {k: _without_memory(v) for k, v in kwargs.items()},
-                                )
-                            call = (arguments, *kept)
+                    if node is None:
+                        continue
+                    if not node._settled:  # a record's own class
+                        node.__class__ = kind
+                        node.call = call
+                    elif _rename(node, text):
                         node.call = call
             return out
 
@@ -103,18 +115,43 @@ def ends_with(overload: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     return decorate
 
 
-class _Shaped:
+def _kept(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """What a node keeps of a call."""
+    if kind._kept_tensors and not hook_stack.hooks:
+        return args, kwargs
+    if kwargs:
+        kwargs = {name: _without_memory(value) for name, value in kwargs.items()}
+    return tuple([_without_memory(value) for value in args]), kwargs
+
+
+class Shaped:
     """What is kept of a tensor."""
 
-    __slots__ = ("dtype", "ndim", "shape")
+    __slots__ = ("_array_dtype", "shape")
 
     def __init__(self, tensor: Tensor) -> None:
-        self.shape, self.dtype, self.ndim = tensor.shape, tensor.dtype, tensor.ndim
+        array = tensor._array
+        self.shape, self._array_dtype = array.shape, array.dtype
+
+    @property
+    def ndim(self) -> int:
+        """How many dims it had."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> dtype:
+        """The type of its elements."""
+        return arrays.dtype_of_kind(self._array_dtype)
+
+
+_PLAIN = frozenset((int, float, bool, str, type(None)))
 
 
 def _without_memory(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Tensor):
-        return _Shaped(value)
+        return Shaped(value)
     return tuple(map(_without_memory, value)) if isinstance(value, (tuple, list)) else value
 
 
