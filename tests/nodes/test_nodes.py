@@ -74,4 +74,4 @@ def test_most_saved_values_are_pytorchs():
         for (_, _, kept), (_, _, held) in zip(RECORDED[family][expression], ours):
             total += len(kept)
             same += sum(held[name] == value for name, value in kept.items())
-    assert same / total > 0.76, (same, total)
+    assert same / total > 0.77, (same, total)

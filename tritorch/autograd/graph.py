@@ -319,6 +319,10 @@ def _refresh_view(view: Tensor) -> None:
     node = anew._raw_node
     if node is not None and node is not base._raw_node and not node._settled:
         node.__class__ = AsStridedBackward0  # as which PyTorch makes it anew
+        if type(view._array) in (np.ndarray, _C.Array):
+            offset = view.storage_offset()
+            said = {"size": view.shape, "stride": view.stride(), "storage_offset": offset}
+            node.call = (dict, (), said)
     place(view, node, anew.output_nr)
 
 

@@ -756,8 +756,11 @@ def _clamp_call(input: Tensor, min: Any, max: Any) -> tuple[Any, tuple[Any, ...]
     return _clamp, (input, min, max)
 
 
-def _as_clamp(found: Tensor, bound: Any) -> Tensor:
-    return cast(Tensor, ends_as("clamp.Tensor" if isinstance(bound, Tensor) else "clamp", found))
+def _as_clamp(found: Tensor, min: Any, max: Any) -> Tensor:
+    bound = max if min is None else min
+    if isinstance(bound, Tensor):
+        return cast(Tensor, ends_as("clamp.Tensor", found))
+    return cast(Tensor, ends_as("clamp", found, min=min, max=max))
 
 
 def _refuse_complex(*bounds: Any) -> None:
@@ -780,14 +783,14 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
             )
     op, operands = _clamp_call(require_tensor(input, "clamp", "input", 1), min, max)
     found = apply(op, operands, out)
-    return found if op is _clamp else _as_clamp(found, operands[1])
+    return found if op is _clamp else _as_clamp(found, min, max)
 
 
 def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """In-place version of clamp."""
     op, operands = _clamp_call(self, min, max)
     apply_in_place(op, operands)
-    return self if op is _clamp else _as_clamp(self, operands[1])
+    return self if op is _clamp else _as_clamp(self, min, max)
 
 
 for _name_ in ("clamp", "clip"):

@@ -333,7 +333,7 @@ _batch = Operator(
     " eps) -> (Tensor, Tensor, Tensor, Tensor)",
     without="bool int complex",
     outputs=0b001,
-    node="NativeBatchNorm",
+    node="native_batch_norm(x, w, b, mean, var, training, 0.1, eps)",
     cpu=lambda x, w, b, m, v, training, eps: backend("cpu", "norm").batch_norm(
         x, w, b, m, v, training, eps
     ),

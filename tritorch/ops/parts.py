@@ -238,7 +238,8 @@ Tensor.split = computes("split_with_sizes")(  # type: ignore[attr-defined]
 @public()
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """split, for who writes the parts and then no longer uses input."""
-    return ends_as("unsafe_split.Tensor", writable(split(input, split_size, dim)))
+    views = writable(split(input, split_size, dim))
+    return _named(views, "unsafe_split.Tensor", input, dim, split_size=split_size)
 
 
 @public()

@@ -514,7 +514,9 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     out = _squeeze.call((input,), (dims,))
     if out._raw_node is None or isinstance(dim, (tuple, list)):
         return out
-    return ends_as("squeeze" if dim is None else "squeeze.dim", out)
+    if dim is None:
+        return ends_as("squeeze", out)
+    return ends_as("squeeze.dim", out, dim=dim)
 
 
 def new_dim(array: Any, dim: int) -> Any:

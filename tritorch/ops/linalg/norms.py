@@ -162,7 +162,6 @@ def _former(name: str, now: str) -> None:
     )
 
 
-
 @public(method=False, out=True)
 @autocast("cuda:float32")
 @ends_with("norm.ScalarOpt_dim")

@@ -35,6 +35,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.record.gradients import Spec
 from tritorch.ops.record.schema import called, parts_of, schema_of
 from tritorch.schema import nodes as table
+from tritorch.schema.signature import FunctionSchema
 from tritorch.schema.table import find as find_schema
 
 
@@ -154,6 +155,8 @@ def read(node: Any, name: str, raw: bool) -> Any:
     """`_saved_<name>` of a node that has such, or the object behind it that hooks are put on."""
     if node.call is not None:
         found = _of_call(node, name)
+        if found is None and name == "self" and node.edges:
+            found = _Input(node, 0)
     else:
         found = _arguments(node).get(name)
     is_tensor = name in node._kept_tensors
@@ -163,7 +166,7 @@ def read(node: Any, name: str, raw: bool) -> Any:
         return _plain(found if found is not None else _derived(node, name), _type_of(node, name))
     if node.freed or node.call is False:
         raise RuntimeError(FREED)
-    output = None if node.call is not None else _output(node.op, name)
+    output = None if node.call is not None else _output(type(node).__name__, name)
     if output is not None:
         places: Any = -1 - output if _keeps_output(node, output) else None
     elif isinstance(found, (list, tuple)):
@@ -198,17 +201,17 @@ def _keeps_output(node: Any, k: int) -> bool:
 
 
 @functools.cache
-def _output(op: Any, name: str) -> int | None:
-    """k if a name is that of the k-th output."""
+def _output(node: str, name: str) -> int | None:
+    """k if a name is that of the k-th output of what has nodes of this name."""
     if name == "result":
         return 0
     if name.startswith("result") and name[6:].isdigit():
         return int(name[6:])
-    try:
-        names = [each.name for each in schema_of(op).returns]
-    except (LookupError, KeyError):
-        return None
-    return names.index(name) if name in names and name not in op.inputs else None
+    for schema in _schemas(node):
+        names = [each.name for each in schema.returns]
+        if name in names and name not in {each.name for each in schema.arguments}:
+            return names.index(name)
+    return None
 
 
 def _arguments(node: Any) -> dict[str, Any]:
@@ -260,15 +263,17 @@ _ALIASES = {
 
 
 @functools.cache
+def _schemas(name: str) -> tuple[FunctionSchema, ...]:
+    """The overloads that have a node of a name."""
+    found = (o.partition(".") for o, described in table.table().items() if described.name == name)
+    return tuple(find_schema(stem, which) for stem, _, which in found)
+
+
+@functools.cache
 def _types(name: str) -> dict[str, str]:
     """The types of the arguments of the overloads that have a node of a name."""
-    found: dict[str, str] = {}
-    for overload, described in table.table().items():
-        if described.name == name:
-            stem, _, which = overload.partition(".")
-            for argument in find_schema(stem, which).arguments:
-                found.setdefault(argument.name, str(argument.type))
-    return found
+    arguments = [each for schema in _schemas(name) for each in schema.arguments]
+    return {each.name: str(each.type) for each in reversed(arguments)}
 
 
 def _type_of(node: Any, name: str) -> str:
@@ -287,9 +292,14 @@ def _derived(node: Any, name: str) -> Any:
         return None if shape is None else shape[at]
     for suffix, read_of in _DESCRIBED.items():
         if name.endswith(suffix):
-            given = arguments.get(name.removesuffix(suffix))
+            whole = name.removesuffix(suffix)
+            given = arguments.get(whole)
             if node.call:
-                given = _of_call(node, name.removesuffix(suffix))
+                given = _of_call(node, whole)
+                if given is None and whole == "self":
+                    given = _Input(node, 0)
+            if given is None and suffix == "_sym_sizes_opt":
+                return (0,)
             shape = _shape_of(node, given)
             return None if shape is None else read_of(shape, given)
     return None
