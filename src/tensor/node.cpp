@@ -8,10 +8,10 @@ std::uint64_t next_sequence = 0;
 
 namespace {
 
-using NodeFields = Collected<Node, &Node::op, &Node::edges, &Node::outputs, &Node::saved,
-                             &Node::out, &Node::out_shared, &Node::params, &Node::versions,
-                             &Node::kept, &Node::shape, &Node::dtype, &Node::hooks, &Node::call,
-                             &Node::stream>;
+using NodeFields =
+    Collected<Node, &Node::op, &Node::edges, &Node::outputs, &Node::saved, &Node::out,
+              &Node::out_shared, &Node::params, &Node::versions, &Node::kept, &Node::shape,
+              &Node::dtype, &Node::hooks, &Node::call, &Node::stream>;
 
 PyObject* node_new(PyTypeObject* type, PyObject*, PyObject*) {
   PyObject* self = type->tp_alloc(type, 0);

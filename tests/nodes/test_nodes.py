@@ -65,7 +65,7 @@ def test_exceptions_are_still_exceptions():
 
 
 def test_most_saved_values_are_pytorchs():
-    """The rest are tensors that are not kept here, and dims that PyTorch keeps as they were given."""
+    """The rest are tensors that are not kept here, and dims that PyTorch keeps as they were."""
     same = total = 0
     for family, expression in EVERY:
         ours = found(expression)
