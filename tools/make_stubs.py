@@ -25,6 +25,8 @@ from typing import Any
 
 import tritorch
 from tritorch import _C, _names
+from tritorch.core.deprecation import deprecated
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.operator import lies
 from tritorch.ops.record.publishing import with_out
 
@@ -52,7 +54,8 @@ KNOWN = {
     "Ints": "_Sequence[_b.int]",
 }  # fmt: skip
 WITH_OUT = with_out(len).__code__  # type: ignore[attr-defined]
-LIES = lies("copy")(len).__code__
+# Wrappers that take what the function within takes.
+THROUGH = (lies("copy")(len).__code__, ends_with("")(len).__code__, deprecated("")(len).__code__)
 OUT = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
 TYPED_DECORATORS = {"contextmanager", "contextlib.contextmanager", "final", "dataclass"}
 
@@ -107,7 +110,7 @@ def plain(function: Any) -> Any:
 def signature(function: Any) -> inspect.Signature:
     """What a function takes: of a wrapper, what it adds to the function within."""
     code = getattr(function, "__code__", None)
-    if code is LIES:
+    if code in THROUGH:
         return signature(function.__wrapped__)
     if code is not WITH_OUT:
         return with_numpy_names(inspect.signature(function, follow_wrapped=False))

@@ -13,7 +13,8 @@ import torch
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-for folder in sys.argv[1:] or ("expressions", "layouts", "names", "saved", "histories"):
+FOLDERS = "expressions layouts names saved histories nodes graphs warned"
+for folder in sys.argv[1:] or FOLDERS.split():
     cases = importlib.import_module(f"tests.{folder}.cases")
     recorded = {family: dict(cases.run(torch, family)) for family in cases.FAMILIES}
     path = ROOT / "tests" / folder / "recorded.json"

@@ -418,7 +418,10 @@ class NodeBase:
     dtype: Any
     hooks: Any
     stream: Any
+    call: Any
     sequence: int
+    numbers: int
+    absent: int
     n_outputs: int
     freed: bool
     packed: bool
@@ -427,6 +430,7 @@ class NodeBase:
     def out_version(self) -> int: ...
     def unpack(self) -> Any: ...
     def output(self) -> Any: ...
+    def raise_modified(self, position: int, /) -> Any: ...
     def free(self) -> None: ...
 
 class OperatorBase:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tritorch import _C, cpu, cuda, overrides
 from tritorch.core import defaults, dispatch_keys, dispatching, gates, storage
-from tritorch.autograd import function
+from tritorch.autograd import function, passes
 from tritorch.backends import _libraries
 from tritorch.core import generator, precision, settings
 from tritorch.core import device as devices
@@ -305,6 +305,9 @@ class _InferenceMode:
 
     def __del__(self) -> None:
         self._restore()
+_current_graph_task_id = passes.current_task
+_current_autograd_node = passes.current_node
+_will_engine_execute_node = passes.will_execute
 
 
 def _log_api_usage_once(event: str, /) -> None:

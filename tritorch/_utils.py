@@ -12,10 +12,20 @@ from typing import Any, NoReturn
 
 from tritorch import _C, cuda, overrides
 from tritorch.core import dtype as dtypes, layout as layouts
+from tritorch.core.deprecation import deprecated
 from tritorch.core.device import device as Device
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.joining import cat
+
+
+@deprecated(
+    "`torch._utils.is_compiling` is deprecated. Use `torch.compiler.is_compiling` instead.",
+    UserWarning,
+)
+def is_compiling() -> bool:
+    """False: nothing is."""
+    return False
 
 
 class KeyErrorMessage(str):

@@ -22,6 +22,7 @@ from tritorch._library.fake import get_ctx
 from tritorch._library.infer_schema import infer_schema
 from tritorch._library.opcheck import opcheck
 from tritorch._library.triton import triton_op, wrap_triton
+from tritorch.core.deprecation import deprecated
 from tritorch.ops.record.overloads import OpOverload, overload_of
 from tritorch.ops.record.replacing import replace
 from tritorch.schema import table
@@ -357,6 +358,10 @@ def register_kernel(op: Any, device_types: Any, func: Callable[..., Any] | None 
     return impl(op, kinds, func, lib=lib)
 
 
+@deprecated(
+    "`torch.library.impl_abstract` was renamed to `torch.library.register_fake`. Please use that "
+    "instead; we will remove `torch.library.impl_abstract` in a future version of PyTorch."
+)
 def impl_abstract(qualname: Any, func: Callable[..., Any] | None = None, *,
                   lib: Library | None = None, _stacklevel: int = 1) -> Any:  # fmt: skip
     """`register_fake` (former name)."""
@@ -367,9 +372,9 @@ def register_fake(op: Any, func: Callable[..., Any] | None = None, /, *,
                   lib: Library | None = None, _stacklevel: int = 1,
                   allow_override: bool = False) -> Any:  # fmt: skip
     """Registers what the results of an operator look like, for tensors without data."""
-    definition = _definition(op)
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        definition = _definition(op)
         _library_for(definition.schema.name, lib)._register_fake(
             definition.operator._name, function, allow_override=True
         )

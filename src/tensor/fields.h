@@ -108,11 +108,14 @@ struct Node {
   PyObject* shape;       // of the output; a tuple of shapes for several
   PyObject* dtype;
   PyObject* hooks;  // Python's business: hooks, metadata
+  PyObject* call;   // of a function of several records: (function, args, kwargs); False once freed
   PyObject* stream;
   unsigned long long sequence;
   unsigned long long mark;  // of the last walk over the graph that came here
   long long out_version;    // of the output, when it was saved; of several, they are 0
   unsigned long flows;      // bit i: gradients flow through output i, of several
+  unsigned numbers;         // bit i: input i is a number
+  unsigned absent;          // bit i: input i is None
   int n_outputs;            // 0: one, not in a tuple
   char freed;
   char packed;

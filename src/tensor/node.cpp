@@ -8,9 +8,10 @@ std::uint64_t next_sequence = 0;
 
 namespace {
 
-using NodeFields = Collected<Node, &Node::op, &Node::edges, &Node::outputs, &Node::saved,
-                             &Node::out, &Node::out_shared, &Node::params, &Node::versions,
-                             &Node::kept, &Node::shape, &Node::dtype, &Node::hooks, &Node::stream>;
+using NodeFields =
+    Collected<Node, &Node::op, &Node::edges, &Node::outputs, &Node::saved, &Node::out,
+              &Node::out_shared, &Node::params, &Node::versions, &Node::kept, &Node::shape,
+              &Node::dtype, &Node::hooks, &Node::call, &Node::stream>;
 
 PyObject* node_new(PyTypeObject* type, PyObject*, PyObject*) {
   PyObject* self = type->tp_alloc(type, 0);
@@ -61,6 +62,11 @@ PyObject* node_unpack(PyObject* self, PyObject*) {
     }
   }
   return Py_NewRef(n->saved);
+}
+
+// raise_modified(i): saved input i was written.
+PyObject* node_raise_modified(PyObject* self, PyObject* position) {
+  return PyObject_CallFunctionObjArgs(registered.raise_modified, self, position, nullptr);
 }
 
 // One saved output as a tensor of its node, after checking that it was not modified since.
@@ -116,6 +122,7 @@ PyObject* node_free(PyObject* self, PyObject*) {
              (as_tensor(saved) ||
               !(PyTuple_Check(saved) || (PyNumber_Check(saved) && !n->keeps_numbers)));
   }
+  if (is_set(n->call)) Py_SETREF(n->call, Py_NewRef(Py_False));
   if (!needed) Py_RETURN_NONE;
   Py_CLEAR(n->saved);
   Py_CLEAR(n->out);
@@ -130,7 +137,9 @@ PyObject* node_free(PyObject* self, PyObject*) {
 // Whether a pass that does not retain the graph has something to free.
 PyObject* get_holds(PyObject* self, void*) {
   auto* n = reinterpret_cast<Node*>(self);
-  return PyBool_FromLong(is_set(n->saved) || is_set(n->out) || is_set(n->kept) || n->packed);
+  const bool called = is_set(n->call) && n->call != Py_False;
+  return PyBool_FromLong(is_set(n->saved) || is_set(n->out) || is_set(n->kept) || n->packed ||
+                         called);
 }
 
 PyGetSetDef node_properties[] = {{"holds", get_holds, nullptr, nullptr, nullptr},
@@ -148,14 +157,18 @@ PyMemberDef node_members[] = {
     {"shape", T_OBJECT, offsetof(Node, shape), 0, nullptr},
     {"dtype", T_OBJECT, offsetof(Node, dtype), 0, nullptr},
     {"hooks", T_OBJECT, offsetof(Node, hooks), 0, nullptr},
+    {"call", T_OBJECT, offsetof(Node, call), 0, nullptr},
     {"stream", T_OBJECT, offsetof(Node, stream), 0, nullptr},
     {"out_version", T_LONGLONG, offsetof(Node, out_version), READONLY, nullptr},
     {"sequence", T_ULONGLONG, offsetof(Node, sequence), 0, nullptr},
+    {"numbers", T_UINT, offsetof(Node, numbers), READONLY, nullptr},
+    {"absent", T_UINT, offsetof(Node, absent), READONLY, nullptr},
     {"n_outputs", T_INT, offsetof(Node, n_outputs), 0, nullptr},
     {"freed", T_BOOL, offsetof(Node, freed), 0, nullptr},
     {"packed", T_BOOL, offsetof(Node, packed), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyMethodDef node_methods[] = {{"unpack", node_unpack, METH_NOARGS, nullptr},
+                              {"raise_modified", node_raise_modified, METH_O, nullptr},
                               {"output", node_output, METH_NOARGS, nullptr},
                               {"free", node_free, METH_NOARGS, nullptr},
                               {nullptr, nullptr, 0, nullptr}};

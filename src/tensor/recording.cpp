@@ -94,6 +94,7 @@ Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* pa
   for (Py_ssize_t i = 0; i < n; ++i) {
     Tensor* t = as_tensor(inputs[i]);
     PyObject* edge = Py_None;
+    if (!t) (inputs[i] == Py_None ? node->absent : node->numbers) |= 1u << (i < 31 ? i : 31);
     if (t && t->leaf) {
       edge = inputs[i];
     } else if (t && is_set(t->node)) {

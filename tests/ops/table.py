@@ -341,6 +341,7 @@ CASES = [
     C("t", torch.t, [(2, 3)], reference=np.transpose),
     *(recurrent(mode, packed) for mode in ("rnn_tanh", "lstm", "gru") for packed in (False, True)),
     C("bmm", torch.bmm, [(2, 2, 3), (2, 3, 2)], reference=np.matmul),
+    C("matmul_batches", torch.matmul, [(2, 2, 3), (2, 3, 2)], reference=np.matmul),
     C("matmul broadcast", torch.matmul, [(2, 1, 2, 3), (2, 3, 2)], reference=np.matmul),
     C("addmm gelu", lambda c, a, b: torch._addmm_activation(c, a, b, alpha=0.5, use_gelu=True),
       [(2,), (3, 4), (4, 2)]),

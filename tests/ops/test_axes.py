@@ -30,7 +30,7 @@ SILENT = {
     # of vmap's own
     "to_batched", "from_batched",
     # drawn: nothing depends on anything
-    "standard_gamma_drawn", "dirichlet_drawn", "poisson_drawn", "binomial_drawn",
+    "standard_gamma_drawn", "dirichlet_drawn", "poisson_drawn", "binomial_drawn", "drawn_by",
 }  # fmt: skip
 
 

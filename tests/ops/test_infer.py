@@ -37,7 +37,7 @@ MORE = [
 ELSEWHERE = {
     "to_batched", "from_batched", "view",
     "dropout_again", "grid_sampler_backward", "binomial_drawn", "identity",
-    "scaled_product", "triangular_inverse", "lobpcg",
+    "scaled_product", "triangular_inverse", "lobpcg", "matmul_batches", "drawn_by",
 }  # fmt: skip
 UNKNOWN = {"nonzero", "masked_select", "unique", "unique_consecutive", "bincount"}  # sizes
 

@@ -26,7 +26,7 @@ ELSEWHERE = {
     "binomial_drawn", "dropout_again", "from_batched",
     "grid_sampler_backward", "identity", "lobpcg",
     "scaled_product", "to_batched", "triangular_inverse", "view", "linalg_eigvals",
-    "linalg_eigvalsh", "linalg_svdvals",
+    "linalg_eigvalsh", "linalg_svdvals", "matmul_batches", "drawn_by",
 }  # fmt: skip
 # Seen at fast paths, in tests/ops/test_dispatch.py, and in tests/ops/test_sparse.py.
 OTHER_KINDS = ("pointwise", "factory", "random", "in_place", "sparse")

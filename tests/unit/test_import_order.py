@@ -31,6 +31,7 @@ UPWARD = {
         "core.tensor",
         "serialization",
     ): "who pickles a tensor needs the file format, nobody else does",
+    ("autograd.mutation", "utils"): "it watches every operator that writes, in a dispatch mode",
     ("autograd", "func"): "is_grads_batched is vmap of the backward pass",
     ("autograd.gradcheck", "func"): "it tries vmap of the backward pass",
     ("autograd.gradcheck", "sparse"): "it perturbs what a sparse tensor has",
@@ -47,7 +48,6 @@ UPWARD = {
 CIRCLES = {
     ("autograd.functional", "autograd"): "grad is defined there",
     ("autograd.gradcheck", "autograd"): "grad is defined there",
-    ("autograd.graph", "autograd.edges"): "edges are made of nodes, a node's hooks name edges",
     ("core.device", "core.defaults"): "a device is a scope of defaults",
     ("core.tensor", "core.storage"): "a tensor's storage makes tensors",
     ("core.tensor", "core.legacy"): "typed classes are of tensors",

@@ -230,7 +230,9 @@ class Definition:
         name = f"GeneratedBackwardFor_{self.schema.name.replace('::', '_')}_" + (
             self.schema.overload_name or "default"
         )
-        parts = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        parts: dict[str, Any] = {"forward": staticmethod(forward)}
+        parts["backward"] = staticmethod(backward)
+        parts["_of_package"] = True
         return type(name, (Function,), parts)
 
     def _set_up(self, ctx: Any, values: Sequence[Any], output: Any) -> None:
@@ -251,11 +253,11 @@ class Definition:
         whole = lambda x: _C.wrap(x._array.array) if vmap.is_batched(x, level) else x
         place = lambda x: 0 if vmap.is_batched(x, level) else None
         if self.vmap is not None:
-            info = VmapInfo(size, vmap.active.modes[-1] if vmap.active.modes else "error")
+            info = vmap.VmapInfo(size, vmap.active.modes[-1] if vmap.active.modes else "error")
             dims = tuple(_mapped(place, value) for value in values)
             rule = functools.partial(self.vmap, info, dims)
             out, out_dims = self._run(rule, [_mapped(whole, value) for value in values])
-            return _rebatched(out, out_dims, level)
+            return vmap.rebatched(out, out_dims, level)
         outs = []
         for i in range(size):
             part = lambda x, i=i: (
@@ -269,22 +271,6 @@ class Definition:
         if outs[0] is None:
             return None
         return vmap.to_batched(PUBLIC["stack"](outs), level)
-
-
-class VmapInfo:
-    """What a rule is told: how many examples there are, and what becomes of random numbers."""
-
-    def __init__(self, batch_size: int, randomness: str) -> None:
-        self.batch_size, self.randomness = batch_size, randomness
-
-
-def _rebatched(out: Any, dims: Any, level: int) -> Any:
-    if isinstance(out, (list, tuple)):
-        each = dims if isinstance(dims, (list, tuple)) else [dims] * len(out)
-        return type(out)(_rebatched(x, d, level) for x, d in zip(out, each))
-    if dims is None or not isinstance(out, Tensor):
-        return out
-    return vmap.to_batched(out.movedim(dims, 0), level)
 
 
 def _first(asked: Any) -> tuple[Any, ...]:

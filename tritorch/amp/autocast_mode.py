@@ -62,7 +62,10 @@ class autocast:
             from tritorch import cuda
 
             if not cuda.is_available():
-                warnings.warn("CUDA is not available. Disabling autocast.", stacklevel=3)
+                warnings.warn(
+                    "CUDA is not available or torch_xla is imported. Disabling autocast.",
+                    stacklevel=3,
+                )
                 return False
             if self.fast_dtype is bfloat16 and not cuda.is_bf16_supported():
                 raise RuntimeError(

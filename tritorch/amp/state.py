@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 from tritorch import _C
+from tritorch.core.deprecation import deprecated
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import bfloat16, dtype, float16
 from tritorch.core.thread_state import carried
@@ -149,31 +150,61 @@ def set_autocast_xla_dtype(dtype: dtype) -> None:
 # ---- older names ---------------------------------------------------------------------------------
 
 
+@deprecated(
+    "torch.is_autocast_cpu_enabled() is deprecated. Please use "
+    "torch.is_autocast_enabled('cpu') instead.",
+    DeprecationWarning,
+)
 def is_autocast_cpu_enabled() -> bool:
     """`is_autocast_enabled("cpu")`."""
     return is_autocast_enabled("cpu")
 
 
+@deprecated(
+    "torch.set_autocast_cpu_enabled(enabled) is deprecated. Please use "
+    "torch.set_autocast_enabled('cpu', enabled) instead.",
+    DeprecationWarning,
+)
 def set_autocast_cpu_enabled(enabled: bool) -> None:
     """`set_autocast_enabled("cpu", enabled)`."""
     set_autocast_enabled("cpu", enabled)
 
 
+@deprecated(
+    "torch.get_autocast_cpu_dtype() is deprecated. Please use torch.get_autocast_dtype('cpu') "
+    "instead.",
+    DeprecationWarning,
+)
 def get_autocast_cpu_dtype() -> dtype:
     """`get_autocast_dtype("cpu")`."""
     return get_autocast_dtype("cpu")
 
 
+@deprecated(
+    "torch.set_autocast_cpu_dtype(dtype) is deprecated. Please use "
+    "torch.set_autocast_dtype('cpu', dtype) instead.",
+    DeprecationWarning,
+)
 def set_autocast_cpu_dtype(dtype: dtype) -> None:
     """`set_autocast_dtype("cpu", dtype)`."""
     set_autocast_dtype("cpu", dtype)
 
 
+@deprecated(
+    "torch.get_autocast_gpu_dtype() is deprecated. Please use "
+    "torch.get_autocast_dtype('cuda') instead.",
+    DeprecationWarning,
+)
 def get_autocast_gpu_dtype() -> dtype:
     """`get_autocast_dtype("cuda")`."""
     return get_autocast_dtype("cuda")
 
 
+@deprecated(
+    "torch.set_autocast_gpu_dtype(dtype) is deprecated. Please use "
+    "torch.set_autocast_dtype('cuda', dtype) instead.",
+    DeprecationWarning,
+)
 def set_autocast_gpu_dtype(dtype: dtype) -> None:
     """`set_autocast_dtype("cuda", dtype)`."""
     set_autocast_dtype("cuda", dtype)

@@ -7,14 +7,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.autograd import anomaly, engine, forward_ad, functional, grad_mode, graph
+from tritorch.autograd import (
+    anomaly,
+    engine,
+    forward_ad,
+    functional,
+    grad_mode,
+    graph,
+    nodes,
+    passes,
+)
 from tritorch.autograd.anomaly import detect_anomaly, set_detect_anomaly
 from tritorch.autograd.edges import GradientEdge, get_gradient_edge
 from tritorch.autograd.function import Function, NestedIOFunction, once_differentiable
 from tritorch.autograd.grad_mode import (
+    _force_original_view_tracking,
+    _unsafe_preserve_version_counter,
     enable_grad,
     enforce_grad_layout_policy,
     inference_mode,
+    is_multithreading_enabled,
+    is_view_replay_enabled,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,
@@ -98,6 +111,17 @@ def backward(
     inputs: Any = None,
 ) -> None:
     """Accumulates the gradients of `tensors` into the leaves (or only into `inputs`)."""
+    if grad_variables is not None:
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
+                "`backward()`. Please only use `grad_tensors`."
+            )
     outputs = _as_tuple(tensors)
     grads = _as_tuple(grad_tensors if grad_tensors is not None else grad_variables)
     grads = grads or (None,) * len(outputs)
@@ -127,6 +151,13 @@ def grad(
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of outputs with respect to inputs."""
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To "
+            "accumulate gradient for other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
@@ -236,7 +267,6 @@ def _set_grad(self: Tensor, value: Any) -> None:
 
 def _get_grad(self: Tensor) -> Any:
     if self._grad is None and not self._leaf and not self._retains_grad and self._node is not None:
-
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
             ".grad attribute won't be populated during autograd.backward(). If you indeed want "
@@ -246,6 +276,18 @@ def _get_grad(self: Tensor) -> Any:
             stacklevel=2,
         )
     return self._grad
+
+
+def _get_grad_fn(self: Tensor) -> Any:
+    node = self._node
+    return node if node is None or node._settled else nodes.shown(node)
+
+
+def _get_backward_hooks(self: Tensor) -> Any:
+    if self._node is None:
+        return (self._hooks.tensor or None) if self._hooks is not None else None
+    hooks = self._raw_node.hooks
+    return (hooks.tensor.get(self.output_nr) or None) if hooks is not None else None
 
 
 def retain_grad(self: Tensor) -> None:
@@ -260,23 +302,23 @@ def retain_grad(self: Tensor) -> None:
     self._retains_grad = True
 
 
-def register_hook(self: Tensor, hook: Any) -> graph.RemovableHandle:
+def register_hook(self: Tensor, hook: Any) -> nodes.RemovableHandle:
     """`hook(grad)` when the gradient of this tensor is known; may return another."""
     if not self._requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._node is None:
-        return graph.leaf_hooks(self).tensor.add(hook)
+        return nodes.leaf_hooks(self).tensor.add(hook)
     hooks = self._node._hooks().tensor
-    return hooks.setdefault(self.output_nr, graph.HookDict()).add(hook)
+    return hooks.setdefault(self.output_nr, nodes.HookDict()).add(hook)
 
 
-def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> graph.RemovableHandle:
+def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> nodes.RemovableHandle:
     """`hook(tensor)` after the gradient was added to `tensor.grad`."""
     if not self._requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not self._leaf:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    return graph.leaf_hooks(self).accumulated.add(hook)
+    return nodes.leaf_hooks(self).accumulated.add(hook)
 
 
 def _attach() -> None:
@@ -288,7 +330,8 @@ def _attach() -> None:
         lambda self, value: (requires_grad_(self, bool(value)), None)[1],
     )
     cls.grad = property(_get_grad, _set_grad, lambda self: _set_grad(self, None))
-    cls.grad_fn = property(lambda self: self._node)
+    cls.grad_fn = property(_get_grad_fn)
+    cls._backward_hooks = property(_get_backward_hooks)
     cls.is_leaf = property(lambda self: self._node is None)
     cls.retain_grad = retain_grad
     cls.retains_grad = property(lambda self: self._retains_grad)
@@ -307,7 +350,14 @@ class _VariableMeta(type):
 class Variable(metaclass=_VariableMeta):
     """Kept for its name: `Variable(t, requires_grad=True)` is a tensor on t's memory."""
 
+    _execution_engine = passes.ImperativeEngine()
+
     def __new__(cls, data: Any = None, requires_grad: Any = None, volatile: Any = None) -> Any:
+        if volatile is not None:
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
+                stacklevel=2,
+            )
         if data is None:
             data = Tensor()
         if not isinstance(data, Tensor):

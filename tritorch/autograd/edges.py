@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tritorch.autograd.graph import AccumulateGrad
+from tritorch.autograd.nodes import accumulator, shown
 from tritorch.core.tensor import Tensor
 
 
@@ -23,5 +23,5 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
             "gradients"
         )
     if tensor._leaf:
-        return GradientEdge(AccumulateGrad(tensor), 0)
-    return GradientEdge(tensor._node, tensor.output_nr)
+        return GradientEdge(accumulator(tensor), 0)
+    return GradientEdge(shown(tensor._node), tensor.output_nr)

@@ -9,7 +9,6 @@ counting dependencies first.
 from __future__ import annotations
 
 import sys
-import threading
 import traceback
 from collections.abc import Sequence
 from heapq import heappop, heappush
@@ -19,26 +18,22 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd import anomaly, grad_mode, graph, streams as node_streams
-from tritorch.autograd.graph import FREED, Node
+from tritorch.autograd.nodes import FREED, AccumulateGrad, Node
+from tritorch.autograd.passes import current, queue_callback, started
 from tritorch.core import arrays, locks
+from tritorch.core.defaults import warn_once
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_strides, dense_strides_like
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.core.thread_state import carried, run_in_thread
+from tritorch.core.thread_state import run_in_thread
 
 _accumulating = locks.rlock()
 
 _add = _C.Quiet(np.add)
 
 
-class _Pass(threading.local):
-    depth = 0  # of backward passes inside of each other
-    callbacks: list[Any] | None = None  # for when the outermost one has ended
-
-
-_pass = carried(_Pass())
 _DEEP = 25  # passes inside of each other that share a thread's stack
 
 
@@ -55,19 +50,31 @@ def backward(
     Without `inputs`, accumulates into every leaf's grad.  With them, only what leads to them runs;
     their gradients are accumulated (`accumulate`) or returned.
     """
-    if _pass.depth and _pass.depth % _DEEP == 0:
-        _pass.depth += 1
+    if current.depth and current.depth % _DEEP == 0:
+        current.depth += 1
         try:
             return run_in_thread(
                 lambda: backward(tensors, grads, retain_graph, create_graph, inputs, accumulate)
             )
         finally:
-            _pass.depth -= 1
+            current.depth -= 1
+    if not all(isinstance(tensor, Tensor) for tensor in tensors):
+        tensors = [_root(tensor) for tensor in tensors]
     captures = None if inputs is None else _Captures(inputs)
-    outermost = _pass.callbacks is None
+    if create_graph and accumulate:
+        warn_once(
+            "Using backward() with create_graph=True will create a reference cycle between the "
+            "parameter and its gradient which can cause a memory leak. We recommend using "
+            "autograd.grad when creating the graph to avoid this. If you have to use this "
+            "function, make sure to reset the .grad fields of your parameters to None after use to "
+            "break the cycle and avoid the leak.",
+            stacklevel=5,
+        )
+    outermost = current.callbacks is None
     if outermost:
-        _pass.callbacks = []
-    _pass.depth += 1
+        current.callbacks = []
+    current.depth += 1
+    running = started(tensors, captures)
     before = _C.set_grad_enabled(create_graph)
     try:
         streams = node_streams.of_pass()
@@ -77,7 +84,7 @@ def backward(
             if streams is not None:
                 streams.leave()
         if outermost:
-            for callback in _pass.callbacks or ():
+            for callback in current.callbacks or ():
                 callback()
     except BaseException as error:
         # A traceback must not keep the tensors of a failed pass alive (in a notebook, for ever).
@@ -85,9 +92,10 @@ def backward(
         raise
     finally:
         _C.set_grad_enabled(before)
-        _pass.depth -= 1
+        running.end()
+        current.depth -= 1
         if outermost:
-            _pass.callbacks = None
+            current.callbacks = None
     if captures is None or inputs is None:
         return []
     _run_hooks_of_leaves(captures, inputs)
@@ -107,11 +115,15 @@ def _run_hooks_of_leaves(captures: _Captures, inputs: Sequence[Any]) -> None:
             captures.results[i] = run_tensor_hooks(leaf._hooks.tensor, g)
 
 
-def queue_callback(callback: Any) -> None:
-    """Runs a function when the current backward pass has ended."""
-    if _pass.callbacks is None:
-        raise RuntimeError("queue_callback() works only while a backward pass runs")
-    _pass.callbacks.append(callback)
+def _root(edge: Any) -> Tensor:
+    """What a pass may start at: a tensor, or something at the place of an edge."""
+    if isinstance(edge, Tensor):
+        return edge
+    if isinstance(edge.node, AccumulateGrad):
+        return edge.node.variable
+    place = _C.wrap(np.empty(0))
+    place._raw_node, place.output_nr = edge.node, edge.output_nr
+    return place
 
 
 def _clear_frames(trace: Any) -> None:
@@ -135,7 +147,9 @@ class _Captures:
         self.outputs: dict[tuple[Any, int], list[int]] = {}
         self.nodes: set[Any] = set()
         for i, tensor in enumerate(inputs):
-            if isinstance(tensor, Tensor) and tensor._leaf:
+            if not isinstance(tensor, Tensor) and isinstance(tensor.node, AccumulateGrad):
+                self.leaves.setdefault(id(tensor.node.variable), []).append(i)
+            elif isinstance(tensor, Tensor) and tensor._leaf:
                 self.leaves.setdefault(id(tensor), []).append(i)
             else:
                 node, nr = (
@@ -208,61 +222,66 @@ def _run(
     if captures is not None:
         captures.find_needed([node for _, node in heap])
         needed, captured = captures.needed, captures.nodes
-    while heap:
-        node = heappop(heap)[1]
-        g = pending.pop(node)
-        if owned:
-            owned.discard(node)
-        if streams is not None:
-            streams.enter(node, g)
-        hooks = node.hooks
-        if hooks is not None:
-            g = _before_node(node, hooks, g)
-        if captures is not None:
-            if node in captured:
-                _capture_outputs(captures, node, g)
-            if node not in needed:
-                continue
-        if node.freed:
-            raise RuntimeError(FREED)
-        results = node.op.backward(node, g) if hooks is None else _run_carefully(node, g)
-        g = None
-        edges = node.edges
-        outputs = node.outputs
-        if not retain and node.holds:
-            node.free()
-        i = 0
-        for edge in edges:
-            if edge is None:
-                i += 1
-                continue
-            grad = results[i]
-            if grad is None:
-                if shared and id(edge) in shared:
-                    leaves.come(edge, None)
-                i += 1
-                continue
+    try:
+        while heap:
+            node = heappop(heap)[1]
+            g = pending.pop(node)
+            if owned:
+                owned.discard(node)
             if streams is not None:
-                streams.deliver(edge, pending, leaves.sums)
-            if isinstance(edge, Node):
-                if captures is not None and edge not in needed and edge not in captured:
+                streams.enter(node, g)
+            hooks = node.hooks
+            if hooks is not None:
+                g = _before_node(node, hooks, g)
+            if captures is not None:
+                if node in captured:
+                    _capture_outputs(captures, node, g)
+                if node not in needed:
+                    continue
+            if node.freed:
+                raise RuntimeError(FREED)
+            results = node.op.backward(node, g) if hooks is None else _run_carefully(node, g)
+            g = None
+            edges = node.edges
+            outputs = node.outputs
+            if not retain and node.holds:
+                node.free()
+            i = 0
+            for edge in edges:
+                if edge is None:
                     i += 1
                     continue
-                _push(
-                    heap, pending, owned, edge, 0 if outputs is None else outputs[i], grad,
-                    create_graph,
-                )  # fmt: skip
-            elif captures is None:
-                if i + 1 == len(edges):
-                    results = None  # so that a gradient nobody else has can be stolen
-                if shared and id(edge) in shared:
-                    leaves.come(edge, grad)
+                grad = results[i]
+                if grad is None:
+                    if shared and id(edge) in shared:
+                        leaves.come(edge, None)
+                    i += 1
+                    continue
+                if streams is not None:
+                    streams.deliver(edge, pending, leaves.sums)
+                if isinstance(edge, Node):
+                    if captures is not None and edge not in needed and edge not in captured:
+                        i += 1
+                        continue
+                    _push(
+                        heap, pending, owned, edge, 0 if outputs is None else outputs[i], grad,
+                        create_graph,
+                    )  # fmt: skip
+                elif captures is None:
+                    if i + 1 == len(edges):
+                        results = None  # so that a gradient nobody else has can be stolen
+                    if shared and id(edge) in shared:
+                        leaves.come(edge, grad)
+                    else:
+                        _arrive_at_leaf(edge, grad, create_graph)
                 else:
-                    _arrive_at_leaf(edge, grad, create_graph)
-            else:
-                _capture_leaf(captures, edge, grad)
-            grad = None
-            i += 1
+                    _capture_leaf(captures, edge, grad)
+                grad = None
+                i += 1
+    except _UnfitError as error:
+        raise RuntimeError(
+            f"Function {node.name()} returned an invalid gradient at index {i} - {error}"
+        ) from None
     leaves.finish()
 
 
@@ -346,9 +365,8 @@ def _fit(g: Tensor, shape: Any, dtype: Any) -> Tensor:
     """A gradient in the shape and dtype of what it is the gradient of."""
     if tuple(g._array.shape) != tuple(shape):
         if not _expandable(shape, g._array.shape):
-            raise RuntimeError(
-                f"Function returned an invalid gradient - got {list(g.shape)} but expected shape "
-                f"compatible with {list(shape)}"
+            raise _UnfitError(
+                f"got {list(g.shape)} but expected shape compatible with {list(shape)}"
             )
         g = g.sum_to_size(shape)
     if g._array.dtype is not dtype and g._array.dtype != dtype:
@@ -357,6 +375,10 @@ def _fit(g: Tensor, shape: Any, dtype: Any) -> Tensor:
             g = g.real
         g = g.to(kind)
     return g
+
+
+class _UnfitError(RuntimeError):
+    """A gradient has not the shape of what it is the gradient of."""
 
 
 class _Typed:
@@ -386,6 +408,7 @@ def _ones_like(tensor: Tensor) -> Tensor:
 def _before_node(node: Any, hooks: Any, g: Any) -> Any:
     """Tensor hooks, retained gradients, then node prehooks."""
     slots = list(g) if node.n_outputs else [g]
+    before, current.node = current.node, node
     for nr, tensor_hooks in hooks.tensor.items():
         if slots[nr] is not None:
             slots[nr] = run_tensor_hooks(tensor_hooks, slots[nr])
@@ -398,6 +421,7 @@ def _before_node(node: Any, hooks: Any, g: Any) -> Any:
         replaced = hook(tuple(slots))
         if replaced is not None:
             slots = list(replaced) if isinstance(replaced, tuple) else [replaced]
+    current.node = before
     return slots if node.n_outputs else slots[0]
 
 
@@ -421,12 +445,16 @@ def _run_carefully(node: Any, g: Any) -> Any:
     results = anomaly.run(node, g)
     hooks = node.hooks
     if hooks is not None and hooks.post:
-        results = tuple(results)
+        before, current.node = current.node, node
+        order = getattr(node.op, "order", None)
+        results = tuple(results) if order is None else order.shown(node, results)
         seen = tuple(g) if node.n_outputs else (g,)
         for hook in list(hooks.post.values()):
             replaced = hook(results, seen)
             if replaced is not None:
                 results = replaced if isinstance(replaced, tuple) else (replaced,)
+        results = results if order is None else order.own(node, results)
+        current.node = before
     return results
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
-from tritorch.autograd import graph, streams
+from tritorch.autograd import passes, saved as saving, streams
 from tritorch.autograd.duals import make_dual, primal_of
-from tritorch.autograd.graph import (
-    FREED,
-    Node,
-    check_inplace,
-    forbid_writes,
-    gradient_edge,
-    rewrite_history,
-)
+from tritorch.autograd.graph import check_inplace, forbid_writes, rewrite_history
+from tritorch.autograd.nodes import FREED, Node, gradient_edge
+from tritorch.core.batched import BatchedArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 
@@ -36,6 +33,15 @@ class FunctionCtx:
         """Inputs that forward wrote."""
         self._dirty = args
 
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Nothing: autograd finds out by itself."""
+        warnings.warn(
+            "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically "
+            "tracked. Note that calls to `set_()` are not tracked",
+            FutureWarning,
+            stacklevel=2,
+        )
+
     def mark_non_differentiable(self, *args: Any) -> None:
         """Outputs that no gradient flows through."""
         self._non_differentiable = args
@@ -50,7 +56,9 @@ class BackwardCFunction(Node, FunctionCtx):
 
     # A dict besides the node's fields: users set attributes on ctx.
 
-    _function: Any
+    _forward_cls: Any
+
+    dirty_tensors = non_differentiable = to_save = saved_for_forward = None
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -60,7 +68,30 @@ class BackwardCFunction(Node, FunctionCtx):
         saved = self.unpack()
         return () if saved is None else _with_history(self, saved)
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """`saved_tensors`, by its old name."""
+        warnings.warn(
+            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
+        )
+        return self.saved_tensors
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        if self.freed:
+            raise RuntimeError(FREED)
+        return tuple(saving.SavedTensor(self, i) for i in range(len(self.saved or ())))
+
+    def _get_user_fn(self) -> Any:
+        return backward_of(self._forward_cls)
+
+    def apply(self, *args: Any) -> Any:
+        """What the backward pass calls: the function's backward."""
+        return self._get_user_fn()(self, *args)
+
+    def apply_jvp(self, *args: Any) -> Any:
+        """What forward mode calls: the function's jvp."""
+        return self._forward_cls.jvp(self, *args)
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
@@ -70,6 +101,17 @@ class BackwardCFunction(Node, FunctionCtx):
     def name(self) -> str:
         """The class's name."""
         return type(self).__name__
+
+
+def backward_of(function: Any) -> Any:
+    """backward, or its other name, vjp."""
+    backward, vjp = function.backward, function.vjp
+    if backward is not Function.backward and vjp is not Function.vjp:
+        raise RuntimeError(
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+            "should only implement one of them."
+        )
+    return vjp if vjp is not Function.vjp else backward
 
 
 def _with_history(node: Any, saved: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -104,7 +146,11 @@ class _FunctionOperator:
                 if each is None and node.__dict__["_shapes"][i] is not None:
                     shape, kind, device = node.__dict__["_shapes"][i]
                     grads[i] = PUBLIC["zeros"](shape, dtype=kind, device=device)
-        results = self.function.backward(node, *grads)
+        around, passes.current.node = passes.current.node, node
+        try:
+            results = backward_of(self.function)(node, *grads)
+        finally:
+            passes.current.node = around
         results = results if isinstance(results, tuple) else (results,)
         wanted = node.__dict__["_arguments"]
         if len(results) > wanted:
@@ -121,29 +167,39 @@ class _FunctionOperator:
             )
         for result in results:
             if result is not None and not isinstance(result, Tensor):
-                raise TypeError(f"expected Variable or None (got {type(result).__name__})")
+                raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
         return tuple(results[i] for i in node.__dict__["_tensor_positions"])
 
 
-class _FunctionMeta(type):
+class FunctionMeta(type):
     """Gives each Function a node type of its own name."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
-        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_function": cls})
+        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_forward_cls": cls})
         cls._operator = _FunctionOperator(cls)
 
 
-class Function(FunctionCtx, metaclass=_FunctionMeta):
+class Function(FunctionCtx, metaclass=FunctionMeta):
     """A differentiable function: override forward and backward, call apply."""
 
     generate_vmap_rule = False
+    _of_package = False  # one of the package's own needs no rule for vmap
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(
+        warnings.warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all "
             "static, so you should invoke them on the class itself. Instantiating an autograd "
-            "function will raise an error in a future version of PyTorch."
+            "function will raise an error in a future version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            "new-style autograd function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
 
     @staticmethod
@@ -169,6 +225,14 @@ class Function(FunctionCtx, metaclass=_FunctionMeta):
     vjp = backward
 
     @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """The results of a batch, and where its dim is in each."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod "
+            "or set generate_vmap_rule=True."
+        )
+
+    @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """The tangents of forward's outputs."""
         raise NotImplementedError(
@@ -179,20 +243,32 @@ class Function(FunctionCtx, metaclass=_FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Calls forward and records the call."""
-        if kwargs:
-            raise TypeError(f"apply() takes no keyword arguments, got {list(kwargs)}")
-        return _apply(cls, args)
+        if _is_overridden(cls, "setup_context"):
+            bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+            bound.apply_defaults()
+            return _apply(cls, bound.args)
+        return _apply(cls, args, kwargs)
 
 
 def _is_overridden(cls: Any, name: str) -> bool:
     return getattr(cls, name) is not getattr(Function, name)
 
 
-def _apply(cls: Any, args: tuple[Any, ...]) -> Any:
+# What runs a function on a batch (vmap's rule, once there are batches), or NotImplemented.
+BATCH_OF_FUNCTION: list[Callable[..., Any]] = []
+
+
+def _apply(cls: Any, args: tuple[Any, ...], kwargs: Any = None) -> Any:
+    for arg in () if cls._of_package else args:
+        if isinstance(arg, Tensor) and type(arg._array) is BatchedArray:
+            found = BATCH_OF_FUNCTION[0](cls, args)
+            if found is NotImplemented:
+                break
+            return found
     if any(isinstance(arg, Tensor) and arg._tangent is not None for arg in args):
         if _is_overridden(cls, "jvp"):
             return _apply_forward_mode(cls, args)
-    return _run(cls, args, cls._backward_cls())
+    return _run(cls, args, cls._backward_cls(), kwargs=kwargs)
 
 
 def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
@@ -215,7 +291,7 @@ def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
     return duals if many else duals[0]
 
 
-def _run(cls: Any, args: tuple[Any, ...], ctx: Any, keep: bool = False) -> Any:
+def _run(cls: Any, args: tuple[Any, ...], ctx: Any, keep: bool = False, kwargs: Any = None) -> Any:
     """keep: what forward saved is wanted even if nothing is recorded."""
     positions = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
     needs = tuple(isinstance(arg, Tensor) and arg._requires_grad for arg in args)
@@ -229,7 +305,7 @@ def _run(cls: Any, args: tuple[Any, ...], ctx: Any, keep: bool = False) -> Any:
             result = cls.forward(*args)
             cls.setup_context(ctx, args, result)
         else:
-            result = cls.forward(ctx, *args)
+            result = cls.forward(ctx, *args, **(kwargs or {}))
     finally:
         _C.set_grad_enabled(before)
     single = not isinstance(result, tuple)
@@ -331,8 +407,8 @@ def _save(ctx: Any, saved: Any, outputs: list[Any], finished: list[Any]) -> None
     ctx.saved = tuple(kept)
     versions = tuple(t._version if isinstance(t, Tensor) else 0 for t in kept)
     ctx.versions = versions if any(versions) else None
-    if graph._saved_hooks.hooks:
-        graph._pack_saved(ctx)
+    if saving.hook_stack.hooks:
+        saving.pack_saved(ctx)
     _ = finished
 
 
@@ -385,6 +461,14 @@ def _forbid(result: Any) -> Any:
     node.shape, node.dtype = out._array.shape, out._array.dtype
     out._raw_node = node
     return out
+
+
+class InplaceFunction(Function):
+    """Kept for its name; use Function."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
 
 
 class NestedIOFunction(Function):

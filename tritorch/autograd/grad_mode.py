@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
 from tritorch.core.defaults import require_bool
+from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 
 
@@ -20,6 +22,15 @@ class _Mode:
         return type(self)()
 
     def __call__(self, function: Any) -> Any:
+        if inspect.isclass(function):
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You "
+                "should only decorate functions or methods. To preserve the current behavior of "
+                "class decoration, you can directly decorate the `__init__` method and nothing "
+                "else.",
+                FutureWarning,
+                stacklevel=2,
+            )
         if inspect.isgeneratorfunction(function):
             return _wrap_generator(self, function)
 
@@ -155,7 +166,8 @@ class set_multithreading_enabled(_Mode):
     """Accepted for compatibility: a backward pass runs in the thread that asked for it."""
 
     def __init__(self, mode: bool) -> None:
-        self.mode = mode
+        self.prev = is_multithreading_enabled()
+        self.mode = _settings.multithreading = bool(mode)
 
     def clone(self) -> set_multithreading_enabled:
         return type(self)(self.mode)
@@ -164,7 +176,52 @@ class set_multithreading_enabled(_Mode):
         pass
 
     def __exit__(self, *exception: Any) -> None:
+        _settings.multithreading = self.prev
+
+
+_settings = carried(threading.local())
+
+
+def is_multithreading_enabled() -> bool:
+    """What `set_multithreading_enabled` was last given."""
+    return getattr(_settings, "multithreading", True)
+
+
+def is_view_replay_enabled() -> bool:
+    """Whether views are made anew by their own operators alone."""
+    return getattr(_settings, "view_replay", False)
+
+
+class _force_original_view_tracking(_Mode):
+    """Accepted for compatibility: views are always made anew by their own operators."""
+
+    def __init__(self, mode: bool) -> None:
+        self.prev = is_view_replay_enabled()
+        self.mode = _settings.view_replay = bool(mode)
+
+    def clone(self) -> _force_original_view_tracking:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
         pass
+
+    def __exit__(self, *exception: Any) -> None:
+        _settings.view_replay = self.prev
+
+
+class _unsafe_preserve_version_counter(_Mode):
+    """Within, writes are not counted: gradients do not notice them."""
+
+    def __init__(self, tensors: Any) -> None:
+        self.tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+        self.prev_versions = tuple(tensor._version for tensor in self.tensors)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: Any) -> None:
+        for tensor, version in zip(self.tensors, self.prev_versions):
+            tensor._shared.version = version
 
 
 _layout = carried(threading.local())

@@ -1,4 +1,4 @@
-"""The recorded graph: nodes, saved tensors, and how views follow their base's history.
+"""The recorded graph: writes, and how views follow their base's history.
 
 # Note [Histories of views]
 A view made of `base` keeps the base and how it was made (operator, params, the view before it).
@@ -11,366 +11,32 @@ src/tensor/recording.cpp).
 
 from __future__ import annotations
 
-import threading
 import traceback
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tritorch import _C
+from tritorch.autograd import nodes
+from tritorch.autograd.edges import GradientEdge, get_gradient_edge
+from tritorch.autograd.multi_hooks import register_multi_grad_hook
+from tritorch.autograd.mutation import allow_mutation_on_saved_tensors
+from tritorch.autograd.nodes import FREED, GraphNode as Node, gradient_edge
+from tritorch.autograd.saved import (
+    disable_saved_tensors_hooks,
+    relink_leaf,
+    save_on_cpu,
+    saved_tensors_hooks,
+)
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
-from tritorch.core.thread_state import carried
 
-
-class RemovableHandle:
-    """What a registration returns: `remove()` undoes it."""
-
-    next_id = 0
-
-    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
-        """extra_dict: a dict, or a list of dicts, that the key leaves too."""
-        extra = (extra_dict,) if isinstance(extra_dict, dict) else extra_dict or ()
-        self.hooks_dict_ref = weakref.ref(hooks_dict)
-        self.extra_dict_ref = tuple(map(weakref.ref, extra))
-        self.id = RemovableHandle.next_id
-        RemovableHandle.next_id += 1
-
-    def remove(self) -> None:
-        """Removes the hook; a second call does nothing."""
-        for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
-            hooks = reference()
-            if hooks is not None and self.id in hooks:
-                del hooks[self.id]
-
-    def __getstate__(self) -> Any:
-        return self.hooks_dict_ref(), self.id, tuple(each() for each in self.extra_dict_ref)
-
-    def __setstate__(self, state: Any) -> None:
-        hooks, self.id = state[:2]
-        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
-        extra = state[2] if len(state) > 2 and state[2] else ()
-        self.extra_dict_ref = tuple(map(weakref.ref, extra))
-        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self.remove()
-
-
-class HookDict(OrderedDict[int, Any]):
-    """Hooks in the order of their registration; handles refer to it weakly."""
-
-    def add(self, hook: Any) -> RemovableHandle:
-        """Registers a hook."""
-        handle = RemovableHandle(self)
-        self[handle.id] = hook
-        return handle
-
-
-class NodeHooks:
-    """What is attached to a node besides its operator."""
-
-    __slots__ = ("metadata", "post", "pre", "retained", "tensor", "trace")
-
-    def __init__(self) -> None:
-        self.tensor: dict[int, HookDict] = {}  # by output
-        self.pre = HookDict()
-        self.post = HookDict()
-        self.retained: dict[int, Any] = {}  # by output: a weak reference to its tensor
-        self.metadata: dict[Any, Any] = {}
-        self.trace: list[str] | None = None
-
-
-class Node(_C.NodeBase):
-    """One recorded call of an operator."""
-
-    __slots__ = ("__weakref__",)
-
-    def name(self) -> str:
-        """The class's name, "AddBackward0"."""
-        return type(self).__name__
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} object at {id(self):#x}>"
-
-    @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """For each input: its node and which of that node's outputs it is."""
-        outputs = self.outputs or (0,) * len(self.edges)
-        return tuple((_as_node(edge), nr) for edge, nr in zip(self.edges, outputs))
-
-    @property
-    def metadata(self) -> dict[Any, Any]:
-        """A dict for whoever wants to note something."""
-        return self._hooks().metadata
-
-    def _hooks(self) -> NodeHooks:
-        if self.hooks is None:
-            self.hooks = NodeHooks()
-        return self.hooks
-
-    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
-        """`fn(grad_inputs, grad_outputs)` after this node ran; may return other grad_inputs."""
-        return self._hooks().post.add(fn)
-
-    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
-        """`fn(grad_outputs)` before this node runs; may return others."""
-        return self._hooks().pre.add(fn)
-
-    def _sequence_nr(self) -> int:
-        return self.sequence
-
-    def __call__(self, *grads: Any) -> Any:
-        g = grads[0] if not self.n_outputs else tuple(grads)
-        results = tuple(self.op.backward(self, g))
-        return results[0] if len(results) == 1 else results
-
-    def __getattr__(self, name: str) -> Any:
-        # _saved_self, _saved_other, _saved_result, _saved_dim...
-        if not name.startswith("_saved_"):
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        if self.freed:
-            raise RuntimeError(FREED)
-        wanted = name[len("_saved_") :]
-        op = self.op
-        if wanted == "result" and self.out is not None:
-            return self.output()
-        aliases = {"self": op.inputs[:1], "other": op.inputs[1:2]}.get(wanted, (wanted,))
-        saved = self.unpack()
-        for alias in aliases:
-            if alias in op.inputs and saved is not None:
-                return saved[op.inputs.index(alias)]
-            if alias in op.params:
-                return self.params[op.params.index(alias)]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-
-FREED = (
-    "Trying to backward through the graph a second time (or directly access saved tensors after "
-    "they have already been freed). Saved intermediate values of the graph are freed when you call "
-    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
-    "graph a second time or if you need to access saved tensors after calling backward."
-)
-
-
-class AccumulateGrad:
-    """How a leaf appears in `next_functions`: it adds to `variable.grad`."""
-
-    __slots__ = ("__weakref__", "variable")
-
-    next_functions = ()
-
-    def __init__(self, variable: Tensor) -> None:
-        self.variable = variable
-
-    def name(self) -> str:
-        """The class's name."""
-        return "torch::autograd::AccumulateGrad"
-
-    def __repr__(self) -> str:
-        return f"<AccumulateGrad object at {id(self):#x}>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AccumulateGrad) and other.variable is self.variable
-
-    def __hash__(self) -> int:
-        return hash(id(self.variable))
-
-    @property
-    def metadata(self) -> dict[Any, Any]:
-        """A dict for whoever wants to note something."""
-        return leaf_hooks(self.variable).metadata
-
-    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
-        """`fn(grad_inputs, grad_outputs)` after the gradient was accumulated."""
-        return leaf_hooks(self.variable).post.add(fn)
-
-    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
-        """`fn(grad_outputs)` before the gradient is accumulated."""
-        return leaf_hooks(self.variable).pre.add(fn)
-
-
-class LeafHooks:
-    """The hooks of a leaf."""
-
-    __slots__ = ("accumulated", "metadata", "post", "pre", "tensor")
-
-    def __init__(self) -> None:
-        self.tensor = HookDict()
-        self.pre = HookDict()
-        self.post = HookDict()
-        self.accumulated = HookDict()
-        self.metadata: dict[Any, Any] = {}
-
-
-def leaf_hooks(tensor: Tensor) -> LeafHooks:
-    """The hooks of a leaf, made at first use."""
-    if tensor._hooks is None:
-        tensor._hooks = LeafHooks()
-    return tensor._hooks
-
-
-def _as_node(edge: Any) -> Any:
-    return AccumulateGrad(edge) if isinstance(edge, Tensor) else edge
-
-
-def gradient_edge(tensor: Tensor) -> Any:
-    """The edge that gradients of a tensor arrive by: its node, or itself for a leaf; or None."""
-    node = tensor._node
-    if node is not None:
-        return node
-    return tensor if tensor._leaf else None
-
-
-# ---- saved tensors -------------------------------------------------------------------------------
-
-
-class _HookStack(threading.local):
-    def __init__(self) -> None:
-        self.hooks: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
-        self.disabled: str | None = None
-
-
-_saved_hooks = carried(_HookStack())
-
-
-class _Packed:
-    """What pack_hook made of one saved tensor."""
-
-    __slots__ = ("node", "output", "unpack", "value")
-
-    def __init__(self, tensor: Tensor, hooks: tuple[Callable[..., Any], Callable[..., Any]]):
-        pack, self.unpack = hooks
-        self.node = gradient_edge(tensor)
-        self.output = tensor.output_nr
-        with _no_hooks():
-            before = _C.set_grad_enabled(False)
-            try:
-                self.value = pack(_C.alias(tensor))
-            finally:
-                _C.set_grad_enabled(before)
-
-    def get(self) -> Tensor:
-        with _no_hooks():
-            tensor = self.unpack(self.value)
-        if not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of "
-                f"type {type(tensor)}"
-            )
-        out = _C.alias(tensor)
-        if isinstance(self.node, Tensor):
-            return self.node if self.node._array is tensor._array else _relink_leaf(out, self.node)
-        out._raw_node, out.output_nr = self.node, self.output
-        return out
-
-
-def _relink_leaf(copy: Tensor, leaf: Tensor) -> Tensor:
-    # The values come from `copy`, gradients go to `leaf`.
-    return copy._with_history_of(leaf)
-
-
-class _no_hooks:
-    def __enter__(self) -> None:
-        self.before = _C.set_saving_hooks(False)
-
-    def __exit__(self, *exception: Any) -> None:
-        _C.set_saving_hooks(self.before)
-
-
-def _pack_saved(node: Any) -> None:
-    hooks = _saved_hooks.hooks[-1]
-    if node.saved is not None:
-        node.saved = tuple(
-            _Packed(item, hooks) if isinstance(item, Tensor) else item for item in node.saved
-        )
-    if isinstance(node.out, tuple):
-        node._hooks().metadata["tritorch.packed_output"] = tuple(
-            None if array is None else _Packed(_C.wrap(array), hooks) for array in node.out
-        )
-        node.out = None
-    elif node.out is not None:
-        packed = _Packed(_C.wrap(node.out), hooks)
-        node._hooks().metadata["tritorch.packed_output"] = packed
-        node.out = None
-    node.packed = True
-
-
-def _unpack_saved(node: Any) -> Any:
-    if node.saved is None:
-        return None
-    return tuple(item.get() if isinstance(item, _Packed) else item for item in node.saved)
-
-
-def packed_output(node: Any) -> Any:
-    """The saved output of a node whose saved tensors were packed."""
-    packed = node.hooks.metadata.get("tritorch.packed_output") if node.hooks else None
-    if packed is None:
-        return node.output()
-    if isinstance(packed, tuple):
-        outs = tuple(None if each is None else each.get() for each in packed)
-        for i, out in enumerate(outs):
-            if out is not None and (node.op.outputs >> i) & 1:
-                out._raw_node, out.output_nr = node, i
-        return outs
-    out = packed.get()
-    out._raw_node = node
-    return out
-
-
-class saved_tensors_hooks:
-    """Within, saved tensors are replaced by `pack_hook(t)` and restored by `unpack_hook`."""
-
-    def __init__(self, pack_hook: Callable[..., Any], unpack_hook: Callable[..., Any]) -> None:
-        self.pack_hook = pack_hook
-        self.unpack_hook = unpack_hook
-
-    def __enter__(self) -> None:
-        if _saved_hooks.disabled is not None:
-            raise RuntimeError(_saved_hooks.disabled)
-        _saved_hooks.hooks.append((self.pack_hook, self.unpack_hook))
-        _C.set_saving_hooks(True)
-
-    def __exit__(self, *exception: Any) -> None:
-        _saved_hooks.hooks.pop()
-        _C.set_saving_hooks(bool(_saved_hooks.hooks))
-
-
-class save_on_cpu(saved_tensors_hooks):
-    """Within, saved tensors wait in host memory until the backward pass."""
-
-    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        def pack(tensor: Tensor) -> Any:
-            if not pin_memory:
-                return tensor.device, tensor.cpu()
-            packed = _C.wrap(tensor.cpu()._array).pin_memory()
-            return tensor.device, packed
-
-        def unpack(packed: Any) -> Tensor:
-            device, tensor = packed
-            return tensor.to(device, non_blocking=pin_memory)
-
-        super().__init__(pack, unpack)
-
-
-class disable_saved_tensors_hooks:
-    """Within, entering saved_tensors_hooks raises with this message."""
-
-    def __init__(self, error_message: str) -> None:
-        self.message = error_message
-
-    def __enter__(self) -> None:
-        self.before = _saved_hooks.disabled
-        _saved_hooks.disabled = self.message
-
-    def __exit__(self, *exception: Any) -> None:
-        _saved_hooks.disabled = self.before
+__all__ = [
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+    "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
+    "saved_tensors_hooks", "set_warn_on_accumulate_grad_stream_mismatch",
+]  # fmt: skip
 
 
 def _raise_modified(node: Any, position: Any) -> None:
@@ -379,7 +45,7 @@ def _raise_modified(node: Any, position: Any) -> None:
         version = shared.version
         tensor = _C.wrap(np.broadcast_to(np.empty((), getattr(kind, "numpy", kind)), shape))
         edge = node.edges[where]
-        if isinstance(edge, Node):
+        if isinstance(edge, nodes.Node):
             tensor._raw_node = edge
             tensor.output_nr = node.outputs[where] if node.outputs else 0
     elif position < 0:
@@ -424,14 +90,12 @@ def _annotate(node: Any) -> None:
 # ---- in place ------------------------------------------------------------------------------------
 
 
-class CopySlices(Node):
+class CopySlices(nodes.Node):
     """The base's history after a view of it was written: see Note [Histories of views]."""
 
     __slots__ = ()
-
-    def name(self) -> str:
-        """PyTorch's name for it."""
-        return "torch::autograd::CopySlices"
+    __module__ = "builtins"
+    _full_name = "torch::autograd::CopySlices"
 
     def free(self) -> None:
         """Frees what the in-place operator saved too."""
@@ -591,7 +255,7 @@ def _return_lent(tensor: Tensor) -> None:
         saved = node.saved[position]
         copy = _C.wrap(arrays.copy(saved._array))
         if saved._leaf:
-            copy = _relink_leaf(copy, saved)
+            copy = relink_leaf(copy, saved)
         else:
             copy._raw_node, copy.output_nr = saved._raw_node, saved.output_nr
         kept = list(node.saved)
@@ -652,7 +316,14 @@ def _refresh_view(view: Tensor) -> None:
         anew = _made_anew(view, base)
     finally:
         _C.set_grad_enabled(before)
-    place(view, anew._raw_node, anew.output_nr)
+    node = anew._raw_node
+    if node is not None and node is not base._raw_node and not node._settled:
+        node.__class__ = AsStridedBackward0  # as which PyTorch makes it anew
+        if type(view._array) in (np.ndarray, _C.Array):
+            offset = view.storage_offset()
+            said = {"size": view.shape, "stride": view.stride(), "storage_offset": offset}
+            node.call = (dict, (), said)
+    place(view, node, anew.output_nr)
 
 
 def _made_anew(view: Tensor, base: Tensor) -> Tensor:
@@ -673,10 +344,12 @@ def _made_anew(view: Tensor, base: Tensor) -> Tensor:
     return base.as_strided(view.shape, view.stride(), view.storage_offset())
 
 
-class AsStridedBackward0(Node):
-    """The history of a view whose base has none, after it was written: gradients end there."""
+class AsStridedBackward0(nodes.Node):
+    """The history of a view after it was written; of one whose base has none, it ends there."""
 
     __slots__ = ()
+    __module__ = "builtins"
+    _kept = ("size", "storage_offset", "stride")
 
 
 class _EndOp:
@@ -685,6 +358,10 @@ class _EndOp:
     name = "as_strided"
     inputs = ("self",)
     params = ()
+
+    @staticmethod
+    def read(node: Any, name: str, raw: bool) -> None:
+        """Nothing is kept."""
 
     @staticmethod
     def backward(node: Any, g: Tensor) -> Any:
@@ -700,63 +377,18 @@ def _ends_here(view: Tensor) -> Any:
 
 _C.register_part("refresh_view", _refresh_view)
 _C.register_part("raise_modified", _raise_modified)
-_C.register_part("pack_saved", _pack_saved)
-_C.register_part("unpack_saved", _unpack_saved)
 _C.register_part("annotate_node", _annotate)
 _C.register_part("no_grad_view", _NO_GRAD_VIEW)
 _C.register_part("inference_view", _INFERENCE_VIEW)
 _C.register_part("lend", _lend)
 
 
-class register_multi_grad_hook:
-    """`fn(grads)` when the gradients of all tensors are known, or `fn(grad)` of the first."""
-
-    def __init__(self, tensors: Any, fn: Callable[..., Any], *, mode: str = "all") -> None:
-        if mode not in ("all", "any"):
-            raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-        self.fn, self.mode = fn, mode
-        self.grads: list[Any] = [None] * len(tensors)
-        self.count = 0
-        self.wanted = sum(1 for t in tensors if t._requires_grad)
-        self.handles = [
-            t.register_hook(self._hook(i)) for i, t in enumerate(tensors) if t._requires_grad
-        ]
-
-    def _hook(self, i: int) -> Callable[[Any], None]:
-        def hook(grad: Any) -> None:
-            self.grads[i] = grad
-            self.count += 1
-            if self.mode == "any":
-                if self.count == 1:
-                    self.fn(grad)
-            elif self.count == self.wanted:
-                self.fn(list(self.grads))
-            if self.count == self.wanted:
-                self.count = 0
-                self.grads = [None] * len(self.grads)
-
-        return hook
-
-    def remove(self) -> None:
-        """Removes the hooks."""
-        for handle in self.handles:
-            handle.remove()
-
-    def __enter__(self) -> register_multi_grad_hook:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self.remove()
-
-
-def get_gradient_edge(tensor: Tensor) -> Any:
-    """The edge that gradients of a tensor arrive by."""
-    from tritorch.autograd.edges import get_gradient_edge as find
-
-    return find(tensor)
-
-
 def increment_version(tensor: Any) -> None:
     """Counts a change of the tensor's memory that autograd did not see."""
     for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
         _C.bump_version(each)
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Whether it is said that a leaf's gradient comes on another stream: here it waits for it."""
+    bool(enabled)

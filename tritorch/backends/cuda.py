@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from tritorch.backends._flags import Flag, Strict
 from tritorch.backends._plans import cuFFTPlanCache, cuFFTPlanCacheManager, cufft_plan_cache
 from tritorch.backends._precision import Precision
 from tritorch.core import precision
+from tritorch.core.deprecation import deprecated
 from tritorch.ops import attention
 
 __all__ = [
@@ -174,6 +174,11 @@ def is_ck_sdpa_available() -> bool:
     return False
 
 
+@deprecated(
+    "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context manager will be "
+    "removed. Please see `torch.nn.attention.sdpa_kernel()` for the new context manager, with "
+    "updated signature."
+)
 def sdp_kernel(
     enable_flash: bool = True,
     enable_math: bool = True,
@@ -181,13 +186,6 @@ def sdp_kernel(
     enable_cudnn: bool = True,
 ) -> contextlib.AbstractContextManager[Any]:
     """Within it, attention uses one of these; the older form of nn.attention.sdpa_kernel."""
-    warnings.warn(
-        "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context manager "
-        "will be removed. Please see `torch.nn.attention.sdpa_kernel()` for the new context "
-        "manager, with updated signature.",
-        FutureWarning,
-        stacklevel=2,
-    )
     return _only((enable_math, enable_flash, enable_mem_efficient, enable_cudnn))
 
 

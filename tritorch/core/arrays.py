@@ -42,6 +42,11 @@ def dtype_of(array: Any) -> dtype:
     return kind if type(kind) is dtype else from_numpy_dtype(kind)
 
 
+def dtype_of_kind(kind: Any) -> dtype:
+    """The element type that an array calls `dtype`."""
+    return kind if type(kind) is dtype else from_numpy_dtype(kind)
+
+
 def strides_of(array: Any) -> tuple[int, ...]:
     """Strides in elements."""
     if type(array) is not ndarray:

@@ -175,8 +175,12 @@ def is_warn_always_enabled() -> bool:
 _warned: set[str] = set()
 
 
-def warn_once(message: str, category: type[Warning] = UserWarning, stacklevel: int = 3) -> None:
-    """A warning that a process sees once, or each time after `set_warn_always(True)`."""
-    if _warn_always or message not in _warned:
-        _warned.add(message)
+def warn_once(
+    message: str, category: type[Warning] = UserWarning, stacklevel: int = 3, *, of: str = ""
+) -> None:
+    """A warning that a process sees once, or each time after `set_warn_always(True)`.
+
+    of: what it is about, where the words vary."""
+    if _warn_always or (of or message) not in _warned:
+        _warned.add(of or message)
         warnings.warn(message, category, stacklevel=stacklevel)

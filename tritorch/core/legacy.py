@@ -121,10 +121,9 @@ def set_default_tensor_type(t: Any) -> None:
     """The default dtype and device, by a typed class or its name (deprecated)."""
     if isinstance(t, str):
         t = named_class(t)
-    warnings.warn(
+    defaults.warn_once(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
-        "torch.set_default_dtype() and torch.set_default_device() as alternatives.",
-        stacklevel=2,
+        "torch.set_default_dtype() and torch.set_default_device() as alternatives."
     )
     if not isinstance(t, _TypeMeta):
         raise TypeError(

@@ -6,6 +6,7 @@ when it is called.  `AUTOCAST` has what autocast does to their inputs, as their 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -41,7 +42,7 @@ def computes(operator: str, *names: str) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         ATEN.update(dict.fromkeys(names, operator))
         if not names:
-            function.aten = operator  # type: ignore[attr-defined]
+            inspect.unwrap(function).aten = operator
         return function
 
     return decorate

@@ -546,6 +546,13 @@ def from_numpy(ndarray: Any) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     require_strides(ndarray)
     from_numpy_dtype(ndarray.dtype)
+    if not ndarray.flags.writeable:
+        defaults.warn_once(
+            "The given NumPy array is not writable, and PyTorch does not support non-writable "
+            "tensors. This means writing to this tensor will result in undefined behavior. You may "
+            "want to copy the array to protect its data or make it writable before converting it "
+            "to a tensor. This type of warning will be suppressed for the rest of this program."
+        )
     out = _C.wrap(ndarray if type(ndarray) is np.ndarray else ndarray.view(np.ndarray))
     out._shared.fixed = True  # the memory is NumPy's: it keeps its size
     return out

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -34,21 +33,17 @@ _DTYPES = {kind.name: kind for kind in all_dtypes} | STORED
 STORAGE_NAMES = {
     _DTYPES[name]: f"{word}Storage" for name, word in (_NAMES | _QUANTIZED).items()
 }
-_warned = False
 
 
 def warn_of_removal(stacklevel: int = 2) -> None:
     """Says once in a process that typed storages are deprecated."""
-    global _warned
-    if not _warned:
-        _warned = True
-        warnings.warn(
-            "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will "
-            "be the only storage class. This should only matter to you if you are using storages "
-            "directly.  To access UntypedStorage directly, use tensor.untyped_storage() instead of "
-            "tensor.storage()",
-            stacklevel=stacklevel + 1,
-        )
+    defaults.warn_once(
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be "
+        "the only storage class. This should only matter to you if you are using storages "
+        "directly.  To access UntypedStorage directly, use tensor.untyped_storage() instead of "
+        "tensor.storage()",
+        stacklevel=stacklevel + 2,
+    )
 
 
 def _refused(who: str, why: str, error: type[Exception] = RuntimeError) -> Exception:

@@ -34,4 +34,10 @@ class GradScaler(amp.GradScaler):
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
+        warnings.warn(
+            "`torch.cpu.amp.GradScaler(args...)` is deprecated. Please use "
+            "`torch.amp.GradScaler('cpu', args...)` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
         super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)

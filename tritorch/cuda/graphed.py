@@ -82,6 +82,8 @@ class _Graphed:
         own = self
 
         class Graphed(Function):
+            _of_package = True
+
             @staticmethod
             def forward(ctx: Any, *inputs: Any) -> Any:
                 for fixed, given in zip(own.inputs[: own.n_user], inputs):

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import Any
 
 from tritorch import _C
+from tritorch.core.deprecation import deprecated
 from tritorch.core.device import cuda_index
 
 
@@ -58,7 +59,8 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 def reset_max_memory_allocated(device: Any = None) -> None:
     """Deprecated in PyTorch: resets all peaks."""
     warnings.warn(
-        "reset_max_memory_allocated resets all peak stats, as reset_peak_memory_stats does.",
+        "torch.cuda.reset_max_memory_allocated now calls torch.cuda.reset_peak_memory_stats, which "
+        "resets /all/ peak memory stats.",
         FutureWarning,
         stacklevel=2,
     )
@@ -67,7 +69,13 @@ def reset_max_memory_allocated(device: Any = None) -> None:
 
 def reset_max_memory_cached(device: Any = None) -> None:
     """Deprecated in PyTorch: resets all peaks."""
-    reset_max_memory_allocated(device)
+    warnings.warn(
+        "torch.cuda.reset_max_memory_cached now calls torch.cuda.reset_peak_memory_stats, which "
+        "resets /all/ peak memory stats.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    reset_peak_memory_stats(device)
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -90,8 +98,12 @@ def max_memory_reserved(device: Any = None) -> int:
     return memory_stats(device).get("reserved_bytes.all.peak", 0)
 
 
-memory_cached = memory_reserved
-max_memory_cached = max_memory_reserved
+memory_cached = deprecated(
+    "`torch.cuda.memory_cached` has been renamed to `torch.cuda.memory_reserved`"
+)(memory_reserved)
+max_memory_cached = deprecated(
+    "`torch.cuda.max_memory_cached` has been renamed to `torch.cuda.max_memory_reserved`"
+)(max_memory_reserved)
 
 
 def host_memory_stats() -> dict[str, Any]:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
+from tritorch.core.deprecation import deprecated
 from tritorch.futures import Future, fork, wait
 from tritorch.jit import _logging as _logging
 from tritorch.jit._containers import ScriptDict, ScriptList
@@ -73,12 +74,20 @@ def is_tracing() -> bool:
     return False
 
 
+@deprecated(
+    "`torch.jit.script` is deprecated. Please switch to `torch.compile` or `torch.export`.",
+    DeprecationWarning,
+)
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
     """The function or module itself; of a list or dict one that keeps the type of its elements."""
     containers: dict[type, Callable[[Any], Any]] = {list: ScriptList, dict: ScriptDict}
     return containers.get(type(obj), lambda obj: obj)(obj)
 
 
+@deprecated(
+    "`torch.jit.trace` is deprecated. Please switch to `torch.compile` or `torch.export`.",
+    DeprecationWarning,
+)
 def trace(func: Any, *args: Any, **kwargs: Any) -> Any:
     """The function or module itself."""
     return func
@@ -89,6 +98,9 @@ def trace_module(mod: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
     return mod
 
 
+@deprecated(
+    "`torch.jit.freeze` is deprecated. Please use `torch.compile` instead.", DeprecationWarning
+)
 def freeze(mod: Any, *args: Any, **kwargs: Any) -> Any:
     """The module itself."""
     return mod
@@ -125,6 +137,10 @@ def optimized_execution(should_optimize: bool) -> Iterator[None]:
     yield
 
 
+@deprecated(
+    "`torch.jit.set_fusion_strategy` is deprecated. Please use `torch.compile` instead.",
+    DeprecationWarning,
+)
 def set_fusion_strategy(strategy: Any) -> Any:
     """Nothing is fused."""
     return strategy

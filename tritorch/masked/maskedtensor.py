@@ -363,8 +363,18 @@ def _text(data: Tensor, mask: Tensor) -> str:
 # ---- how to make one -----------------------------------------------------------------------------
 
 
+def _advise() -> None:
+    warnings.warn(
+        "The PyTorch API of MaskedTensors is in prototype stage and will change in the near future."
+        " Please open a Github issue for features requests and see our documentation on the "
+        "torch.masked module for further information about the project.",
+        stacklevel=3,
+    )
+
+
 def masked_tensor(data: Tensor, mask: Tensor, requires_grad: bool = False) -> MaskedTensor:
     """A new leaf of copies of data and mask."""
+    _advise()
     return MaskedTensor(data, mask, requires_grad)
 
 
@@ -375,6 +385,7 @@ def as_masked_tensor(data: Tensor, mask: Tensor) -> MaskedTensor:
     if not isinstance(mask, Tensor) or isinstance(mask, MaskedTensor):
         raise TypeError("mask must be a Tensor")
     _check(data, mask)
+    _advise()
     return MaskedTensor._from_values(data, mask)
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from tritorch.autograd.function import Function
-from tritorch.autograd.graph import RemovableHandle
+from tritorch.autograd.grad_mode import is_grad_enabled
+from tritorch.autograd.nodes import RemovableHandle
 from tritorch.core.tensor import Tensor
 
+F = TypeVar("F", bound=Callable[..., Any])
 Hooks: TypeAlias = "OrderedDict[int, Any]"  # by the keys of their handles, in running order
 
 
@@ -67,11 +70,14 @@ def find_hook(hooks: Hooks, kind: type, name: str) -> int | None:
     return None
 
 
-class _Watch(Function):
+class BackwardHookFunction(Function):
     """The identity on several tensors, so that their gradients arrive together."""
+
+    _of_package = True
 
     @staticmethod
     def forward(ctx: Any, *args: Tensor) -> Any:
+        ctx.mark_non_differentiable(*(arg for arg in args if not arg.requires_grad))
         ctx.set_materialize_grads(False)
         return tuple(arg.view_as(arg) for arg in args)
 
@@ -83,52 +89,40 @@ class _Watch(Function):
 class BackwardHook:
     """Calls backward hooks of one module call with grad_input and grad_output."""
 
-    def __init__(self, module: Any, hooks: list[Any], before: list[Any]) -> None:
-        self.module = weakref.ref(module)
-        self.hooks, self.before = hooks, before
+    def __init__(self, module: Any, user_hooks: list[Any], user_pre_hooks: list[Any]) -> None:
+        self.module, self.user_hooks, self.user_pre_hooks = module, user_hooks, user_pre_hooks
         self.grad_outputs: Any = None
         self.n_inputs = self.n_outputs = -1
-        self.input_places: list[int] | None = None
-        self.output_places: list[int] = []
+        self.input_tensors_index: list[int] | None = None
+        self.output_tensors_index: list[int] | None = None
 
-    def _unpack(self, grads: Any, places: list[int], count: int) -> tuple[Any, ...]:
-        out: list[Any] = [None] * count
-        for place, grad in zip(places, grads):
-            out[place] = grad
-        return tuple(out)
-
-    def _watched(self, args: Any, watch: Callable[[Any], None]) -> tuple[Any, list[int] | None]:
+    def _apply(self, args: Any, watch: Callable[[Any], None]) -> tuple[Any, list[int] | None]:
+        """The arguments with their tensors watched, and where those are; None: nothing is."""
         places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
-        if not any(args[i].requires_grad for i in places):
+        if not (is_grad_enabled() and any(args[i].requires_grad for i in places)):
             return args, None
-        outs = _Watch.apply(*(args[i] for i in places))
+        outs = BackwardHookFunction.apply(*(args[i] for i in places))
         watch(next(out.grad_fn for out in outs if out.grad_fn is not None))
         new = list(args)
         for place, out in zip(places, outs):
             new[place] = out
-        return type(args)(new) if type(args) is tuple else tuple(new), places
+        return tuple(new) if type(args) is tuple else type(args)(*new), places
 
-    def setup_inputs(self, args: Any) -> Any:
+    def setup_input_hook(self, args: Any) -> Any:
         """The arguments, watched."""
-
-        def watch(node: Any) -> None:
-            node.register_hook(self._run)
-
-        args, self.input_places = self._watched(args, watch)
+        found, self.input_tensors_index = self._apply(args, lambda n: n.register_hook(self._run))
         self.n_inputs = len(args)
-        return args
+        return found
 
     def _run(self, grad_input: Any, _: Any) -> Any:
-        if self.grad_outputs is None:
+        if self.grad_outputs is None:  # gradients that come past the outputs
             return None
-        assert self.input_places is not None
-        module = self.module()
-        found = self._unpack(grad_input, self.input_places, self.n_inputs)
-        for hook in self.hooks:
-            replaced = hook(module, found, self.grad_outputs)
+        assert self.input_tensors_index is not None
+        found = _placed(self.input_tensors_index, grad_input, self.n_inputs)
+        for hook in self.user_hooks:
+            replaced = hook(self.module, found, self.grad_outputs)
             if replaced is None:
                 continue
-            replaced = replaced if isinstance(replaced, tuple) else (replaced,)
             if len(replaced) != len(found):
                 raise RuntimeError(
                     f"Backward hook returned an invalid number of grad_input, got {len(replaced)}, "
@@ -136,38 +130,133 @@ class BackwardHook:
                 )
             found = replaced
         self.grad_outputs = None
-        return tuple(found[i] for i in self.input_places)
+        return tuple(found[i] for i in self.input_tensors_index)
 
-    def setup_outputs(self, result: Any) -> Any:
+    def setup_output_hook(self, args: Any) -> Any:
         """The results, watched."""
-        single = isinstance(result, Tensor)
-        args = (result,) if single else result
-        if not isinstance(args, (tuple, list)):
-            return result
+        several = isinstance(args, tuple)
+        given = args if several else (args,)
+        found, places = self._apply(given, lambda n: n.register_hook(self._note))
+        self.n_outputs, self.output_tensors_index = len(given), places
+        return found if several else found[0]
 
-        def watch(node: Any) -> None:
-            def before(grads: Any) -> Any:
-                module = self.module()
-                found = self._unpack(grads, self.output_places, self.n_outputs)
-                for hook in self.before:
-                    replaced = hook(module, found)
-                    if replaced is not None:
-                        found = replaced if isinstance(replaced, tuple) else (replaced,)
-                self.grad_outputs = found
-                if self.input_places is None and self.hooks:
-                    for hook in self.hooks:
-                        if hook(module, (None,) * max(self.n_inputs, 0), found) is not None:
-                            raise RuntimeError(
-                                "backward hook that returns values is not supported when none of "
-                                "the module's inputs require grad"
-                            )
-                return tuple(found[i] for i in self.output_places)
+    def _note(self, _: Any, grads: Any) -> Any:
+        """Keeps the gradients of the outputs for the hooks; without inputs, these run now."""
+        places = self.output_tensors_index
+        assert places is not None
+        self.grad_outputs = _placed(places, grads, self.n_outputs)
+        for hook in self.user_pre_hooks:
+            replaced = hook(self.module, self.grad_outputs)
+            if replaced is None:
+                continue
+            if len(replaced) != self.n_outputs:
+                raise RuntimeError(
+                    f"Backward pre hook returned an invalid number of grad_output, got "
+                    f"{len(replaced)}, but expected {self.n_outputs}"
+                )
+            self.grad_outputs = replaced
+        found = self.grad_outputs
+        if self.input_tensors_index is None:
+            self._run_without_inputs()
+        return tuple(found[i] for i in places)
 
-            node.register_prehook(before)
+    def _run_without_inputs(self) -> None:
+        warnings.warn(
+            "Full backward hook is firing when gradients are computed with respect to module "
+            "outputs since no inputs require gradients. See https://docs.pytorch.org/docs/main/"
+            "generated/torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more "
+            "details.",
+            stacklevel=5,
+        )
+        nothing = (None,) * self.n_inputs
+        for hook in self.user_hooks:
+            made = hook(self.module, nothing, self.grad_outputs)
+            if made is not None and not (
+                isinstance(made, tuple) and all(each is None for each in made)
+            ):
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always "
+                    "return None or None for all gradients."
+                )
+        self.grad_outputs = None
 
-        self.n_outputs = len(args)
-        self.output_places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
-        new, places = self._watched(tuple(args), watch)
-        if places is None:
-            return result
-        return new[0] if single else type(result)(new) if type(result) is list else new
+
+def _placed(places: Sequence[int], values: Any, count: int) -> tuple[Any, ...]:
+    """Values at their places among None."""
+    out: list[Any] = [None] * count
+    for place, value in zip(places, values):
+        out[place] = value
+    return tuple(out)
+
+
+def hook_last_node(module: Any, hooks: list[Any], args: Any, result: Any) -> None:
+    """Puts old backward hooks on the node of (the first tensor of) the output."""
+    first = result
+    while not isinstance(first, Tensor):
+        if isinstance(first, dict):
+            first = next(v for v in first.values() if isinstance(v, Tensor))
+        else:
+            first = first[0]
+    node = first.grad_fn
+    if node is None:
+        return
+    for hook in hooks:
+        node.register_hook(_WrappedHook(hook, module))
+    lacking = _what_is_missing(args, result, node)
+    if lacking is not None:
+        warnings.warn(lacking, FutureWarning, stacklevel=4)
+
+
+_FULL = "Please use register_full_backward_hook to get the documented behavior."
+_GOES = "is deprecated and will be removed in future versions. This hook will be missing some"
+
+
+def _what_is_missing(args: Any, result: Any, node: Any) -> str | None:
+    """What old hooks, which see one node, do not see of a call."""
+    for given, what, which in (
+        (result, "return a", "grad_output"),
+        (args, "take as input a", "grad_input"),
+    ):
+        tensors = given if isinstance(given, tuple) else (given,)
+        if not all(isinstance(each, Tensor) for each in tensors):
+            return (
+                f"Using non-full backward hooks on a Module that does not {what} single Tensor or "
+                f"a tuple of Tensors {_GOES} {which}. {_FULL}"
+            )
+    results = result if isinstance(result, tuple) else (result,)
+    nodes = {each.grad_fn for each in results if each.grad_fn is not None}
+    if not nodes or (len(nodes) == 1 and node not in nodes):
+        return (
+            f"Using a non-full backward hook when outputs are nested in python data structure "
+            f"{_GOES} grad_output."
+        )
+    if len(nodes) > 1:
+        return (
+            f"Using a non-full backward hook when outputs are generated by different autograd "
+            f"Nodes {_GOES} grad_output. {_FULL}"
+        )
+    inputs = args if isinstance(args, tuple) else (args,)
+    if {x.grad_fn for x in inputs if x.grad_fn is not None} != {n for n, _ in node.next_functions}:
+        return (
+            f"Using a non-full backward hook when the forward contains multiple autograd Nodes "
+            f"{_GOES} grad_input. {_FULL}"
+        )
+    return None
+
+
+def unserializable_hook(f: F) -> F:
+    """Marks a hook whose loss nobody is warned of when its tensor is saved."""
+    f.__torch_unserializable__ = True  # type: ignore[attr-defined]
+    return f
+
+
+def warn_if_has_hooks(tensor: Any) -> None:
+    """Warns of the backward hooks of a tensor, which are not saved with it."""
+    for hook in (tensor._backward_hooks or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, "
+                "you can decorate the function with @torch.utils.hooks.unserializable_hook to "
+                "suppress this warning",
+                stacklevel=2,
+            )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from tritorch.core.dims import wrap_dim
@@ -16,6 +17,7 @@ from tritorch.ops.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.copying import written
 from tritorch.ops.pointwise import sigmoid, tanh
 from tritorch.ops.record.apply import apply
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.kinds import ternary, unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
 from tritorch.ops.record.outputs import exact_out
@@ -23,6 +25,7 @@ from tritorch.ops.record.pointwise import INT_TO_FLOAT
 from tritorch.ops.record.publishing import (
     functional,
     functional_with_out,
+    in_place_of,
     with_inplace,
 )
 from tritorch.ops.record.writing import differentiated
@@ -187,7 +190,6 @@ _threshold = _record(
 )  # fmt: skip
 
 
-@with_inplace
 @lies("elementwise")
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """x where it is above the threshold, else value."""
@@ -195,6 +197,9 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     if category(input.dtype) == 1:
         threshold = int(convert_number(threshold, input.dtype))
     return _threshold.call((input,), (threshold, value))
+
+
+with_inplace(threshold, in_place_of(ends_with("threshold_")(threshold), "threshold_"))
 
 
 def _leaky(x: Tensor, slope: float) -> Tensor:
@@ -435,6 +440,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 @functional
 @autocast("lower")
+@ends_with("_prelu_kernel")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where positive, else weight * x, a weight for each channel."""
     if input.dtype is not weight.dtype:
@@ -467,6 +473,7 @@ Tensor.prelu = prelu  # type: ignore[attr-defined]
 
 
 @functional_with_out
+@ends_with("glu")
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """One half times the sigmoid of the other."""
     if input.ndim == 0:
@@ -488,10 +495,17 @@ def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
     """softmax of -x."""
+    if dim is None:
+        dim = _implicit_dim("softmin", input.ndim, _stacklevel)
     return _softmax(-input, dim, _stacklevel, dtype)
 
 
-def _implicit_dim(ndim: int) -> int:
+def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
+        "dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
     return 0 if ndim in (0, 1, 3) else 1
 
 
@@ -499,14 +513,18 @@ def _softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
     """exp(x) / sum(exp(x)) along a dim."""
-    return softmax(input, _implicit_dim(input.ndim) if dim is None else dim, dtype=dtype)
+    if dim is None:
+        dim = _implicit_dim("softmax", input.ndim, _stacklevel)
+    return softmax(input, dim, dtype=dtype)
 
 
 def _log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
     """log(softmax(x)) along a dim."""
-    return log_softmax(input, _implicit_dim(input.ndim) if dim is None else dim, dtype=dtype)
+    if dim is None:
+        dim = _implicit_dim("log_softmax", input.ndim, _stacklevel)
+    return log_softmax(input, dim, dtype=dtype)
 
 
 FUNCTIONAL["softmax"] = _softmax
@@ -520,6 +538,8 @@ def gumbel_softmax(
     logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
     """A sample of the Gumbel-softmax distribution; hard: as one-hot, with soft gradients."""
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     require_tensor(logits, "empty_like", "input", 1)  # what PyTorch calls first
     noise = -PUBLIC["empty_like"](logits).exponential_().log()
     soft = softmax((logits + noise) / tau, dim)

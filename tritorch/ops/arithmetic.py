@@ -22,6 +22,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.host import pointwise as cpu
 from tritorch.ops.checks import convert_number, former_order, require_kernel, require_tensor
 from tritorch.ops.record.apply import apply, apply_in_place
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.kinds import (
     OPERANDS,
     attach_operator,
@@ -44,6 +45,7 @@ def conj(value: Any) -> Any:
 
 _add = binary("add", np.add, grad=(lambda g: g, lambda g: g), operator="add", inplace=False)
 _sub = binary("sub", np.subtract, without="bool", grad=(lambda g: g, lambda g: -g),
+              node="{'sub.Tensor' if hasattr(a, 'shape') else 'rsub.Scalar'}",
               operator="sub", inplace=False)  # fmt: skip
 mul = binary("mul", np.multiply, aliases=("multiply",), operator="mul",
              shown="mul mul mul_",
@@ -102,6 +104,12 @@ def _former(other: Any, rest: tuple[Any, ...], name: str) -> tuple[Any, Any]:
     """other and alpha of the deprecated add(input, alpha, other)."""
     if len(rest) > 1 or isinstance(other, Tensor):
         raise TypeError(f"{name}() takes 1 positional argument but {1 + len(rest)} were given")
+    defaults.warn_once(
+        f"This overload of {name} is deprecated:\n\t{name}(Tensor input, Number alpha, Tensor "
+        f"other, *, Tensor out = None)\nConsider using one of the following signatures instead:\n"
+        f"\t{name}(Tensor input, Tensor other, *, Number alpha = 1, Tensor out = None)",
+        stacklevel=4,
+    )
     return rest[0], other
 
 
@@ -232,7 +240,6 @@ _floor_divide = binary(
     grad=_zeros,
     keeps="a b",
     zero="divided",
-    node="Div",
     export=False,
 )
 _trunc_divide = binary(
@@ -244,13 +251,14 @@ _trunc_divide = binary(
     grad=_zeros,
     keeps="a b",
     zero="divided",
-    node="Div",
     export=False,
 )
 remainder = binary("remainder", cpu.remainder, without="bool complex", operator="mod", direct=False,
                    shown="remainder - remainder_",
+                   node="remainder.{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
                    grad=(lambda g: g, lambda g, a, b: -g * _floor_divide(a, b)))  # fmt: skip
 fmod = binary("fmod", cpu.fmod, without="bool complex", direct=False, numbers="other",
+              node="fmod.{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
               grad=(lambda g: g, lambda g, a, b: -g * _trunc_divide(a, b)))  # fmt: skip
 
 for _name, _function in (
@@ -290,6 +298,7 @@ attach_operator("divmod", lambda a, b: (floor_divide(a, b), remainder(a, b)), No
 
 
 @public(method=False)
+@ends_with("rsub.{'Tensor' if isinstance(other, Tensor) else 'Scalar'}")
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """other - alpha * input."""
     require_tensor(input, "rsub", "input", 1)
@@ -331,6 +340,7 @@ def _pow_exponent_grad(g: Tensor, a: Any, b: Tensor, out: Tensor) -> Tensor:
 
 _pow = binary("pow", cpu.pow, inplace=False, operator=None, direct="float", export=False,
               without="bool chalf", apart="b",
+              node="pow.Tensor_{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
               grad=(_pow_base_grad, _pow_exponent_grad))  # fmt: skip
 _pow_of_number = binary(
     "pow_of_number",
@@ -494,6 +504,7 @@ fmin = binary(
     ),
 )
 copysign = binary("copysign", np.copysign, rule=INT_TO_FLOAT, without="complex", numbers="other",
+                  node="copysign.{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
                   grad=(lambda g, a, out: g * PUBLIC["where"](a == 0, 0.0, out / a),
                         lambda g: g.new_zeros(g.shape)))  # fmt: skip
 nextafter = binary("nextafter", cpu.nextafter, without="bool int complex", numbers="none",
@@ -524,6 +535,8 @@ xlogy = binary(
     "xlogy",
     cpu.xlogy,
     composed=lambda a, b: (a * b.log()).masked_fill((a == 0) & (b == b), 0),
+    node="xlogy.{'Scalar_Self' if not hasattr(a, 'shape') else 'Tensor' if hasattr(b, 'shape') "
+    "else 'Scalar_Other'}",
     inplace="public",
     rule=INT_TO_FLOAT,
     without="complex",
@@ -571,6 +584,7 @@ Tensor.heaviside_ = heaviside_  # type: ignore[attr-defined]
 
 
 @public()
+@ends_with("ldexp.Tensor")
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input * 2^other."""
     kind, factor = _two_to(input, other)
@@ -591,6 +605,7 @@ def _two_to(input: Tensor, other: Tensor) -> tuple[dtype, Tensor]:
     return kind, pow(2.0, other)
 
 
+@ends_with("ldexp.Tensor")
 def ldexp_(self: Tensor, other: Tensor) -> Tensor:
     """In-place version of ldexp."""
     return cast(Tensor, self.mul_(_two_to(self, other)[1]))
@@ -608,6 +623,7 @@ _lerp = ternary(
     cpu.lerp,
     composed=lambda a, b, weight: a + weight * (b - a),
     apart="weight",
+    node="lerp.{'Tensor' if hasattr(weight, 'shape') else 'Scalar'}",
     grad=(
         lambda g, weight: g * conj(1 - weight),
         lambda g, weight: g * conj(weight),
@@ -704,6 +720,7 @@ _clamp = ternary(
     cpu.clamp,
     without="bool complex",
     apart="low high",
+    node="clamp{'.Tensor' if hasattr(low, 'shape') else ''}",
     grad=(
         lambda g, x, low, high: g.masked_fill(~((x >= low) & (x <= high)), 0),
         lambda g, x, low, high: g.masked_fill(~((x < low) & (low < high)), 0),
@@ -711,9 +728,11 @@ _clamp = ternary(
     ),
 )
 _clamp_min = ternary("clamp_min", "x low", cpu.clamp_min, without="complex", apart="low",
+                     node="clamp_min{'.Tensor' if hasattr(low, 'shape') else ''}",
                      grad=(lambda g, x, low: g.masked_fill(~(x >= low), 0),
                            lambda g, x, low: g.masked_fill(~(x < low), 0)))  # fmt: skip
 _clamp_max = ternary("clamp_max", "x high", cpu.clamp_max, without="complex", apart="high",
+                     node="clamp_max{'.Tensor' if hasattr(high, 'shape') else ''}",
                      grad=(lambda g, x, high: g.masked_fill(~(x <= high), 0),
                            lambda g, x, high: g.masked_fill(~(x > high), 0)))  # fmt: skip
 
@@ -737,6 +756,13 @@ def _clamp_call(input: Tensor, min: Any, max: Any) -> tuple[Any, tuple[Any, ...]
     return _clamp, (input, min, max)
 
 
+def _as_clamp(found: Tensor, min: Any, max: Any) -> Tensor:
+    bound = max if min is None else min
+    if isinstance(bound, Tensor):
+        return cast(Tensor, ends_as("clamp.Tensor", found))
+    return cast(Tensor, ends_as("clamp", found, min=min, max=max))
+
+
 def _refuse_complex(*bounds: Any) -> None:
     if any(isinstance(bound, complex) for bound in bounds):
         raise NotImplementedError("clamp is not supported for complex types")
@@ -756,12 +782,15 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
                 f"Found dtype {scalar_name(out.dtype)} but expected {scalar_name(kind)}"
             )
     op, operands = _clamp_call(require_tensor(input, "clamp", "input", 1), min, max)
-    return apply(op, operands, out)
+    found = apply(op, operands, out)
+    return found if op is _clamp else _as_clamp(found, min, max)
 
 
 def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """In-place version of clamp."""
-    return apply_in_place(*_clamp_call(self, min, max))
+    op, operands = _clamp_call(self, min, max)
+    apply_in_place(op, operands)
+    return self if op is _clamp else _as_clamp(self, min, max)
 
 
 for _name_ in ("clamp", "clip"):
@@ -775,14 +804,16 @@ for _name_ in ("clamp", "clip"):
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Each element, at least min."""
     _refuse_complex(min)
-    return clamp(input, min=min, out=out)
+    overload = "clamp_min.Tensor" if isinstance(min, Tensor) else "clamp_min"
+    return ends_as(overload, clamp(input, min=min, out=out))
 
 
 @public(inplace="public")
 def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
     """Each element, at most max."""
     _refuse_complex(max)
-    return clamp(input, max=max, out=out)
+    overload = "clamp_max.Tensor" if isinstance(max, Tensor) else "clamp_max"
+    return ends_as(overload, clamp(input, max=max, out=out))
 
 
 # ---- where and masks -----------------------------------------------------------------------------
@@ -803,6 +834,10 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
                 f"where expected condition to be a boolean tensor, but got a tensor with dtype "
                 f"{scalar_name(condition.dtype)}"
             )
+        defaults.warn_once(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be "
+            "removed in a future version of PyTorch. Use a boolean condition instead."
+        )
         condition = condition != 0
     if isinstance(out, Tensor) and out.dtype is not (kind := result_type(input, other)):
         raise RuntimeError(

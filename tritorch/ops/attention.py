@@ -99,7 +99,9 @@ _attention = Operator(
     cost=lambda outs, q, k, v, *rest: 2 * (q.numel() + outs[0].numel()) * k.shape[-2],
     schema="(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale, Any drop)"
         " -> (Tensor, Tensor)", outputs=0b01,
-    cpu="attention.attention", node="ScaledDotProductFlashAttention",
+    cpu="attention.attention",
+    node="_scaled_dot_product_flash_attention{'_for_cpu' if drop is None else ''}(q, k, v, 0.0, "
+        "causal, attn_mask=mask, scale=scale)",
     joint=_attention_grad, composed=_composed,
     batch="attention", infer=lambda q, k, v, *rest: (
         q.new((*q.shape[:-1], v.shape[-1])), q.new(q.shape[:-1], computed(q))

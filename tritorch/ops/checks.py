@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import layout as layouts
+from tritorch.core import defaults, layout as layouts
 from tritorch.core.batched import BatchedArray
-from tritorch.core.dtype import all_dtypes, dtype as Dtype
+from tritorch.core.dtype import all_dtypes, complex32, dtype as Dtype
 from tritorch.core.info import finfo, iinfo
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import can_cast, category, not_implemented, number_dtype, scalar_name
@@ -167,10 +167,20 @@ def one_of(name: str, args: tuple[Any, ...], named: dict[str, Any], key: str) ->
     return (named[key],)
 
 
+def warn_of_half() -> None:
+    """A tensor of complex32 is made."""
+    defaults.warn_once(
+        "ComplexHalf support is experimental and many operators don't support it yet.",
+        stacklevel=4,
+    )
+
+
 def require_options(
     name: str, dtype: Any, layout: Any, requires_grad: Any, pin_memory: Any, format: Any = None
 ) -> None:
     """The types of a factory's options."""
+    if dtype is complex32:
+        warn_of_half()
     given = (
         ("dtype", dtype, Dtype, "torch.dtype"),
         ("layout", layout, layouts.layout, "torch.layout"),

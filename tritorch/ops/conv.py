@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core import defaults
 from tritorch.core.meta import MetaArray
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
@@ -238,6 +239,11 @@ def _named_padding(x: Tensor, w: Tensor, padding: str, stride: Any, dilation: An
     total = [d * (k - 1) for k, d in zip(w.shape[2:], dilation)]
     both = tuple(t // 2 for t in total)
     if any(t % 2 for t in total):  # the odd one goes after the end
+        defaults.warn_once(
+            "Using padding='same' with even kernel lengths and odd dilation may require a "
+            "zero-padded copy of the input be created",
+            stacklevel=5,
+        )
         extra = [v for t in reversed(total) for v in (0, t % 2)]
         x = FUNCTIONAL["pad"](x, extra)
     return x, both

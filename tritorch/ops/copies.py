@@ -14,6 +14,7 @@ from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
 from tritorch.ops import checks, memory, parts, shape
 from tritorch.ops.checks import require_tensor
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, with_out
@@ -23,13 +24,26 @@ def _row_major_copy(x: Tensor) -> Tensor:
     return x.clone() if x.layout is not strided else x.clone(memory_format=contiguous_format)
 
 
+# Which overload a function of its name is, where it is not the one without a name.
+_OVERLOADS = {
+    "unbind_copy": ".int",
+    "transpose_copy": ".int",
+    "select_copy": ".int",
+    "split_copy": ".Tensor",
+}
+
+
 def _copying(name: str, view: Any, exact: bool) -> None:
     def function(input: Tensor, *args: Any, **kwargs: Any) -> Any:
         result = view(input, *args, **kwargs)
         if isinstance(result, tuple):
-            return tuple(map(_row_major_copy, result))
-        return _row_major_copy(result)
+            return ends_as(overload, tuple(map(_row_major_copy, result)))
+        copied = _row_major_copy(result)
+        if name == "squeeze_copy" and args:
+            return ends_as(f"{name}.dim{'s' * isinstance(args[0], (tuple, list))}", copied)
+        return ends_as(overload, copied)
 
+    overload = name + _OVERLOADS.get(name, "")
     function.__name__ = name
     function.__doc__ = f"{name[:-5]}, as a copy."
     PUBLIC[name] = with_out(function)
@@ -61,6 +75,7 @@ for _name, _view in (
 
 
 @public(out=True)
+@ends_with("narrow_copy")
 def narrow_copy(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """narrow, as a copy."""
     if 0 < input.ndim <= dim:
@@ -99,6 +114,7 @@ def _replace(input: Tensor, src: Tensor, view: Any) -> Tensor:
 
 
 @public()
+@ends_with("diagonal_scatter")
 def diagonal_scatter(
     input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
@@ -107,6 +123,7 @@ def diagonal_scatter(
 
 
 @public()
+@ends_with("select_scatter")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy with one slice replaced."""
     require_tensor(src, "select_scatter", "src", 2)
@@ -115,6 +132,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 @public(out=True)
 @exact_out("structured")
+@ends_with("slice_scatter")
 def slice_scatter(
     input: Tensor,
     src: Tensor,
@@ -129,6 +147,7 @@ def slice_scatter(
 
 
 @public()
+@ends_with("as_strided_scatter")
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Tensor:
@@ -138,6 +157,7 @@ def as_strided_scatter(
 
 @public(out=True)
 @autocast("cpu:float32")
+@ends_with("trace")
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.dtype is bool_:
@@ -156,6 +176,7 @@ def broadcast_shapes(*shapes: Any) -> Any:
 
 
 @public(method=False)
+@ends_with("block_diag")
 def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix of blocks on the diagonal."""
     blocks = [PUBLIC["atleast_2d"](tensor) for tensor in tensors]

@@ -29,8 +29,10 @@ from tritorch.ops.checks import (
     require_storage,
     require_tensor,
     sizes,
+    warn_of_half,
 )
 from tritorch.ops.interpret import vmap
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import require_separate
 from tritorch.ops.record.publishing import public
@@ -128,10 +130,18 @@ _to_copy = Operator(
     schema="_to_copy(x, dtype=kind, device=device, non_blocking=non_blocking)",
     cpu=_convert,
     gpu=_convert,
-    grad=lambda g, x_spec: g.to(device=x_spec.device, dtype=x_spec.dtype),
+    # A real number's gradient is the real part, of which nobody is warned.
+    grad=lambda g, x_spec: (g.real if g.is_complex() and not x_spec.dtype.is_complex else g).to(
+        device=x_spec.device, dtype=x_spec.dtype
+    ),
     batch="elementwise",
     infer=_converted,
 )
+
+
+def warn_of_discarding() -> None:
+    """Complex numbers become real ones."""
+    defaults.warn_once("Casting complex values to real discards the imaginary part", stacklevel=4)
 
 
 def convert(
@@ -149,8 +159,12 @@ def convert(
         )
     if kind is own and where == here and same_format and not copy:
         return x
+    if own.is_complex and not kind.is_complex and kind is not dtypes.bool_:
+        warn_of_discarding()
+    if kind is dtypes.complex32:
+        warn_of_half()
     if kind is own and where == here:
-        return clone(x, memory_format=format or layouts.preserve_format)
+        return ends_as("_to_copy", clone(x, memory_format=format or layouts.preserve_format))
     out = _to_copy.call((x,), (kind, None if where == here else where, non_blocking))
     if not (kind.is_floating_point or kind.is_complex):
         out._raw_node = None
@@ -272,7 +286,7 @@ _copy = Operator(
     schema="copy_(self, src)",
     grad=(zeros_of, lambda g: g),
     kind="in_place",
-    node="Copy",
+    node="torch::autograd::CopyBackwards",
 )
 
 
@@ -312,6 +326,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             f"output with shape {list(self.shape)} doesn't match the broadcast shape "
             f"{list(broadcast_shapes(self.shape, src.shape))}"
         )
+    if src.is_complex() and not self.is_complex() and self.dtype is not dtypes.bool_:
+        warn_of_discarding()
     write = lambda: None if src is self else write_array(self._array, src._array, non_blocking)
     if src is not self:
         require_distinct_elements(self)
@@ -343,6 +359,7 @@ _fill = Operator(
     "self value",
     axes="...,=->...",
     schema="fill_.Tensor(self, value)",
+    node="fill_.{'Tensor' if hasattr(value, 'shape') else 'Scalar'}",
     kind="in_place",
     grad=(zeros_of, lambda g: g.sum()),
 )
@@ -378,7 +395,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 def zero_(self: Tensor) -> Tensor:
     """Sets every element to 0."""
-    return fill_(self, 0)
+    return ends_as("zero_", fill_(self, 0)) if self._base is None else fill_(self, 0)
 
 
 Tensor.fill_ = fill_  # type: ignore[attr-defined]
@@ -477,6 +494,8 @@ def set_data(self: Tensor, value: Tensor) -> None:
     require_tensor(value, "data", "data", 1)
     self._a = value._array
     self._shared = value._shared
+    if value._frozen or value.is_inference():
+        self._inference = True
 
 
 Tensor.data = property(get_data, set_data)  # type: ignore[attr-defined]

@@ -74,7 +74,7 @@ def _results(x: MetaArray, targets: MetaArray, *rest: Any) -> tuple[MetaArray, M
 _ctc = Operator(
     "ctc_loss", "log_probs targets n_steps n_labels", "blank zero_infinity",
     schema="_ctc_loss.Tensor(log_probs, targets, n_steps, n_labels, blank, zero_infinity)",
-    outputs=0b01,
+    outputs=0b01, node="_ctc_loss",
     cpu=lambda *given: backend("cpu", "ctc").ctc_loss(*given[:-1]),
     gpu=lambda *given: backend("gpu", "ctc").ctc_loss(*given[:-1]),
     joint=_gradient, composed=_composed, infer=_results

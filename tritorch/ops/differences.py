@@ -11,6 +11,7 @@ from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.arithmetic import times
 from tritorch.ops.checks import require_tensor
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.publishing import public
 
 # ---- the trapezoid rule --------------------------------------------------------------------------
@@ -70,6 +71,7 @@ def _pairs(y: Tensor, dim: int) -> Tensor:
 
 
 @public(method=False)
+@ends_with("{'mul.Scalar' if x is None else 'div.Scalar'}")
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integral along a dim by the trapezoid rule; sample points x, or steps of dx."""
     dim, steps = _prepare("trapezoid", y, x, dx, dim)
@@ -88,6 +90,7 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) 
 
 
 @public(method=False)
+@ends_with("{'cumsum' if dx is None and x is None else ''}")
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1
 ) -> Tensor:

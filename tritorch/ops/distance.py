@@ -8,6 +8,7 @@ from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.reduction import vector_norm
 
@@ -20,6 +21,7 @@ _MANY_ROWS = 25  # from here on, "if necessary" means yes
 
 @functional
 @autocast("cuda:float32")
+@ends_with("_pdist_forward")
 def pdist(input: Tensor, p: float = 2) -> Tensor:
     """The p-norm distances between all pairs of rows i < j."""
     if input.ndim != 2:
@@ -44,6 +46,7 @@ def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
 
 
 @autocast("float32")
+@ends_with("_cdist_forward")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = _MODES[0]) -> Tensor:
     """The p-norm distances between each row of x1 and each row of x2."""
     if compute_mode in (None, 0, 1, 2):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from tritorch import _C
@@ -15,6 +16,7 @@ from tritorch.ops.checks import require_kernel
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.random import sample, source_for
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
@@ -109,7 +111,10 @@ def _run(
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     _check_floats(x)
     out = _dropped(x, p, by_channel, alpha)
-    return x.copy_(out) if inplace else out
+    name = "add.Tensor" if alpha else "mul.Tensor"
+    if not inplace:
+        return ends_as(name, out)
+    return x.copy_(out) if x._base is not None else ends_as(name, x.copy_(out))
 
 
 # ---- torch.nn.functional -------------------------------------------------------------------------
@@ -122,11 +127,35 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     return _run(input, p, training, inplace)
 
 
+def _advise_dims(n: int, ndim: int) -> None:
+    name = f"dropout{n}d"
+    if ndim not in (n + 1, n + 2):
+        warnings.warn(
+            f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in "
+            f"an error in a future release. To retain the behavior and silence this warning, "
+            f"please use dropout instead. Note that {name} exists to provide channel-wise dropout "
+            f"on inputs with {n} spatial dimensions, a channel dimension, and an optional batch "
+            f"dimension (i.e. {n + 1}D or {n + 2}D inputs).",
+            stacklevel=3,
+        )
+    if n == 2 and ndim == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
+            "behavior is desired - input is interpreted as shape (N, C, L), where C is the channel "
+            "dim. This behavior will change in a future release to interpret the input as one "
+            "without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise "
+            "dropout behavior, please switch to using dropout1d instead.",
+            stacklevel=3,
+        )
+
+
 def _channel_dropout(name: str, n: int) -> None:
     def function(
         input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
     ) -> Tensor:
         _check_p(p, ValueError)
+        if n > 1:
+            _advise_dims(n, input.ndim)
         if n == 1 and input.ndim not in (2, 3):
             raise RuntimeError(
                 f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note "

@@ -7,6 +7,7 @@ from typing import Any
 
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.shape import reshape
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -23,7 +24,7 @@ def contract(*args: Any) -> Tensor:
         second, first = terms.pop(j), terms.pop(i)
         keep = set(output).union(*(labels for _, labels in terms))
         terms.append(_pair(first, second, keep))
-    return _arrange(*terms[0], output)
+    return _arrange(*terms[0], output, len(operands) > 1)
 
 
 def _read(args: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
@@ -223,7 +224,7 @@ def _pair(first: Any, second: Any, keep: set[str]) -> tuple[Tensor, list[str]]:
         return left * right, labels
     count = math.prod(sizes)
     product = PUBLIC["bmm"](reshape(x, (count, n, k)), reshape(y, (count, k, m)))
-    return reshape(product, shape), labels
+    return ends_as("view", reshape(product, shape)), labels
 
 
 def _sum_out(x: Tensor, labels: list[str], keep: set[str]) -> tuple[Tensor, list[str]]:
@@ -234,6 +235,9 @@ def _sum_out(x: Tensor, labels: list[str], keep: set[str]) -> tuple[Tensor, list
     return x, labels
 
 
-def _arrange(x: Tensor, labels: list[str], output: list[str]) -> Tensor:
+def _arrange(x: Tensor, labels: list[str], output: list[str], contracted: bool) -> Tensor:
     x, labels = _sum_out(x, labels, set(output))
-    return x.permute([labels.index(v) for v in output]) if output else x
+    order = [labels.index(v) for v in output]
+    if contracted and order == sorted(order) and len(order) == x.ndim:
+        return x  # its node is the product's
+    return x.permute(order) if output else x

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from typing import Any
 
 from tritorch.autograd import no_grad
@@ -244,11 +245,13 @@ def embedding_bag(
 ) -> Tensor:
     """Sums, means or maxima of bags of rows."""
     if weight.dtype.name == "int64" and input.is_floating_point():
-        raise ValueError(
+        warnings.warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag"
             "(weight, input, ...)` is deprecated, and should now be `embedding_bag(input, weight, "
-            "...)`."
+            "...)`.",
+            stacklevel=2,
         )
+        weight, input = input, weight
     if mode not in _MODES:
         raise ValueError("mode has to be one of sum, mean or max")
     if per_sample_weights is not None and per_sample_weights.shape != input.shape:

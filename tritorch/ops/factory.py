@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,6 +52,7 @@ from tritorch.ops.checks import (
     sizes,
 )
 from tritorch.ops.interpret import vmap
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
@@ -471,6 +473,13 @@ def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
     if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         array = np.array(data)
         return arrays.cast(array, kind or from_numpy_dtype(array.dtype))
+    if isinstance(data, (list, tuple)) and data and isinstance(data[0], np.ndarray):
+        defaults.warn_once(
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider "
+            "converting the list to a single numpy.ndarray with numpy.array() before converting to "
+            "a tensor.",
+            stacklevel=4,
+        )
     if _has_tensors(data):
         first = data
         while isinstance(first, (list, tuple)):
@@ -575,10 +584,10 @@ def tensor(
     """A new tensor of nested sequences, numbers, an ndarray or a tensor."""
     require_options("tensor", dtype, None, requires_grad, pin_memory)
     if isinstance(data, Tensor):
-        defaults.warn_once(
+        warnings.warn(
             "To copy construct from a tensor, it is recommended to use "
             "sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), "
-            "rather than tritorch.tensor(sourceTensor).", stacklevel=3,
+            "rather than tritorch.tensor(sourceTensor).", stacklevel=2,
         )  # fmt: skip
         out = data.detach().clone()
         out = out.to(device=data.device if device is None else device, dtype=dtype or data.dtype)
@@ -668,6 +677,14 @@ def frombuffer(
         raise ValueError(
             f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} "
             f"bytes) must not be greater than actual buffer length ({nbytes} bytes)"
+        )
+    if raw.readonly:
+        defaults.warn_once(
+            "The given buffer is not writable, and PyTorch does not support non-writable tensors. "
+            "This means you can write to the underlying (supposedly non-writable) buffer using the "
+            "tensor. You may want to copy the buffer to protect its data or make it writable "
+            "before converting it to a tensor. This type of warning will be suppressed for the "
+            "rest of this program."
         )
     flat = np.frombuffer(raw, np.uint8)
     array = flat[offset : offset + count * dtype.itemsize].view(dtype.numpy)
@@ -814,6 +831,7 @@ PUBLIC["complex"] = make_complex
 @public(method=False, out=True)
 @autocast("cpu:float32")
 @exact_out("Expected object of scalar type {result} but got scalar type {out} for argument 'out'")
+@ends_with("polar")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Complex numbers from modulus and angle."""
     if abs.dtype.name == "float16" and abs.dtype is angle.dtype:

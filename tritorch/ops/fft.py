@@ -203,7 +203,7 @@ def _complex(name: str, x: Tensor, sizes: list[int], dims: Dims, norm: Any, forw
     x = promoted(x, False)
     if name in ("fft", "ifft") and not x.is_complex():
         out = r2c(_resized(x, dims, sizes), dims, scale, False)
-        return out if forward else PUBLIC["conj_physical"](out)
+        return out if forward else PUBLIC["conj"](out)
     return c2c(_resized(promoted(x, True), dims, sizes), dims, scale, forward)
 
 
@@ -211,7 +211,7 @@ def _half(name: str, x: Tensor, sizes: list[int], dims: Dims, norm: Any, forward
     x, scale = _resized(promoted(x, False), dims, sizes), _norm(norm, forward)
     if forward:
         return r2c(x, dims, scale, True)
-    out = PUBLIC["conj_physical"](r2c(x, dims[-1:], scale, True))
+    out = PUBLIC["conj"](r2c(x, dims[-1:], scale, True))
     return c2c(out, dims[:-1], scale, False) if len(dims) > 1 else out
 
 

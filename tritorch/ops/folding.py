@@ -10,6 +10,7 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel, require_tensor
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import reshape
 
@@ -46,6 +47,7 @@ def _arguments(kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
 
 @functional
 @computes("im2col")
+@ends_with("im2col")
 def unfold(
     input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
@@ -80,6 +82,7 @@ def unfold(
 
 @functional
 @computes("col2im")
+@ends_with("col2im")
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     stride: Any = 1,
@@ -140,7 +143,8 @@ def _unpool(n: int) -> Any:
             )
         flat, places = (reshape(x, (*x.shape[:-n], -1)) for x in (input, indices))
         out = input.new_zeros((*input.shape[:-n], math.prod(size)))
-        return reshape(out.scatter(-1, places, flat), (*input.shape[:-n], *size))
+        filled = reshape(out.scatter(-1, places, flat), (*input.shape[:-n], *size))
+        return ends_as("squeeze.dim" if n == 1 else name, filled)
 
     function.__name__ = name
     function.__doc__ = f"Maxima of {n} dims put back where they were, zeros elsewhere."

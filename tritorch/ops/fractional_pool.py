@@ -9,6 +9,7 @@ from tritorch.core.dtype import int64
 from tritorch.core.promotion import not_implemented
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.shape import reshape
 
 
@@ -116,7 +117,9 @@ def _make(n: int) -> None:
         index = places.gather(-1, best).squeeze(-1)
         shape = (*x.shape[:2], *size)
         out, index = reshape(flat.gather(2, index), shape), reshape(index, shape)
-        return (out, index) if x is input else (out.squeeze(0), index.squeeze(0))
+        if x is not input:
+            out, index = out.squeeze(0), index.squeeze(0)
+        return ends_as(name, out), index
 
     def function(
         input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,

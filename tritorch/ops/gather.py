@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import warnings
 from typing import Any
 
-from tritorch.core import arrays
+from tritorch.core import arrays, defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, int32, int64
 from tritorch.core.layout import contiguous_format
@@ -15,6 +16,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, broadcast_shapes, convert_number, require_tensor
 from tritorch.ops.parts import basic_index
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import same, unknown_size
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import apart_from_out, exact_out
@@ -183,7 +185,6 @@ _scatter_value = Operator(
     "dim value",
     axes=lambda x, i, dim, value: into_places(len(x.shape), dim),
     schema="scatter.value(x, dim, index, value)",
-    node="Scatter",
     cpu=lambda x, i, dim, v: backend("cpu", "indexing").scatter_value(x, dim, i, v),
     gpu=lambda x, i, dim, v: backend("gpu", "indexing").scatter_value(x, dim, i, v),
     grad=(lambda g, index, dim: g.scatter(dim, index, 0), None),
@@ -299,7 +300,13 @@ def scatter(
     if reduce is not None:
         if reduce not in ("add", "multiply"):
             raise RuntimeError("reduce argument must be either add or multiply.")
-        if not isinstance(src, Tensor):
+        if isinstance(src, Tensor):
+            defaults.warn_once(
+                "The reduce argument of torch.scatter with Tensor src is deprecated and will be "
+                "removed in a future PyTorch release. Use torch.scatter_reduce instead for more "
+                "reduction options."
+            )
+        else:
             src = input.new_full(index.shape, src)
         how = {"add": "sum", "multiply": "prod"}[reduce]
         prepared = _prepare("scatter", input, dim, index, src)
@@ -567,6 +574,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     if input.ndim and isinstance(index, Tensor) and _may_be_negative(index):
         size = input.shape[wrap_dim(dim, input.ndim)]
         index = PUBLIC["where"]((index < 0) & (index >= -size), index + size, index)
+    given = value
     dim, vector = _vector_index("index_fill", input, dim, index)
     if isinstance(value, Tensor):
         if value.ndim:
@@ -581,7 +589,9 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
             )
         value = input.new_full((), convert_number(value, input.dtype))
     x = _at_least_1d(input)
-    return _shaped(_index_fill.call((x, vector, value.to(input.dtype)), (dim,)), input.shape)
+    number = value is not given
+    out = _shaped(_index_fill.call((x, vector, value.to(input.dtype)), (dim,)), input.shape)
+    return ends_as("index_fill.int_Scalar", out) if number else out
 
 
 def _fill_places(array: Any, dim: int, index: Any, value: Any) -> None:
@@ -749,6 +759,12 @@ def _masked_scatter_grad(g: Tensor, mask: Tensor, shape: tuple[int, ...]) -> Ten
 @public(inplace=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of input with source's elements, in order, where the mask holds."""
+    if mask.dtype.name == "uint8":
+        warnings.warn(
+            "masked_scatter_ received a mask with dtype torch.uint8, this behavior is now "
+            "deprecated,please use a mask with dtype torch.bool instead.",
+            stacklevel=3,
+        )
     if mask.dtype is not bool_:
         raise RuntimeError(
             f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}"

@@ -12,6 +12,7 @@ from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import composed_backend
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import reshape
@@ -152,7 +153,8 @@ def grid_sampler(
 ) -> Tensor:
     """grid_sample, with its modes as numbers."""
     _check(input, grid, interpolation_mode)
-    return _sample.call((input, grid), (interpolation_mode, padding_mode, bool(align_corners)))
+    out = _sample.call((input, grid), (interpolation_mode, padding_mode, bool(align_corners)))
+    return ends_as(f"grid_sampler_{input.ndim - 2}d", out)
 
 
 for _name in ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"):
@@ -215,6 +217,7 @@ PUBLIC["affine_grid_generator"] = affine_grid_generator
 
 
 @functional
+@ends_with("affine_grid_generator")
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
     """A grid for grid_sample: affine maps theta (N, 2, 3) or (N, 3, 4) of an output of a size."""
     align = _aligned(align_corners)

@@ -22,6 +22,7 @@ from tritorch.ops.interpret import vmap
 from tritorch.ops.memory import alias
 from tritorch.ops.parts import basic_index, basic_op, select_op, slice_op
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import unknown_size
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out, require_separate
@@ -109,6 +110,13 @@ def _plain_key(key: tuple[Any, ...]) -> tuple[Any, ...] | None:
         elif item is not Ellipsis or item is not key[-1]:
             return None
     return tuple(plain) if plain else None
+
+
+def _advise_bool() -> None:
+    warnings.warn(
+        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+        stacklevel=4,
+    )
 
 
 def _masks(self: Tensor, mask: Tensor) -> bool:
@@ -260,6 +268,8 @@ def _parse(self: Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Ten
             basic.append(item % size)
             dim += 1
         elif item.dtype in (bool_, uint8):
+            if item.dtype is uint8:
+                _advise_bool()
             for i, n in enumerate(item._array.shape):
                 if n != shape[dim + i]:
                     raise IndexError(
@@ -362,6 +372,8 @@ def _indices_to_integers(self: Tensor, indices: Sequence[Any]) -> tuple[Tensor |
             continue
         index = _index_tensor(index, self.device)
         if index.dtype in (bool_, uint8):
+            if index.dtype is uint8:
+                _advise_bool()
             out.extend(nonzero(index != 0, as_tuple=True))
         elif category(index.dtype) != 1:
             raise IndexError("tensors used as indices must be long, byte or bool tensors")
@@ -402,6 +414,13 @@ def index_put_(
             f"indexing result of shape {list(shape)}"
         ) from None
 
+    if any(n > 1 and step == 0 for n, step in zip(self.shape, self.stride())):
+        warnings.warn(
+            "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before "
+            "performing this operation. This also applies to advanced indexing e.g. "
+            "tensor[indices] = tensor",
+            stacklevel=2,
+        )
     require_separate(self, (values, *indices), wholly=True)
 
     def write() -> None:
@@ -431,6 +450,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if type(value) in (float, int) and isinstance(key, Tensor) and _masks(self, key):
         if key.ndim == self.ndim and category(self.dtype) >= 2:
             self.masked_fill_(key, value)
+            if self._base is None:
+                ends_as("index_put", self)  # as PyTorch writes it
             return
     frozen = self._frozen  # an inference tensor is refused after the key, as in PyTorch
     if not frozen:

@@ -18,6 +18,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of
 from tritorch.ops.parts import narrow
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out, joins
@@ -326,6 +327,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 
 @public()
+@ends_with("rot90")
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Rotated by 90 degrees in the plane of two dims."""
     if len(dims) != 2:

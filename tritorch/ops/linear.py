@@ -14,6 +14,7 @@ from tritorch.host import threads
 from tritorch.host.narrow import like, widen
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_same_dtype
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import functional, functional_with_out
@@ -54,13 +55,41 @@ def _rows(x: Tensor) -> Tensor:
 _linear = Operator(
     "linear", "x w b",
     composed=lambda x, w, b: x.matmul(w.t()) if b is None else x.matmul(w.t()) + b,
-    axes="...k,nk,n->...n", cpu=_cpu_linear, gpu=_gpu_linear, node="Addmm",
+    axes="...k,nk,n->...n", cpu=_cpu_linear, gpu=_gpu_linear,
+    node="{'squeeze_.dim' if len(x.shape) == 1 else ('mm', 'addmm')[b is not None] if "
+        "len(x.shape) == 2 else ('_unsafe_view', 'view')[b is not None]}",
     grad=(
         lambda g, w: g.matmul(conj(w)),
         lambda g, x: _rows(g).t().mm(conj(_rows(x))),
         lambda g: _rows(g).sum(0),
     ), batch="linear", infer=lambda x, w, b: x.new((*x.shape[:-1], w.shape[0]))
 )  # fmt: skip
+
+
+class _AsAddmm:
+    """The inputs of PyTorch's node of a layer with a bias: bias, input, the weight transposed."""
+
+    @staticmethod
+    def _applies(node: Any) -> bool:
+        return len(node.shape) == 2 and not node.absent & 0b100
+
+    def edges(self, node: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        """For `next_functions`."""
+        return (edges[2], edges[0], edges[1]) if self._applies(node) else edges[:2]
+
+    def shown(self, node: Any, grads: Any) -> tuple[Any, ...]:
+        """Gradients as hooks of the node see them."""
+        x, w, b = grads
+        w = None if w is None else w.t()
+        return (b, x, w) if self._applies(node) else (x, w)
+
+    def own(self, node: Any, grads: Any) -> tuple[Any, ...]:
+        """What hooks made of them, in the record's order."""
+        b, x, w = grads if self._applies(node) else (None, *grads)
+        return x, None if w is None else w.t(), b
+
+
+_linear.order = _AsAddmm()
 
 
 @functional_with_out
@@ -89,7 +118,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return out if bias is None else out + bias
     if bias is None or (bias.shape == weight.shape[:1] and bias.dtype is input.dtype):
         return _linear.call((input, weight, bias))
-    return _linear.call((input, weight, None)) + bias
+    out = _linear.call((input, weight, None)) + bias
+    return ends_as("addmm", out) if input.ndim == 2 else out
 
 
 @functional
@@ -113,6 +143,7 @@ PUBLIC["bilinear"] = bilinear
 
 
 @functional
+@ends_with("pixel_shuffle")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Channels rearranged into space."""
     r = upscale_factor
@@ -141,6 +172,7 @@ def _moved_copy(x: Tensor) -> Tensor:
 
 
 @functional
+@ends_with("pixel_unshuffle")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Space rearranged into channels."""
     r = downscale_factor
@@ -165,6 +197,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 @functional
+@ends_with("channel_shuffle")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels of groups interleaved."""
     if input.ndim < 3:

@@ -135,6 +135,8 @@ def _equal(rows: int, most: int) -> int:
 class _Chunked(Function):
     """See Note [Chunks of tokens]."""
 
+    _of_package = True
+
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, target: Tensor, weight: Tensor | None,

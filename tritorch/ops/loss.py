@@ -23,6 +23,7 @@ from tritorch.ops.checks import (
     require_tensor,
 )
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
 from tritorch.ops.record.publishing import functional
@@ -39,7 +40,19 @@ def reduction_mode(size_average: Any, reduce: Any, reduction: str) -> str:
     if size_average is not None or reduce is not None:
         reduce = True if reduce is None else reduce
         average = True if size_average is None else size_average
-        return "none" if not reduce else "mean" if average else "sum"
+        found = "none" if not reduce else "mean" if average else "sum"
+        warnings.warn(
+            f"size_average and reduce args will be deprecated, please use reduction='{found}' "
+            "instead.",
+            stacklevel=3,
+        )
+        return found
+    if reduction == "elementwise_mean":
+        warnings.warn(
+            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
+            stacklevel=3,
+        )
+        return "mean"
     if reduction not in _MODES:
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
@@ -182,6 +195,7 @@ _huber_loss = _loss(
 
 @functional
 @autocast("cpu:float32 cuda:refuse")
+@ends_with("binary_cross_entropy")
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -290,6 +304,14 @@ def kl_div(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any 
         raise RuntimeError("kl_div: Complex inputs not supported.")
     if size_average is not None or reduce is not None:
         reduction = reduction_mode(size_average, reduce, reduction)
+    elif reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size."
+            "'batchmean' divides only by the batch size, and aligns with the KL div math "
+            "definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
+            "release.",
+            stacklevel=2,
+        )
     if log_target:
         loss = target.exp() * (target - input)
     else:
@@ -480,6 +502,7 @@ def cosine_embedding_loss(
 
 
 @functional
+@ends_with("norm.ScalarOpt_dim")
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
@@ -563,6 +586,7 @@ def multilabel_soft_margin_loss(
 
 @functional
 @autocast("float32")
+@ends_with("multi_margin_loss")
 def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0,
                       weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
                       reduction: str = "mean") -> Tensor:  # fmt: skip
@@ -588,6 +612,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
 
 @functional
 @autocast("float32")
+@ends_with("multilabel_margin_loss_forward")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -664,6 +689,7 @@ def _check_targets(target: Tensor, classes: int, ignore: int) -> None:
 @functional
 @autocast("float32")
 @computes("nll_loss_nd")
+@ends_with("nll_loss{'2d' if input.ndim > 2 else ''}_forward")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -767,6 +793,10 @@ def _some_ignored(input: Tensor, target: Tensor, ignore_index: int) -> bool:
 @functional
 @autocast("float32")
 @computes("cross_entropy_loss")
+@ends_with(
+    "{'' if input.shape == target.shape and target.is_floating_point() else 'add.Tensor' if "
+    "label_smoothing else 'nll_loss2d_forward' if input.ndim > 2 else 'nll_loss_forward'}"
+)
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -825,8 +855,6 @@ def _soft_cross_entropy(
     if weight is not None:
         logs = logs * reshape(weight, [classes if i == dim else 1 for i in range(x.ndim)])
     loss = -(logs * target).sum(dim)
-    return (
-        loss.sum() / (x.numel() / classes if classes else 0)
-        if mode == "mean"
-        else reduce_loss(loss, mode)
-    )
+    if mode != "mean":
+        return reduce_loss(loss, mode)
+    return ends_as("div.Scalar", loss.sum() / (x.numel() / classes if classes else 0))

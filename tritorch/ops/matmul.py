@@ -24,6 +24,7 @@ from tritorch.ops.checks import (
     require_tensor,
 )
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import cpp_name, exact_out
 from tritorch.ops.record.publishing import compute_out, in_place_of, public, write_out
@@ -59,6 +60,9 @@ _bmm = Operator(
     batch="product",
     infer=lambda a, b: a.new((*a.shape[:2], b.shape[2])),
 )
+
+# Of matmul, in PyTorch a view of the products.
+_batches = _bmm.like("matmul_batches", "_unsafe_view", schema="bmm(a, b)", kind="internal")
 
 
 def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
@@ -135,7 +139,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
                         return _mm.apply(ndarray.dot, a, b, input, other)
                 elif a.ndim == 3 == b.ndim:
                     if a.shape[0] == b.shape[0] and a.shape[2] == b.shape[1]:
-                        return _bmm.apply(np.matmul, a, b, input, other)
+                        return _batches.apply(np.matmul, a, b, input, other)
                 elif a.ndim == 2 and b.ndim == 1:
                     if a.shape[1] == b.shape[0] > 1 and not _mm.wants(input, other):
                         return _mm.apply(ndarray.dot, a, b, input, other)
@@ -159,19 +163,21 @@ def _matmul(a: Tensor, b: Tensor) -> Tensor:
     if a.ndim == 2 and b.ndim == 1:
         return mv(a, b)
     if a.ndim == 1:
-        return reshape(_matmul(reshape(a, (1, a.shape[0])), b), (*b.shape[:-2], b.shape[-1]))
+        out = reshape(_matmul(reshape(a, (1, a.shape[0])), b), (*b.shape[:-2], b.shape[-1]))
+        return ends_as("squeeze_.dim", out)
     if b.ndim == 1:
-        return reshape(_matmul(a, reshape(b, (b.shape[0], 1))), a.shape[:-1])
+        return ends_as("_unsafe_view", reshape(_matmul(a, reshape(b, (-1, 1))), a.shape[:-1]))
     if a.ndim == 2 and b.ndim == 2:
         return mm(a, b)
     _check_matmul(a, b)
     if b.ndim == 2:  # rows of a batch are rows of one matrix
         rows = reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
-        return reshape(mm(rows, b), (*a.shape[:-1], b.shape[-1]))
+        return ends_as("_unsafe_view", reshape(mm(rows, b), (*a.shape[:-1], b.shape[-1])))
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     left = reshape(expand(a, (*batch, *a.shape[-2:])), (math.prod(batch), *a.shape[-2:]))
     right = reshape(expand(b, (*batch, *b.shape[-2:])), (math.prod(batch), *b.shape[-2:]))
-    return reshape(bmm(left, right), (*batch, a.shape[-2], b.shape[-1]))
+    product = reshape(bmm(left, right), (*batch, a.shape[-2], b.shape[-1]))
+    return ends_as("_unsafe_view", product)
 
 
 def _check_matmul(a: Tensor, b: Tensor) -> None:
@@ -227,6 +233,7 @@ def _check_vectors(name: str, a: Tensor, b: Tensor) -> None:
 @public(out=True)
 @autocast("cuda:widest")
 @exact_out("input")
+@ends_with("dot")
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The sum of products of two vectors."""
     _check_vectors("dot", input, tensor)
@@ -239,6 +246,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 @public(out=True)
 @autocast("cuda:widest")
 @exact_out("input")
+@ends_with("vdot")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """dot, with the first vector conjugated."""
     _check_vectors("vdot", input, other)
@@ -261,12 +269,13 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
             f"{list(input.shape)} and {list(other.shape)}"
         )
     if input.ndim == 1 == other.ndim:
-        return dot(input, other)
+        return ends_as("view", dot(input, other))
     return tensordot(input, other, dims=([-1], [-1]))
 
 
 @public(out=True)
 @autocast("cuda:lower")
+@ends_with("mv")
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector."""
     if input.ndim != 2 or vec.ndim != 1:
@@ -438,6 +447,7 @@ def _addmm_activation(
 @public(out=True, inplace="public")
 @autocast("cuda:lower")
 @exact_out("structured")
+@ends_with("addmv")
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -459,6 +469,7 @@ def addmv(
 
 @public(out=True, inplace=True)
 @autocast("cuda:lower")
+@ends_with("addr")
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -508,6 +519,7 @@ def baddbmm(
 
 @public(out=True)
 @autocast("lower")
+@ends_with("addbmm")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *rest: Any, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -531,6 +543,7 @@ def addbmm(
     return _combine(addend, product.to(input.dtype), beta, alpha)
 
 
+@ends_with("addbmm")
 def addbmm_(
     self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -622,6 +635,7 @@ PUBLIC["einsum"] = einsum
 
 
 @public(out=True)
+@ends_with("_unsafe_view")
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product."""
     n = max(input.ndim, other.ndim)

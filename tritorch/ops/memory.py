@@ -16,6 +16,7 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_storage
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.gradients import Spec
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.publishing import public
@@ -100,6 +101,7 @@ def _check_bounds(input: Tensor, size: Any, stride: Any, offset: int) -> None:
 _alias = view_operator("alias", "", lambda a: a[...], lambda g: g)
 
 
+@ends_with("alias")
 def alias(input: Tensor) -> Tensor:
     """A view of the whole."""
     return _alias.call((input,), ())
@@ -218,12 +220,14 @@ def view_as_complex(input: Tensor) -> Tensor:
 
 
 @public(method=False)
+@ends_with("{'select.int' if input.is_complex() else ''}")
 def real(input: Tensor) -> Tensor:
     """The real parts, as a view."""
     return _real.call((input,), ()) if input.is_complex() else input
 
 
 @public(method=False)
+@ends_with("select.int")
 def imag(input: Tensor) -> Tensor:
     """The imaginary parts, as a view."""
     if not input.is_complex():

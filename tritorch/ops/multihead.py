@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from tritorch.core.dtype import bool_
@@ -24,6 +25,15 @@ def as_added(mask: Tensor | None, like: Tensor, name: str) -> Tensor | None:
     if not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {name} are supported")
     return mask
+
+
+def _advise_one_type(padding: Tensor | None, mask: Tensor | None) -> None:
+    if padding is not None and mask is not None and padding.dtype is not mask.dtype:
+        warnings.warn(
+            "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type "
+            "for both instead.",
+            stacklevel=4,
+        )
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any) -> bool:
@@ -130,6 +140,7 @@ def multi_head_attention_forward(
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """(output, attention weights or None) of (length, batch, embedding) or (length, embedding)."""
     batched = _check(query, key, value, key_padding_mask, attn_mask)
+    _advise_one_type(key_padding_mask, attn_mask)
     if is_causal and attn_mask is None:
         raise RuntimeError(
             "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "

@@ -14,6 +14,7 @@ from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
@@ -77,7 +78,7 @@ _layer = Operator(
     outputs=0b001,
     cpu=lambda x, w, b, n, eps: backend("cpu", "norm").layer_norm(x, n, w, b, eps),
     gpu=lambda x, w, b, n, eps: backend("gpu", "norm").layer_norm(x, n, w, b, eps),
-    node="NativeLayerNorm",
+    node="native_layer_norm(x, x.shape[x.ndim - n :], w, b, eps)",
     without="bool int complex",
     kernel="LayerNormKernelImpl",
     joint=lambda g, x, w, out1, out2, n: _layer_back.call((g[0], x, w, out1, out2), (n,)),
@@ -202,7 +203,8 @@ def rms_norm(
         return _composed_rms(input, weight, n, eps)
     if weight is not None and weight.dtype is not input.dtype:
         input, weight = (v.to(PUBLIC["result_type"](input, weight)) for v in (input, weight))
-    return _rms.call((input, weight), (n, float(eps)))[0]
+    out = _rms.call((input, weight), (n, float(eps)))[0]
+    return ends_as("mul.Tensor", out) if input.is_cpu else out  # which PyTorch composes
 
 
 PUBLIC["rms_norm"] = rms_norm
@@ -331,7 +333,7 @@ _batch = Operator(
     " eps) -> (Tensor, Tensor, Tensor, Tensor)",
     without="bool int complex",
     outputs=0b001,
-    node="NativeBatchNorm",
+    node="native_batch_norm(x, w, b, mean, var, training, 0.1, eps)",
     cpu=lambda x, w, b, m, v, training, eps: backend("cpu", "norm").batch_norm(
         x, w, b, m, v, training, eps
     ),

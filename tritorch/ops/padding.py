@@ -29,6 +29,8 @@ _pad = Operator(
     "x",
     "padding mode value",
     axes=lambda x, padding, *rest: padded(len(x.shape), len(padding) // 2),
+    node="{dict(constant='constant_pad_nd', circular='torch::autograd::CopySlices', reflect="
+    "'reflection_pad{}d', replicate='replication_pad{}d')[mode].format(len(padding) // 2)}",
     cpu="shaping.pad",
     grad=lambda g, x_shape, padding, mode: _back.call((g,), (x_shape, padding, mode)),
     layout="format",

@@ -8,12 +8,13 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.graph import forbid_writes
-from tritorch.core import arrays
+from tritorch.core import arrays, defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of, sizes
+from tritorch.ops.record.ends import Shaped, ends_as, ends_with
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
@@ -71,7 +72,8 @@ basic_op = part_operator(
     composed=_one_by_one,
     schema="(Tensor(a) x, Any[] key) -> Tensor(a)",
     back="(Tensor y, SymInt[] shape, Any[] key) -> Tensor",
-    node="Slice",
+    node="{next(('unsqueeze' if k is None else 'slice.Tensor' if isinstance(k, tuple) else "
+    "'select.int' for k in reversed(key) if k != (None, None, None)), 'alias')}",
     layout="part",
 )
 
@@ -148,6 +150,15 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     return slice_dim(input, dim, start, start + length)
 
 
+def _named(
+    parts: tuple[Tensor, ...], overload: str, of: Tensor, dim: int, **said: Any
+) -> tuple[Tensor, ...]:
+    """Parts whose nodes are those of an operator that gives them all."""
+    if parts and parts[0]._raw_node is not None:
+        ends_as(overload, parts, self=Shaped(of), dim=dim, **said)
+    return parts
+
+
 @public()
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along a dim."""
@@ -155,7 +166,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     dim = wrap_dim(dim, input.ndim)
     parts = tuple(_part(select_op, input, dim, i) for i in range(input._array.shape[dim]))
-    return forbid_writes(parts, "Unbind")
+    return _named(forbid_writes(parts, "Unbind"), "unbind.int", input, dim)
 
 
 @public(torch=False)
@@ -179,7 +190,8 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     for part in split_sizes:
         parts.append(slice_dim(input, dim, start, start + part))
         start += part
-    return forbid_writes(tuple(parts), "SplitWithSizes")
+    views = forbid_writes(tuple(parts), "SplitWithSizes")
+    return _named(views, "split_with_sizes", input, dim, split_sizes=tuple(split_sizes))
 
 
 PUBLIC["split_with_sizes"] = split_with_sizes
@@ -200,10 +212,11 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
             raise RuntimeError(
                 f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
             )
-        return forbid_writes((slice_dim(tensor, dim, 0, 0),), "Split")
+        views = forbid_writes((slice_dim(tensor, dim, 0, 0),), "Split")
+        return _named(views, "split.Tensor", tensor, dim, split_size=0)
     starts = range(0, size, part) if size else range(1)
     parts = tuple(slice_dim(tensor, dim, i, min(i + part, size)) for i in starts)
-    return forbid_writes(parts, "Split")
+    return _named(forbid_writes(parts, "Split"), "split.Tensor", tensor, dim, split_size=part)
 
 
 def writable(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -225,7 +238,8 @@ Tensor.split = computes("split_with_sizes")(  # type: ignore[attr-defined]
 @public()
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """split, for who writes the parts and then no longer uses input."""
-    return writable(split(input, split_size, dim))
+    views = writable(split(input, split_size, dim))
+    return _named(views, "unsafe_split.Tensor", input, dim, split_size=split_size)
 
 
 @public()
@@ -245,7 +259,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @public()
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """chunk, for who writes the parts and then no longer uses input."""
-    return writable(chunk(input, chunks, dim))
+    return ends_as("unsafe_split.Tensor", writable(chunk(input, chunks, dim)))
 
 
 @public()
@@ -344,6 +358,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 @public()
+@ends_with("diag_embed")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """A tensor of zeros with input on a diagonal of two new dims."""
     ndim = input.ndim + 1
@@ -359,6 +374,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 @public(out=True)
 @exact_out("structured")
+@ends_with("{'diag_embed' if input.ndim == 1 else 'diagonal_copy'}")
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if input.ndim not in (1, 2):
@@ -369,6 +385,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 @public()
+@ends_with("diag_embed")
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """The matrix with all elements on its diagonal."""
     return diag_embed(reshape(input, -1), offset)
@@ -488,6 +505,11 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(
             f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
+        )
+    if indexing is None:
+        defaults.warn_once(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
+            "argument."
         )
     vectors = [reshape(tensor, -1) for tensor in tensors]
     swap = indexing == "xy" and len(vectors) >= 2

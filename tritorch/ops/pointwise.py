@@ -16,6 +16,7 @@ from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.host import pointwise as cpu
 from tritorch.ops.checks import require_kernel
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.kinds import unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
 from tritorch.ops.record.outputs import exact_out
@@ -285,7 +286,7 @@ def round(input: Tensor, *, decimals: int | None = None) -> Tensor:
         return _round(input)
     require_kernel("round_cpu" if decimals else "round_vml_cpu", input, "bool int")
     if decimals == 0:
-        return _round(input)
+        return ends_as("round.decimals", _round(input))
     return _round_decimals.call((input,), (decimals,))
 
 
@@ -387,7 +388,7 @@ def _angle_grad(g: Tensor, x: Tensor) -> Tensor:
 @public()
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate; the tensor itself when it is real."""
-    return conj_physical(input) if input.is_complex() else input
+    return ends_as("_conj", conj_physical(input)) if input.is_complex() else input
 
 
 @public()

@@ -47,6 +47,7 @@ _max_pool = Operator(
     axes=lambda x, *rest: "bc{0}->bc{0},bc{0}".format(windows(len(x.shape) - 2)),
     cost=lambda outs, x, kernel, *rest: outs[0].numel() * math.prod(kernel),
     schema="max_pool{len(kernel)}d_with_indices(x, kernel, stride, padding, dilation, ceil_mode)",
+    node="{'squeeze.dim' if len(kernel) == 1 else f'max_pool{len(kernel)}d_with_indices'}",
     cpu="pooling.max_pool",
     grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
     keeps="x",
@@ -71,6 +72,7 @@ _adaptive_max = Operator(
     axes=lambda x, *rest: "bc{0}->bc{0},bc{0}".format(windows(len(x.shape) - 2)),
     cost=lambda outs, x, *rest: x.numel(),
     schema="adaptive_max_pool{len(size)}d(x, size)", cpu="pooling.adaptive_max_pool", keeps="x",
+    node="{'squeeze.dim' if len(size) == 1 else f'adaptive_max_pool{len(size)}d'}",
     layout="format",
     grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
     batch="fold", infer=lambda x, size: with_places(x, (*x.shape[:2], *size))
@@ -83,6 +85,7 @@ _avg_pool = Operator(
     cost=lambda outs, x, kernel, *rest: outs[0].numel() * math.prod(kernel),
     schema="avg_pool{len(kernel)}d(x, kernel, stride, padding, ceil_mode, include, "
     "*(divisor,)[len(kernel) == 1 :])",
+    node="{'squeeze.dim' if len(kernel) == 1 else f'avg_pool{len(kernel)}d'}",
     cpu="pooling.avg_pool",
     grad=lambda g, x_shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_back.call(
         (g,), (x_shape, kernel, stride, padding, ceil_mode, include, divisor)
@@ -114,6 +117,7 @@ _adaptive_avg = Operator(
     axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
     cost=lambda outs, x, *rest: x.numel(),
     schema="adaptive_avg_pool{len(size)}d(x, size)",
+    node="{'squeeze.dim' if len(size) == 1 else f'_adaptive_avg_pool{len(size)}d'}",
     cpu="pooling.adaptive_avg_pool",
     grad=lambda g, x_shape: _adaptive_back.call((g,), (x_shape,)),
     keeps="x",

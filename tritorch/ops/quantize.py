@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import STORED, dtype as Dtype, float64, int64
 from tritorch.core.promotion import scalar_name
@@ -29,6 +30,15 @@ def _check_zero(name: str, low_zero: float, high_zero: float, kind: Dtype) -> No
         raise RuntimeError(f"{name} zero_point {int(low_zero)} is below lower bound.")
 
 
+def _advise() -> None:
+    defaults.warn_once(
+        "torch.quantize_per_tensor, torch.quantize_per_channel and other quantized tensor creation "
+        "functions that produce tensors with dtype torch.quint8, torch.qint8, and torch.qint32 are "
+        "deprecated and will be removed in a future PyTorch release.",
+        stacklevel=4,
+    )
+
+
 @public(method=False)
 def quantize_per_tensor(input: Any, scale: Any, zero_point: Any, dtype: Dtype) -> Any:
     """A tensor with one scale and zero point; of a list, one each."""
@@ -38,6 +48,7 @@ def quantize_per_tensor(input: Any, scale: Any, zero_point: Any, dtype: Dtype) -
             for i, x in enumerate(input)
         )
     _check(input, dtype)
+    _advise()
     step, zero = float(scale), int(zero_point)
     _check_zero("quantize_tensor_per_tensor_affine", zero, zero, dtype)
     return q.Quantizer(dtype, q.per_tensor_affine, step, zero).quantize(input)
@@ -49,6 +60,7 @@ def quantize_per_channel(
 ) -> Any:
     """A tensor with a scale and zero point for each index of a dim."""
     _check(input, dtype)
+    _advise()
     axis = wrap_dim(axis, input.ndim)
     for values, name in ((scales, "scales"), (zero_points, "zero_points")):
         if values.ndim != 1:

@@ -33,11 +33,12 @@ from tritorch.ops.factory import _check_shape, place
 from tritorch.ops.integer_bounds import between, most
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import functional, public, write_out
-from tritorch.ops.record.writing import in_place
+from tritorch.ops.record.writing import differentiated, in_place
 
 
 def source_for(generator: Generator | None, device: Any) -> Generator:
@@ -317,7 +318,25 @@ def normal(
     drawn = drawn + (mean.detach() if isinstance(mean, Tensor) else mean)
     if drawn.dtype is not kind:
         drawn = drawn.to(kind)
+    if differentiated(mean, std) and out is None:
+        given = [v if isinstance(v, Tensor) else None for v in (mean, std)]
+        kinds = ("Tensor" if v is not None else "float" for v in given)
+        drawn = _of_parameters.call((*given, drawn), ())
+        return ends_as(f"normal.{'_'.join(kinds)}", drawn)
     return drawn if out is None else write_out(drawn, out)
+
+
+def _zeros_of(g: Tensor, shape: Any) -> Tensor:
+    return g.new_zeros(shape)
+
+
+# A sample as it is; that parameters have gradients, of zeros, is all that autograd has of it.
+_of_parameters = Operator(
+    "drawn_by", "a b sample", cpu=lambda a, b, sample: sample, gpu=lambda a, b, sample: sample,
+    grad=(lambda g, a_shape: _zeros_of(g, a_shape), lambda g, b_shape: _zeros_of(g, b_shape)),
+    schema="(Tensor? a, Tensor? b, Tensor sample) -> Tensor", infer=lambda a, b, sample: sample,
+    kind="internal",
+)  # fmt: skip
 
 
 def _check_std(std: float) -> None:
@@ -485,8 +504,12 @@ def bernoulli(
         raise not_implemented("bernoulli_tensor_cpu_p_", input.dtype)
     _check_probabilities(input)
     if asked(input):
-        return _bernoulli.call((input.detach(),), (generator,))
-    return _C.wrap(sample("bernoulli", generator, input.device, input._array, input.dtype))
+        drawn = _bernoulli.call((input.detach(),), (generator,))
+    else:
+        drawn = _C.wrap(sample("bernoulli", generator, input.device, input._array, input.dtype))
+    if not differentiated(input):
+        return drawn
+    return ends_as("bernoulli", _of_parameters.call((input, None, drawn), ()))
 
 
 def _coins(p: Any, generator: Generator | None) -> Any:
@@ -602,13 +625,15 @@ _rrelu, _rrelu_ = (
 
 
 @functional
+@ends_with("rrelu_with_noise")
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False,
           inplace: bool = False) -> Tensor:  # fmt: skip
     """leaky_relu with a random slope in training, the mean slope otherwise."""
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
-        return FUNCTIONAL["leaky_relu"](input, (lower + upper) / 2, inplace=inplace)
+        out = FUNCTIONAL["leaky_relu"](input, (lower + upper) / 2, inplace=inplace)
+        return ends_as("rrelu_with_noise_", out) if inplace else out
     require_kernel("rrelu_with_noise_out_cpu", input, "bool int float16 complex")
     slope: Any = _C.wrap(_slopes(input, lower, upper))
     return written(_rrelu_, input, (), slope) if inplace else _rrelu.call((input, slope), ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -132,6 +133,12 @@ def inclusive_range(start: Any, end: Any = None, step: Any = 1, **options: Any) 
         start, end = 0, start
     known = ("out", "dtype", "layout", "device", "requires_grad", "pin_memory")
     require_known("range", options, *known)
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is "
+        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
+        "values in [start, end).",
+        stacklevel=2,
+    )
     options.setdefault("dtype", defaults.dtype())
     if step == 0:
         raise RuntimeError("step must be nonzero")

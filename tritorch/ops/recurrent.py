@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.core.dtype import float32
 from tritorch.core.meta import MetaArray
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linear import linear
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.operator import Operator
 
 # ---- one step: the shares of the inputs and of the states in the gates, and the states, to the new
@@ -192,7 +194,11 @@ def _network(mode: str, n_states: int) -> Any:
         steps, batch, width = data.shape
         rows = data.reshape(steps * batch, width)
         out, last = _layers(mode, rows, hx, (batch,) * steps, (steps, batch), *options)
-        return out.transpose(0, 1) if batch_first else out, *last
+        fused = mode == "lstm" and out.is_cpu and out.dtype is float32  # in PyTorch, by oneDNN
+        if batch_first:
+            turned = out.transpose(0, 1)
+            return turned if fused else ends_as("transpose_", turned), *last
+        return ends_as("mkldnn_rnn_layer" if fused else "stack", out), *last
 
     network.__name__ = network.__qualname__ = mode
     network.__doc__ = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import reduced, same, with_indices
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
@@ -88,7 +90,7 @@ def _call(op: Operator, x: Tensor, dims: Any, keepdim: bool, *rest: Any) -> Tens
 # ---- sums ----------------------------------------------------------------------------------------
 
 _sum = Operator(
-    "sum", "x", "dims keepdim kind", kind="reduction", layout="row-major",
+    "sum", "x", "dims keepdim kind", kind="reduction", layout="row-major", node="sum",
     cpu=lambda x, dims, keepdim, kind: _cpu_sum(x, dims, keepdim, kind),
     gpu="reduction.sum",
     grad=lambda g, x_shape, dims, keepdim: spread(g, dims, keepdim, x_shape),
@@ -148,6 +150,7 @@ _mean = reduction(
     "mean",
     "dims keepdim kind",
     lambda g, x_shape, dims, keepdim: _mean_grad(g, x_shape, dims, keepdim),
+    node="mean",
 )
 
 
@@ -519,6 +522,7 @@ argmax, argmin = _arg("argmax", _argmax), _arg("argmin", _argmin)
 
 @public(out=True)
 @exact_out("structured")
+@ends_with("aminmax")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element."""
     if dim is None:
@@ -596,7 +600,17 @@ def _spread_arguments(
             if False
             else "std and var only support floating point and complex dtypes"
         )
-    return dim, 1 if correction is None else correction
+    correction = 1 if correction is None else correction
+    dims = range(input.ndim) if dim is None else wrap_dims(dim, input.ndim) if input.ndim else ()
+    shape = input._array.shape
+    n = math.prod(shape[d] for d in dims) if 0 not in shape else 0
+    if n - correction <= 0:
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
+            "reduction factor (input numel divided by output numel).",
+            stacklevel=4,
+        )
+    return dim, correction
 
 
 def _run_var(op: Operator, x: Tensor, dims: Any, correction: float, keepdim: bool) -> Any:
@@ -632,16 +646,22 @@ def var(
                 and array.dtype in FLOATS
                 and type(dim) is int
                 and -n <= dim < n
+                and array.shape[dim] > 1
             ):
                 params = ((dim % n,), 1, bool(keepdim))
                 return _var.finish_with(_var.cpu(array, *params), params, input)
         except AttributeError:
             pass
     dim, correction = _spread_arguments("var", input, dim, unbiased, correction)
+    return _variance(input, dim, correction, keepdim)
+
+
+def _variance(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     if input.is_complex():
-        return var(input.real, dim, correction=correction, keepdim=keepdim) + var(
-            input.imag, dim, correction=correction, keepdim=keepdim
+        real, imaginary = (
+            _run_var(_var, part, dim, correction, keepdim) for part in (input.real, input.imag)
         )
+        return real + imaginary
     return _run_var(_var, input, dim, correction, keepdim)
 
 
@@ -656,7 +676,7 @@ def std(
 ) -> Tensor:
     """The standard deviation over dims."""
     dim, correction = _spread_arguments("std", input, dim, unbiased, correction)
-    return _safe_sqrt(var(input, dim, correction=correction, keepdim=keepdim))
+    return _safe_sqrt(_variance(input, dim, correction, keepdim))
 
 
 _std = Operator(
@@ -696,12 +716,19 @@ def var_mean(
 ) -> tuple[Tensor, Tensor]:
     """The variance and the mean over dims."""
     dim, correction = _spread_arguments("var_mean", input, dim, unbiased, correction)
+    return _variance_and_mean(input, dim, correction, keepdim)
+
+
+def _variance_and_mean(
+    input: Tensor, dim: Any, correction: float, keepdim: bool
+) -> tuple[Tensor, Tensor]:
     if input.is_complex():
-        return var(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+        return _variance(input, dim, correction, keepdim), mean(input, dim, keepdim)
     return _run_var(_var_mean, input, dim, correction, keepdim)
 
 
 @public()
+@ends_with("std_mean.correction")
 def std_mean(
     input: Tensor,
     dim: Any = None,
@@ -711,11 +738,25 @@ def std_mean(
     correction: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean over dims."""
-    variance, average = var_mean(input, dim, unbiased, keepdim, correction=correction)
+    dim, correction = _spread_arguments("std_mean", input, dim, unbiased, correction)
+    variance, average = _variance_and_mean(input, dim, correction, keepdim)
     return _safe_sqrt(variance), average
 
 
 # ---- norms and logs ------------------------------------------------------------------------------
+
+
+def _old_aminmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """aminmax, by its old name."""
+    defaults.warn_once(
+        "_aminmax is deprecated as of PyTorch 1.11 and will be removed in a future release. Use "
+        "aminmax instead. This warning will only appear once per process."
+    )
+    return tuple(aminmax(input, dim=dim, keepdim=keepdim))
+
+
+_old_aminmax.__name__ = "_aminmax"
+PUBLIC["_aminmax"] = _old_aminmax
 
 _logsumexp = reduction(
     "logsumexp",
@@ -832,6 +873,7 @@ def _order_name(order: float) -> str:
 
 @public(out=True)
 @autocast("cuda:float32")
+@ends_with("dist")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other."""
     return vector_norm(input - other, p)

@@ -7,6 +7,7 @@ from typing import Any
 from tritorch.core.dtype import dtype, float32, uint8
 from tritorch.core.promotion import not_implemented
 from tritorch.core.tensor import Tensor
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.sizes import resized
 
@@ -48,4 +49,5 @@ def resample(x: Tensor, size: Any, scales: Any, align: bool, mode: str, antialia
             if kind is uint8:
                 out = out.round().clamp(0, 255)
     out = out.to(kind)
-    return out.clone() if out is x else out
+    overload = f"_upsample_{mode}2d_aa" if antialias else f"upsample_{mode}2d"
+    return ends_as(overload, out.clone() if out is x else out)

@@ -17,6 +17,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.gather import scatter_reduce_grad
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import reduced, same
 from tritorch.ops.record.operator import Operator, lies
 from tritorch.ops.record.outputs import exact_out
@@ -164,6 +165,7 @@ def _first_places(x: Tensor, size: int, fill_value: int) -> Tensor:
 @lies("row-major")
 @autocast("cuda:float32")
 @exact_out("structured")
+@ends_with("renorm")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Slices along a dim, those with a p-norm above maxnorm scaled down to it."""
     require_tensor(input, "renorm", "input", 1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import arrays
+from tritorch.core import arrays, defaults
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import dtype
@@ -20,6 +20,7 @@ from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, one_of, sizes
 from tritorch.ops.memory import alias, view_dtype
+from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import ndarray
 from tritorch.ops.record.publishing import public
 from tritorch.ops.views import view_operator
@@ -278,6 +279,7 @@ PUBLIC["broadcast_tensors"] = broadcast_tensors
 
 
 @public(method="sum_to_size", torch=False)
+@ends_with("sum.dim_IntList")
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """Summed so that it has a shape that broadcasts to its own."""
     wanted = sizes(size)
@@ -346,12 +348,16 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return _transpose.call((input,), (dim0, dim1))
 
 
-def rebinding(view: Any) -> Any:
-    """A view in place: the tensor itself becomes its view."""
+def rebinding(view: Any, overload: str) -> Any:
+    """A view in place, of an overload: the tensor itself becomes its view."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_inplace(self)
         other = view(self, *args, **kwargs)
+        if overload == "squeeze_" and (args or kwargs):
+            ends_as("squeeze_.dim", other)
+        else:
+            ends_as(overload, other)
         self._a = other._array
         _C.bump_version(self)
         if self._base is not None:
@@ -363,7 +369,7 @@ def rebinding(view: Any) -> Any:
     return method
 
 
-Tensor.transpose_ = rebinding(transpose)  # type: ignore[attr-defined]
+Tensor.transpose_ = rebinding(transpose, "transpose_")  # type: ignore[attr-defined]
 Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
 
 
@@ -378,12 +384,15 @@ def t(input: Tensor) -> Tensor:
     return _t.call((input,), (0, 1)) if input.ndim == 2 else alias(input)
 
 
-Tensor.t_ = rebinding(t)  # type: ignore[attr-defined]
+Tensor.t_ = rebinding(t, "t_")  # type: ignore[attr-defined]
 
 
 @public()
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of the last two dims."""
+    if input.ndim == 0:
+        defaults.warn_once("adjoint() is deprecated on 0-D tensors. Consider using x.conj().")
+        return input.conj()
     return _last_two(input, "adjoint").conj()
 
 
@@ -396,14 +405,52 @@ def _last_two(input: Tensor, name: str) -> Tensor:
     return transpose(input, -2, -1)
 
 
-Tensor.T = property(lambda self: permute(self, tuple(range(self.ndim))[::-1]))  # type: ignore[attr-defined]
-Tensor.mT = property(lambda self: _last_two(self, "mT") if self.ndim else self)  # type: ignore[attr-defined]
-Tensor.mH = property(lambda self: adjoint(self) if self.ndim else self.conj())  # type: ignore[attr-defined]
+def _of_nothing(name: str, advice: str) -> None:
+    defaults.warn_once(f"Tensor.{name} is deprecated on 0-D tensors. {advice}", stacklevel=4)
+
+
+_IDENTITY = "This function is the identity in these cases."
+_CONJUGATE = "Consider using x.conj()."
+
+
+def _reversed_dims(self: Tensor) -> Tensor:
+    if self.ndim == 0:
+        _of_nothing("T", _IDENTITY)
+    elif self.ndim != 2:
+        defaults.warn_once(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
+            "deprecated and it will throw an error in a future release. Consider `x.mT` to "
+            "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to "
+            "reverse the dimensions of a tensor."
+        )
+    return permute(self, tuple(range(self.ndim))[::-1])
+
+
+def _matrix_transpose(self: Tensor) -> Tensor:
+    if self.ndim == 0:
+        _of_nothing("mT", _IDENTITY)
+        return self
+    return _last_two(self, "mT")
+
+
+def _matrix_adjoint(self: Tensor) -> Tensor:
+    if self.ndim == 0:
+        _of_nothing("mH", _CONJUGATE)
+        return self.conj()
+    return adjoint(self)
+
+
+Tensor.T = property(_reversed_dims)  # type: ignore[attr-defined]
+Tensor.mT = property(_matrix_transpose)  # type: ignore[attr-defined]
+Tensor.mH = property(_matrix_adjoint)  # type: ignore[attr-defined]
 
 
 def _hermitian(self: Tensor) -> Tensor:
-    if self.ndim in (0, 2):
-        return adjoint(self) if self.ndim else self.conj()
+    if self.ndim == 0:
+        _of_nothing("H", _CONJUGATE)
+        return self.conj()
+    if self.ndim == 2:
+        return adjoint(self)
     more = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
     raise RuntimeError(
         f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{more}"
@@ -464,7 +511,12 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     if not shape:
         return alias(input)
     dims = tuple(i for i in dims if shape[i] == 1)
-    return _squeeze.call((input,), (dims,))
+    out = _squeeze.call((input,), (dims,))
+    if out._raw_node is None or isinstance(dim, (tuple, list)):
+        return out
+    if dim is None:
+        return ends_as("squeeze", out)
+    return ends_as("squeeze.dim", out, dim=dim)
 
 
 def new_dim(array: Any, dim: int) -> Any:
@@ -483,8 +535,8 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return _unsqueeze.call((input,), (wrap_dim(dim, input.ndim + 1),))
 
 
-Tensor.squeeze_ = rebinding(squeeze)  # type: ignore[attr-defined]
-Tensor.unsqueeze_ = rebinding(unsqueeze)  # type: ignore[attr-defined]
+Tensor.squeeze_ = rebinding(squeeze, "squeeze_")  # type: ignore[attr-defined]
+Tensor.unsqueeze_ = rebinding(unsqueeze, "unsqueeze_")  # type: ignore[attr-defined]
 
 
 def atleast(n: int) -> Any:

@@ -16,6 +16,7 @@ from tritorch.core.promotion import (
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel, require_tensor
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import reduced, unknown_size, with_indices
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
@@ -98,7 +99,8 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     dim = wrap_dim(dim, input.ndim)
     if input.ndim == 0:
         return _sorted(input.clone(), PUBLIC["zeros"]((), dtype=int64, device=input.device))
-    return _sorted(*_sort.call((input,), (dim, bool(descending))))
+    found = _sort.call((input,), (dim, bool(descending)))
+    return _sorted(*(ends_as("sort.stable", found) if stable else found))
 
 
 @public(out=True)
@@ -138,8 +140,10 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 _kth = named_results("kthvalue", "values", "indices")
 
 
-def _keep(results: Any, dim: int, keepdim: bool) -> Any:
-    return tuple(r.unsqueeze(dim) for r in results) if keepdim else results
+def _keep(results: Any, dim: int, keepdim: bool, overload: str) -> Any:
+    if not keepdim:
+        return results
+    return ends_as(overload, tuple(r.unsqueeze(dim) for r in results))
 
 
 @public(out=True)
@@ -155,7 +159,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
     if input.ndim == 0:
         return _kth(input.clone(), PUBLIC["zeros"]((), dtype=int64, device=input.device))
-    return _kth(*_keep(_kthvalue.call((input,), (int(k), dim)), dim, keepdim))
+    return _kth(*_keep(_kthvalue.call((input,), (int(k), dim)), dim, keepdim, "kthvalue"))
 
 
 def _middle(name: str, op: Operator) -> Any:
@@ -177,7 +181,8 @@ def _middle(name: str, op: Operator) -> Any:
             return result(reshape(values, ()), reshape(indices, ()))
         if input.shape[wrapped] == 0:
             raise IndexError(f"{name}(): Expected reduction dim {wrapped} to have non-zero size.")
-        return result(*_keep(op.call((input,), (wrapped,)), wrapped, keepdim))
+        overload = name if name == "mode" else f"{name}.dim"
+        return result(*_keep(op.call((input,), (wrapped,)), wrapped, keepdim, overload))
 
     function.__name__ = name
     function.__doc__ = f"The {name} of all elements, or of one dim with indices."

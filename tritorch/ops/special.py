@@ -22,6 +22,7 @@ from tritorch.host.narrow import like, widen
 from tritorch.host.polynomials import FUNCTIONS as POLYNOMIALS
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.kinds import binary, unary
 from tritorch.ops.record.operator import Operator
@@ -81,10 +82,11 @@ def _polygamma_method(self: Tensor, n: int) -> Tensor:
 
 
 Tensor.polygamma = _polygamma_method  # type: ignore[attr-defined]
-Tensor.polygamma_ = in_place_of(_polygamma_method, "polygamma_")  # type: ignore[attr-defined]
+Tensor.polygamma_ = in_place_of(ends_with("polygamma_")(_polygamma_method), "polygamma_")  # type: ignore[attr-defined]
 
 
 @public(out=True, inplace=True)
+@ends_with("mvlgamma")
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension p."""
     require_tensor(input, "mvlgamma", "input", 1)
@@ -194,12 +196,19 @@ def ndtr(input: Tensor) -> Tensor:
 # ---- functions of two numbers --------------------------------------------------------------------
 
 
+# Which overload it is, by which operand is a number.
+_SCALARS = (
+    "{'.self_scalar' if not hasattr(a, 'shape') else '' if hasattr(b, 'shape') else "
+    "'.other_scalar'}"
+)
+
+
 def _pair(
     name: str, function: Any, gpu: str, without: str = "complex half", **options: Any
 ) -> Callable[..., Tensor]:
     made = binary(
         f"special_{name}", function, gpu=gpu, rule=INT_TO_FLOAT, without=without, method=False,
-        public=False, inplace=False, **options,
+        public=False, inplace=False, node=f"special_{name}" + _SCALARS, **options,
     )  # fmt: skip
     FUNCTIONS[name] = made
     return made

@@ -18,6 +18,7 @@ from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.operator import Operator, laid_out
 from tritorch.ops.record.publishing import public, refuse_grad_with_out, write_out
 from tritorch.ops.reduction import named_results
@@ -47,6 +48,7 @@ def _check_weights(name: str, weights: Tensor, n: int, is_count: bool) -> None:
 
 
 @public()
+@ends_with("squeeze")
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
     aweights: Tensor | None = None,
@@ -93,6 +95,7 @@ def cov(
 
 
 @public()
+@ends_with("clamp")
 def corrcoef(input: Tensor) -> Tensor:
     """The correlations of the rows of a matrix."""
     require_tensor(input, "corrcoef", "input", 1)
@@ -257,6 +260,7 @@ def _quantile_out(result: Tensor, out: Tensor | None, inputs: Sequence[Any]) -> 
 
 @public()
 @autocast("cpu:float32")
+@ends_with("{'squeeze_.dim' if not keepdim else ''}")
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear", out: Tensor | None = None,
@@ -268,6 +272,7 @@ def quantile(
 
 @public()
 @autocast("cpu:float32")
+@ends_with("{'squeeze_.dim' if not keepdim else ''}")
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear", out: Tensor | None = None,
@@ -281,6 +286,7 @@ def nanquantile(
 
 
 @public()
+@ends_with("{'stack' if r > 1 else ''}")
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of r elements of a vector, in order."""
     require_tensor(input, "combinations", "input", 1)

@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
@@ -13,6 +14,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.fft import c2c, c2r, promoted, r2c
 from tritorch.ops.padding import pad
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.publishing import public
 
 
@@ -28,11 +30,11 @@ def _shown_window(window: Tensor | None) -> str:
 
 
 def _no_window(advice: str) -> None:
-    warnings.warn(
+    defaults.warn_once(
         f"A window was not provided. A rectangular window will be applied{advice}To suppress this "
         f"warning and use a rectangular window, explicitly set "
         f"`window=torch.ones(n_fft, device=<device>)`.",
-        stacklevel=3,
+        stacklevel=4,
     )
 
 
@@ -46,6 +48,7 @@ def _centred(window: Tensor, n_fft: int) -> Tensor:
 
 @public()
 @autocast("cpu:float32")
+@ends_with("{'' if input.ndim > 1 else 'squeeze_.dim'}")
 def stft(
     input: Tensor,
     n_fft: int,
@@ -139,6 +142,7 @@ def stft(
 
 @public()
 @computes("istft")
+@ends_with("{'' if input.ndim > 2 else 'squeeze.dim'}")
 def istft(
     input: Tensor,
     n_fft: int,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from tritorch.core.published import FUNCTIONAL, autocast
@@ -193,11 +194,19 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
     )
 
 
+def _former(name: str) -> None:
+    warnings.warn(
+        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=3,
+    )
+
+
 @functional
 @autocast("cuda:float32")
 def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
              align_corners: bool | None = None) -> Tensor:  # fmt: skip
     """interpolate, by its old name."""
+    _former("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -205,6 +214,7 @@ def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: st
 @autocast("cuda:float32")
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """interpolate with mode nearest."""
+    _former("upsample_nearest")
     return interpolate(input, size, scale_factor, "nearest")
 
 
@@ -212,4 +222,5 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 @autocast("cuda:float32")
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """interpolate with mode bilinear and aligned corners."""
+    _former("upsample_bilinear")
     return interpolate(input, size, scale_factor, "bilinear", align_corners=True)

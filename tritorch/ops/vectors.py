@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-
+from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.published import autocast
@@ -59,7 +58,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         dim = next((i for i, size in enumerate(input.shape) if size == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
-        warnings.warn(
+        defaults.warn_once(
             "Using torch.cross without specifying the dim arg is deprecated.\n"
             "Please either pass the dim explicitly or simply use torch.linalg.cross.\n"
             "The default value of dim will change to agree with that of linalg.cross in a future "

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from tritorch.autograd.graph import RemovableHandle
+from tritorch.autograd.nodes import RemovableHandle
 from tritorch.core.dtype import float32
 from tritorch.core.tensor import Tensor, typename
 

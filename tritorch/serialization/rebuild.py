@@ -22,6 +22,7 @@ from tritorch.core.meta import MetaArray
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor, _as_class
+from tritorch.nn.hooks import warn_if_has_hooks
 
 _MAX_DIMS = 64  # NumPy's
 _STORAGE_NAMES = {
@@ -312,6 +313,8 @@ def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
 
 def reduce_plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     """A tensor without its class and attributes, as PyTorch's __reduce_ex__ gives it."""
+    if tensor._backward_hooks:
+        warn_if_has_hooks(tensor)
     if tensor._is_described:
         shape, strides = tuple(tensor.shape), tensor.stride()
         return _rebuild_meta_tensor_no_storage, (tensor.dtype, shape, strides, tensor._leaf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -13,7 +14,6 @@ from tritorch.amp.autocast_mode import autocast
 from tritorch.amp.state import state as _autocast
 from tritorch.autograd.function import Function
 from tritorch.autograd.graph import SAVED_INFERENCE, modified
-from tritorch.core.defaults import warn_once
 from tritorch.core.generator import cuda_generator, default_generator
 from tritorch.core.tensor import Tensor
 from tritorch.overrides import TorchFunctionMode
@@ -108,7 +108,9 @@ class _Surroundings:
 def check_backward_validity(inputs: Iterable[Any]) -> None:
     """Warns if no tensor wants a gradient, so that none will come back."""
     if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
-        warn_once("None of the inputs have requires_grad=True. Gradients will be None")
+        warnings.warn(
+            "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
+        )
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -126,6 +128,8 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 class CheckpointFunction(Function):
     """The reentrant form: a backward pass inside the backward pass."""
+
+    _of_package = True
 
     @staticmethod
     def forward(ctx: Any, run: Any, preserve: bool, *args: Any) -> Any:
@@ -314,10 +318,12 @@ def checkpoint(
 ) -> Any:
     """function(*args), keeping only its inputs for the backward pass."""
     if use_reentrant is None:
-        warn_once(
+        warnings.warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
-            "use_reentrant=False is recommended, but if you need to preserve the current default "
-            "behavior, you can pass use_reentrant=True."
+            "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an "
+            "exception. use_reentrant=False is recommended, but if you need to preserve the "
+            "current default behavior, you can pass use_reentrant=True.",
+            stacklevel=2,
         )
         use_reentrant = True
     if use_reentrant:
@@ -375,6 +381,15 @@ def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
     """A sequence of functions in checkpointed segments; the last one is kept."""
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be "
+            "passed explicitly. In version 2.9 we will raise an exception if use_reentrant is not "
+            "passed. use_reentrant=False is recommended, but if you need to preserve the current "
+            "default behavior, you can pass use_reentrant=True.",
+            stacklevel=2,
+        )
+        use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))

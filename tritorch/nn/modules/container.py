@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from tritorch.core.deprecation import deprecated
 from tritorch.core.tensor import Tensor, typename
 from tritorch.nn.modules.module import Module, _indent
 from tritorch.nn.parameter import Parameter
@@ -20,6 +21,10 @@ def _place(index: Any, length: int) -> int:
     return index % length
 
 
+@deprecated(
+    "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. "
+    "Subclass that instead."
+)
 class Container(Module):
     """Modules by the names of arguments."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -15,7 +14,14 @@ from tritorch.core.meta import NO_DATA
 from tritorch.core.published import PUBLIC
 from tritorch.core.swap import swap_tensors
 from tritorch.core.tensor import Tensor
-from tritorch.nn.hooks import BackwardHook, Hooks, RemovableHandle, _WrappedHook, add_hook
+from tritorch.nn.hooks import (
+    BackwardHook,
+    Hooks,
+    RemovableHandle,
+    _WrappedHook,
+    add_hook,
+    hook_last_node,
+)
 from tritorch.nn.modules.state import (
     _EXTRA_STATE_KEY_SUFFIX,  # noqa: F401  (programs import it from here)
     StateDict,
@@ -522,9 +528,9 @@ class Module(StateDict):
         if dtype is not None and dtype.is_complex:
             warnings.warn(
                 "Complex modules are a new feature under active development whose design may "
-                "change, and some modules might not work as expected when using complex tensors "
-                "as parameters or buffers. Please file an issue if a complex module does not work "
-                "as expected.",
+                "change, and some modules might not work as expected when using complex tensors as "
+                "parameters or buffers. Please file an issue at https://github.com/pytorch/pytorch/"
+                "issues/new?template=bug-report.yml if a complex module does not work as expected.",
                 stacklevel=2,
             )
 
@@ -656,7 +662,7 @@ class Module(StateDict):
         if full or self._backward_pre_hooks or _global.backward_pre:
             before = [*_global.backward_pre.values(), *self._backward_pre_hooks.values()]
             watch = BackwardHook(self, full, before)
-            args = watch.setup_inputs(args)
+            args = watch.setup_input_hook(args)
         called = set()
         try:
             result = self.forward(*args, **kwargs)
@@ -678,9 +684,15 @@ class Module(StateDict):
             _with_path(error, self)
             raise
         if watch is not None:
-            result = watch.setup_outputs(result)
+            if not isinstance(result, (Tensor, tuple)):
+                warnings.warn(
+                    f"For backward hooks to be called, module output should be a Tensor or a tuple "
+                    f"of Tensors but received {type(result)}",
+                    stacklevel=2,
+                )
+            result = watch.setup_output_hook(result)
         if plain:
-            _hook_last_node(self, plain, result)
+            hook_last_node(self, plain, args, result)
         return result
 
     def _after(self, key: int, hook: Any, args: Any, kwargs: Any, result: Any) -> Any:
@@ -804,14 +816,3 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
         None if device is None else Device(device), as_dtype(dtype), non_blocking, memory_format,
     )  # fmt: skip
 
-
-def _hook_last_node(module: Module, hooks: list[Any], result: Any) -> None:
-    """Old backward hooks: on the node of (the first tensor of) the output."""
-    while not isinstance(result, Tensor):
-        result = next(iter(result.values())) if isinstance(result, dict) else result[0]
-    node = result.grad_fn
-    if node is None:
-        return
-    reference = weakref.ref(module)
-    for hook in hooks:
-        node.register_hook(lambda gin, gout, hook=hook: hook(reference(), gin, gout))

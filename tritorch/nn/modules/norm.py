@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -170,10 +171,17 @@ class _InstanceNorm(_NormBase):
         """Normalised for each example and channel."""
         self._check_input_dim(input)
         single = input.dim() == self._dims[0]
-        if input.size(0 if single else 1) != self.num_features and self.affine:
-            raise ValueError(
-                f"expected input's size at dim={0 if single else 1} to match num_features "
-                f"({self.num_features}), but got: {input.size(0 if single else 1)}."
+        at = 0 if single else 1
+        if input.size(at) != self.num_features:
+            if self.affine:
+                raise ValueError(
+                    f"expected input's size at dim={at} to match num_features "
+                    f"({self.num_features}), but got: {input.size(at)}."
+                )
+            warnings.warn(
+                f"input's size at dim={at} does not match num_features. You can silence this "
+                "warning by not passing in num_features, which is not used because affine=False",
+                stacklevel=2,
             )
         out = F.instance_norm(
             input.unsqueeze(0) if single else input, self.running_mean, self.running_var,

@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from tritorch.core.deprecation import deprecated
 from tritorch.core.gates import GATES
 from tritorch.core.tensor import Tensor
 from tritorch.nn import init
@@ -347,3 +348,11 @@ class GRUCell(RNNCellBase):
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """The new hidden state."""
         return self._go(input, (hx,))[0]
+
+
+@deprecated(
+    "`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead"
+)
+def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
+    """The slices along a dim in another order."""
+    return tensor.index_select(dim, permutation)

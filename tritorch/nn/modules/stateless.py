@@ -8,6 +8,7 @@ a function of the module.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -34,12 +35,24 @@ def functional(
     doc: str = "",
     prepare: Callable[[Any], None] | None = None,
     base: type[Module] = Module,
+    former: str = "",
 ) -> Any:
-    """Declares a module class; prepare(self) may check or normalise its attributes."""
+    """Declares a module class; prepare(self) may check or normalise its attributes.
+
+    former: "old=new" for arguments that PyTorch has renamed."""
+    renamed = dict(pair.split("=") for pair in former.split())
     signature = _signature(arguments)
     names = tuple(signature.parameters)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        for old, new in renamed.items():
+            if old in kwargs:
+                warnings.warn(
+                    f"keyword argument `{old}` is deprecated and renamed to `{new}`",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+                kwargs[new] = kwargs.pop(old)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -90,7 +103,8 @@ functional("RReLU", "lower=1.0 / 8, upper=1.0 / 3, inplace=False",
            doc="Leaky, with a random slope while training.")  # fmt: skip
 functional("Hardtanh", "min_val=-1.0, max_val=1.0, inplace=False",
            lambda self, input: F.hardtanh(input, self.min_val, self.max_val, self.inplace),
-           shown="min_val max_val inplace", doc="x limited to [min_val, max_val].")  # fmt: skip
+           shown="min_val max_val inplace", doc="x limited to [min_val, max_val].",
+           former="min_value=min_val max_value=max_val")  # fmt: skip
 functional("ELU", "alpha=1.0, inplace=False",
            lambda self, input: F.elu(input, self.alpha, self.inplace),
            shown="alpha inplace", doc="x, or alpha (exp(x) - 1) below 0.")  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -161,6 +162,39 @@ class TransformerDecoderLayer(_Layer):
         return self._residual(x, self.norm3, self._ff_block)
 
 
+def _why_not_nested(layer: Any) -> str:
+    """Why PyTorch would not pack what a layer gets; "" if it would."""
+    if not isinstance(layer, TransformerEncoderLayer):
+        return "encoder_layer was not an instance of TransformerEncoderLayer"
+    attention = layer.self_attn
+    reasons = (
+        (layer.norm_first, "encoder_layer.norm_first was True"),
+        (
+            not attention.batch_first,
+            "encoder_layer.self_attn.batch_first was not True(use batch_first for better inference "
+            "performance)",
+        ),
+        (
+            attention.in_proj_bias is None,
+            "encoder_layer.self_attn was passed bias=False",
+        ),
+        (
+            not attention._qkv_same_embed_dim,
+            "encoder_layer.self_attn._qkv_same_embed_dim was not True",
+        ),
+        (
+            not layer.activation_relu_or_gelu,
+            "encoder_layer.activation_relu_or_gelu was not True",
+        ),
+        (
+            layer.norm1.eps != layer.norm2.eps,
+            "encoder_layer.norm1.eps was not equal to encoder_layer.norm2.eps",
+        ),
+        (attention.num_heads % 2 == 1, "encoder_layer.self_attn.num_heads is odd"),
+    )
+    return next((why for lacks, why in reasons if lacks), "")
+
+
 class TransformerEncoder(Module):
     """A stack of encoder layers."""
 
@@ -173,6 +207,13 @@ class TransformerEncoder(Module):
         self.norm = norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
         self.use_nested_tensor = False  # PyTorch's, when it loads the module
+        lacks = _why_not_nested(encoder_layer)
+        if enable_nested_tensor and lacks:
+            warnings.warn(
+                f"enable_nested_tensor is True, but self.use_nested_tensor is False because "
+                f"{lacks}",
+                stacklevel=2,
+            )
 
     def forward(
         self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,

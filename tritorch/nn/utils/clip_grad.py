@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import types
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from tritorch.autograd import no_grad
+from tritorch.core.deprecation import deprecated
 from tritorch.core.tensor import Tensor
 from tritorch.ops.multi_tensor import norm_of_all, rescale_
 
@@ -47,12 +50,21 @@ def clip_grad_norm_(
     foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """Scales gradients so that their norm is at most max_norm; returns what it was."""
+    is_generator = isinstance(parameters, types.GeneratorType)
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if is_generator and not parameters:
+        warnings.warn(
+            "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3
+        )
     total = get_total_norm(_grads(parameters), norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(parameters, max_norm, total, foreach)
     return total
 
 
+@deprecated(
+    "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
+    "`torch.nn.utils.clip_grad_norm_`."
+)
 def clip_grad_norm(
     parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
     foreach: bool | None = None,

@@ -8,6 +8,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.duals import make_dual, primal_of
+from tritorch.autograd.function import BATCH_OF_FUNCTION, Function
 from tritorch.core.batched import BatchedArray
 from tritorch.core.promotion import result_type
 from tritorch.core.published import PUBLIC
@@ -263,3 +264,64 @@ def index_put(self: Tensor, indices: Any, values: Tensor, accumulate: bool) -> N
             _whole(t).select(0, i) if is_batched(t, level) else t for t in (values, *indices)
         )
         whole.select(0, i).index_put_(tuple(index), example, accumulate)
+
+
+# ---- rules that programs write -------------------------------------------------------------------
+
+
+class VmapInfo:
+    """What a rule is told: how many examples there are, and what becomes of random numbers."""
+
+    def __init__(self, batch_size: int, randomness: str) -> None:
+        self.batch_size, self.randomness = batch_size, randomness
+
+
+def rebatched(out: Any, dims: Any, level: int) -> Any:
+    """What a rule gave, with the dims that it names hidden."""
+    if isinstance(out, (list, tuple)):
+        each = dims if isinstance(dims, (list, tuple)) else [dims] * len(out)
+        return type(out)(rebatched(x, d, level) for x, d in zip(out, each))
+    if dims is None or not isinstance(out, Tensor):
+        return out
+    return to_batched(out.movedim(dims, 0), level)
+
+
+def _of_function(cls: Any, args: Sequence[Any]) -> Any:
+    """A custom function of a batch: by its rule; one that says `generate_vmap_rule` runs on it."""
+    name, own = cls.__name__, cls.vmap is not Function.vmap
+    see = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
+    if cls.setup_context is Function.setup_context:
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, "
+            f"jacrev, ...), it must override the setup_context staticmethod. {see}"
+        )
+    if cls.generate_vmap_rule:
+        if own:
+            raise RuntimeError(
+                f"You tried to vmap over {name}, but it has both generate_vmap_rule=True and an "
+                "overridden vmap staticmethod. Please set generate_vmap_rule=False or delete the "
+                f"overridden vmap staticmethod to avoid ambiguity. {see}"
+            )
+        return NotImplemented
+    if not own:
+        raise RuntimeError(
+            f"You tried to vmap over {name}, but it does not have vmap support. Please override "
+            f"and implement the vmap staticmethod or set generate_vmap_rule=True. {see}"
+        )
+    level = level_of(args)
+    size = next(x._array.array.shape[0] for x in args if is_batched(x, level))
+    dims = tuple(0 if is_batched(x, level) else None for x in args)
+    given = [from_batched(x, level, size) if is_batched(x, level) else x for x in args]
+    info = VmapInfo(size, active.modes[-1] if active.modes else "error")
+    made = cls.vmap(info, dims, *given)
+    if not (isinstance(made, tuple) and len(made) == 2):
+        got = f"tuple of len {len(made)}" if isinstance(made, tuple) else str(type(made))
+        raise RuntimeError(
+            "Expected the vmap staticmethod to have two returns, an output and out_dims with "
+            "pytree "
+            f"structure compatible with the output. Got a {got}."
+        )
+    return rebatched(*made, level)
+
+
+BATCH_OF_FUNCTION.append(_of_function)

@@ -13,6 +13,7 @@ from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.ops import loss, parts
 from tritorch.ops.norm import normalised_by_batch, normalised_by_group
+from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.publishing import public
 from tritorch.ops.reduction import vector_norm
 
@@ -123,7 +124,8 @@ def slice_copy(
     input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
     """A range of slices, as a copy."""
-    return parts.basic_index(input, _slice_key(input, dim, start, end, step)).clone()
+    part = parts.basic_index(input, _slice_key(input, dim, start, end, step))
+    return ends_as("slice_copy.Tensor", part.clone())
 
 
 @public()

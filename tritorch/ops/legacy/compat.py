@@ -54,7 +54,7 @@ def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
 def publish() -> None:
     """Called when all operators are declared."""
     tensor: Any = Tensor
-    tensor.as_strided_ = PUBLIC["as_strided_"] = rebinding(as_strided)
+    tensor.as_strided_ = PUBLIC["as_strided_"] = rebinding(as_strided, "as_strided_")
     tensor.dim_order = dim_order
     tensor.fill_diagonal_ = fill_diagonal_
     tensor.record_stream = record_stream

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from tritorch.core import defaults
 from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
@@ -26,6 +26,7 @@ from tritorch.ops.linalg.common import (
     with_batch,
 )
 from tritorch.ops.linalg.triangular import triangular
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, write_out
@@ -138,6 +139,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
 
 @linalg()
 @exact_out("structured")
+@ends_with("linalg_lu")
 def lu(A: Tensor, *, pivot: bool = True) -> Any:
     """A permutation P, a unit lower triangular L and an upper triangular U with A = P L U."""
     found, pivots, _ = _factored("linalg.lu", A, pivot, "linalg.lu")
@@ -146,7 +148,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> Any:
 
 def _old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """linalg.lu_factor, by its old name; get_infos: and its infos."""
-    warnings.warn(
+    defaults.warn_once(
         "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex.",
         stacklevel=2,
     )
@@ -187,6 +189,7 @@ def _unpacked(data: Tensor, pivots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @public(method=False, out=True)
 @exact_out("structured")
+@ends_with("lu_unpack")
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Any:
@@ -227,6 +230,7 @@ def by_factors(data: Tensor, order: Tensor, b: Tensor, adjoint: bool = False) ->
 @linalg()
 @autocast("cpu:float32")
 @exact_out("structured")
+@ends_with("linalg_lu_solve")
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
@@ -265,7 +269,7 @@ def lu_solve(
 
 def _old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """linalg.lu_solve, by its old name and order."""
-    warnings.warn(
+    defaults.warn_once(
         "torch.lu_solve is deprecated in favor of torch.linalg.lu_solve, whose first arguments are "
         "LU and pivots.",
         stacklevel=2,

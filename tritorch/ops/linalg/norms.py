@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import scalar_name
@@ -14,6 +15,7 @@ from tritorch.ops.checks import require_castable
 from tritorch.ops.linalg.common import LINALG, linalg, require_matrix
 from tritorch.ops.linalg.spectra import svdvals
 from tritorch.ops.linalg.systems import inv_ex
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.reduction import vector_norm
@@ -57,6 +59,10 @@ def _checked(A: Tensor, ord: Any, dim: Any, dtype: Dtype | None) -> tuple[Tensor
 @linalg()
 @autocast("cuda:float32")
 @exact_out("linalg.{name} expected out tensor dtype {Result} but got: {Out}")
+@ends_with(
+    "{'amax' if ord in (1, -1, float('inf'), -float('inf')) and ord and not "
+    "isinstance(ord, str) else ''}"
+)
 def matrix_norm(
     input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
     dtype: Dtype | None = None,
@@ -148,10 +154,20 @@ _old_norm.__name__ = "norm"
 public(out=True)(_old_norm)
 
 
+def _former(name: str, now: str) -> None:
+    defaults.warn_once(
+        f"at::{name} is deprecated and it is just left for JIT compatibility. It will be removed "
+        f"in a future PyTorch release. Please use `linalg.{now}` instead",
+        stacklevel=4,
+    )
+
+
 @public(method=False, out=True)
 @autocast("cuda:float32")
+@ends_with("norm.ScalarOpt_dim")
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """The root of the sum of squares over dims."""
+    _former("frobenius_norm", "vector_norm(A, 2., dim, keepdim)")
     return vector_norm(input, 2, dim, keepdim)
 
 
@@ -159,6 +175,7 @@ def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
 @autocast("cuda:float32")
 def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
     """The sum of the singular values."""
+    _former("nuclear_norm", "matrix_norm(A, 'nuc', dim, keepdim)")
     return matrix_norm(input, "nuc", dim, keepdim)
 
 
@@ -167,6 +184,7 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> T
 
 @linalg()
 @autocast("cpu:float32")
+@ends_with("{'squeeze.dim' if p in (None, 2, -2) else ''}")
 def cond(input: Tensor, p: Any = None) -> Tensor:
     """The condition of matrices: the norm times the norm of the inverse."""
     if input.ndim < 2:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, float64, int64
 from tritorch.core.promotion import promote_types, scalar_name
@@ -26,6 +27,7 @@ from tritorch.ops.linalg.systems import inv
 from tritorch.ops.matmul import matmul
 from tritorch.ops.parts import diagonal as _top_diagonal
 from tritorch.ops.record.backends import composed_backend
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
@@ -167,6 +169,7 @@ def _chain(tensors: list[Tensor]) -> Tensor:
 @linalg()
 @autocast("lower")
 @exact_out("multi_dot(): expected out tensor to have dtype {result} but got {out}")
+@ends_with("view")
 def multi_dot(tensors: Any) -> Tensor:
     """The product of matrices in the order of least work; the first and last may be vectors."""
     if isinstance(tensors, Tensor):
@@ -215,10 +218,17 @@ def _type_name(x: Tensor) -> str:
 
 @public(method=False, out=True)
 @autocast("lower")
+@ends_with("{'view' if len(matrices) > 1 else ''}")
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices in the order of least work."""
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    defaults.warn_once(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use "
+        "torch.linalg.multi_dot instead, which accepts a list of two or more tensors rather than "
+        "multiple parameters.",
+        stacklevel=4,
+    )
     for x in matrices:
         if x.ndim != 2:
             raise RuntimeError(f"Tensor dimension is {x.ndim}, expected 2 instead.")
@@ -265,6 +275,7 @@ public(method=False)(_old_vander)
 @linalg()
 @autocast("lower")
 @exact_out("linalg.vecdot: Expected out of dtype{Result} but found {Out}")
+@ends_with("{'vdot' if x.ndim == y.ndim == 1 else 'sum.dim_IntList'}")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sums of conj(x) * y along dim."""
     name = "linalg.vecdot"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core import defaults
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
@@ -18,6 +19,7 @@ from tritorch.ops.linalg.common import (
     require_matrix,
 )
 from tritorch.ops.linalg.triangular import triangular
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
@@ -117,6 +119,12 @@ linalg_qr = qr
 
 def _old_qr(input: Tensor, some: bool = True) -> Any:
     """linalg.qr, by its old name."""
+    defaults.warn_once(
+        "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future "
+        "PyTorch release.\nThe boolean parameter 'some' has been replaced with a string parameter "
+        "'mode'.\nQ, R = torch.qr(A, some)\nshould be replaced with\n"
+        "Q, R = torch.linalg.qr(A, 'reduced' if some else 'complete')"
+    )
     return _QR(*linalg_qr(input, "reduced" if some else "complete"))
 
 
@@ -183,6 +191,7 @@ def _require_householder(x: Tensor, tau: Tensor) -> None:
 
 @linalg(also=("orgqr",))
 @autocast("cpu:float32")
+@ends_with("linalg_householder_product")
 def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of reflections I - tau v v^H; v is below A's diagonal."""
     _require_householder(input, tau)
@@ -225,6 +234,7 @@ def _require_ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> Non
 
 @public(out=True)
 @autocast("cpu:float32")
+@ends_with("ormqr")
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:

@@ -27,6 +27,7 @@ from tritorch.ops.linalg.common import (
     with_batch,
 )
 from tritorch.ops.linalg.spectra import pinv, pinv_gradient
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
@@ -143,6 +144,7 @@ def inv(A: Tensor) -> Tensor:
 
 @linalg()
 @autocast("cpu:float32")
+@ends_with("_reshape_alias")
 def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """The inverse of the map that tensordot with A's dims from ind on is."""
     if ind <= 0:

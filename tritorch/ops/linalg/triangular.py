@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from tritorch.core import defaults
 from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import result_type
 from tritorch.core.published import PUBLIC, autocast
@@ -26,6 +26,7 @@ from tritorch.ops.linalg.common import (
     with_batch,
 )
 from tritorch.ops.record.backends import composed_backend
+from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
@@ -105,11 +106,20 @@ _TriangularSolve = named_results("triangular_solve", "solution", "cloned_coeffic
 @public(out=True)
 @autocast("cpu:float32")
 @exact_out("structured")
+@ends_with("triangular_solve")
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
     unitriangular: bool = False,
 ) -> Any:  # fmt: skip
     """linalg.solve_triangular by its old name, with A's copy."""
+    defaults.warn_once(
+        "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be "
+        "removed in a future PyTorch release.\ntorch.linalg.solve_triangular has its arguments "
+        "reversed and does not return a copy of one of the inputs.\n"
+        "X = torch.triangular_solve(B, A).solution\nshould be replaced with\n"
+        "X = torch.linalg.solve_triangular(A, B).",
+        stacklevel=4,
+    )
     for x, name in ((input, "b"), (A, "A")):
         if x.ndim < 2:
             raise RuntimeError(
@@ -178,9 +188,10 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     return _factored("linalg.cholesky", input, upper).L
 
 
+@ends_with("cholesky")
 def _old_cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """linalg.cholesky, by its old name."""
-    warnings.warn(
+    defaults.warn_once(
         "torch.cholesky is deprecated in favor of torch.linalg.cholesky: use "
         "linalg.cholesky(A) for the lower factor, linalg.cholesky(A).mH for the upper one.",
         stacklevel=2,
@@ -234,6 +245,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
 
 @public(out=True)
 @autocast("cpu:float32")
+@ends_with("cholesky_inverse")
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of L L^H (upper: U^H U)."""
     require_matrix("cholesky_inverse", input, True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd import grad
-from tritorch.autograd.graph import packed_output
+from tritorch.autograd.saved import packed_output
 from tritorch.core import arrays
 from tritorch.core.device import device
 from tritorch.core.dtype import dtype

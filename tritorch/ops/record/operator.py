@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.autograd.graph import Node
+from tritorch.autograd.nodes import Node
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import not_implemented, promote_types
 from tritorch.core.tensor import Tensor
@@ -61,6 +61,7 @@ class Operator(_C.OperatorBase):
 
     back: Operator  # of a view of some elements: the record of its gradient,
     embeds: Operator  # which knows it by this name
+    order: Any = None  # in which PyTorch's node has its inputs, where it is another
     constant = False  # whether no gradient flows through it, whatever its definition is
 
     def __init__(
@@ -114,6 +115,8 @@ class Operator(_C.OperatorBase):
         without: the dtypes, or categories of them ("bool", "int", "half", "complex"), of which
         PyTorch has no kernel; kernel: what its error calls that; typed: how many of the first
         inputs decide.
+        node: what its node is called, where its schema does not say it: Note [Names of nodes] in
+        `record/nodes.py`.
         infer: the results for MetaArrays in place of arrays, where the kind does not say it
         (`record/infer.py`).
         batch: the rule by which it runs on a batch of inputs at once, where the kind does not say
@@ -148,13 +151,15 @@ class Operator(_C.OperatorBase):
         self.fused = None if alone else composed  # what gradients go through
         functions = (joint, self.fused, *self.gradients)
         differentiable = view or any(function is not None for function in functions)
-        stem = (node or "").rstrip("0123456789")  # node="Sum1": SumBackward1
-        number = (node or "")[len(stem) :] or "0"
+        said = node if node and node[0].isupper() else ""
+        stem = said.rstrip("0123456789")  # node="Sum1": SumBackward1
+        number = said[len(stem) :] or "0"
         title = "".join(part.title() for part in name.strip("_").split("_"))
         self.backward_name = f"{stem or title}Backward{number}"
         if node == NOT_IMPLEMENTED:
             self.backward_name = node
-        node_type = type(self.backward_name, (Node,), {"__slots__": ()})
+        self.declared_node = node or ""
+        node_type = type(self.backward_name, (Node,), {"__slots__": (), "_settled": False})
         lent = sum(1 << i for i, each in enumerate(self.inputs) if each in self.lends)
         lent |= ("out" in self.lends) << 31
         kept = sum(1 << i for i, each in enumerate(self.inputs) if each in self.keeps)
@@ -332,6 +337,18 @@ class Operator(_C.OperatorBase):
         return door.call(self, tensors, params)
 
     # ---- backward -----------------------------------------------------------------------------
+
+    def settle(self, node: Any) -> None:
+        """Gives a node the class that PyTorch's has: Note [Names of nodes]."""
+        from tritorch.ops.record.nodes import settle
+
+        settle(self, node)
+
+    def read(self, node: Any, name: str, raw: bool) -> Any:
+        """What a node keeps, by PyTorch's name; raw: the object that hooks are put on."""
+        from tritorch.ops.record.nodes import read
+
+        return read(node, name, raw)
 
     def backward(self, node: Any, g: Any) -> Any:
         """The gradients of a recorded call, one for each input or None; compiled at first use."""

@@ -55,9 +55,11 @@ def is_tensor(argument: Argument) -> bool:
     return isinstance(kind, TensorType)
 
 
-def called(op: Any) -> Callable[[Sequence[Any], Sequence[Any]], Call]:
-    """The function that puts a record's inputs and params into a call of its schema."""
-    text = op.declared_schema
+def called(op: Any, text: str = "") -> Callable[[Sequence[Any], Sequence[Any]], Call]:
+    """The function that puts a record's inputs and params into a call of its schema.
+
+    text: the call, where it is not the declared one."""
+    text = text or op.declared_schema
     if "->" in text or not text:
         schema = parse_schema(f"tritorch::{op.name}{text}") if text else _by_name(op)
         return lambda tensors, params: _in_order(schema, _named(op, tensors, params))

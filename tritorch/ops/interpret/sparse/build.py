@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import layout as layouts
+from tritorch.core import defaults, layout as layouts
 from tritorch.core.dtype import dtype, int64
 from tritorch.core.layout import layout
 from tritorch.core.published import PUBLIC
@@ -14,7 +14,7 @@ from tritorch.core.sparse import BLOCKED, BY_ROW, COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import sizes
 from tritorch.ops.interpret.sparse import invariants
-from tritorch.ops.interpret.sparse.record import coo, filled
+from tritorch.ops.interpret.sparse.record import coo, filled, warn_of_compressed
 from tritorch.ops.record.publishing import public
 
 
@@ -43,6 +43,13 @@ def _finish(made: Tensor, requires_grad: bool) -> Tensor:
 
 def _wants_check(check_invariants: bool | None) -> bool:
     if check_invariants is None:
+        defaults.warn_once(
+            "Sparse invariant checks are implicitly disabled. Memory errors (e.g. SEGFAULT) will "
+            "occur when operating on a sparse tensor which violates the invariants, but checks "
+            "incur performance overhead. To silence this warning, explicitly opt in or out. See "
+            "`torch.sparse.check_sparse_tensor_invariants.__doc__` for guidance. ",
+            stacklevel=4,
+        )
         return invariants.check_sparse_tensor_invariants.is_enabled()
     return check_invariants
 
@@ -137,6 +144,7 @@ def compressed(
     if kind not in COMPRESSED:
         found = "none" if kind is None else SHOWN[kind]
         raise RuntimeError(f"{name} expected sparse compressed tensor layout but got {found}")
+    warn_of_compressed(kind)
     entries = _as_values(values, dtype, device)
     first = _as_indices(compressed_indices, entries)
     plain = _as_indices(plain_indices, entries)

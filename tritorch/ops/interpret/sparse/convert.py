@@ -28,6 +28,7 @@ from tritorch.ops.interpret.sparse.record import (
     key_shape,
     layout_of,
     values_of,
+    warn_of_compressed,
 )
 
 _TITLES = {
@@ -185,6 +186,7 @@ def convert(
             if dense_dim is not None and sparse_dim is None:
                 sparse_dim = x.ndim - dense_dim
             return dense_to_coo(x, sparse_dim)
+        warn_of_compressed(kind)
         checked = _check_block(x, kind, block, dense_dim or 0)
         return _dense_to_compressed(x, kind, checked, dense_dim or 0)
     if sparse_dim is not None and sparse_dim != array.sparse_dims:

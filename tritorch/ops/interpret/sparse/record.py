@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import layout as layouts
+from tritorch.core import defaults, layout as layouts
 from tritorch.core.dtype import bool_
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
@@ -420,3 +420,15 @@ def in_coo(x: Tensor, title: str = "") -> Tensor:
 
 
 __all__ = ["BLOCKED", "SHOWN", "SparseArray", "SparseOperator", "cannot_run", "coo", "rule"]
+
+
+def warn_of_compressed(kind: Any) -> None:
+    """A tensor of a compressed layout is made."""
+    name = str(kind).rpartition("_")[2].upper()
+    defaults.warn_once(
+        f"Sparse {name} tensor support is in beta state. If you miss a functionality in the sparse "
+        "tensor support, please submit a feature request to "
+        "https://github.com/pytorch/pytorch/issues.",
+        stacklevel=5,
+        of="sparse compressed tensors",
+    )

@@ -1,0 +1,96 @@
+"""What is known of the backward pass that runs: its number, its nodes, what follows it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tritorch.autograd.nodes import AccumulateGrad, Node, shown
+from tritorch.core.tensor import Tensor
+from tritorch.core.thread_state import carried
+
+_numbers = itertools.count()
+
+
+class _Pass(threading.local):
+    depth = 0  # of backward passes inside of each other
+    callbacks: list[Any] | None = None  # for when the outermost one has ended
+    task = -1  # the number of the innermost one
+    roots: Sequence[Any] = ()
+    captures: Any = None
+    node: Any = None  # whose hooks, or whose function's backward, run
+
+
+current = carried(_Pass())
+
+
+class started:
+    """A backward pass, as far as it is asked about."""
+
+    __slots__ = ("_before",)
+
+    def __init__(self, roots: Sequence[Any], captures: Any) -> None:
+        self._before = current.task, current.roots, current.captures, current.node
+        current.task, current.roots, current.captures = next(_numbers), roots, captures
+
+    def end(self) -> None:
+        """What runs again is the pass around it."""
+        current.task, current.roots, current.captures, current.node = self._before
+
+
+def current_task() -> int:
+    """The number of the backward pass that runs, -1 outside."""
+    return current.task
+
+
+def current_node() -> Any:
+    """The node whose backward function or hooks run, or None."""
+    return shown(current.node)
+
+
+def will_execute(node: Any) -> bool:
+    """Whether the pass that runs comes to a node."""
+    if current.task == -1:
+        raise RuntimeError(
+            "_get_should_execute_nodes should only be called during the backward pass"
+        )
+    leaf = node.variable if isinstance(node, AccumulateGrad) else None
+    captures = current.captures
+    if captures is not None:
+        if leaf is not None:
+            return id(leaf) in captures.leaves
+        return node in captures.needed or node in captures.nodes
+    seen: set[Any] = set()
+    waiting: list[Any] = []
+    for root in current.roots:
+        edge = root if isinstance(root, Tensor) and root._node is None else root._node
+        waiting.append(edge)
+    while waiting:
+        edge = waiting.pop()
+        if edge is node or (leaf is not None and edge is leaf):
+            return True
+        if isinstance(edge, Node) and edge not in seen:
+            seen.add(edge)
+            waiting.extend(each for each in edge.edges if each is not None)
+    return False
+
+
+def queue_callback(callback: Callable[[], None]) -> None:
+    """Runs a function when the current backward pass has ended."""
+    if current.callbacks is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    current.callbacks.append(callback)
+
+
+class ImperativeEngine:
+    """The engine as programs reach it: `torch.autograd.Variable._execution_engine`."""
+
+    def queue_callback(self, callback: Callable[[], None]) -> None:
+        """Runs a function when the current backward pass has ended."""
+        queue_callback(callback)
+
+    def is_checkpoint_valid(self) -> bool:
+        """Whether checkpoints that compute again may run: where a pass is for all leaves."""
+        return current.captures is None
