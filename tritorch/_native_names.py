@@ -84,6 +84,16 @@ def _set_torch_function_state(state: _TorchFunctionState, /) -> None:
     _C.set_function_modes(state is not _TorchFunctionState.ALL_DISABLED)
 
 
+def _is_torch_function_enabled() -> bool:
+    """Whether classes and modes override functions."""
+    return _get_torch_function_state() is _TorchFunctionState.ENABLED
+
+
+def _is_torch_function_all_disabled() -> bool:
+    """Whether neither do."""
+    return _get_torch_function_state() is _TorchFunctionState.ALL_DISABLED
+
+
 def _swapped(exchange: Any) -> bool:
     """What a setting is, which only says so as it is changed."""
     before = exchange(True)

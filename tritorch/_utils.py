@@ -139,7 +139,8 @@ def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
     if layout is layouts.sparse_coo:
         indices, values, size, *coalesced = data
         return public["sparse_coo_tensor"](
-            indices, values, size, is_coalesced=coalesced[0] if coalesced else None
+            indices, values, size, is_coalesced=coalesced[0] if coalesced else None,
+            check_invariants=False,
         )
     first, second, values, size = data
     return public["sparse_compressed_tensor"](first, second, values, size, layout=layout)

@@ -4,7 +4,6 @@ __version__ = "0.1.0"
 
 # As in torch.version, which names the libraries that PyTorch was compiled with.
 debug = False
-git_version = ""
 hip: str | None = None
 rocm: str | None = None
 xpu: str | None = None
@@ -16,4 +15,8 @@ def __getattr__(name: str) -> object:
 
         number = _C.driver_version() if _C.device_count() else 0
         return f"{number // 1000}.{number % 1000 // 10}" if number else None
+    if name == "git_version":  # the commit that the extension was built from
+        from tritorch import _C
+
+        return getattr(_C, "commit", "")
     raise AttributeError(f"module 'tritorch.version' has no attribute {name!r}")

@@ -47,6 +47,9 @@ NB_MODULE(_C, m) {
   m.def(
       "set_garbage_collector",
       [](nb::handle callback) { garbage_collector = Py_NewRef(callback.ptr()); }, "callback"_a);
+#ifdef TRITORCH_COMMIT
+  m.attr("commit") = TRITORCH_COMMIT;
+#endif
   bind_errors(m);
   bind_dtypes(m);
   bind_device(m);

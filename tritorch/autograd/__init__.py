@@ -290,6 +290,15 @@ def _get_backward_hooks(self: Tensor) -> Any:
     return (hooks.tensor.get(self.output_nr) or None) if hooks is not None else None
 
 
+def _set_backward_hooks(self: Tensor, hooks: Any) -> None:
+    for hook in (hooks or {}).values():
+        register_hook(self, hook)
+
+
+def _get_accumulated_hooks(self: Tensor) -> Any:
+    return None if self._hooks is None else self._hooks.accumulated or None
+
+
 def retain_grad(self: Tensor) -> None:
     """Keeps the gradient of a tensor that is not a leaf."""
     if not self._requires_grad:
@@ -331,7 +340,9 @@ def _attach() -> None:
     )
     cls.grad = property(_get_grad, _set_grad, lambda self: _set_grad(self, None))
     cls.grad_fn = property(_get_grad_fn)
-    cls._backward_hooks = property(_get_backward_hooks)
+    cls._backward_hooks = property(_get_backward_hooks, _set_backward_hooks)
+    cls._post_accumulate_grad_hooks = property(_get_accumulated_hooks)
+    cls._grad_fn = property(_get_grad_fn)
     cls.is_leaf = property(lambda self: self._node is None)
     cls.retain_grad = retain_grad
     cls.retains_grad = property(lambda self: self._retains_grad)
@@ -353,16 +364,11 @@ class Variable(metaclass=_VariableMeta):
     _execution_engine = passes.ImperativeEngine()
 
     def __new__(cls, data: Any = None, requires_grad: Any = None, volatile: Any = None) -> Any:
-        if volatile is not None:
-            warnings.warn(
-                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
-                stacklevel=2,
-            )
         if data is None:
             data = Tensor()
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
-        if volatile:
+        if volatile is not None:
             warnings.warn(
                 "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
                 stacklevel=2,
@@ -371,4 +377,5 @@ class Variable(metaclass=_VariableMeta):
         return out.requires_grad_() if requires_grad else out
 
 
+Variable.__module__ = "tritorch.autograd.variable"
 variable.Variable = Variable  # type: ignore[attr-defined]

@@ -496,7 +496,8 @@ def _accumulate_with_hooks(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
             g = replaced[0] if isinstance(replaced, tuple) else replaced
     _accumulate(leaf, g, create_graph)
     for hook in list(hooks.accumulated.values()):
-        hook(leaf)
+        if hook(leaf) is not None:
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
     for hook in list(hooks.post.values()):
         hook((), (g,))
 

@@ -52,6 +52,9 @@ class RemovableHandle:
         self.remove()
 
 
+RemovableHandle.__module__ = "tritorch.utils.hooks"
+
+
 class HookDict(OrderedDict[int, Any]):
     """Hooks in the order of their registration; handles refer to it weakly."""
 

@@ -1,4 +1,7 @@
-"""torch.backends.opt_einsum: einsum multiplies from left to right."""
+"""torch.backends.opt_einsum: in which order einsum multiplies more than two operands.
+
+With the package opt_einsum it is asked; without it the pair that grows memory least comes first.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +10,59 @@ import sys
 from typing import Any
 
 from tritorch.backends import _flags
+from tritorch.ops.einsum import paths
+
+_available = paths.enabled
 
 
 def is_available() -> bool:
-    """False: paths of einsum are not optimised."""
-    return False
+    """Whether the package is installed."""
+    return _available
 
 
 def get_opt_einsum() -> Any:
-    """None."""
-    return None
+    """The package, or None."""
+    if not _available:
+        return None
+    import opt_einsum
+
+    return opt_einsum
 
 
-def _refuse(name: str) -> Any:
-    def effect(value: Any) -> None:
-        if value:
-            raise ValueError(
-                f"opt_einsum is not available, so setting `{name}` to {value!r} would change "
-                "nothing: einsum multiplies from left to right."
-            )
+def _set_enabled(value: bool) -> None:
+    if value and not _available:
+        raise ValueError(
+            f"opt_einsum is not available, so setting `enabled` to {value} will not reap the "
+            "benefits of calculating an optimal path for einsum. torch.einsum will fall back to "
+            "contracting from left to right. To enable this optimal path calculation, please "
+            "install opt-einsum."
+        )
+    paths.enabled = value
 
-    return effect
+
+def _set_strategy(value: str) -> None:
+    if not paths.enabled:
+        there = "enabled" if _available else "available"
+        remedy = "Please set `enabled` to `True` as well or unset `strategy`." if _available else (
+            "Please install opt_einsum or unset `strategy`."
+        )  # fmt: skip
+        raise ValueError(
+            f"opt_einsum is not {there}, so setting a `strategy` to {value} will not be meaningful. "
+            f"torch.einsum will bypass path calculation and simply contract from left to right. "
+            f"{remedy}"
+        )
+    if value not in ("auto", "greedy", "optimal"):
+        raise ValueError(
+            f"`strategy` must be one of the following: [auto, greedy, optimal] but is {value}"
+        )
+    paths.strategy = value
 
 
 class opt_einsum:
     """The settings."""
 
-    enabled = _flags.Flag(False, effect=_refuse("enabled"))
-    strategy = _flags.Flag(None, (str, type(None)), effect=_refuse("strategy"))
+    enabled = _flags.Flag(False, object, effect=_set_enabled, read=lambda: paths.enabled)
+    strategy = _flags.Flag(None, object, effect=_set_strategy, read=lambda: paths.strategy)
 
 
 def set_flags(_enabled: bool | None = None, _strategy: str | None = None) -> tuple[Any, ...]:

@@ -89,8 +89,8 @@ def _new_sparse(kind: dtypes.dtype, args: tuple[Any, ...], kwargs: Any) -> Tenso
     )
     sparse_coo_tensor = PUBLIC["sparse_coo_tensor"]
     if not args or isinstance(args[0], int):
-        return sparse_coo_tensor(args or (0,), dtype=kind, **kwargs)
-    return sparse_coo_tensor(*args, dtype=kind, **kwargs)
+        return sparse_coo_tensor(args or (0,), dtype=kind, check_invariants=False, **kwargs)
+    return sparse_coo_tensor(*args, dtype=kind, check_invariants=False, **kwargs)
 
 
 def _make_sparse(name: str, kind: dtypes.dtype, is_cuda: bool) -> Any:

@@ -12,6 +12,8 @@ from tritorch import _C
 def swap_tensors(t1: Any, t2: Any) -> None:
     """Each of two tensors becomes what the other is: class, memory, history, gradient, attributes."""
     for name, tensor in (("t1", t1), ("t2", t2)):
+        if not isinstance(tensor, _C.TensorBase):
+            raise AttributeError(f"'{type(tensor).__name__}' object has no attribute '_use_count'")
         if weakref.getweakrefs(tensor):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
     if set(copyreg._slotnames(type(t1))) != set(copyreg._slotnames(type(t2))):  # type: ignore[attr-defined]

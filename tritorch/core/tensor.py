@@ -164,6 +164,10 @@ class Tensor(_C.TensorBase):
         """Whether negation is pending; it never is."""
         return False
 
+    def _is_zerotensor(self) -> bool:
+        """Whether it is zeros without memory; there are none."""
+        return False
+
     def is_inference(self) -> bool:
         """Whether this tensor was made in inference mode."""
         return self._inference

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 from tritorch.core.published import PUBLIC
@@ -13,14 +15,46 @@ from tritorch.ops.shape import reshape
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
+class _Paths:
+    """Who says in which order operands are multiplied: opt_einsum, where it is installed."""
+
+    enabled = find_spec("opt_einsum") is not None
+    strategy = "auto" if enabled else None
+
+
+paths = _Paths()
+
+
+def _path(terms: Any, output: list[str], sizes: dict[str, int]) -> Iterator[tuple[int, int]]:
+    """The pairs to multiply, as opt_einsum chooses them."""
+    import opt_einsum
+
+    symbols = {label: opt_einsum.get_symbol(i) for i, label in enumerate(sizes)}
+    spelt = lambda labels: "".join(symbols[label] for label in labels)
+    equation = ",".join(spelt(labels) for _, labels in terms) + "->" + spelt(output)
+    shapes = [tuple(sizes[label] for label in labels) for _, labels in terms]
+    found, _ = opt_einsum.contract_path(
+        equation, *shapes, shapes=True, optimize=paths.strategy or "auto"
+    )
+    count = len(terms)
+    for step in found:
+        left = sorted(step)
+        while len(left) > 1:  # of more than two, the result of two goes on with the others
+            i, j, *others = left
+            yield i, j
+            count -= 1
+            left = [*(each - 2 for each in others), count - 1]
+
+
 def contract(*args: Any) -> Tensor:
     """einsum("ij,jk->ik", a, b) or einsum(a, [0, 1], b, [1, 2], [0, 2])."""
     equation, operands = _read(args)
     inputs, output = _parse(equation, operands)
     sizes = _sizes(inputs, operands)
     terms = [_diagonals(x, labels) for x, labels in zip(operands, inputs)]
+    path = _path(terms, output, sizes) if len(terms) > 2 and paths.enabled else None
     while len(terms) > 1:
-        i, j = _cheapest(terms, output, sizes)
+        i, j = next(path) if path else _cheapest(terms, output, sizes)
         second, first = terms.pop(j), terms.pop(i)
         keep = set(output).union(*(labels for _, labels in terms))
         terms.append(_pair(first, second, keep))

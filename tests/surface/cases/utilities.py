@@ -82,8 +82,8 @@ FAMILIES["hooks"] = lines("""
     m = nn.Linear(2, 1); got = []; m.register_full_backward_hook(lambda m, i, o: got.append([None if t is None else tuple(t.shape) for t in i])); m(torch.ones(3, 2, requires_grad=True)).sum().backward(); got
     m = nn.Linear(1, 1); m.register_full_backward_hook(lambda *a: None); m.register_backward_hook(lambda *a: None)
     m = nn.Linear(1, 1); m.register_backward_hook(lambda *a: None); m.register_full_backward_hook(lambda *a: None)
-    m = nn.Linear(1, 1); m.register_forward_hook(lambda m, i, o: o * 0); m(torch.ones(1))
-    m = nn.Linear(1, 1); m.register_forward_pre_hook(lambda m, i: (i[0] * 0,)); m.bias.data.zero_(); m(torch.ones(1))
+    m = nn.Identity(); m.register_forward_hook(lambda m, i, o: o * 0); m(torch.ones(1))
+    m = nn.Identity(); m.register_forward_pre_hook(lambda m, i: (i[0] * 0,)); m(torch.ones(1))
     m = nn.Linear(1, 1); m.register_state_dict_post_hook(lambda *a: None).__class__.__name__
     m = nn.Linear(1, 1); m.register_load_state_dict_pre_hook(lambda *a: None).__class__.__name__
     nn.modules.module.register_module_forward_hook(lambda m, i, o: o * 0); nn.Identity()(v)
@@ -132,7 +132,7 @@ FAMILIES["small_modules"] = lines("""
     torch.hub.get_dir().__class__, torch.hub.set_dir("/tmp/h")
     torch.random.fork_rng(enabled=False).__class__, torch.quasirandom.SobolEngine(2).draw(2)
     torch.serialization.get_default_load_endianness(), torch.serialization.get_default_mmap_options().__class__
-    torch.serialization.get_safe_globals(), torch.serialization.get_crc32_options()
+    torch.serialization.get_crc32_options()
     torch.futures.Future().done(), torch.futures.collect_all([]).wait()
     torch.monitor.Aggregation.MEAN, torch.monitor.Stat.__name__
     torch.distributed.is_available() in (True, False), torch.distributed.is_initialized()

@@ -649,3 +649,53 @@ def _attention_on_host_backward(
         q, k, v, attn_mask, dropout_p, is_causal, scale
     )
     return tuple(vjp(forward, (query, key, value), grad_out))
+
+
+@internal("cross_entropy_loss")
+def _cross_entropy_loss(
+    self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1,
+    ignore_index: int = -100, label_smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
+    return FUNCTIONAL["cross_entropy"](
+        self, target, weight, ignore_index=ignore_index, reduction=REDUCTIONS[reduction],
+        label_smoothing=label_smoothing,
+    )  # fmt: skip
+
+
+@internal("nll_loss_nd", "nll_loss2d")
+def _nll_loss_nd(
+    self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1,
+    ignore_index: int = -100,
+) -> Tensor:  # fmt: skip
+    return FUNCTIONAL["nll_loss"](
+        self, target, weight, ignore_index=ignore_index, reduction=REDUCTIONS[reduction]
+    )
+
+
+# ---- convolutions by the names of PyTorch's ways to compute them ---------------------------------
+
+
+def _convolution(dims: int, transposed: bool, *names: str) -> None:
+    """self, weight, kernel_size, bias, stride, padding, (output_padding,) dilation."""
+
+    def plain(
+        self: Tensor, weight: Tensor, kernel_size: Any, bias: Tensor | None = None, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1,
+    ) -> Tensor:  # fmt: skip
+        return FUNCTIONAL[f"conv{dims}d"](self, weight, bias, stride, padding, dilation)
+
+    def turned(
+        self: Tensor, weight: Tensor, kernel_size: Any, bias: Tensor | None = None, stride: Any = 1,
+        padding: Any = 0, output_padding: Any = 0, dilation: Any = 1,
+    ) -> Tensor:  # fmt: skip
+        return FUNCTIONAL[f"conv_transpose{dims}d"](
+            self, weight, bias, stride, padding, output_padding, 1, dilation
+        )
+
+    internal(*names)(turned if transposed else plain)
+
+
+_convolution(2, False, "thnn_conv2d", "slow_conv_dilated2d")
+_convolution(3, False, "slow_conv3d", "slow_conv3d_forward", "slow_conv_dilated3d")
+_convolution(2, True, "slow_conv_transpose2d")
+_convolution(3, True, "slow_conv_transpose3d")
