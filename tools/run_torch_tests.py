@@ -2,11 +2,12 @@
 """Run PyTorch's own test files under the alias, and count what passes.
 
     python tools/run_torch_tests.py --tests pytorch/test test_fx.py test_pytree.py
-    python tools/run_torch_tests.py --tests pytorch/test test_fx.py -- -k proxy -x
+    python tools/run_torch_tests.py --tests pytorch/test test_fx.py -k proxy -x
 
 The files are PyTorch's (a checkout's folder `test`), and what they import of
 `torch.testing._internal` is read from an installed torch, of which nothing else is imported: every
-other name is tritorch's.  Arguments after `--` go to pytest.
+other name is tritorch's.  Other arguments go to pytest.  Tests that the files
+`torch_tests*.toml` beside this name, with reasons, are left out (`--all`: they are not).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import sys
 import types
 from pathlib import Path
 from typing import Any
+
+from torch_tests_left_out import LeftOut
 
 
 class _Internals:
@@ -46,18 +49,13 @@ def alias(internals: Path) -> None:
     sys.meta_path.insert(0, _Internals(internals))  # type: ignore[arg-type]
 
 
-def no_generated_names(folder: Path) -> None:
-    """`expecttest` compares texts; without it they are compared by its one function here."""
-    if importlib.util.find_spec("expecttest") is None:
-        raise SystemExit("PyTorch's tests want the package expecttest")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tests", type=Path, required=True, help="PyTorch's folder `test`")
     parser.add_argument("--torch", type=Path, help="the folder of the installed torch")
+    parser.add_argument("--all", action="store_true", help="leave nothing out")
     parser.add_argument("files", nargs="+")
     args, rest = parser.parse_known_args()
     found = importlib.util.find_spec("torch")
@@ -66,7 +64,11 @@ def main() -> int:
     sys.path.insert(0, str(args.tests))
     import pytest
 
-    return pytest.main([*(str(args.tests / f) for f in args.files), "-p", "no:cacheprovider", *rest])
+    left_out = LeftOut()
+    left_out.stand_in()
+    files = [str(args.tests / f) for f in args.files]
+    plugins = [] if args.all else [left_out]
+    return pytest.main([*files, "-p", "no:cacheprovider", *rest], plugins=plugins)
 
 
 if __name__ == "__main__":

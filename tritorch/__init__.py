@@ -201,12 +201,14 @@ def __getattr__(name: str) -> object:
 
 
 def _of_extension(name: str) -> object:
-    from tritorch import _native_names
+    from tritorch import _native_dispatch, _native_names
 
-    if name not in vars(_native_names):
-        raise AttributeError(f"module {_C.__name__!r} has no attribute {name!r}")
-    return vars(_native_names)[name]
+    for module in (_native_names, _native_dispatch):
+        if name in vars(module):
+            return vars(module)[name]
+    raise AttributeError(f"module {_C.__name__!r} has no attribute {name!r}")
 
 
 _C.__getattr__ = _of_extension  # type: ignore[attr-defined]
+_C.__path__ = [f"{__path__[0]}/_native_modules"]  # type: ignore[attr-defined]
 _names.adopt(_sys.modules[__name__])

@@ -28,7 +28,7 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name != "torch" and not name.startswith("torch."):
+        if name.partition(".")[0] not in ("torch", "functorch"):
             return None
         try:
             present = importlib.util.find_spec(_ours(name)) is not None
@@ -40,6 +40,8 @@ class _Finder:
 
 
 def _ours(name: str) -> str:
+    if name.startswith("functorch"):
+        return name.replace("functorch", "tritorch._functorch.deprecated", 1)
     return "tritorch" + name.removeprefix("torch")
 
 

@@ -15,39 +15,6 @@ _disabled_torch_function_impl = _C._disabled_torch_function_impl
 _disabled_torch_dispatch_impl = dispatching.DISABLED
 
 
-def _len_torch_dispatch_stack() -> int:
-    """How many dispatch modes are entered."""
-    return len(dispatching.entered.modes)
-
-
-def _get_dispatch_stack_at(place: int, /) -> Any:
-    """The dispatch mode at a place of the stack, the outermost one being first."""
-    return dispatching.entered.modes[place]
-
-
-def _push_on_torch_dispatch_stack(mode: Any, /) -> None:
-    """Enters a dispatch mode."""
-    dispatching.enter(mode)
-
-
-def _pop_torch_dispatch_stack(key: Any = None, /) -> Any:
-    """Leaves the innermost dispatch mode."""
-    return dispatching.leave()
-
-
-class _DisableTorchDispatch:
-    """Inside, neither classes nor modes dispatch."""
-
-    def __enter__(self) -> None:
-        self._modes = dispatching.without_modes()
-        self._modes.__enter__()
-        self._before, dispatching.off.classes = dispatching.off.classes, True
-
-    def __exit__(self, *exception: object) -> None:
-        dispatching.off.classes = self._before
-        self._modes.__exit__(*exception)
-
-
 class _TorchFunctionState(enum.Enum):
     """Who overrides functions: all, only modes, or nobody."""
 
@@ -75,16 +42,6 @@ def _swapped(exchange: Any) -> bool:
     before = exchange(True)
     exchange(before)
     return before
-
-
-class _AutoDispatchBelowAutograd:
-    """Inside, nothing is recorded."""
-
-    def __enter__(self) -> None:
-        self._before = _C.set_grad_enabled(False)
-
-    def __exit__(self, *exception: object) -> None:
-        _C.set_grad_enabled(self._before)
 
 
 def _log_api_usage_once(event: str, /) -> None:

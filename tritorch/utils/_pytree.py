@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import importlib
 import json
+import sys
 import types
 import warnings
 from collections.abc import Callable, Iterable
@@ -133,11 +134,37 @@ __all__ = [  # noqa: RUF022 - the order is PyTorch's
 
 DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL = 1
 
-# optree's trees are never used (`_cxx_pytree.py`).
+# optree's trees (`_cxx_pytree.py`): what is registered before anybody imports them waits.
 _optree_minimum_version = TorchVersion("0.13.0")
-_optree_version = TorchVersion("0.0.0a0")
-_cxx_pytree_exists = _cxx_pytree_dynamo_traceable = _cxx_pytree_imported = False
+_cxx_pytree_imported = False
 _cxx_pytree_pending_imports: list[Any] = []
+_followers: list[Callable[..., None]] = []
+
+
+def __getattr__(name: str) -> Any:
+    """The version of optree, and whether it is there: looked up when somebody asks."""
+    if name == "_optree_version":
+        from importlib import metadata
+
+        try:
+            return TorchVersion(metadata.version("optree"))
+        except metadata.PackageNotFoundError:
+            return TorchVersion("0.0.0a0")
+    if name in ("_cxx_pytree_exists", "_cxx_pytree_dynamo_traceable"):
+        return __getattr__("_optree_version") >= _optree_minimum_version
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def followed_by(register: Callable[..., None]) -> None:
+    """Has another module register what is registered here, from the beginning on."""
+    global _cxx_pytree_imported
+    with _NODE_REGISTRY_LOCK:
+        for args in _cxx_pytree_pending_imports:
+            register(*args)
+        _cxx_pytree_pending_imports.clear()
+        _followers.append(register)
+        _cxx_pytree_imported = True
+
 
 # ---- names for annotations -----------------------------------------------------------------------
 
@@ -192,6 +219,10 @@ def register_pytree_node(
         from_dumpable_context=from_dumpable_context,
         flatten_with_keys_fn=flatten_with_keys_fn,
     )
+    if not _followers:
+        _cxx_pytree_pending_imports.append((cls, flatten_fn, unflatten_fn))
+    for follower in _followers:
+        follower(cls, flatten_fn, unflatten_fn)
 
 
 def register_dataclass(
@@ -299,12 +330,17 @@ def _retrieve_constant(spec: TreeSpec) -> Any:
 
 
 def _is_pytreespec_instance(obj: Any) -> bool:
-    return isinstance(obj, TreeSpec)
+    natively = sys.modules.get(f"{__package__}._cxx_pytree") if _followers else None
+    return isinstance(obj, TreeSpec) or (
+        natively is not None and isinstance(obj, natively.PyTreeSpec)
+    )
 
 
 def _ensure_python_treespec_instance(treespec: Any) -> TreeSpec:
     if isinstance(treespec, TreeSpec):
         return treespec
+    if _is_pytreespec_instance(treespec):
+        return tree_structure(treespec.unflatten([0] * treespec.num_leaves))
     raise TypeError(
         "Expected `treespec` to be an instance of PyTreeSpec but got item of type "
         f"{type(treespec)}."
