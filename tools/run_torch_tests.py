@@ -5,8 +5,8 @@
     python tools/run_torch_tests.py --tests pytorch/test test_fx.py -k proxy -x
 
 The files are PyTorch's (a checkout's folder `test`), and what they import of
-`torch.testing._internal` is read from an installed torch, of which nothing else is imported: every
-other name is tritorch's.  Other arguments go to pytest.  Tests that the files
+`torch.testing._internal` is read from an installed torch, with what that imports of `torchgen` and
+`torch._vendor`: every other name is tritorch's.  Other arguments go to pytest.  Tests that the files
 `torch_tests*.toml` beside this name, with reasons, are left out (`--all`: they are not).
 """
 
@@ -23,16 +23,19 @@ from typing import Any
 from torch_tests_left_out import LeftOut
 
 
+_HELPERS = ("torch.testing._internal", "torch._vendor", "torchgen")
+
+
 class _Internals:
-    """Finds torch.testing._internal in the installed torch's files."""
+    """Finds what the tests' helpers are made of in the installed torch's files."""
 
     def __init__(self, torch: Path) -> None:
         self.torch = torch
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if not name.startswith("torch.testing._internal"):
+        if not any(name == each or name.startswith(f"{each}.") for each in _HELPERS):
             return None
-        place = self.torch.joinpath(*name.split(".")[1:])
+        place = self.torch.parent.joinpath(*name.split("."))
         if (place / "__init__.py").exists():
             folder = [str(place)]
             return importlib.util.spec_from_file_location(
@@ -43,9 +46,11 @@ class _Internals:
 
 def alias(internals: Path) -> None:
     """`import torch` gives tritorch from now on, but for PyTorch's helpers of tests."""
-    from tritorch import _as_torch
+    from tritorch import _absent, _as_torch
 
     _as_torch.as_torch()
+    # The table of operators asks whether each has a function, many of which are not here.
+    _absent.AbsentName.__bool__ = lambda name: True  # type: ignore[method-assign]
     sys.meta_path.insert(0, _Internals(internals))  # type: ignore[arg-type]
 
 

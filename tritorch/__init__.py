@@ -220,5 +220,5 @@ def _of_extension(name: str) -> object:
 
 
 _C.__getattr__ = _of_extension  # type: ignore[attr-defined]
-_C.__path__ = [f"{__path__[0]}/_native_modules"]  # type: ignore[attr-defined]
+_C.__path__ = [f"{place}/_native_modules" for place in __path__]  # type: ignore[attr-defined]
 _names.adopt(_sys.modules[__name__])

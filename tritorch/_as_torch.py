@@ -35,13 +35,15 @@ class _Finder:
         except ModuleNotFoundError:  # of a package that is not there either
             present = False
         if not present:
-            return _absent.find_module(name)
+            return _absent.find_module(name) if name.startswith("torch") else None
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
 
 
 def _ours(name: str) -> str:
-    if name.startswith("functorch"):
-        return name.replace("functorch", "tritorch._functorch.deprecated", 1)
+    if name == "functorch":
+        return "tritorch._functorch.deprecated"
+    if name.startswith("functorch."):
+        return f"tritorch._{name}"
     return "tritorch" + name.removeprefix("torch")
 
 

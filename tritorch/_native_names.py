@@ -6,7 +6,7 @@ import enum
 from typing import Any
 
 from tritorch import _C, cpu, cuda, overrides
-from tritorch.core import dispatching
+from tritorch.core import dispatching, gates
 
 _TensorBase = _C.TensorBase
 _has_torch_function = overrides.has_torch_function
@@ -25,7 +25,7 @@ class _TorchFunctionState(enum.Enum):
 
 def _get_torch_function_state() -> _TorchFunctionState:
     """Who overrides functions now."""
-    if not _swapped(_C.set_function_modes):
+    if gates.modes.disabled:
         return _TorchFunctionState.ALL_DISABLED
     subclasses = _swapped(_C.set_overrides)
     return _TorchFunctionState.ENABLED if subclasses else _TorchFunctionState.SUBCLASSES_DISABLED
@@ -34,7 +34,8 @@ def _get_torch_function_state() -> _TorchFunctionState:
 def _set_torch_function_state(state: _TorchFunctionState, /) -> None:
     """Says who overrides functions from now on."""
     _C.set_overrides(state is _TorchFunctionState.ENABLED)
-    _C.set_function_modes(state is not _TorchFunctionState.ALL_DISABLED)
+    gates.modes.disabled = state is _TorchFunctionState.ALL_DISABLED
+    _C.set_function_modes(bool(gates.modes.stack) and not gates.modes.disabled)
 
 
 def _swapped(exchange: Any) -> bool:

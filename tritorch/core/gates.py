@@ -107,6 +107,7 @@ class _Modes(threading.local):
     def __init__(self) -> None:
         self.stack: list[Any] = []  # innermost last
         self.skip_one = False  # overrides.redispatch_function
+        self.disabled = False  # DisableTorchFunction
 
 
 modes = carried(_Modes())
@@ -193,10 +194,12 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
     def __enter__(self) -> None:
         super().__enter__()
         self._modes = _C.set_function_modes(False)
+        self._disabled, modes.disabled = modes.disabled, True
 
     def __exit__(self, *exception: Any) -> None:
         super().__exit__(*exception)
         _C.set_function_modes(self._modes)
+        modes.disabled = self._disabled
 
 
 # ---- what Tensor itself answers ------------------------------------------------------------------

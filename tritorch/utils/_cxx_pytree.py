@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from tritorch._trees.spec import deprecated
+from tritorch._trees.walk import IsLeaf
 from tritorch.core.naming import qualified
 from tritorch.utils import _pytree
 from tritorch.utils._pytree import (
@@ -63,7 +64,7 @@ __all__ = _pytree.__all__
 TreeSpec = PyTreeSpec
 OpTreeUnflattenFn = Callable[[Context, Iterable[Any]], PyTree]
 _WAY: dict[str, Any] = {"none_is_leaf": True, "namespace": "torch"}
-Predicate = Callable[[Any], bool]
+
 
 optree.dict_insertion_ordered(True, namespace="torch").__enter__()  # for good
 
@@ -119,12 +120,12 @@ def _register_pytree_node(
 # ---- trees ---------------------------------------------------------------------------------------
 
 
-def tree_is_leaf(tree: PyTree, is_leaf: Predicate | None = None) -> bool:
+def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     """Whether something is a leaf."""
     return optree.tree_is_leaf(tree, is_leaf=is_leaf, **_WAY)
 
 
-def tree_flatten(tree: PyTree, is_leaf: Predicate | None = None) -> tuple[list[Any], PyTreeSpec]:
+def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeSpec]:
     """The leaves, and what puts as many together again."""
     return optree.tree_flatten(tree, is_leaf=is_leaf, **_WAY)
 
@@ -134,30 +135,30 @@ def tree_unflatten(leaves: Iterable[Any], treespec: PyTreeSpec) -> PyTree:
     return optree.tree_unflatten(_require_spec(treespec), leaves)
 
 
-def tree_iter(tree: PyTree, is_leaf: Predicate | None = None) -> Iterable[Any]:
+def tree_iter(tree: PyTree, is_leaf: IsLeaf = None) -> Iterable[Any]:
     """The leaves, one after the other."""
     return optree.tree_iter(tree, is_leaf=is_leaf, **_WAY)
 
 
-def tree_leaves(tree: PyTree, is_leaf: Predicate | None = None) -> list[Any]:
+def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
     """The leaves."""
     return optree.tree_leaves(tree, is_leaf=is_leaf, **_WAY)
 
 
-def tree_structure(tree: PyTree, is_leaf: Predicate | None = None) -> PyTreeSpec:
+def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> PyTreeSpec:
     """The spec of a tree."""
     return optree.tree_structure(tree, is_leaf=is_leaf, **_WAY)
 
 
 def tree_map(
-    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Predicate | None = None
+    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
 ) -> PyTree:
     """The tree whose leaves are `func(leaf, ...)`, leaves of further trees being further ones."""
     return optree.tree_map(func, tree, *rests, is_leaf=is_leaf, **_WAY)
 
 
 def tree_map_(
-    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Predicate | None = None
+    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
 ) -> PyTree:
     """Calls `func` of the leaves; gives the tree itself."""
     return optree.tree_map_(func, tree, *rests, is_leaf=is_leaf, **_WAY)
@@ -165,7 +166,7 @@ def tree_map_(
 
 def tree_map_only(
     type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: PyTree,
-    is_leaf: Predicate | None = None,
+    is_leaf: IsLeaf = None,
 ) -> PyTree:  # fmt: skip
     """`tree_map` of the leaves of some types; others stay."""
     return tree_map(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
@@ -173,24 +174,24 @@ def tree_map_only(
 
 def tree_map_only_(
     type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: PyTree,
-    is_leaf: Predicate | None = None,
+    is_leaf: IsLeaf = None,
 ) -> PyTree:  # fmt: skip
     """`tree_map_` of the leaves of some types."""
     return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
-def tree_all(pred: Predicate, tree: PyTree, is_leaf: Predicate | None = None) -> bool:
+def tree_all(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     """Whether something is true of all leaves."""
     return all(map(pred, tree_iter(tree, is_leaf=is_leaf)))
 
 
-def tree_any(pred: Predicate, tree: PyTree, is_leaf: Predicate | None = None) -> bool:
+def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     """Whether something is true of a leaf."""
     return any(map(pred, tree_iter(tree, is_leaf=is_leaf)))
 
 
 def tree_all_only(
-    type_or_types: Any, /, pred: Predicate, tree: PyTree, is_leaf: Predicate | None = None
+    type_or_types: Any, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
 ) -> bool:
     """Whether something is true of all leaves of some types."""
     leaves = tree_iter(tree, is_leaf=is_leaf)
@@ -198,7 +199,7 @@ def tree_all_only(
 
 
 def tree_any_only(
-    type_or_types: Any, /, pred: Predicate, tree: PyTree, is_leaf: Predicate | None = None
+    type_or_types: Any, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
 ) -> bool:
     """Whether something is true of a leaf of some types."""
     leaves = tree_iter(tree, is_leaf=is_leaf)
@@ -206,7 +207,7 @@ def tree_any_only(
 
 
 def broadcast_prefix(
-    prefix_tree: PyTree, full_tree: PyTree, is_leaf: Predicate | None = None
+    prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf = None
 ) -> list[Any]:
     """The leaves of a tree, each as often as the part in its place of a larger tree has leaves."""
     found: list[Any] = []
@@ -219,7 +220,7 @@ def broadcast_prefix(
 
 
 def _broadcast_to_and_flatten(
-    tree: PyTree, treespec: PyTreeSpec, is_leaf: Predicate | None = None
+    tree: PyTree, treespec: PyTreeSpec, is_leaf: IsLeaf = None
 ) -> list[Any] | None:
     spec = _require_spec(treespec)
     try:
@@ -303,18 +304,18 @@ def _no_keys() -> NoReturn:
     raise NotImplementedError("KeyPaths are not yet supported in cxx_pytree.")
 
 
-def tree_flatten_with_path(tree: PyTree, is_leaf: Predicate | None = None) -> NoReturn:
+def tree_flatten_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> NoReturn:
     """Refused: `utils._pytree` has key paths."""
     _no_keys()
 
 
-def tree_leaves_with_path(tree: PyTree, is_leaf: Predicate | None = None) -> NoReturn:
+def tree_leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> NoReturn:
     """Refused: `utils._pytree` has key paths."""
     _no_keys()
 
 
 def tree_map_with_path(
-    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Predicate | None = None
+    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
 ) -> NoReturn:
     """Refused: `utils._pytree` has key paths."""
     _no_keys()
