@@ -66,5 +66,5 @@ class LeftOut:
             except ImportError:
                 module = sys.modules[path] = types.ModuleType(path)
             for name in names:
-                if name not in vars(module):
+                if name not in vars(module):  # tritorch's own are there already
                     setattr(module, name, lambda *args, **kwargs: lambda function: function)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tritorch import _C
+from tritorch._library.operators import fallback
 from tritorch.core import dispatching, gates
 from tritorch.core.dispatch_keys import DispatchKey, DispatchKeySet
 from tritorch.core.tensor import Tensor
@@ -492,18 +493,14 @@ def _jit_get_operation(name: str, /) -> Any:
     return packet, ["" if each == "default" else each for each in packet.overloads()]
 
 
-_fallback_mode = ["warn"]
-
-
 def _get_autograd_fallback_mode() -> str:
-    """What happens in the backward pass of an operator without a formula: it is an error here,
-    whatever this says."""
-    return _fallback_mode[0]
+    """What a backward pass does at an operator without a formula: "nothing", "warn" or "error"."""
+    return fallback.mode
 
 
 def _set_autograd_fallback_mode(mode: str, /) -> None:
-    """Says what `_get_autograd_fallback_mode` gives."""
-    _fallback_mode[0] = mode
+    """Says what it does."""
+    fallback.mode = mode
 
 
 def _storage_id(tensor: Tensor, /) -> int:

@@ -18,9 +18,10 @@ from typing import Any
 
 from tritorch._library import custom_ops, operators
 from tritorch._library.custom_ops import CustomOpDef, custom_op
-from tritorch._library.fake import get_ctx
+from tritorch._library.fake_impl import get_ctx
 from tritorch._library.infer_schema import infer_schema
 from tritorch._library.opcheck import opcheck
+from tritorch._library.utils import program_source
 from tritorch._library.triton import triton_op, wrap_triton
 from tritorch.ops.record.overloads import OpOverload, overload_of
 from tritorch.ops.record.replacing import replace
@@ -128,6 +129,9 @@ class Library:
                 f"{self.ns} namespace."
             )
         if fn is fallthrough_kernel:
+            found = operators.find(name)
+            if found is not None:
+                found.passed_over.add(key)
             return
         kernel = (lambda *args, **kwargs: fn(None, *args, **kwargs)) if with_keyset else fn
         definition = operators.find(name)
@@ -164,9 +168,13 @@ class Library:
                 f"register_fake(...): the operator {definition.schema.name} already has an fake "
                 "impl registered."
             )
-        before = definition.fake
-        definition.fake = fn
-        self._undo.append(lambda: setattr(definition, "fake", before))
+        before = definition.fake, definition.fake_source
+        definition.fake, definition.fake_source = fn, program_source()
+
+        def undo() -> None:
+            definition.fake, definition.fake_source = before
+
+        self._undo.append(undo)
 
     def _register_torch_dispatch_rule(self, op_name: str, torch_dispatch_class: type,
                                       fn: Callable[..., Any]) -> None:  # fmt: skip

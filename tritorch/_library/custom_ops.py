@@ -9,6 +9,7 @@ from typing import Any
 
 from tritorch._library import operators
 from tritorch._library.infer_schema import infer_schema
+from tritorch._library.utils import program_source
 from tritorch.ops.record.overloads import OpOverload
 from tritorch.schema.tags import Tag
 
@@ -129,7 +130,7 @@ class CustomOpDef:
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
         """Registers what its results look like, for tensors without data."""
-        self._definition.fake = fn
+        self._definition.fake, self._definition.fake_source = fn, program_source()
         return fn
 
     def register_autograd(

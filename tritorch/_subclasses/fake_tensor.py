@@ -38,7 +38,10 @@ __all__ = [
     "DynamicOutputShapeException",
     "FakeTensor",
     "FakeTensorMode",
+    "MetadataMismatchError",
     "UnsupportedFakeTensorException",
+    "UnsupportedMutationAliasingException",
+    "UnsupportedOperatorException",
     "unset_fake_temporarily",
 ]
 
@@ -49,6 +52,26 @@ class UnsupportedFakeTensorException(RuntimeError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class UnsupportedOperatorException(RuntimeError):
+    """An operator that says nothing of its results."""
+
+    def __init__(self, func: Any) -> None:
+        super().__init__(func)
+        self.func = func
+
+
+class UnsupportedMutationAliasingException(RuntimeError):
+    """An operator that writes what it shares."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class MetadataMismatchError(RuntimeError):
+    """A fake tensor does not describe what is there."""
 
 
 class _FakeMeta(type):

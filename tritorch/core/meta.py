@@ -299,8 +299,8 @@ def is_fake(array: Any) -> bool:
 
 
 def mode_of(array: Any) -> Any:
-    """The FakeTensorMode that a fake array is of."""
-    return array.device.mode
+    """The FakeTensorMode that a fake array is of; None for one on the meta device."""
+    return getattr(array.device, "mode", None)
 
 
 def real_among_fake(name: str) -> AssertionError:

@@ -31,6 +31,9 @@ INF = math.inf
 class ShapeEnv:
     """The symbols of one trace, and what was decided by their values."""
 
+    allow_dynamic_output_shape_ops = True  # whether a size may depend on data
+    allow_scalar_outputs = True  # whether a value may be left open
+
     def __init__(self) -> None:
         self.symbols: list[Symbol] = []
         self.guards: list[str] = []
@@ -44,6 +47,11 @@ class ShapeEnv:
         made = Symbol(name or f"s{len(self.symbols)}", value, (low, high), len(self.symbols))
         self.symbols.append(made)
         return SymInt({((made, 1),): 1}, self)
+
+    def unbacked(self, low: float = 0, high: float = INF, stem: str = "u") -> SymInt:
+        """A new symbol that has no value in this run."""
+        count = sum(symbol.value is None and symbol.name[0] == stem for symbol in self.symbols)
+        return self.symbol(f"{stem}{count}", None, low, high)
 
     def decide(self, what: str, value: bool | None) -> bool:
         """A condition that ranges do not decide, by this run's values."""
