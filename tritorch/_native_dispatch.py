@@ -470,7 +470,12 @@ def _jit_get_all_schemas() -> list[FunctionSchema]:
 def _jit_resolve_packet(name: str, /, *args: Any, **kwargs: Any) -> str:
     """The name of the overload that arguments fit."""
     space, _, stem = name.partition("::")
-    return getattr(namespace(space), stem)._chosen(args, kwargs)._overloadname
+    try:
+        return getattr(namespace(space), stem)._chosen(args, kwargs)._overloadname
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"Overloaded torch operator invoked from Python failed to match any schema:\n{error}"
+        ) from None
 
 
 def _get_schema(name: str, overload: str, /) -> FunctionSchema:

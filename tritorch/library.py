@@ -23,6 +23,8 @@ from tritorch._library.infer_schema import infer_schema
 from tritorch._library.opcheck import opcheck
 from tritorch._library.utils import program_source
 from tritorch._library.triton import triton_op, wrap_triton
+from tritorch.core.device import device as Device
+from tritorch.core.dispatch_keys import DispatchKey
 from tritorch.ops.record.overloads import OpOverload, overload_of
 from tritorch.ops.record.replacing import replace
 from tritorch.schema import table
@@ -163,11 +165,8 @@ class Library:
     def _register_fake(self, op_name: str, fn: Callable[..., Any], _stacklevel: int = 1, *,
                        allow_override: bool = True) -> None:  # fmt: skip
         definition = _definition(op_name if "::" in op_name else f"{self.ns}::{op_name}")
-        if definition.fake is not None and not allow_override:
-            raise RuntimeError(
-                f"register_fake(...): the operator {definition.schema.name} already has an fake "
-                "impl registered."
-            )
+        if not allow_override:
+            _require_no_fake(definition)
         before = definition.fake, definition.fake_source
         definition.fake, definition.fake_source = fn, program_source()
 
@@ -183,6 +182,29 @@ class Library:
 
     def _destroy(self) -> None:
         self._finalizer()
+
+
+def _require_no_fake(definition: operators.Definition) -> None:
+    """Refuses a second thing that says what an operator's results look like."""
+    name = definition.operator._name
+    if definition.fake is not None:
+        raise RuntimeError(
+            f"register_fake(...): the operator {name} already has a fake impl registered at "
+            f"{definition.fake_source}."
+        )
+    if "Meta" in definition.kernels:
+        raise RuntimeError(
+            f"register_fake(...): the operator {name} already has a DispatchKey::Meta "
+            "implementation via a pre-existing torch.library or TORCH_LIBRARY registration. Please "
+            "either remove that registration or don't call register_fake."
+        )
+    if operators.COMPOSED in definition.kernels:
+        raise RuntimeError(
+            f"register_fake(...): the operator {name} already has an implementation for this "
+            "device type via a pre-existing registration to DispatchKey::CompositeImplicitAutograd."
+            "CompositeImplicitAutograd operators do not need a fake impl; instead, the operator "
+            "will decompose into its constituents and those can have fake impls defined on them."
+        )
 
 
 def _registered(table_of: dict[Any, Any], key: Any, value: Any, undo: list[Any]) -> None:
@@ -292,7 +314,9 @@ _DEVICES = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "default": "CompositeE
 def _key(device_type: str | None) -> str:
     if device_type is None:
         return "CompositeExplicitAutograd"
-    return _DEVICES.get(device_type, device_type)
+    if device_type in DispatchKey.__members__:
+        return device_type
+    return _DEVICES.get(device_type) or _DEVICES.get(Device(device_type).type, device_type)
 
 
 def impl(qualname: Any, types: Any, func: Callable[..., Any] | None = None, *,
@@ -308,12 +332,13 @@ def impl(qualname: Any, types: Any, func: Callable[..., Any] | None = None, *,
 
         return decorate
 
+    keys = dict.fromkeys(map(_key, (types,) if isinstance(types, str) else types))
+
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        kinds = (types,) if isinstance(types, str) else tuple(types)
         name = qualname._name if isinstance(qualname, OpOverload) else qualname
         library = _library_for(name, lib)
-        for kind in kinds:
-            library.impl(name, function, _key(kind))
+        for key in keys:
+            library.impl(name, function, key)
         return function
 
     if func is None:
@@ -379,7 +404,7 @@ def register_fake(op: Any, func: Callable[..., Any] | None = None, /, *,
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         _library_for(definition.schema.name, lib)._register_fake(
-            definition.operator._name, function, allow_override=True
+            definition.operator._name, function, allow_override=allow_override
         )
         return function
 

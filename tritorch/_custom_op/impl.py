@@ -87,10 +87,15 @@ def named_as(qualname: str, func: Any) -> tuple[str, str]:
 
 
 def _declared(space: str, name: str, schema: str, tags: Iterable[Tag] = ()) -> CustomOp:
-    validate_schema(parse_schema(f"{space}::{name}{schema}"))
+    try:
+        parsed = parse_schema(f"{space}::{name}{schema}")
+    except RuntimeError as error:
+        raise AssertionError(f"Invalid function schema: {name}{schema}") from error
+    validate_schema(parsed)
     library = Library(space, "FRAGMENT")
     library.define(f"{name}{schema}", tags=tuple(tags))
-    made = CustomOp(library, space, name, _private_access=True)
+    operator = get_op(f"{space}::{name}")
+    made = CustomOp(library, space, operator._schema, name, operator, _private_access=True)
     made._register_autograd_kernel_indirection()
     made._definition.refuse = functools.partial(report_error_callback, repr(made))
     return made
@@ -110,8 +115,9 @@ class CustomOp:
     __name__: str
 
     def __init__(
-        self, lib: Library, cpp_ns: str, operator_name: str, *, _private_access: bool = False
-    ) -> None:
+        self, lib: Library, cpp_ns: str, schema: FunctionSchema, operator_name: str,
+        ophandle: OpOverload, *, _private_access: bool = False,
+    ) -> None:  # fmt: skip
         warn_deprecated()
         if not _private_access:
             raise RuntimeError(
@@ -120,10 +126,8 @@ class CustomOp:
             )
         self._cpp_ns, self._opname, self._lib = cpp_ns, operator_name, lib
         self._qualname = f"{cpp_ns}::{operator_name}"
-        found = operators.find(self._qualname)
-        assert found is not None
-        self._definition = found
-        self._schema = found.schema
+        self._schema, self._ophandle = schema, ophandle
+        self._definition: operators.Definition = ophandle._op  # type: ignore[assignment]
         self._impls: dict[str, FuncAndLocation] = {}
         self._registered_autograd_kernel_indirection = False
         self._output_differentiability: list[bool] | None = None
@@ -133,7 +137,7 @@ class CustomOp:
         return f'<CustomOp(op="{self._qualname}")>'
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._definition.operator(*args, **kwargs)
+        return self._ophandle(*args, **kwargs)
 
     def _destroy(self) -> None:
         self._lib._destroy()
@@ -482,7 +486,8 @@ def _find_custom_op(qualname: str, also_check_torch_library: bool = False) -> Cu
 def custom_op_from_existing(op: OpOverload) -> CustomOp:
     """A CustomOp for an operator that was defined by a library."""
     space, name = parse_qualname(op.name())
-    return CustomOp(Library(space, "FRAGMENT"), space, name, _private_access=True)
+    library = Library(space, "FRAGMENT")
+    return CustomOp(library, space, op._schema, name, op, _private_access=True)
 
 
 def get_abstract_impl(qualname: str) -> Callable[..., Any] | None:

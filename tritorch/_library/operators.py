@@ -189,12 +189,13 @@ class Definition:
             if mode is None:
                 return on_meta(self.fake, self.operator._name, self.fake_source)
             return functools.partial(self._fake_of, mode)
-        for key in ("Meta", *EVERYWHERE):
+        everywhere = () if self.checks_aliases else EVERYWHERE
+        for key in ("Meta", *everywhere):
             if key in self.kernels:
                 return self.kernels[key]
         if can_generate_trivial_fake_impl(self.operator):
             return functools.partial(generate_trivial_fake_impl, self.operator)
-        if self.refuse is not None:
+        if self.refuse is not None and self.checks_aliases:
             self.refuse("Meta")
         raise NotImplementedError(
             f"{self.schema.name}: attempted to run this operator with Meta tensors, but there was "
@@ -248,7 +249,7 @@ class Definition:
             if definition.setup_context is not None:
                 definition._set_up(ctx, given, output)
             ctx._counts = [len(v) if isinstance(v, (list, tuple)) else None for v in given]
-            ctx._shape = None
+            ctx._shape, ctx._given = None, _given(definition.schema, given)
             if isinstance(output, (list, tuple)):
                 outs, ctx._shape = _flattened(output)
                 output = tuple(outs)
@@ -265,6 +266,8 @@ class Definition:
             found = definition.backward(ctx, *given)
             found = found if isinstance(found, tuple) else (found,)
             expected = sum(not a.kwarg_only for a in definition.schema.arguments)
+            if len(found) == ctx._given:  # what a call left at its defaults has no gradients
+                found += (None,) * (expected - ctx._given)
             if len(found) != expected:
                 raise RuntimeError(
                     f"function {definition.operator} returned an incorrect number of gradients "
@@ -398,6 +401,14 @@ def argument_is_default(schema: FunctionSchema, place: int, value: Any) -> bool:
     )
 
 
+def _given(schema: FunctionSchema, values: Sequence[Any]) -> int:
+    """How many arguments by place a call has, without those at the end that are their defaults."""
+    count = sum(not a.kwarg_only for a in schema.arguments)
+    while count and argument_is_default(schema, count - 1, values[count - 1]):
+        count -= 1
+    return count
+
+
 # ---- arguments with lists inside -----------------------------------------------------------------
 
 
@@ -474,7 +485,7 @@ _inside = _Inside()
 
 def define(space: str, text: str, tags: Sequence[Tag] = ()) -> Definition:
     """Defines an operator by its schema, without the namespace."""
-    schema = parse_schema(f"{space}::{text}")
+    schema = parse_schema(f"{space}::{text}", allow_typevars=False)
     definition = Definition(schema, tags)
     if definition.key in DEFINED:
         raise RuntimeError(

@@ -124,8 +124,8 @@ def generate_trivial_fake_impl(op: OpOverload, *args: Any, **kwargs: Any) -> Any
 def is_functional_schema(schema: Any, *, allow_valid_view: bool = False) -> bool:
     """Whether a call writes nothing and gives something that is new; allow_valid_view: or a view of
     its one tensor."""
-    if isinstance(schema, str):
-        schema = parse_schema(schema)
+    if not isinstance(schema, FunctionSchema):  # a text, or another package's
+        schema = parse_schema(str(schema))
     if schema.is_mutable or not schema.returns:
         return False
     if not any(r.alias_info is not None for r in schema.returns):

@@ -19,19 +19,21 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._trees.walk import tree_map
-from tritorch.core import arrays
+from tritorch.core import arrays, gates
 from tritorch.core.device import PretendedDevice, device as Device, pretence, pretending
 from tritorch.core.meta import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     MetaArray,
     MetaMemory,
-    is_fake,
+    is_fake as is_fake_array,
+    mode_of,
     real_among_fake,
 )
 from tritorch.core.symbolic import ShapeEnv
 from tritorch.core.tensor import Tensor, in_place_of
 from tritorch.overrides import TorchFunctionMode
+from tritorch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 __all__ = [
     "DataDependentOutputException",
@@ -76,7 +78,7 @@ class MetadataMismatchError(RuntimeError):
 
 class _FakeMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Tensor) and is_fake(instance._array)
+        return isinstance(instance, Tensor) and is_fake_array(instance._array)
 
     def __call__(cls, fake_mode: FakeTensorMode, elem: Tensor, device: Any, **options: Any) -> Any:
         """The fake on a device of what a tensor on the meta device describes."""
@@ -151,13 +153,14 @@ class FakeTensorMode(TorchFunctionMode):
         self, tensor: Tensor, *, static_shapes: bool | None = None, **options: Any
     ) -> Any:
         """A fake of a tensor: its shape, strides, dtype, device, class and memory shared alike."""
-        if is_fake(tensor._array):
+        if is_fake_array(tensor._array):
             return tensor
         kept = self._fakes.get(id(tensor))
         if kept is not None and kept[0]() is tensor:
             return kept[1]
         static = self.static_shapes if static_shapes is None else static_shapes
-        made = self._describe(tensor, static)
+        with gates.DisableTorchFunction():  # the mode itself may be entered
+            made = self._describe(tensor, static)
         forget = functools.partial(self._fakes.pop, id(tensor))
         self._fakes[id(tensor)] = (weakref.ref(tensor, lambda _: forget(None)), made)
         return made
@@ -197,6 +200,21 @@ class FakeTensorMode(TorchFunctionMode):
         return self._symbols[n]
 
 
+def maybe_get_fake_mode(t: Any) -> Any:
+    """The mode of a fake tensor; None of anything else."""
+    if isinstance(t, Tensor) and is_fake_array(t._array):
+        return mode_of(t._array)
+    if is_traceable_wrapper_subclass(t):
+        inner = [getattr(t, name) for name in t.__tensor_flatten__()[0]]
+        return next((mode for x in inner if (mode := maybe_get_fake_mode(x)) is not None), None)
+    return None
+
+
+def is_fake(x: Any) -> bool:
+    """Whether something is a fake tensor, or all tensors inside of it are."""
+    return maybe_get_fake_mode(x) is not None
+
+
 class unset_fake_temporarily:
     """`with unset_fake_temporarily():` tensors are made and computed for real again."""
 
@@ -211,7 +229,7 @@ class unset_fake_temporarily:
 
 def _field(name: str, read: Callable[[PretendedDevice], Any]) -> property:
     def get(self: Any) -> Any:
-        if not is_fake(self._array):
+        if not is_fake_array(self._array):
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return read(self._array.device)
 

@@ -26,6 +26,7 @@ import numpy as np
 Monomial = tuple[tuple[Any, int], ...]  # atoms and their powers, in a fixed order
 Range = tuple[float, float]
 INF = math.inf
+MAX_SIZE = 2**60 - 1  # elements of a dim
 
 
 class ShapeEnv:
@@ -49,7 +50,8 @@ class ShapeEnv:
         return SymInt({((made, 1),): 1}, self)
 
     def unbacked(self, low: float = 0, high: float = INF, stem: str = "u") -> SymInt:
-        """A new symbol that has no value in this run."""
+        """A new symbol that has no value in this run; a size, if it is not below 0."""
+        high = min(high, MAX_SIZE) if low >= 0 else high
         count = sum(symbol.value is None and symbol.name[0] == stem for symbol in self.symbols)
         return self.symbol(f"{stem}{count}", None, low, high)
 

@@ -90,6 +90,11 @@ class OpOverload:
         return self._op(*args, **kwargs)
 
     @property
+    def _defined_in_python(self) -> bool:
+        """Whether a program defined it."""
+        return (self._schema.name, self._schema.overload_name) in DEFINED
+
+    @property
     def namespace(self) -> str:
         """What stands before the operator's name."""
         return self._schema.name.partition("::")[0]
