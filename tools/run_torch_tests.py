@@ -77,7 +77,8 @@ def main() -> int:
     left_out.stand_in()
     files = [str(args.tests / f) for f in args.files]
     plugins = [] if args.all else [left_out]
-    return pytest.main([*files, "-p", "no:cacheprovider", *rest], plugins=plugins)
+    options = ["-p", "no:cacheprovider", "-p", "no:logging"]  # LoggingTensor logs what is no text
+    return pytest.main([*files, *options, *rest], plugins=plugins)
 
 
 if __name__ == "__main__":

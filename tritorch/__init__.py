@@ -147,7 +147,7 @@ _ELSEWHERE = {
             set_autocast_xla_dtype set_autocast_xla_enabled
             """,
         "_utils": "get_device_module",
-        "compiler": "compile",
+        "compiler": "_disable_dynamo compile",
         "core.dispatch_keys": "DispatchKey DispatchKeySet",
         "core.settings": """
             _assert _check _check_index _check_not_implemented _check_type _check_value

@@ -116,10 +116,14 @@ def _dispatch_keys(tensor: Tensor, /) -> DispatchKeySet:
         names.append(f"Autocast{backend}")
     if type(tensor) is not Tensor and dispatching.dispatches(type(tensor)):
         names += ["Python", "PythonTLSSnapshot"]
-    return _set_of(*names)
+    return _set_of(*names) | getattr(tensor, "_extra_dispatch_keys", _set_of())
 
 
-_dispatch_key_set = _dispatch_keys
+def _dispatch_key_set(tensor: Tensor, /) -> str:
+    """The names of these keys."""
+    return repr(_dispatch_keys(tensor))
+
+
 
 
 def _dispatch_isTensorSubclassLike(tensor: Tensor, /) -> bool:

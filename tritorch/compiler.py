@@ -60,6 +60,11 @@ def compile(
     return run if model is None else run(model)
 
 
+def _disable_dynamo(fn: Any = None, recursive: bool = True) -> Any:
+    """The function: it is not compiled."""
+    return fn if fn is not None else lambda function: function
+
+
 def is_compiling() -> bool:
     """False: nothing is."""
     return False

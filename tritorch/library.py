@@ -25,7 +25,8 @@ from tritorch._library.utils import program_source
 from tritorch._library.triton import triton_op, wrap_triton
 from tritorch.core.device import device as Device
 from tritorch.core.dispatch_keys import DispatchKey
-from tritorch.ops.record.overloads import OpOverload, overload_of
+from tritorch.ops.record.overloads import OpOverload, computed_by, overload_of
+from tritorch.ops.record.operator import OPERATORS
 from tritorch.ops.record.replacing import replace
 from tritorch.schema import table
 from tritorch.schema.tags import Tag
@@ -54,6 +55,8 @@ __all__ = [
 
 _RESERVED = ("prim",)
 _namespaces: set[str] = set()  # that a DEF library holds
+_impls: set[str] = set()  # "namespace/name.overload/key" of all kernels that are registered
+_defs: set[str] = set()  # the names of all operators that are defined
 
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
@@ -85,10 +88,12 @@ class Library:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._undo: list[Callable[[], None]] = []
         self._op_defs: set[str] = set()
-        self._registered: set[tuple[str, str]] = set()
+        self._op_impls: set[str] = set()
         if kind == "DEF":
             self._undo.append(lambda: _namespaces.discard(ns))
-        self._finalizer = weakref.finalize(self, _undone, self._undo)
+        self._finalizer = weakref.finalize(
+            self, _del_library, _impls, self._op_impls, _defs, self._op_defs, self._undo
+        )
 
     def __repr__(self) -> str:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
@@ -107,6 +112,7 @@ class Library:
         definition = operators.define(self.ns, schema, given)
         self._undo.append(lambda: operators.forget(definition))
         self._op_defs.add(definition.schema.name)
+        _defs.add(definition.schema.name)
         overload = definition.schema.overload_name
         name = definition.schema.name.partition("::")[2]
         return f"{name}.{overload}" if overload else name
@@ -123,8 +129,14 @@ class Library:
                 f"Input function is required to be a callable but found type {type(fn)}"
             )
         key = dispatch_key or self.dispatch_key or operators.COMPOSED
+        if self.dispatch_key and key != self.dispatch_key:
+            raise RuntimeError(
+                f"Explicitly provided dispatch key ({key}) is inconsistent with the dispatch key of "
+                f"the enclosing TORCH_LIBRARY_IMPL block ({self.dispatch_key})."
+            )
         name = self._name_of(op_name)
-        if not allow_override and (name, key) in self._registered:
+        registered = f"{name.replace('::', '/')}/{key}"
+        if not allow_override and registered in _impls:
             raise RuntimeError(
                 "This is not allowed since there's already a kernel registered from python "
                 f"overriding {name.partition('::')[2]}'s behavior for {key} dispatch key and "
@@ -141,7 +153,8 @@ class Library:
             self._undo.append(_replaced(name, key, kernel))
         else:
             _registered(definition.kernels, key, kernel, self._undo)
-        self._registered.add((name, key))
+        self._op_impls.add(registered)
+        _impls.add(registered)
 
     def fallback(self, fn: Callable[..., Any], dispatch_key: str = "", *,
                  with_keyset: bool = False) -> None:  # fmt: skip
@@ -216,7 +229,13 @@ def _registered(table_of: dict[Any, Any], key: Any, value: Any, undo: list[Any])
         undo.append(lambda: table_of.__setitem__(key, before))
 
 
-def _undone(steps: list[Callable[[], None]]) -> None:
+def _del_library(
+    captured_impls: set[str], op_impls: set[str], captured_defs: set[str], op_defs: set[str],
+    steps: list[Callable[[], None]],
+) -> None:  # fmt: skip
+    """Takes back what a library registered."""
+    captured_impls -= op_impls
+    captured_defs -= op_defs
     while steps:
         steps.pop()()
 
@@ -237,16 +256,20 @@ def _replaced(name: str, key: str, kernel: Callable[..., Any]) -> Callable[[], N
     stem, _, overload = rest.partition(".")
     if space != "aten" or not table.overloads(stem):
         raise RuntimeError(f"operator {name} does not exist")
-    found = table.overloads(stem)
-    wanted = [overload] if overload in found and overload else found
-    records = [op for each in wanted if (op := overload_of(table.find(stem, each)).record)]
     backends = {"CPU": "cpu", "CUDA": "gpu"}
-    if not records or key not in backends:
+    records = [
+        op
+        for op in list(OPERATORS.values())
+        if any(n == f"aten::{stem}" and overload in ("", o) for n, o in computed_by(op))
+        and getattr(op, backends.get(key, ""), None) is not None
+    ]
+    if not records:
         raise NotImplementedError(
             f"no kernel of {name} can be replaced for {key}: "
             + ("kernels are of CPU or CUDA" if records else "it is composed of other operators")
         )
-    return replace(records[0], backends[key], kernel)
+    undo = [replace(op, backends[key], kernel) for op in records]
+    return lambda: [each() for each in undo] and None
 
 
 def _definition(op: Any) -> operators.Definition:
@@ -277,12 +300,12 @@ def _library_for(op: str, lib: Library | None) -> Library:
     return made
 
 
-def define(qualname: Any, schema: Any = None, *, lib: Library | None = None,
-           tags: Tag | Sequence[Tag] = ()) -> Any:  # fmt: skip
+def define(qualname: Any, schema: Any = None, alias_analysis: str = "", *,
+           lib: Library | None = None, tags: Tag | Sequence[Tag] = ()) -> Any:  # fmt: skip
     """Defines "namespace::name" by a schema of its arguments, "(Tensor x) -> Tensor"; or, as a
     decorator `define(lib, schema)`, with its kernel."""
     if isinstance(qualname, Library):
-        name = qualname.define(schema, tags=tags)
+        name = qualname.define(schema, alias_analysis, tags=tags)
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
             qualname.impl(name, function)

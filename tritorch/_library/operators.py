@@ -147,6 +147,7 @@ class Definition:
                     given = (*_first(asked), self.operator, [type(x) for x in tensors])
                     return self._run(functools.partial(rule, *given), values)
             args, kwargs = self._split(values)
+            args = [list(x) if isinstance(x, tuple) else x for x in args]
             while args and argument_is_default(self.schema, len(args) - 1, args[-1]):
                 args.pop()
             return dispatch.answered(self.operator, args, kwargs)

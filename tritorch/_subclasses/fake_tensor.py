@@ -19,7 +19,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._trees.walk import tree_map
-from tritorch.core import arrays, gates
+from tritorch.core import arrays, gates, layout
 from tritorch.core.device import PretendedDevice, device as Device, pretence, pretending
 from tritorch.core.meta import (
     DataDependentOutputException,
@@ -177,7 +177,9 @@ class FakeTensorMode(TorchFunctionMode):
                 shape, tensor.dtype, tensor.stride(), where, tensor.storage_offset(), memory
             )
         else:
-            description = MetaArray(tuple(map(self._size, shape)), tensor.dtype, None, where)
+            open_shape = tuple(map(self._size, shape))
+            strides = _strides_of(shape, tensor.stride(), open_shape)
+            description = MetaArray(open_shape, tensor.dtype, strides, where)
         out = _C.wrap(description)
         if type(tensor) is not Tensor:
             out = in_place_of(out, type(tensor))
@@ -213,6 +215,17 @@ def maybe_get_fake_mode(t: Any) -> Any:
 def is_fake(x: Any) -> bool:
     """Whether something is a fake tensor, or all tensors inside of it are."""
     return maybe_get_fake_mode(x) is not None
+
+
+def _strides_of(shape: Any, strides: Any, open_shape: Any) -> Any:
+    """The strides that sizes which are left open have, if a tensor is dense; else those it has."""
+    if not layout.is_dense(shape, strides):
+        return tuple(strides)
+    found, step = [0] * len(shape), 1
+    for dim in sorted(range(len(shape)), key=lambda i: (strides[i], shape[i] != 1, -i)):
+        found[dim] = step
+        step = step * open_shape[dim]
+    return tuple(found)
 
 
 class unset_fake_temporarily:

@@ -220,6 +220,10 @@ def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any
 def _init_subclass(cls: Any, **options: Any) -> None:
     super(Tensor, cls).__init_subclass__(**options)
     dispatching.watch_class(cls)
+    plain = getattr(cls.__torch_function__, "__func__", None) is _torch_function
+    if plain and dispatching.dispatches(cls):
+        # Who sees operators sees no functions, unless it says that it wants them.
+        cls.__torch_function__ = _C._disabled_torch_function_impl
     gate_properties(cls)
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import arrays, resizing
-from tritorch.core.device import device as Device
+
+from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dtype import dtype, float32, uint8
 from tritorch.core.tensor import Tensor
 
@@ -114,6 +115,8 @@ class UntypedStorage:
 
     def data_ptr(self) -> int:
         """The address of the first byte."""
+        if isinstance(getattr(self._array, "device", None), PretendedDevice):
+            raise RuntimeError("Attempted to access the data pointer on an invalid python storage.")
         return arrays.address_of(self._array) if self.nbytes() else 0
 
     def element_size(self) -> int:

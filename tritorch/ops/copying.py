@@ -443,6 +443,8 @@ PUBLIC["resize_as_"] = resize_as_
 
 def get_data(self: Tensor) -> Tensor:
     """`self.data`: the same memory, without history and with a version counter of its own."""
+    if type(self) is not Tensor and asked(self):
+        return self.detach()
     out = _C.alias(self)
     shared, apart = self._shared, _C.wrap(self._array)._shared
     apart.array = self._array if shared.array is None else shared.array
