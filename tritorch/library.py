@@ -407,8 +407,10 @@ def get_kernel(op: Any, dispatch_key: Any) -> SafeKernelFunction:
 def register_kernel(op: Any, device_types: Any, func: Callable[..., Any] | None = None, /, *,
                     lib: Library | None = None) -> Any:  # fmt: skip
     """Registers what computes an operator for kinds of devices, None for all."""
-    if isinstance(op, CustomOpDef):
-        return op.register_kernel(device_types, func)
+    name = op._name if isinstance(op, OpOverload) else op
+    made = op if isinstance(op, CustomOpDef) else custom_ops.OPDEFS.get(name)
+    if made is not None:
+        return made.register_kernel(device_types, func)
     kinds = "default" if device_types is None else device_types
     return impl(op, kinds, func, lib=lib)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from multiprocessing import reduction
+import weakref
 from typing import Any
 
 import numpy as np
@@ -90,3 +91,28 @@ def init_reductions() -> None:
     register(Parameter, _reduce_parameter)
     register(UntypedStorage, reduce_storage)
     register(TypedStorage, reduce_typed_storage)
+
+
+class StorageWeakRef:
+    """A reference to a storage's memory that does not keep it."""
+
+    __slots__ = ("_ref", "cdata")
+
+    def __init__(self, storage: Any) -> None:
+        plain = storage.untyped() if hasattr(storage, "untyped") else storage
+        shared = plain._shared
+        self.cdata: int = plain._cdata
+        try:
+            self._ref: Any = weakref.ref(shared)
+        except TypeError:  # what cannot be referred to so is kept
+            self._ref = lambda: shared
+
+    def expired(self) -> bool:
+        """Whether the memory is gone."""
+        return self._ref() is None
+
+    def __hash__(self) -> int:
+        return self.cdata
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, StorageWeakRef) and self.cdata == other.cdata)

@@ -36,7 +36,7 @@ from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.size import Size
 from tritorch.core.sparse import SparseArray
 from tritorch.core.storage import TypedStorage, UntypedStorage
-from tritorch.core.tensor import Tensor, from_numpy, require_strides
+from tritorch.core.tensor import Tensor, from_numpy, require_plain, require_strides
 from tritorch.gpu.arrays import from_dlpack as import_array
 from tritorch.ops.checks import (
     TOO_MANY,
@@ -74,7 +74,8 @@ def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {size}: {list(shape)}"
             )
-    if math.prod(shape) >= TOO_MANY:
+    count = math.prod(shape)
+    if type(count) is int and count >= TOO_MANY:
         require_storage(shape)
     return tuple(shape)
 
@@ -815,6 +816,7 @@ def legacy_new(cls: Any, kind: dtype, args: tuple[Any, ...], kwargs: dict[str, A
         if args[0].dtype is not kind and cls is Tensor:
             raise TypeError(f"expected {scalar_name(kind)} (got {scalar_name(args[0].dtype)})")
         base = args[0]
+        require_plain(base, cls)
         out = _C.TensorBase.__new__(cls)
         out._a, out._shared = base._array, base._shared
         return out

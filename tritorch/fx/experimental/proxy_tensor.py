@@ -141,6 +141,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if types:  # a class that wraps tensors is asked first: the graph is of what is inside
+            return NotImplemented
         if func in self.decomposition_table:
             with self:
                 found = self.decomposition_table[func](*args, **kwargs)

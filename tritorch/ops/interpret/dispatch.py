@@ -129,7 +129,13 @@ def _require_results(schema: FunctionSchema, result: Any) -> None:
 
 
 def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
-    """A pointwise record's call, answered; `out` gets what its call gives."""
+    """A pointwise record's call, answered, in the form with `out` where ATen has that."""
+    stem = op.schema.name.partition("::")[2]
+    if out is not None and "out" in table.overloads(stem):
+        _, args, kwargs = op.as_call(inputs, ())
+        form = overload_of(table.find(stem, "out"))
+        _unrecorded(lambda: answered(form, args, {**kwargs, "out": out}))
+        return out
     result = call(op, inputs, ())
     if out is None:
         return result
