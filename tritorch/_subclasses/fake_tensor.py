@@ -38,7 +38,9 @@ from tritorch.utils._python_dispatch import is_traceable_wrapper_subclass
 __all__ = [
     "DataDependentOutputException",
     "DynamicOutputShapeException",
+    "FakeCopyMode",
     "FakeTensor",
+    "FakeTensorConverter",
     "FakeTensorMode",
     "MetadataMismatchError",
     "UnsupportedFakeTensorException",
@@ -93,6 +95,100 @@ class FakeTensor(metaclass=_FakeMeta):
     """What a fake tensor is an instance of."""
 
 
+# What may be asked of a real tensor where tensors are fake.
+_OF_REAL = frozenset(
+    f"__{name}__" for name in (
+        "repr", "str", "format", "dir", "len", "hash", "get", "set", "delete", "deepcopy",
+        "reduce_ex", "setstate", "init", "new", "torch_function", "class",
+    )
+) | {"as_subclass"}  # fmt: skip
+_VALUES = frozenset(["item", "tolist", "__bool__", "__int__", "__float__", "__index__"])
+CONSTANT_NUMEL_LIMIT = 1
+
+
+def _constant_of(value: Any) -> Any:
+    """The tensor with a fake's value, if that is known and it is no more than a number."""
+    if not isinstance(value, Tensor) or not is_fake_array(value._array):
+        return None
+    array = value._array
+    if array.memory.constant is None or value.numel() > CONSTANT_NUMEL_LIMIT:
+        return None
+    return array.memory.constant.as_strided(array.shape, array.strides, array.offset)
+
+
+def _keep_constant(fake: Any, func: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Has a fake of a number that a program writes down know its value."""
+    if isinstance(fake, Tensor) and fake.numel() <= CONSTANT_NUMEL_LIMIT:
+        with unset_fake_temporarily(), gates.DisableTorchFunction():
+            fake._array.memory.constant = func(*args, **kwargs).detach()
+
+
+def _of_constants(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The value of a fake that knows it; what writes such a one writes its value too."""
+    name = func.__name__
+    constant = _constant_of(args[0]) if args else None
+    if name in _VALUES:
+        return None if constant is None else func(constant)
+    if (name.endswith("_") and not name.startswith("__")) or name == "__setitem__":
+        if args and isinstance(args[0], Tensor) and is_fake_array(args[0]._array):
+            memory = args[0]._array.memory
+            given = [x if not isinstance(x, Tensor) else _constant_of(x) for x in args]
+            if memory.constant is not None:
+                if constant is None or name == "resize_" or any(x is None for x in given):
+                    memory.constant = None
+                else:
+                    with unset_fake_temporarily(), gates.DisableTorchFunction():
+                        func(*given, **kwargs)
+    return None
+
+
+class FakeTensorConverter:
+    """Makes fakes of tensors, the same one of the same tensor."""
+
+    def __init__(self) -> None:
+        self.tensor_memo = _Memo()
+        self.memories: dict[int, tuple[Any, MetaMemory]] = {}
+
+    def from_real_tensor(self, fake_mode: FakeTensorMode, t: Tensor, **options: Any) -> Any:
+        """The fake of a tensor."""
+        static = options.pop("static_shapes", fake_mode.static_shapes)
+        found = self.tensor_memo.get(t)
+        if found is None:
+            with gates.DisableTorchFunction():  # the mode itself may be entered
+                found = fake_mode._describe(t, static, self)
+            self.tensor_memo.set(t, found)
+        return found
+
+    def from_meta_and_device(self, fake_mode: FakeTensorMode, t: Tensor, device: Any) -> Any:
+        """The fake on a device of what a tensor on the meta device describes."""
+        found = self.tensor_memo.get(t)
+        if found is None:
+            found = FakeTensor(fake_mode, t, device)
+            self.tensor_memo.set(t, found)
+        return found
+
+
+class _Memo:
+    """Fakes by their tensors, which it does not keep alive."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Any, Any]] = {}
+
+    def get(self, tensor: Tensor) -> Any:
+        kept = self._kept.get(id(tensor))
+        return kept[1] if kept is not None and kept[0]() is tensor else None
+
+    def set(self, tensor: Tensor, fake: Any) -> None:
+        forget = functools.partial(self._kept.pop, id(tensor))
+        self._kept[id(tensor)] = (weakref.ref(tensor, lambda _: forget(None)), fake)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __contains__(self, tensor: Tensor) -> bool:
+        return self.get(tensor) is not None
+
+
 class FakeTensorMode(TorchFunctionMode):
     """While it is entered, tensors are made without memory."""
 
@@ -111,9 +207,7 @@ class FakeTensorMode(TorchFunctionMode):
         self.allow_fallback_kernels, self.export = allow_fallback_kernels, export
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
-        # By a real tensor's id: a reference to it, and its fake.
-        self._fakes: dict[int, tuple[Any, Any]] = {}
-        self._memories: dict[int, tuple[Any, MetaMemory]] = {}
+        self.fake_tensor_converter = FakeTensorConverter()
         self._symbols: dict[int, Any] = {}
         self._before: list[Any] = []
 
@@ -135,6 +229,16 @@ class FakeTensorMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if pretence.mode is not self:  # inside of unset_fake_temporarily
             return func(*args, **kwargs)
+        known = _of_constants(func, args, kwargs)
+        if known is not None:
+            return known
+        result = self._described(func, args, kwargs)
+        if func.__name__ == "tensor":
+            _keep_constant(result, func, args, kwargs)
+        return result
+
+    def _described(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A call's result, of fakes alone."""
         real = False
 
         def seen(value: Any) -> Any:
@@ -145,7 +249,7 @@ class FakeTensorMode(TorchFunctionMode):
             return value
 
         args, kwargs = tree_map(seen, (args, kwargs))
-        if real and not self.allow_non_fake_inputs and not func.__name__.startswith("__"):
+        if real and not self.allow_non_fake_inputs and func.__name__ not in _OF_REAL:
             raise real_among_fake(func.__name__)
         return func(*args, **kwargs)
 
@@ -155,24 +259,17 @@ class FakeTensorMode(TorchFunctionMode):
         """A fake of a tensor: its shape, strides, dtype, device, class and memory shared alike."""
         if is_fake_array(tensor._array):
             return tensor
-        kept = self._fakes.get(id(tensor))
-        if kept is not None and kept[0]() is tensor:
-            return kept[1]
         static = self.static_shapes if static_shapes is None else static_shapes
-        with gates.DisableTorchFunction():  # the mode itself may be entered
-            made = self._describe(tensor, static)
-        forget = functools.partial(self._fakes.pop, id(tensor))
-        self._fakes[id(tensor)] = (weakref.ref(tensor, lambda _: forget(None)), made)
-        return made
+        return self.fake_tensor_converter.from_real_tensor(self, tensor, static_shapes=static)
 
-    def _describe(self, tensor: Tensor, static: bool) -> Any:
+    def _describe(self, tensor: Tensor, static: bool, converter: FakeTensorConverter) -> Any:
         array = tensor._array
         if type(array) not in (arrays.ndarray, _C.Array, MetaArray):
             raise UnsupportedFakeTensorException(f"no fake of a {type(array).__name__}")
         where = PretendedDevice(tensor.device, self)
         shape: Any = tuple(tensor.shape)
         if static:
-            memory = self._memory_of(tensor)
+            memory = self._memory_of(tensor, converter)
             description = MetaArray(
                 shape, tensor.dtype, tensor.stride(), where, tensor.storage_offset(), memory
             )
@@ -183,14 +280,19 @@ class FakeTensorMode(TorchFunctionMode):
         out = _C.wrap(description)
         if type(tensor) is not Tensor:
             out = in_place_of(out, type(tensor))
-        return out.requires_grad_() if tensor.requires_grad else out
+        if tensor.requires_grad:
+            out.requires_grad_()
+        if tensor.is_leaf and tensor.grad is not None:
+            out.grad = self._describe(tensor.grad, static, converter)
+        return out
 
-    def _memory_of(self, tensor: Tensor) -> MetaMemory:
+    def _memory_of(self, tensor: Tensor, converter: FakeTensorConverter) -> MetaMemory:
         storage = tensor.untyped_storage()
         key = storage.data_ptr() or id(storage)
-        if key not in self._memories:  # which keeps the storage alive, so that keys stay its own
-            self._memories[key] = (storage, MetaMemory(storage.nbytes()))
-        return self._memories[key][1]
+        kept = converter.memories
+        if key not in kept:  # which keeps the storage alive, so that keys stay its own
+            kept[key] = (storage, MetaMemory(storage.nbytes()))
+        return kept[key][1]
 
     def _size(self, n: int) -> Any:
         """A symbol for each size above 1, equal ones alike."""
@@ -200,6 +302,28 @@ class FakeTensorMode(TorchFunctionMode):
         if n not in self._symbols:
             self._symbols[n] = self.shape_env.symbol(f"s{len(self._symbols)}", n)
         return self._symbols[n]
+
+
+class FakeCopyMode(TorchFunctionMode):
+    """While it is entered, `copy.deepcopy` of what has tensors inside makes fakes of them."""
+
+    def __init__(self, fake_mode: FakeTensorMode) -> None:
+        self.fake_mode = fake_mode
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func.__name__ == "clone":
+            fake = self.fake_mode.from_tensor(args[0], static_shapes=True)
+            return func(fake, **kwargs)
+        if func.__name__ == "__deepcopy__":
+            tensor, memo = args[0], args[1] if len(args) > 1 else {}
+            if id(tensor) not in memo:
+                memo[id(tensor)] = self.fake_mode.from_tensor(tensor, static_shapes=True)
+            return memo[id(tensor)]
+        with gates.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
 
 
 def maybe_get_fake_mode(t: Any) -> Any:
@@ -251,4 +375,5 @@ def _field(name: str, read: Callable[[PretendedDevice], Any]) -> property:
 
 _tensor: Any = Tensor
 _tensor.fake_device = _field("fake_device", lambda where: Device(where))
+_tensor.constant = property(_constant_of)
 _tensor.fake_mode = _field("fake_mode", lambda where: where.mode)

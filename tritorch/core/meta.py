@@ -41,12 +41,15 @@ class UnknownSize(NotImplementedError):
 
 
 class MetaMemory:
-    """The memory that views of a meta array would share: a number of bytes."""
+    """The memory that views of a meta array would share: a number of bytes.
 
-    __slots__ = ("nbytes",)
+    constant: a tensor with what is in it, where a fake tensor mode knows."""
+
+    __slots__ = ("constant", "nbytes")
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
+        self.constant: Any = None
 
 
 class MetaArray:
