@@ -15,6 +15,7 @@ from tritorch import _C
 from tritorch._library.operators import fallback
 from tritorch.core import dispatching, gates
 from tritorch.core.dispatch_keys import DispatchKey, DispatchKeySet
+from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 from tritorch.ops.record.overloads import DEFINED, OpOverload, namespace
@@ -514,7 +515,8 @@ def _set_autograd_fallback_mode(mode: str, /) -> None:
 
 def _storage_id(tensor: Tensor, /) -> int:
     """A number of the memory of a tensor, which tensors that share it share."""
-    return id(tensor._shared)
+    array = tensor._array
+    return id(array.memory if type(array) is MetaArray else tensor._shared)
 
 
 def _non_sym_sizes(tensor: Tensor, /) -> tuple[int, ...]:

@@ -1,5 +1,5 @@
 """make_fx, under a former name."""
 
-from tritorch.fx.experimental.proxy_tensor import PythonKeyTracer, dispatch_trace, make_fx
+from tritorch.fx.experimental.proxy_tensor import make_fx
 
-__all__ = ["PythonKeyTracer", "dispatch_trace", "make_fx"]
+__all__ = ["make_fx"]

@@ -13,6 +13,7 @@ refused, or described if the mode was told to.
 from __future__ import annotations
 
 import functools
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +31,8 @@ from tritorch.core.meta import (
     mode_of,
     real_among_fake,
 )
-from tritorch.core.symbolic import ShapeEnv
+from tritorch.core.dtype import bool_
+from tritorch.core.symbolic import INF, ShapeEnv, SymFloat
 from tritorch.core.tensor import Tensor, in_place_of
 from tritorch.overrides import TorchFunctionMode
 from tritorch.utils._python_dispatch import is_traceable_wrapper_subclass
@@ -111,14 +113,16 @@ def _constant_of(value: Any) -> Any:
     if not isinstance(value, Tensor) or not is_fake_array(value._array):
         return None
     array = value._array
-    if array.memory.constant is None or value.numel() > CONSTANT_NUMEL_LIMIT:
+    if array.memory.constant is None or math.prod(array.shape) > CONSTANT_NUMEL_LIMIT:
         return None
-    return array.memory.constant.as_strided(array.shape, array.strides, array.offset)
+    with gates.DisableTorchFunction():
+        return array.memory.constant.as_strided(array.shape, array.strides, array.offset)
 
 
 def _keep_constant(fake: Any, func: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """Has a fake of a number that a program writes down know its value."""
-    if isinstance(fake, Tensor) and fake.numel() <= CONSTANT_NUMEL_LIMIT:
+    array = fake._array
+    if array.device.type == "cpu" and math.prod(array.shape) <= CONSTANT_NUMEL_LIMIT:
         with unset_fake_temporarily(), gates.DisableTorchFunction():
             fake._array.memory.constant = func(*args, **kwargs).detach()
 
@@ -230,12 +234,32 @@ class FakeTensorMode(TorchFunctionMode):
         if pretence.mode is not self:  # inside of unset_fake_temporarily
             return func(*args, **kwargs)
         known = _of_constants(func, args, kwargs)
+        if known is None and func.__name__ in ("item", "tolist"):
+            known = self._left_open(args[0])
         if known is not None:
             return known
         result = self._described(func, args, kwargs)
         if func.__name__ == "tensor":
             _keep_constant(result, func, args, kwargs)
         return result
+
+    def _left_open(self, tensor: Any) -> Any:
+        """The elements of a fake as numbers that nobody knows; None where they may not be."""
+        env = self.shape_env
+        if env is None or not env.allow_scalar_outputs or not is_fake_array(tensor._array):
+            return None
+        if tensor.ndim:
+            return [self._left_open(x) if x.ndim else self._number(x) for x in tensor]
+        return self._number(tensor)
+
+    def _number(self, tensor: Any) -> Any:
+        assert self.shape_env is not None
+        kind = tensor._array.dtype
+        if kind.is_floating_point:
+            return SymFloat(f"f{len(self.shape_env.symbols)}", None, self.shape_env)
+        if kind is bool_:
+            return self.shape_env.unbacked(0, 1) == 1
+        return None if kind.is_complex else self.shape_env.unbacked(-INF)
 
     def _described(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """A call's result, of fakes alone."""
