@@ -16,12 +16,10 @@ import argparse
 import importlib.machinery
 import importlib.util
 import sys
-import types
 from pathlib import Path
 from typing import Any
 
 from torch_tests_left_out import LeftOut
-
 
 _HELPERS = ("torch.testing._internal", "torch._vendor", "torchgen")
 
@@ -53,6 +51,7 @@ def alias(internals: Path) -> None:
     _absent.AbsentName.__bool__ = lambda name: True  # type: ignore[method-assign]
     sys.meta_path.insert(0, _Internals(internals))  # type: ignore[arg-type]
     from torch.testing._internal.optests import OpCheckError  # which torch.library raises there
+
     from tritorch._library import opcheck
 
     opcheck.OpCheckError = OpCheckError  # type: ignore[misc]

@@ -1,10 +1,10 @@
 """Which of PyTorch's own tests are left out, and why: what the `torch_tests*.toml` beside this say.
 
-    [stand_ins]                          # names that a file imports and that torch no longer has
-    "torch.old.module" = ["name"]
+[stand_ins]                          # names that a file imports and that torch no longer has
+"torch.old.module" = ["name"]
 
-    ["test_file.py"."why these are left out"]
-    tests = ["Class::test_name", "Class::test_several_*"]
+["test_file.py"."why these are left out"]
+tests = ["Class::test_name", "Class::test_several_*"]
 """
 
 from __future__ import annotations

@@ -6,8 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tritorch._custom_op.impl import _custom_op_with_schema, _find_custom_op, named_as
-from tritorch._custom_op.impl import parse_qualname, validate_namespace
+from tritorch._custom_op.impl import (
+    _custom_op_with_schema,
+    _find_custom_op,
+    named_as,
+    parse_qualname,
+    validate_namespace,
+)
 from tritorch._library.infer_schema import infer_schema
 from tritorch.library import get_ctx, register_fake
 

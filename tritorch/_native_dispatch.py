@@ -125,8 +125,6 @@ def _dispatch_key_set(tensor: Tensor, /) -> str:
     return repr(_dispatch_keys(tensor))
 
 
-
-
 def _dispatch_isTensorSubclassLike(tensor: Tensor, /) -> bool:
     """Whether operators on a tensor are another's business than its device's."""
     return bool(dispatching.entered.modes) or dispatching.asked(tensor)

@@ -21,12 +21,12 @@ from tritorch._library.custom_ops import CustomOpDef, custom_op
 from tritorch._library.fake_impl import get_ctx
 from tritorch._library.infer_schema import infer_schema
 from tritorch._library.opcheck import opcheck
-from tritorch._library.utils import program_source
 from tritorch._library.triton import triton_op, wrap_triton
+from tritorch._library.utils import program_source
 from tritorch.core.device import device as Device
 from tritorch.core.dispatch_keys import DispatchKey
-from tritorch.ops.record.overloads import OpOverload, computed_by, overload_of
 from tritorch.ops.record.operator import OPERATORS
+from tritorch.ops.record.overloads import OpOverload, computed_by, overload_of
 from tritorch.ops.record.replacing import replace
 from tritorch.schema import table
 from tritorch.schema.tags import Tag

@@ -19,7 +19,7 @@ def setup_of(
 ) -> Callable[..., None]:
     """The function that keeps what `save(inputs, output)` gives for the gradient."""
     names = [a.name for a in op._schema.arguments if not a.kwarg_only]
-    inputs_of: Any = namedtuple(f"{op._opname}_args", names)  # noqa: PYI024 - names of a schema
+    inputs_of: Any = namedtuple(f"{op._opname}_args", names)
 
     def setup_context(ctx: Any, inputs: Sequence[Any], output: Any, **keywords: Any) -> None:
         leaves, spec = tree_flatten(save(inputs_of(*inputs), output))

@@ -12,7 +12,7 @@ from tritorch import func
 from tritorch._functorch import make_functional as _modules
 from tritorch._functorch.make_functional import FunctionalModule, FunctionalModuleWithBuffers
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble",
     "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
     "make_functional", "make_functional_with_buffers", "make_fx", "vjp", "vmap",

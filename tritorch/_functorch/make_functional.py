@@ -81,7 +81,9 @@ def combine_state_for_ensemble(
             "combine_state_for_ensemble: Expected all models to have the same training/eval mode."
         )
     if len({type(model) for model in models}) > 1:
-        raise RuntimeError("combine_state_for_ensemble: Expected all models to be of the same class.")
+        raise RuntimeError(
+            "combine_state_for_ensemble: Expected all models to be of the same class."
+        )
     params, buffers = stack_module_state(list(models))
     made = FunctionalModuleWithBuffers(_without_memory(models[0]), [*params], [*buffers])
     return made, tuple(params.values()), tuple(buffers.values())

@@ -74,9 +74,7 @@ def get_ctx() -> FakeImplCtx:
     return _now.getter()
 
 
-def without_ctx(
-    function: Callable[..., Any], qualname: str, place: str
-) -> Callable[..., Any]:
+def without_ctx(function: Callable[..., Any], qualname: str, place: str) -> Callable[..., Any]:
     """A fake function, registered at a place, to which `get_ctx()` refuses a context: tensors on
     the meta device have no sizes that depend on data."""
 

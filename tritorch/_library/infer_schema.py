@@ -191,9 +191,7 @@ def infer_schema(
     return f"{op_name or ''}({', '.join(parts)}) -> {result}"
 
 
-def _outputs(
-    annotation: Any, outputs: dict[str, str], refuse: Callable[[str], NoReturn]
-) -> str:
+def _outputs(annotation: Any, outputs: dict[str, str], refuse: Callable[[str], NoReturn]) -> str:
     """The results of a form with `out`."""
     if not outputs:
         refuse("torch.Tag.out requires at least one mutable keyword-only Tensor argument.")

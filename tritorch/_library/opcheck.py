@@ -30,9 +30,7 @@ def opcheck(
     gradients are registered so that all transforms see them.  test_faketensor: the fake function
     gives what a run gives.  test_aot_dispatch_dynamic: gradients of two runs are the same."""
     if (rtol is None) != (atol is None):
-        raise ValueError(
-            "opcheck(op, ...): if you specify one of rtol/atol, you must specify both"
-        )
+        raise ValueError("opcheck(op, ...): if you specify one of rtol/atol, you must specify both")
     overload = _overload_of(op)
     names = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     if test_utils == "ALL":

@@ -66,9 +66,7 @@ def _add_batch_dim(tensor: Tensor, in_dim: int, level: int, /) -> Tensor:
     return vmap.to_batched(tensor.movedim(in_dim, 0), level)
 
 
-def _remove_batch_dim(
-    tensor: Tensor, level: int, batch_size: int, out_dim: int, /
-) -> Tensor:
+def _remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int, /) -> Tensor:
     """A tensor whose hidden dim is a plain one again."""
     return vmap.from_batched(tensor, level, batch_size).movedim(0, out_dim)
 

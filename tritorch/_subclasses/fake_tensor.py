@@ -22,6 +22,7 @@ from tritorch import _C
 from tritorch._trees.walk import tree_map
 from tritorch.core import arrays, gates, layout
 from tritorch.core.device import PretendedDevice, device as Device, pretence, pretending
+from tritorch.core.dtype import bool_
 from tritorch.core.meta import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -31,7 +32,6 @@ from tritorch.core.meta import (
     mode_of,
     real_among_fake,
 )
-from tritorch.core.dtype import bool_
 from tritorch.core.symbolic import INF, ShapeEnv, SymFloat
 from tritorch.core.tensor import Tensor, in_place_of
 from tritorch.overrides import TorchFunctionMode

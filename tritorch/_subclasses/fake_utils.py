@@ -55,9 +55,7 @@ def _require_same_aliases(
         fake = question(fake_out, *((fake_in,) if given else ()))  # type: ignore[operator]
         name = question.__name__
         if real != fake:
-            raise MetadataMismatchError(
-                f"{context} mismatch in {name} check {real} != {fake}"
-            )
+            raise MetadataMismatchError(f"{context} mismatch in {name} check {real} != {fake}")
 
 
 def _known(a: Any, b: Any) -> bool:

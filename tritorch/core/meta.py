@@ -17,7 +17,7 @@ from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dtype import dtype
 from tritorch.core.strides import copy_strides, view_strides
 from tritorch.core.sym_functions import sym_max, sym_min
-from tritorch.core.symbolic import SymInt
+from tritorch.core.symbolic import SymBool, SymInt
 
 META = Device("meta")
 Shape = tuple[int, ...]
@@ -321,7 +321,8 @@ def no_data() -> NotImplementedError:
 
 def _reach(shape: Shape, strides: Shape) -> int:
     """How many elements of memory lie between the first and the last element, both included."""
-    if math.prod(shape) == 0:
+    empty = math.prod(shape) == 0
+    if empty is True or (type(empty) is SymBool and empty.value):  # of a size that nobody knows: no
         return 0
     return sum((n - 1) * s for n, s in zip(shape, strides)) + 1
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import arrays, resizing
-
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dtype import dtype, float32, uint8
 from tritorch.core.tensor import Tensor

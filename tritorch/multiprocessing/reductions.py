@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from multiprocessing import reduction
 import weakref
+from multiprocessing import reduction
 from typing import Any
 
 import numpy as np

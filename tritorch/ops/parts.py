@@ -9,8 +9,8 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd.graph import forbid_writes
 from tritorch.core import arrays
-from tritorch.core.dispatching import asked, watching
 from tritorch.core.dims import wrap_dim
+from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor

@@ -15,7 +15,7 @@ from tritorch._trees.spec import deprecated
 from tritorch._trees.walk import IsLeaf
 from tritorch.core.naming import qualified
 from tritorch.utils import _pytree
-from tritorch.utils._pytree import (
+from tritorch.utils._pytree import (  # noqa: F401 - its names are here too
     Context,
     DumpableContext,
     FlattenFn,
@@ -66,7 +66,8 @@ OpTreeUnflattenFn = Callable[[Context, Iterable[Any]], PyTree]
 _WAY: dict[str, Any] = {"none_is_leaf": True, "namespace": "torch"}
 
 
-optree.dict_insertion_ordered(True, namespace="torch").__enter__()  # for good
+_ORDERED = optree.dict_insertion_ordered(True, namespace="torch")
+_ORDERED.__enter__()  # for good: it ends with the object
 
 
 # ---- registering ---------------------------------------------------------------------------------
@@ -206,9 +207,7 @@ def tree_any_only(
     return any(pred(leaf) for leaf in leaves if isinstance(leaf, type_or_types))
 
 
-def broadcast_prefix(
-    prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf = None
-) -> list[Any]:
+def broadcast_prefix(prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
     """The leaves of a tree, each as often as the part in its place of a larger tree has leaves."""
     found: list[Any] = []
 

@@ -18,8 +18,8 @@ from tritorch._ops import ops
 from tritorch._trees.walk import tree_leaves
 from tritorch.core import sym_functions
 from tritorch.core.device import PretendedDevice, device as Device
-from tritorch.core.tensor import Tensor
 from tritorch.core.symbolic import Symbol, SymInt
+from tritorch.core.tensor import Tensor
 from tritorch.fx.experimental.symbolic_shapes import ShapeEnv
 from tritorch.fx.graph import Graph
 from tritorch.fx.graph_module import GraphModule
@@ -218,6 +218,7 @@ def make_fx(
     open: `shape_env` of the result has what was found out of them.  options: of PyTorch's compiler, without effect."""
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f"Expected tracing_mode to be real, fake or symbolic: {tracing_mode}")
+
     @functools.wraps(f)
     def traced(*args: Any) -> GraphModule:
         graph, root = Graph(), Module()

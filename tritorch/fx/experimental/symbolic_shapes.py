@@ -1,9 +1,9 @@
 """Sizes that are left open, under PyTorch's names (`core/symbolic.py` has them).
 
-    env = ShapeEnv()
-    mode = FakeTensorMode(shape_env=env)
-    x = mode.from_tensor(torch.ones(2, 3))      # of sizes (s0, s1)
-    free_symbols(x.shape[0] * 2)                # {s0}
+env = ShapeEnv()
+mode = FakeTensorMode(shape_env=env)
+x = mode.from_tensor(torch.ones(2, 3))      # of sizes (s0, s1)
+free_symbols(x.shape[0] * 2)                # {s0}
 """
 
 from __future__ import annotations
@@ -283,9 +283,7 @@ def canonicalize_bool_expr(expr: Any) -> Any:
     return expr
 
 
-def _constrain_range_for_size(
-    a: Any, min: int | None = None, max: int | None = None
-) -> None:
+def _constrain_range_for_size(a: Any, min: int | None = None, max: int | None = None) -> None:
     """Says that a number without a value is a size, between two others."""
     constrain_range(a, min=min or 0, max=max)
 

@@ -70,7 +70,8 @@ def answered(
     asked_for = name or f"torch._ops.{overload}"
     raise TypeError(
         f"Multiple dispatch failed for '{asked_for}'; all __torch_dispatch__ handlers returned "
-        "NotImplemented:\n\n" + "\n".join(f"  - {each}" for each in names)
+        "NotImplemented:\n\n"
+        + "\n".join(f"  - {each}" for each in names)
         + "\n\nFor more information, try re-running with TORCH_LOGS=not_implemented"
     )
 

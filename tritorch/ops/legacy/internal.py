@@ -298,9 +298,7 @@ def _is_non_overlapping_and_dense(self: Tensor) -> bool:
 
 
 @_internal("_foobar")
-def _foobar(
-    self: Tensor, arg1: bool = True, arg2: bool = True, *, arg3: bool = True
-) -> Tensor:
+def _foobar(self: Tensor, arg1: bool = True, arg2: bool = True, *, arg3: bool = True) -> Tensor:
     """ATen's operator for tests of arguments."""
     if asked(self):
         from tritorch.ops.interpret import dispatch
