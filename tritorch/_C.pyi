@@ -510,6 +510,7 @@ def set_gate_handlers(
     mistaking: Any,
     wanting: Any,
     documenting: Any,
+    dtypes: dict[Any, Any],
     /,
 ) -> None: ...
 def _disabled_torch_function_impl(*args: Any, **kwargs: Any) -> Any: ...

@@ -91,7 +91,8 @@ from tritorch.core.precision import get_float32_matmul_precision, set_float32_ma
 from tritorch.core.printing import get_printoptions, set_printoptions
 from tritorch.core.promotion import can_cast, promote_types
 from tritorch.core.size import Size
-from tritorch.core.storage import TypedStorage, UntypedStorage, is_storage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage, is_storage
 from tritorch.core.tensor import Tensor, is_tensor, typename
 from tritorch.func import vmap
 from tritorch.host.threads import get_num_threads, set_num_threads
@@ -114,6 +115,16 @@ is_anomaly_enabled = autograd.anomaly.is_anomaly_enabled
 is_anomaly_check_nan_enabled = autograd.anomaly.is_anomaly_check_nan_enabled
 set_anomaly_enabled = autograd.anomaly.set_anomaly_enabled
 globals().update(_legacy.CPU_TYPES | _legacy.CPU_STORAGES)
+_storage_classes = {*_legacy.CPU_STORAGES.values(), *_legacy.CUDA_STORAGES.values()} | {
+    UntypedStorage, TypedStorage,
+}  # fmt: skip
+_tensor_classes = {
+    kind
+    for types in (_legacy.CPU_TYPES, _legacy.CUDA_TYPES, _legacy.SPARSE_TYPES,
+                  _legacy.CUDA_SPARSE_TYPES)
+    for kind in types.values()
+    if not kind.dtype.is_complex
+}  # fmt: skip
 set_default_tensor_type = _legacy.set_default_tensor_type
 for _name, _type in (_legacy.CUDA_TYPES | _legacy.CUDA_STORAGES).items():
     setattr(cuda, _name, _type)
@@ -159,6 +170,7 @@ _ELSEWHERE = {
             sym_constrain_range sym_constrain_range_for_size sym_float sym_fresh_size sym_int
             sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
             """,
+        "core.storage": "StorageBase",
         "core.symbolic": "SymBool SymFloat SymInt",
         "futures": "Future fork wait",
         "jit._containers": """
@@ -182,6 +194,7 @@ _ELSEWHERE = {
         "ops.control": "cond",
         "random": "thread_safe_generator",
         "testing": "FileCheck",
+        "utils.dlpack": "to_dlpack",
         "schema": """
             AnyType Argument AwaitType BoolType ClassType ComplexType DeviceObjType DictType
             EnumType FloatType FunctionSchema FutureType InferredType IntType ListType

@@ -9,6 +9,7 @@ of PyTorch can be imported and asked for, as it can there, and means as little a
 - a function that decorates another gives one that is an error when it is called;
 - what a package calls while it is imported (a decorator's factory, a default's constructor) is
   put off: its result is an `AbsentName` too;
+- an operator of ATen that is no public function is one of `torch.ops` (`torch._softmax`);
 - an exception is a class of exceptions, which nobody raises;
 - a number, a word or None is what it is in PyTorch, but that nothing is available or supported;
 - a function that is asked whether something is there, initialised or at work says that it is not.
@@ -31,6 +32,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from tritorch import _names
+from tritorch._ops import operator
 
 
 class MissingError(NotImplementedError, AttributeError):
@@ -177,8 +179,9 @@ class AbsentModule(types.ModuleType):
 
 def lacking(path: str, name: str) -> Any:
     """What a module's `__getattr__` gives for a name that tritorch lacks."""
-    with contextlib.suppress(AttributeError):
-        return _names.elsewhere(path, name)
+    for find in (_names.elsewhere, operator):
+        with contextlib.suppress(AttributeError):
+            return find(path, name)
     module = _names.module_of(path, name)
     if module:
         return importlib.import_module(f"torch.{module}")

@@ -174,7 +174,12 @@ def _present(path: str, name: str) -> Any:
 
 
 def refuse(path: str, name: str) -> Any:
-    """Says that PyTorch has the name and tritorch lacks it."""
+    """An operator that is no public function; of all else, that PyTorch has the name and tritorch
+    lacks it."""
+    from tritorch._ops import operator
+
+    with contextlib.suppress(AttributeError):
+        return operator(path, name)
     module, dotted = (f"{top}.{path}".rstrip(".") for top in ("tritorch", "torch"))
     raise AttributeError(
         f"module '{module}' has no attribute {name!r}: PyTorch has {dotted}.{name}, tritorch does "

@@ -6,9 +6,10 @@ import enum
 from typing import Any
 
 from tritorch import _C, cpu, cuda, overrides
-from tritorch.core import dispatching, gates
+from tritorch.core import dispatching, gates, storage
 
 _TensorBase = _C.TensorBase
+StorageBase = storage.StorageBase
 _has_torch_function = overrides.has_torch_function
 _has_torch_function_unary = overrides.has_torch_function_unary
 _disabled_torch_function_impl = _C._disabled_torch_function_impl

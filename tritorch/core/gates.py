@@ -17,6 +17,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core import arguments, dispatching
+from tritorch.core.dtype import BUILTIN
 from tritorch.core.tensor import Tensor, in_place_of
 from tritorch.core.thread_state import carried
 
@@ -251,7 +252,8 @@ def install() -> None:
     tensor.__init_subclass__ = classmethod(_init_subclass)
     publish_methods()
     _C.set_gate_handlers(
-        dispatch, cast, translated, arguments.mistaken, arguments.wants, arguments.documented
+        dispatch, cast, translated, arguments.mistaken, arguments.wants, arguments.documented,
+        BUILTIN,
     )
     _AS_THEY_ARE.update(p.__get__ for n, p in vars(Tensor).items() if n in ("grad", "_base"))
     native: Any = _C

@@ -26,6 +26,12 @@ class Generator:
 
     def __init__(self, device: Any = "cpu") -> None:
         self.device = Device(device)
+        if self.device.type == "meta":
+            raise RuntimeError("META device type not an accelerator.")
+        if self.device.type not in ("cpu", "cuda"):
+            raise RuntimeError(
+                f"Device type {self.device.type} is not supported for torch.Generator() api."
+            )
         if self.device.type == "cuda" and self.device.index is None:
             self.device = Device("cuda", _C.current_device())
         self._seed = DEFAULT_SEED
@@ -99,6 +105,11 @@ class Generator:
         array = new_state._array
         host = array if type(array) is np.ndarray else array.numpy()
         if self.device.type == "cpu":
+            if host.size != (size := len(self.native.get_state())):
+                raise RuntimeError(
+                    f"Expected a CPUGeneratorImplState of size {size} but found the input RNG "
+                    f"state size to be {host.size}"
+                )
             self.native.set_state(host.tobytes())
             return self
         if host.size != 16:

@@ -21,7 +21,9 @@ def get_num_interop_threads() -> int:
 def set_num_interop_threads(n: int) -> None:
     """Accepted once, as in PyTorch: operators run one after the other."""
     global _interop
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise RuntimeError(f"set_num_interop_threads expects an int, but got {type(n).__name__}")
+    if n < 1:
         raise RuntimeError("set_num_interop_threads expects a positive integer")
     if _interop is not None:
         raise RuntimeError(
@@ -33,6 +35,8 @@ def set_num_interop_threads(n: int) -> None:
 
 def set_flush_denormal(mode: bool) -> bool:
     """Whether denormal numbers become zero: False, this cannot be set here."""
+    if not isinstance(mode, bool):
+        raise RuntimeError(f"flush_denormal expects a bool, but got {type(mode).__name__}")
     return False
 
 

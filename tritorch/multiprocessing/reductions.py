@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import arrays, sharing
-from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.multiprocessing import named
 
@@ -102,10 +103,7 @@ class StorageWeakRef:
         plain = storage.untyped() if hasattr(storage, "untyped") else storage
         shared = plain._shared
         self.cdata: int = plain._cdata
-        try:
-            self._ref: Any = weakref.ref(shared)
-        except TypeError:  # what cannot be referred to so is kept
-            self._ref = lambda: shared
+        self._ref: Any = weakref.ref(shared)
 
     def expired(self) -> bool:
         """Whether the memory is gone."""

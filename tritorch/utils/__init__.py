@@ -4,7 +4,7 @@ import importlib
 
 # Imported when they are first asked for.
 _LATE = (
-    "_pytree", "benchmark", "checkpoint", "data", "dlpack", "flop_counter", "hooks",
+    "_pytree", "benchmark", "checkpoint", "data", "deterministic", "dlpack", "flop_counter", "hooks",
     "module_tracker", "throughput_benchmark", "weak",
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tritorch.autograd import no_grad
 from tritorch.core.device import device as Device
-from tritorch.core.dtype import dtype as Dtype
+from tritorch.core.dtype import as_dtype, dtype as Dtype
 from tritorch.core.meta import NO_DATA
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
@@ -503,6 +503,14 @@ class Module(StateDict):
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired "
                 f"dtype={dtype}"
             )
+        if dtype is not None and dtype.is_complex:
+            warnings.warn(
+                "Complex modules are a new feature under active development whose design may "
+                "change, and some modules might not work as expected when using complex tensors "
+                "as parameters or buffers. Please file an issue if a complex module does not work "
+                "as expected.",
+                stacklevel=2,
+            )
 
         def convert(tensor: Tensor) -> Tensor:
             floats = tensor.is_floating_point() or tensor.is_complex()
@@ -770,13 +778,15 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     for value in args:
         if isinstance(value, Tensor):
             device, dtype = value.device, value.dtype
-        elif isinstance(value, Dtype):
+        elif isinstance(as_dtype(value), Dtype):
             dtype = value
         elif isinstance(value, bool):
             non_blocking = value
         elif value is not None:
             device = Device(value)
-    return None if device is None else Device(device), dtype, non_blocking, memory_format
+    return (
+        None if device is None else Device(device), as_dtype(dtype), non_blocking, memory_format,
+    )  # fmt: skip
 
 
 def _hook_last_node(module: Module, hooks: list[Any], result: Any) -> None:
