@@ -13,7 +13,7 @@ from tritorch.core.tensor import Tensor as _Tensor
 
 from tritorch.core.layout import layout as _layout
 from tritorch.core.layout import memory_format as _memory_format
-from tritorch.core.storage import TypedStorage as _TypedStorage
+from tritorch.core.typed_storage import _LegacyStorage as _LegacyStorage
 from tritorch.jit._logging import AggregationType as _AggregationType
 from tritorch.ops.interpret.quantized import qscheme as _qscheme
 
@@ -25,33 +25,33 @@ from tritorch.schema.types import AnyType as AnyType
 from tritorch.schema.signature import Argument as Argument
 ArgumentSpec: _Any
 from tritorch.schema.types import AwaitType as AwaitType
-class BFloat16Storage(_TypedStorage):
+class BFloat16Storage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class BFloat16Tensor(_Tensor): ...
 from tritorch.utils.throughput_benchmark import BenchmarkConfig as BenchmarkConfig
 from tritorch.utils.throughput_benchmark import BenchmarkExecutionStats as BenchmarkExecutionStats
 Block: _Any
-class BoolStorage(_TypedStorage):
+class BoolStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class BoolTensor(_Tensor): ...
 from tritorch.schema.types import BoolType as BoolType
 from tritorch.jit._views import BufferDict as BufferDict
-class ByteStorage(_TypedStorage):
+class ByteStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class ByteTensor(_Tensor): ...
 from tritorch.jit._sources import CallStack as CallStack
 Capsule: _Any
-class CharStorage(_TypedStorage):
+class CharStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class CharTensor(_Tensor): ...
 from tritorch.schema.types import ClassType as ClassType
 Code: _Any
 from tritorch.jit._script import CompilationUnit as CompilationUnit
 CompleteArgumentSpec: _Any
-class ComplexDoubleStorage(_TypedStorage):
+class ComplexDoubleStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class ComplexDoubleTensor(_Tensor): ...
-class ComplexFloatStorage(_TypedStorage):
+class ComplexFloatStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class ComplexFloatTensor(_Tensor): ...
 from tritorch.schema.types import ComplexType as ComplexType
@@ -65,7 +65,7 @@ from tritorch.core.gates import DisableTorchFunction as DisableTorchFunction
 from tritorch.core.gates import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from tritorch.core.dispatch_keys import DispatchKey as DispatchKey
 from tritorch.core.dispatch_keys import DispatchKeySet as DispatchKeySet
-class DoubleStorage(_TypedStorage):
+class DoubleStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class DoubleTensor(_Tensor): ...
 from tritorch.schema.types import EnumType as EnumType
@@ -74,7 +74,7 @@ from tritorch.cuda.streams import Event as Event
 ExecutionPlan: _Any
 from tritorch.core.settings import FatalError as FatalError
 from tritorch.testing._file_check import FileCheck as FileCheck
-class FloatStorage(_TypedStorage):
+class FloatStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class FloatTensor(_Tensor): ...
 from tritorch.schema.types import FloatType as FloatType
@@ -86,12 +86,12 @@ from tritorch.amp.grad_scaler import GradScaler as GradScaler
 Gradient: _Any
 from tritorch.jit._given import Graph as Graph
 GraphExecutorState: _Any
-class HalfStorage(_TypedStorage):
+class HalfStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class HalfTensor(_Tensor): ...
 IODescriptor: _Any
 from tritorch.schema.infer import InferredType as InferredType
-class IntStorage(_TypedStorage):
+class IntStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class IntTensor(_Tensor): ...
 from tritorch.schema.types import IntType as IntType
@@ -102,7 +102,7 @@ from tritorch.schema.types import ListType as ListType
 LiteScriptModule: _Any
 from tritorch.jit._logging import LockingLogger as LockingLogger
 from tritorch.jit._logging import LoggerBase as LoggerBase
-class LongStorage(_TypedStorage):
+class LongStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class LongTensor(_Tensor): ...
 from tritorch.jit._views import ModuleDict as ModuleDict
@@ -117,6 +117,16 @@ from tritorch.jit._views import ParameterDict as ParameterDict
 from tritorch.schema.types import PyObjectType as PyObjectType
 from tritorch.serialization.records import PyTorchFileReader as PyTorchFileReader
 from tritorch.serialization.records import PyTorchFileWriter as PyTorchFileWriter
+class QInt32Storage(_LegacyStorage):
+    def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
+class QInt8Storage(_LegacyStorage):
+    def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
+class QUInt2x4Storage(_LegacyStorage):
+    def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
+class QUInt4x2Storage(_LegacyStorage):
+    def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
+class QUInt8Storage(_LegacyStorage):
+    def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 from tritorch.schema.types import RRefType as RRefType
 SUM: _AggregationType
 ScriptClass: _Any
@@ -133,11 +143,12 @@ ScriptModuleSerializer: _Any
 ScriptObject: _Any
 ScriptObjectProperty: _Any
 SerializationStorageContext: _Any
-class ShortStorage(_TypedStorage):
+class ShortStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class ShortTensor(_Tensor): ...
 from tritorch.core.size import Size as Size
 StaticModule: _Any
+from tritorch.core.storage import StorageBase as StorageBase
 from tritorch.cuda.streams import Stream as Stream
 from tritorch.schema.types import StreamObjType as StreamObjType
 from tritorch.schema.types import StringType as StringType
@@ -153,7 +164,7 @@ from tritorch.utils.throughput_benchmark import ThroughputBenchmark as Throughpu
 TracingState: _Any
 from tritorch.schema.types import TupleType as TupleType
 from tritorch.schema.types import Type as Type
-from tritorch.core.storage import TypedStorage as TypedStorage
+from tritorch.core.typed_storage import TypedStorage as TypedStorage
 from tritorch.schema.types import UnionType as UnionType
 from tritorch.core.storage import UntypedStorage as UntypedStorage
 Use: _Any
@@ -166,6 +177,7 @@ from tritorch.core.settings import _check_index as _check_index
 from tritorch.core.settings import _check_not_implemented as _check_not_implemented
 from tritorch.core.settings import _check_type as _check_type
 from tritorch.core.settings import _check_value as _check_value
+from tritorch.compiler import _disable_dynamo as _disable_dynamo
 from tritorch import _dynamo as _dynamo
 def _foreach_abs(self: _Any) -> _b.tuple[_Tensor, ...]: ...
 def _foreach_abs_(self: _Any) -> _Any: ...
@@ -690,7 +702,7 @@ def is_neg(self: _Any) -> _b.bool: ...
 def is_nonzero(self: _Any) -> _b.bool: ...
 def is_same_size(self: _Any, other: _Tensor) -> _b.bool: ...
 def is_signed(self: _Any) -> _b.bool: ...
-from tritorch.core.storage import is_storage as is_storage
+from tritorch.core.typed_storage import is_storage as is_storage
 from tritorch.core.tensor import is_tensor as is_tensor
 from tritorch.core.settings import is_vulkan_available as is_vulkan_available
 from tritorch.core.defaults import is_warn_always_enabled as is_warn_always_enabled
@@ -1073,6 +1085,7 @@ from tritorch.random import thread_safe_generator as thread_safe_generator
 def threshold(input: _Tensor, *args: _Any, inplace: _b.bool = ..., **kwargs: _Any) -> _Tensor: ...
 def threshold_(self: _Tensor, *args: _Any, **kwargs: _Any) -> _Tensor: ...
 from tritorch.ops.parts import tile as tile
+from tritorch.utils.dlpack import to_dlpack as to_dlpack
 def topk(input: _Tensor, k: _b.int, dim: _b.int = ..., largest: _b.bool = ..., sorted: _b.bool = ..., *, out: _Any = ...) -> _Any: ...
 from tritorch import torch_version as torch_version
 def trace(input: _Tensor, *, out: _Any = ...) -> _Tensor: ...

@@ -228,22 +228,22 @@ def _threshold_backward(grad_output: Tensor, self: Tensor, threshold: Any) -> Te
 # ---- what a tensor says of itself, or its class (`core/asking.py`) -------------------------------
 
 
-@_internal("sym_size")
+@internal("sym_size")
 def _sym_size(self: Tensor, dim: int | None = None) -> Any:
     return tuple(self.shape) if dim is None else self.shape[dim]
 
 
-@_internal("sym_stride")
+@internal("sym_stride")
 def _sym_stride(self: Tensor, dim: int | None = None) -> Any:
     return tuple(self.stride()) if dim is None else self.stride()[dim]
 
 
-@_internal("sym_storage_offset")
+@internal("sym_storage_offset")
 def _sym_storage_offset(self: Tensor) -> Any:
     return self.storage_offset()
 
 
-@_internal("is_strides_like_format")
+@internal("is_strides_like_format")
 def _is_strides_like_format(self: Tensor, memory_format: Any) -> bool:
     found = asking.answer(self, "aten::is_strides_like_format", memory_format)
     if found is not None:
@@ -251,14 +251,14 @@ def _is_strides_like_format(self: Tensor, memory_format: Any) -> bool:
     return layouts.is_in_format(self._array.shape, arrays.strides_of(self._array), memory_format)
 
 
-@_internal("is_non_overlapping_and_dense")
+@internal("is_non_overlapping_and_dense")
 def _is_non_overlapping_and_dense(self: Tensor) -> bool:
     found = asking.answer(self, "aten::is_non_overlapping_and_dense")
     array = self._array
     return layouts.is_dense(array.shape, arrays.strides_of(array)) if found is None else found
 
 
-@_internal("_foobar")
+@internal("_foobar")
 def _foobar(self: Tensor, arg1: bool = True, arg2: bool = True, *, arg3: bool = True) -> Tensor:
     """ATen's operator for tests of arguments."""
     if asked(self):
