@@ -145,6 +145,8 @@ _ELSEWHERE = {
     name: module
     for module, names in {
         "_as_torch": "as_torch",
+        "_classes": "classes",
+        "_compile": "_disable_dynamo",
         "amp": "autocast GradScaler",
         "amp.state": """
             autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
@@ -161,13 +163,17 @@ _ELSEWHERE = {
         "compiler": "_disable_dynamo compile",
         "core.dispatch_keys": "DispatchKey DispatchKeySet",
         "core.settings": """
-            _assert _check _check_index _check_not_implemented _check_type _check_value
+            _assert _assert_async _check _check_index _check_is_size _check_not_implemented
+            _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with
+            _constrain_as_size
             FatalError compiled_with_cxx11_abi get_num_interop_threads has_lapack has_mkl
             has_openmp has_spectral init_num_threads is_vulkan_available set_flush_denormal
             set_num_interop_threads
             """,
         "core.sym_functions": """
             sym_constrain_range sym_constrain_range_for_size sym_float sym_fresh_size sym_int
+            _sym_acos _sym_asin _sym_atan _sym_cos _sym_cosh _sym_log2 _sym_sin _sym_sinh
+            _sym_sqrt _sym_tan _sym_tanh
             sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
             """,
         "core.storage": "StorageBase",
@@ -211,9 +217,29 @@ _ELSEWHERE = {
 }
 
 
+PRIVATE_OPS = ("unique_dim",)
+legacy_contiguous_format = contiguous_format
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE.split(), *_ELSEWHERE})
+
+
+def _all() -> list[str]:
+    """What `from torch import *` takes: PyTorch's list, as far as the names are here."""
+    import types
+
+    here = {*globals(), *_ELSEWHERE}
+    names = [n for n in _names.offered("") if n in here and not n.startswith("_")]
+    return [n for n in names if not isinstance(globals().get(n), types.ModuleType)]
+
+
 def __getattr__(name: str) -> object:
     import importlib
 
+    if name == "__all__":
+        globals()["__all__"] = _all()
+        return globals()["__all__"]
     if name in _LATE.split():
         return importlib.import_module(f"tritorch.{name}")
     if name in _ELSEWHERE:

@@ -51,7 +51,9 @@ def _dispatch_key_parse(name: str, /) -> DispatchKey:
     return _KEYS[name]
 
 
-_parse_dispatch_key = _dispatch_key_parse
+def _parse_dispatch_key(name: str, /) -> DispatchKey | None:
+    """The key of a name; None for what is none."""
+    return _KEYS.get(name)
 
 
 def _dispatch_key_for_device(device_type: str, /) -> str:

@@ -60,8 +60,12 @@ _TABLES = {"", "_VF", "_C._VariableFunctions", "_C._nn", "_C._linalg", "_C._spec
 
 def operator(path: str, name: str) -> Any:
     """The operator of ATen that PyTorch has as `torch.<path>.<name>`; else AttributeError."""
+    from tritorch.core.gates import GATES
     from tritorch.schema import table
 
+    public = GATES.get("tritorch", {}).get(name) if path in _TABLES and path else None
+    if public is not None:
+        return public
     if path in _TABLES and not name.startswith("__") and name in table.names():
         packet = getattr(ops.aten, name)
         if packet.is_computed:

@@ -101,7 +101,7 @@ class device:
         return hash((self.type, self.index))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return device, (self.type, self.index)
+        return device, (self.type,) if self.index is None else (self.type, self.index)
 
     def __enter__(self) -> device:
         """`with device("cuda"):` factories make their tensors here."""
@@ -124,6 +124,9 @@ class device:
                 return function(*args, **kwargs)
 
         return inside
+
+
+device.__module__ = "tritorch"
 
 
 class PretendedDevice(device):

@@ -32,7 +32,7 @@ class dtype:
         return qualified(self.name)
 
     def __reduce__(self) -> str:
-        return "bool_" if self.name == "bool" else self.name
+        return self.name
 
     @property
     def is_signed(self) -> bool:
@@ -70,6 +70,10 @@ class dtype:
         from tritorch.core.promotion import scalar_name
 
         return scalar_name(self)
+
+
+
+dtype.__module__ = "tritorch"
 
 
 _TABLE = _C.dtypes()  # (name, bytes, kind), in the order of the native codes

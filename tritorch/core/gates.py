@@ -248,6 +248,8 @@ _AS_THEY_ARE: set[Any] = set()  # what is no result of this call: gradients, bas
 def install() -> None:
     """Called once, when every operator is declared."""
     tensor: Any = Tensor
+    _torch_function.__name__ = "__torch_function__"
+    _torch_function.__qualname__ = "Tensor.__torch_function__"
     tensor.__torch_function__ = classmethod(_torch_function)
     tensor.__init_subclass__ = classmethod(_init_subclass)
     publish_methods()

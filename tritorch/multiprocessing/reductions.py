@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from multiprocessing import reduction
 from typing import Any
 
@@ -97,20 +96,37 @@ def init_reductions() -> None:
 class StorageWeakRef:
     """A reference to a storage's memory that does not keep it."""
 
-    __slots__ = ("_ref", "cdata")
+    __slots__ = ("_free_weak_ref", "cdata")
 
     def __init__(self, storage: Any) -> None:
-        plain = storage.untyped() if hasattr(storage, "untyped") else storage
-        shared = plain._shared
-        self.cdata: int = plain._cdata
-        self._ref: Any = weakref.ref(shared)
+        self.cdata = storage._weak_ref()
+        self._free_weak_ref = UntypedStorage._free_weak_ref
+
+    @classmethod
+    def from_weakref(cls, cdata: int) -> StorageWeakRef:
+        """A reference of what `_weak_ref` gave."""
+        made = cls.__new__(cls)
+        made.cdata, made._free_weak_ref = cdata, UntypedStorage._free_weak_ref
+        return made
 
     def expired(self) -> bool:
         """Whether the memory is gone."""
-        return self._ref() is None
+        return UntypedStorage._expired(self.cdata)
 
     def __hash__(self) -> int:
         return self.cdata
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, StorageWeakRef) and self.cdata == other.cdata)
+        return isinstance(other, StorageWeakRef) and self.cdata == other.cdata
+
+
+def rebuild_tensor(cls: Any, storage: Any, metadata: tuple[Any, ...]) -> Any:
+    """A tensor (a parameter, of that class) on a typed storage."""
+    from tritorch.nn.parameter import Parameter
+
+    offset, size, stride, requires_grad = metadata
+    tensor = storage._untyped_storage._view(storage.dtype, tuple(size), tuple(stride), offset)
+    if cls is Parameter:
+        return Parameter(tensor, requires_grad=requires_grad)
+    tensor.requires_grad = requires_grad
+    return tensor

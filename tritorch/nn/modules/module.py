@@ -13,6 +13,7 @@ from tritorch.core.device import device as Device
 from tritorch.core.dtype import as_dtype, dtype as Dtype
 from tritorch.core.meta import NO_DATA
 from tritorch.core.published import PUBLIC
+from tritorch.core.swap import swap_tensors
 from tritorch.core.tensor import Tensor
 from tritorch.nn.hooks import BackwardHook, Hooks, RemovableHandle, _WrappedHook, add_hook
 from tritorch.nn.modules.state import (
@@ -473,17 +474,24 @@ class Module(StateDict):
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        from tritorch.__future__ import get_overwrite_module_params_on_conversion
+        from tritorch.__future__ import (
+            get_overwrite_module_params_on_conversion,
+            get_swap_module_params_on_conversion,
+        )
 
         for name, param in self._parameters.items():
             if param is None:
                 continue
             with no_grad():
                 converted = fn(param.data if not is_lazy(param) else param)
-                if get_overwrite_module_params_on_conversion() and not is_lazy(param):
+                swap = get_swap_module_params_on_conversion()
+                if (swap or get_overwrite_module_params_on_conversion()) and not is_lazy(param):
                     fresh = Parameter(converted, param.requires_grad)
                     fresh.grad = None if param.grad is None else fn(param.grad)
-                    self._parameters[name] = fresh
+                    if swap:  # who holds the parameter sees what it becomes
+                        swap_tensors(param, fresh)
+                    else:
+                        self._parameters[name] = fresh
                     continue
                 param.data = converted
                 if param.grad is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.core import arrays, asking, layout as layouts
+from tritorch.core import arrays, asking, dtype as dtypes, layout as layouts
 from tritorch.core.dispatching import asked
 from tritorch.core.dtype import float32
 from tritorch.core.info import finfo
@@ -43,6 +43,18 @@ def _to_copy(
 @internal("alias", "lift", "lift_fresh")
 def _same_memory(self: Tensor) -> Tensor:
     return PUBLIC["view_as"](self, self) if "view_as" in PUBLIC else self.view_as(self)
+
+
+def _cast(name: str, kind: Any) -> None:
+    internal(name)(lambda self, non_blocking=False: self.to(kind))
+
+
+for _word, _kind in {
+    "Byte": dtypes.uint8, "Char": dtypes.int8, "Short": dtypes.int16, "Int": dtypes.int32,
+    "Long": dtypes.int64, "Half": dtypes.float16, "Float": dtypes.float32,
+    "Double": dtypes.float64,
+}.items():  # fmt: skip
+    _cast(f"_cast_{_word}", _kind)
 
 
 @internal("lift_fresh_copy")
