@@ -6,8 +6,8 @@
 
 The files are PyTorch's (a checkout's folder `test`), and what they import of
 `torch.testing._internal` is read from an installed torch, with what that imports of `torchgen` and
-`torch._vendor`: every other name is tritorch's.  Other arguments go to pytest.  Tests that the files
-`torch_tests*.toml` beside this name, with reasons, are left out (`--all`: they are not).
+`torch._vendor`: every other name is tritorch's.  Other arguments go to pytest.  Tests that the
+files `torch_tests*.toml` beside this name, with reasons, are left out (`--all`: they are not).
 """
 
 from __future__ import annotations

@@ -131,8 +131,8 @@ class Library:
         key = dispatch_key or self.dispatch_key or operators.COMPOSED
         if self.dispatch_key and key != self.dispatch_key:
             raise RuntimeError(
-                f"Explicitly provided dispatch key ({key}) is inconsistent with the dispatch key of "
-                f"the enclosing TORCH_LIBRARY_IMPL block ({self.dispatch_key})."
+                f"Explicitly provided dispatch key ({key}) is inconsistent with the dispatch key "
+                f"of the enclosing TORCH_LIBRARY_IMPL block ({self.dispatch_key})."
             )
         name = self._name_of(op_name)
         registered = f"{name.replace('::', '/')}/{key}"

@@ -15,7 +15,7 @@ from tritorch._functorch.make_functional import FunctionalModule, FunctionalModu
 __all__ = [
     "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble",
     "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-    "make_functional", "make_functional_with_buffers", "make_fx", "vjp", "vmap",
+    "make_functional", "make_functional_with_buffers", "vjp", "vmap",
 ]  # fmt: skip
 
 

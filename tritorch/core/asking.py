@@ -1,9 +1,9 @@
 """Subclasses that are asked for their sizes, strides, layout or device.
 
 `_make_subclass` and `_make_wrapper_subclass` may say that a tensor's class is: its
-`__torch_dispatch__` then gets `aten.sym_size`, `aten.is_contiguous`, `prim.device` and the like, and
-answers, or gives None for what the tensor says itself.  What does the asking is put on the class, so
-that other tensors pay nothing.
+`__torch_dispatch__` then gets `aten.sym_size`, `aten.is_contiguous`, `prim.device` and the like,
+and answers, or gives None for what the tensor says itself.  What does the asking is put on the
+class, so that other tensors pay nothing.
 """
 
 from __future__ import annotations

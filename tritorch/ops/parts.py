@@ -187,7 +187,7 @@ PUBLIC["split_with_sizes"] = split_with_sizes
 
 
 def _answers_whole(tensor: Tensor) -> bool:
-    """Whether modes and classes see parts as one operator: where no gradient of them is recorded."""
+    """Whether modes and classes see parts as one operator: where no gradient is recorded."""
     return asked(tensor) and not (tensor._requires_grad and _C.is_grad_enabled())
 
 

@@ -34,7 +34,9 @@ from tritorch._trees.nodes import (
     _NODE_REGISTRY_LOCK,
     BUILTIN_TYPES,
     CONSTANT_NODES,
+    FOLLOWERS,
     NO_SERIALIZED_TYPE_NAME_FOUND,
+    PENDING,
     SERIALIZED_TYPE_TO_PYTHON_TYPE,
     STANDARD_DICT_TYPES,
     SUPPORTED_NODES,
@@ -80,6 +82,7 @@ from tritorch._trees.nodes import (
     _tuple_flatten,
     _tuple_flatten_with_keys,
     _tuple_unflatten,
+    announce,
     log,
 )
 from tritorch._trees.spec import (
@@ -137,8 +140,7 @@ DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL = 1
 # optree's trees (`_cxx_pytree.py`): what is registered before anybody imports them waits.
 _optree_minimum_version = TorchVersion("0.13.0")
 _cxx_pytree_imported = False
-_cxx_pytree_pending_imports: list[Any] = []
-_followers: list[Callable[..., None]] = []
+_cxx_pytree_pending_imports = PENDING
 
 
 def __getattr__(name: str) -> Any:
@@ -159,10 +161,10 @@ def followed_by(register: Callable[..., None]) -> None:
     """Has another module register what is registered here, from the beginning on."""
     global _cxx_pytree_imported
     with _NODE_REGISTRY_LOCK:
-        for args in _cxx_pytree_pending_imports:
+        for args in PENDING:
             register(*args)
-        _cxx_pytree_pending_imports.clear()
-        _followers.append(register)
+        PENDING.clear()
+        FOLLOWERS.append(register)
         _cxx_pytree_imported = True
 
 
@@ -219,10 +221,7 @@ def register_pytree_node(
         from_dumpable_context=from_dumpable_context,
         flatten_with_keys_fn=flatten_with_keys_fn,
     )
-    if not _followers:
-        _cxx_pytree_pending_imports.append((cls, flatten_fn, unflatten_fn))
-    for follower in _followers:
-        follower(cls, flatten_fn, unflatten_fn)
+    announce(cls, flatten_fn, unflatten_fn)
 
 
 def register_dataclass(
@@ -330,7 +329,7 @@ def _retrieve_constant(spec: TreeSpec) -> Any:
 
 
 def _is_pytreespec_instance(obj: Any) -> bool:
-    natively = sys.modules.get(f"{__package__}._cxx_pytree") if _followers else None
+    natively = sys.modules.get(f"{__package__}._cxx_pytree") if FOLLOWERS else None
     return isinstance(obj, TreeSpec) or (
         natively is not None and isinstance(obj, natively.PyTreeSpec)
     )

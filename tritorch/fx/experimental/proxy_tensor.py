@@ -104,7 +104,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         return None if found is None else found[1]
 
     def _depends_on_inputs(self, node: Node | None) -> bool:
-        """Whether a node's value is another for other inputs; else it is what it was in the trace."""
+        """Whether a node's value is another for other inputs; else it is that of the trace."""
         pending, seen = [node] if node is not None else [], set()
         while pending:
             each = pending.pop()
@@ -214,8 +214,9 @@ def make_fx(
     """The function that traces `f` for arguments: a GraphModule of ATen's operators.
 
     decomposition_table: functions that stand for overloads.  tracing_mode: "real" runs on the
-    arguments, "fake" on descriptions of them, "symbolic" on such whose sizes, and integers, are left
-    open: `shape_env` of the result has what was found out of them.  options: of PyTorch's compiler, without effect."""
+    arguments, "fake" on descriptions of them, "symbolic" on such whose sizes, and integers, are
+    left open: `shape_env` of the result has what was found out of them.  options: of PyTorch's
+    compiler, without effect."""
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f"Expected tracing_mode to be real, fake or symbolic: {tracing_mode}")
 

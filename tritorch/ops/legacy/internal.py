@@ -18,7 +18,6 @@ from tritorch.ops.legacy import matrices as matrices
 from tritorch.ops.legacy.layers import REDUCTIONS, internal, vjp
 from tritorch.ops.record.operator import OPERATORS
 
-
 # ---- values, copies ------------------------------------------------------------------------------
 
 
