@@ -422,7 +422,9 @@ def _dispatch_has_computed_kernel_for_dispatch_key(name: str, key: Any, /) -> bo
 def _dispatch_kernel_for_dispatch_key_is_fallthrough(name: str, key: Any, /) -> bool:
     """Whether what is registered for a key is to be passed over."""
     found = _found(name)
-    definition = found and DEFINED.get((found._schema.name, found._schema.overload_name))
+    if found is None:
+        return False
+    definition = DEFINED.get((found._schema.name, found._schema.overload_name))
     return definition is not None and _key(key).name in definition.passed_over
 
 

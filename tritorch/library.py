@@ -268,8 +268,13 @@ def _replaced(name: str, key: str, kernel: Callable[..., Any]) -> Callable[[], N
             f"no kernel of {name} can be replaced for {key}: "
             + ("kernels are of CPU or CUDA" if records else "it is composed of other operators")
         )
-    undo = [replace(op, backends[key], kernel) for op in records]
-    return lambda: [each() for each in undo] and None
+    steps = [replace(op, backends[key], kernel) for op in records]
+
+    def undo() -> None:
+        for step in steps:
+            step()
+
+    return undo
 
 
 def _definition(op: Any) -> operators.Definition:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+import collections
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,7 +19,8 @@ def setup_of(
 ) -> Callable[..., None]:
     """The function that keeps what `save(inputs, output)` gives for the gradient."""
     names = [a.name for a in op._schema.arguments if not a.kwarg_only]
-    inputs_of: Any = namedtuple(f"{op._opname}_args", names)
+    make: Any = collections.namedtuple  # of names that a schema gives
+    inputs_of = make(f"{op._opname}_args", names)
 
     def setup_context(ctx: Any, inputs: Sequence[Any], output: Any, **keywords: Any) -> None:
         leaves, spec = tree_flatten(save(inputs_of(*inputs), output))

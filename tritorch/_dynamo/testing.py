@@ -6,8 +6,8 @@ import unittest.mock
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops import factory, random
 
 __all__ = ["make_test_cls_with_patches", "rand_strided"]
 
@@ -24,9 +24,9 @@ def rand_strided(
     if all(size):
         reach += sum((n - 1) * step for n, step in zip(size, stride)) + 1
     if dtype is None or dtype.is_floating_point or dtype.is_complex:
-        memory = random.randn(reach, dtype=dtype, device=device)
+        memory = PUBLIC["randn"](reach, dtype=dtype, device=device)
     else:
-        memory = factory.zeros(reach, dtype=dtype, device=device)
+        memory = PUBLIC["zeros"](reach, dtype=dtype, device=device)
     return memory.as_strided(tuple(size), tuple(stride))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tritorch.core.tensor import Tensor
@@ -41,7 +41,7 @@ class FunctionalModule(FunctionalModuleWithBuffers):
     def __init__(self, stateless_model: Module, param_names: Sequence[str]) -> None:
         super().__init__(stateless_model, param_names, ())
 
-    def forward(self, params: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def forward(self, params: Any, *args: Any, **kwargs: Any) -> Any:
         """The module's result with these."""
         return super().forward(params, (), *args, **kwargs)
 
@@ -93,7 +93,7 @@ def _without_memory(model: Module) -> Module:
     return copy.deepcopy(model).to("meta")
 
 
-def _copies(state: dict[str, Tensor], wants_grad: bool) -> tuple[Tensor, ...]:
+def _copies(state: Mapping[str, Tensor], wants_grad: bool) -> tuple[Tensor, ...]:
     return tuple(
         x.detach().clone().requires_grad_(wants_grad and x.requires_grad) for x in state.values()
     )

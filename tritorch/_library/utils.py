@@ -98,7 +98,7 @@ def mutates_and_returns_first_arg(op: OpOverload) -> bool:
     return (
         first.is_write
         and result.alias_info is not None
-        and result.alias_info.after_set == first.alias_info.after_set  # type: ignore[union-attr]
+        and result.alias_info.after_set == first.alias_info.after_set
         and all(a.alias_info is None for a in schema.arguments[1:])
     )
 

@@ -167,7 +167,8 @@ class FakeTensorConverter:
         """The fake on a device of what a tensor on the meta device describes."""
         found = self.tensor_memo.get(t)
         if found is None:
-            found = FakeTensor(fake_mode, t, device)
+            make: Any = FakeTensor
+            found = make(fake_mode, t, device)
             self.tensor_memo.set(t, found)
         return found
 

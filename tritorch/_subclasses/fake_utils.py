@@ -51,8 +51,8 @@ def _require_same_aliases(
     for question, given in (
         (outputs_alias_inputs, True), (outputs_are_inputs, True), (output_alias_each_other, False)
     ):  # fmt: skip
-        real = question(real_out, *((real_in,) if given else ()))  # type: ignore[operator]
-        fake = question(fake_out, *((fake_in,) if given else ()))  # type: ignore[operator]
+        real = question(real_out, *((real_in,) if given else ()))
+        fake = question(fake_out, *((fake_in,) if given else ()))
         name = question.__name__
         if real != fake:
             raise MetadataMismatchError(f"{context} mismatch in {name} check {real} != {fake}")

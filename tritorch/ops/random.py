@@ -169,7 +169,7 @@ def _answered_like(
     """Numbers like a tensor, as modes and classes answer."""
     from tritorch.ops.interpret import dispatch
 
-    named = {} if kind is None else {"dtype": kind}
+    named: dict[str, Any] = {} if kind is None else {"dtype": kind}
     named |= {} if device is None else {"device": place(device)}
     return _finish(dispatch.plainly(form, input, *rest, **named), requires_grad, None)
 

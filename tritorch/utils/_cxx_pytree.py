@@ -50,7 +50,7 @@ from tritorch.utils._pytree import (  # noqa: F401 - its names are here too
     map_only,
 )
 
-if not _pytree._cxx_pytree_exists:  # type: ignore[attr-defined]
+if not _pytree._cxx_pytree_exists:
     raise ImportError(
         f"{qualified('utils._cxx_pytree')} depends on `optree>={_pytree._optree_minimum_version}`, "
         f"which is not installed. {qualified('utils._pytree')} has the same functions."
@@ -256,7 +256,7 @@ def treespec_tuple(iterable: Iterable[PyTreeSpec] = (), /) -> PyTreeSpec:
 
 def treespec_dict(mapping: Any = (), /, **kwargs: PyTreeSpec) -> PyTreeSpec:
     """The spec of a dict of these."""
-    return optree.treespec_dict(mapping, **kwargs, **_WAY)
+    return optree.treespec_dict(mapping, **(kwargs | _WAY))
 
 
 def treespec_dumps(treespec: PyTreeSpec, protocol: int | None = None) -> str:

@@ -226,7 +226,7 @@ def make_fx(
         mode = ProxyTorchDispatchMode(graph, root, decomposition_table)
         names = _names(f, len(args))
         run = f
-        env = ShapeEnv()
+        env: Any = ShapeEnv()
         if tracing_mode != "real":
             from tritorch._subclasses import FakeTensorMode
 

@@ -181,12 +181,12 @@ def plainly(name: str, *args: Any, **kwargs: Any) -> Any:
 def factory(op: Operator, params: tuple[Any, ...]) -> Any:
     """A factory's call, answered."""
     schema, args, kwargs = op.as_call((), params)
-    args = [list(x) if isinstance(x, tuple) else x for x in args]
+    given = [list(x) if isinstance(x, tuple) else x for x in args]
     if kwargs.get("dtype") is defaults.dtype():  # as if nobody had named it
         del kwargs["dtype"]
     if any(a.name == "pin_memory" for a in schema.arguments):
         kwargs.setdefault("pin_memory", False)
-    return _unrecorded(lambda: answered(overload_of(schema), args, kwargs))
+    return _unrecorded(lambda: answered(overload_of(schema), given, kwargs))
 
 
 # ---- results -------------------------------------------------------------------------------------

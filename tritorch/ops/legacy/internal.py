@@ -76,16 +76,6 @@ def _unsafe_view(self: Tensor, size: Any, stride: Any = None) -> Tensor:
     return self.view(*size)
 
 
-@internal("sym_size.int")
-def _sym_size(self: Tensor, dim: int) -> int:
-    return self.shape[dim]
-
-
-@internal("sym_stride.int")
-def _sym_stride(self: Tensor, dim: int) -> int:
-    return self.stride()[dim]
-
-
 @internal("sym_numel")
 def _sym_numel(self: Tensor) -> int:
     return self.numel()
