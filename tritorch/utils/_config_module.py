@@ -51,7 +51,7 @@ class ConfigModule(types.ModuleType):
         self, arg1: str | dict[str, Any] | None = None, arg2: Any = None, **kwargs: Any
     ) -> ContextDecorator:
         """A scope with other settings: `patch("a", 1)`, `patch({"a": 1})`, `patch(a=1)`."""
-        changes: Any = kwargs or (arg1 if isinstance(arg1, dict) else {arg1: arg2})
+        changes = kwargs or (arg1 if isinstance(arg1, dict) else {str(arg1): arg2})
         for name in changes:
             if name not in self._names():
                 raise AttributeError(f"{self.__name__}.{name} does not exist")
