@@ -451,10 +451,10 @@ def get_data(self: Tensor) -> Tensor:
         out = self.detach()
         if type(out._array) is not MetaArray:
             return out
-        self = out  # with a version counter of its own
-    out = _C.alias(self) if not asked(self) else self
-    shared, apart = self._shared, _C.wrap(self._array)._shared
-    apart.array = self._array if shared.array is None else shared.array
+    else:
+        out = _C.alias(self)
+    shared, apart = self._shared, _C.wrap(out._array)._shared
+    apart.array = out._array if shared.array is None else shared.array
     apart.storage, apart.fixed = shared.storage, shared.fixed
     out._shared = apart
     return out
