@@ -92,6 +92,7 @@ from tritorch.core.printing import get_printoptions, set_printoptions
 from tritorch.core.promotion import can_cast, promote_types
 from tritorch.core.size import Size
 from tritorch.core.storage import UntypedStorage
+from tritorch.core.streams import Event, Stream
 from tritorch.core.typed_storage import TypedStorage, is_storage
 from tritorch.core.tensor import Tensor, is_tensor, typename
 from tritorch.func import vmap
@@ -109,7 +110,7 @@ from tritorch.version import __version__
 globals().update(_dtype.STORED)
 chalf, bit = _dtype.chalf, _dtype.bit
 newaxis = None
-OutOfMemoryError, Event, Stream = cuda.OutOfMemoryError, cuda.Event, cuda.Stream
+OutOfMemoryError = cuda.OutOfMemoryError
 AcceleratorError = cuda.CudaError
 is_anomaly_enabled = autograd.anomaly.is_anomaly_enabled
 is_anomaly_check_nan_enabled = autograd.anomaly.is_anomaly_check_nan_enabled
@@ -137,6 +138,7 @@ globals()["ops"] = _torch_ops  # operators as objects; the package `tritorch.ops
 # Imported when they are first asked for.
 _LATE = """
     __config__ __future__ _dynamo accelerator amp backends compiler cpu distributed distributions
+    mtia
     fft futures fx hub jit library masked monitor mps multiprocessing onnx optim overrides
     quasirandom return_types serialization signal sparse special storage testing torch_version
     types utils version xpu
@@ -147,6 +149,9 @@ _ELSEWHERE = {
         "_as_torch": "as_torch",
         "_classes": "classes",
         "_compile": "_disable_dynamo",
+        "_devices": """
+            _import_device_backends _is_device_backend_autoload_enabled _register_device_module
+            """,
         "amp": "autocast GradScaler",
         "amp.state": """
             autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
@@ -246,7 +251,22 @@ def __getattr__(name: str) -> object:
         found = getattr(importlib.import_module(f"tritorch.{_ELSEWHERE[name]}"), name)
         globals()[name] = found
         return found
+    if name in _BUILT:
+        import warnings
+
+        asked = getattr(importlib.import_module(f"tritorch.backends.{name[4:]}"), _BUILT[name])
+        warnings.warn(
+            f"'{name}' is deprecated, please use 'torch.{asked.__module__.partition('.')[2]}."
+            f"{asked.__name__}()'",
+            stacklevel=2,
+        )
+        return asked()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# PyTorch's deprecated names of what its backends' modules say.
+_BUILT = {"has_cuda": "is_built", "has_cudnn": "is_available", "has_mps": "is_built",
+          "has_mkldnn": "is_available"}  # fmt: skip
 
 
 def _of_extension(name: str) -> object:

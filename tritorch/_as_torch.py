@@ -16,7 +16,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-from tritorch import _absent, _names
+from tritorch import _absent, _devices, _names
 from tritorch.torch_version import TorchVersion
 
 # The PyTorch whose API this is: what programs mean that look at torch.__version__.
@@ -71,6 +71,8 @@ def as_torch() -> None:
     _names.adopt(tritorch, _absent.lacking)
     tritorch.__name__ = "torch"  # from now on it speaks of torch.float32
     _in_spawned_processes_too()
+    if _devices._is_device_backend_autoload_enabled():
+        _devices._import_device_backends()
 
 
 class _Again:

@@ -9,7 +9,9 @@ from typing import Any
 from tritorch import _C, cpu, cuda, overrides
 from tritorch.core import defaults, dispatching, gates, storage
 from tritorch.autograd import function
-from tritorch.core import generator, settings
+from tritorch.backends import _libraries
+from tritorch.core import generator, precision, settings
+from tritorch.core import device as devices
 from tritorch.core.device import device as Device
 from tritorch.core.published import PUBLIC
 from tritorch.core.size import Size
@@ -254,7 +256,7 @@ def _is_tracing() -> bool:
 
 def _get_privateuse1_backend_name() -> str:
     """The name of the device type that nobody renamed."""
-    return "privateuseone"
+    return devices.renamed.name
 
 
 def _get_cpu_capability() -> str:
@@ -294,3 +296,91 @@ _texpr, _cpu, _gpu = _Switch(True), _Switch(False), _Switch(False)
 _jit_set_texpr_fuser_enabled, _jit_texpr_fuser_enabled = _texpr.put, _texpr.get
 _jit_override_can_fuse_on_cpu, _jit_can_fuse_on_cpu = _cpu.put, _cpu.get
 _jit_override_can_fuse_on_gpu, _jit_can_fuse_on_gpu = _gpu.put, _gpu.get
+
+
+def _rename_privateuse1_backend(name: str, /) -> None:
+    """`torch.utils.rename_privateuse1_backend`."""
+    from tritorch.utils.backend_registration import rename_privateuse1_backend
+
+    rename_privateuse1_backend(name)
+
+
+_LinalgBackend, _BlasBackend, _ROCmFABackend = (
+    _libraries._LinalgBackend, _libraries._BlasBackend, _libraries._ROCmFABackend,
+)  # fmt: skip
+
+
+def _get_linalg_preferred_backend() -> Any:
+    """`torch.backends.cuda.preferred_linalg_library()`."""
+    return _libraries.linalg.choose()
+
+
+def _set_linalg_preferred_backend(backend: Any, /) -> None:
+    """Sets it."""
+    _libraries.linalg.choose(backend)
+
+
+def _get_blas_preferred_backend() -> Any:
+    """`torch.backends.cuda.preferred_blas_library()`."""
+    return _libraries.blas.choose()
+
+
+def _set_blas_preferred_backend(backend: Any, /) -> None:
+    """Sets it."""
+    _libraries.blas.choose(backend)
+
+
+def _get_fp32_precision_getter(backend: str, op: str) -> str:
+    """How a backend multiplies float32 in an operation."""
+    return precision.get_fp32_precision(backend, op)
+
+
+def _set_fp32_precision_setter(backend: str, op: str, how: str) -> str:
+    """Sets it."""
+    precision.set_fp32_precision(backend, op, how)
+    return how
+
+
+class _ConvBackend(enum.Enum):
+    """What computes a convolution, by PyTorch's names."""
+
+    CudaDepthwise2d = 0
+    CudaDepthwise3d = 1
+    Cudnn = 2
+    CudnnTranspose = 3
+    Empty = 4
+    Miopen = 5
+    MiopenDepthwise = 6
+    MiopenTranspose = 7
+    Mkldnn = 8
+    MkldnnEmpty = 10
+    NnpackSpatial = 11
+    Overrideable = 12
+    Slow2d = 13
+    Slow3d = 14
+    SlowDilated2d = 15
+    SlowDilated3d = 16
+    SlowTranspose2d = 17
+    SlowTranspose3d = 18
+    Winograd3x3Depthwise = 19
+    Xnnpack2d = 20
+    Mps = 21
+
+
+def _select_conv_backend(
+    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int, bias_sizes: Any = None,
+) -> _ConvBackend:  # fmt: skip
+    """What computes a convolution: on the CPU products of unfolded pieces, on a GPU a kernel of
+    tritorch's, which PyTorch's names call `Overrideable`, or one for depthwise layers."""
+    if 0 in input.shape or 0 in weight.shape:
+        return _ConvBackend.Empty
+    dims = "3d" if weight.dim() == 5 else "2d"
+    depthwise = groups == input.shape[1] and groups > 1 and weight.shape[0] % groups == 0
+    if input.is_cuda:
+        name = f"CudaDepthwise{dims}" if depthwise and not transposed else "Overrideable"
+    elif transposed:
+        name = f"SlowTranspose{dims}"
+    else:
+        name = f"SlowDilated{dims}" if any(each != 1 for each in dilation) else f"Slow{dims}"
+    return _ConvBackend[name]

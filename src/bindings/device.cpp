@@ -185,6 +185,8 @@ void bind_streams(nb::module_& m) {
       .def("reset", &Graph::reset)
       .def("debug_dump", &Graph::debug_dump, "path"_a)
       .def("keep_graph", &Graph::keep_graph, "keep"_a)
+      .def("raw_graph", &Graph::raw_graph)
+      .def("raw_exec", &Graph::raw_exec)
       .def_prop_ro("pool", &Graph::pool)
       .def_prop_ro("device_index", &Graph::device)
       .def_prop_ro("node_count", &Graph::node_count);

@@ -59,6 +59,24 @@ void Graph::instantiate() {
   exec_ = exec;
 }
 
+std::uintptr_t Graph::raw_graph() const {
+  if (!keep_)
+    throw std::runtime_error(
+        "You cannot access the raw cudaGraph_t instance unless CUDAGraph was initialized with "
+        "keep_graph=true");
+  if (!graph_)
+    throw std::runtime_error(
+        "You cannot access the raw cudaGraph_t instance until capture_end() has been called");
+  return reinterpret_cast<std::uintptr_t>(graph_);
+}
+
+std::uintptr_t Graph::raw_exec() const {
+  if (!exec_)
+    throw std::runtime_error(
+        "You cannot access the raw cudaGraphExec_t instance until instantiate() has been called");
+  return reinterpret_cast<std::uintptr_t>(exec_);
+}
+
 void Graph::replay(cu::CUstream stream) {
   if (!exec_) {
     if (!graph_)

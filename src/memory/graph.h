@@ -23,6 +23,8 @@ class Graph {
   std::size_t node_count() const;
   void debug_dump(const std::string& path) const;
   void keep_graph(bool keep) { keep_ = keep; }
+  std::uintptr_t raw_graph() const;
+  std::uintptr_t raw_exec() const;
   int device() const { return device_; }
 
  private:

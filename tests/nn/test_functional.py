@@ -202,8 +202,6 @@ def test_data_parallel_runs_on_one_device():
     assert net(torch.ones(1, 2)).shape == (1, 3)
     if net.device_ids:
         assert net(torch.ones(1, 2)).is_cuda and net.module.weight.is_cuda
-        with pytest.raises(NotImplementedError, match=r"several GPUs \(device_ids=\[0, 1\]\)"):
-            nn.DataParallel(nn.Linear(2, 3), device_ids=[0, 1])
     assert nn.factory_kwargs({"dtype": torch.float64}) == {"dtype": torch.float64}
     with pytest.raises(TypeError, match="specified twice"):
         nn.factory_kwargs({"dtype": 1, "factory_kwargs": {"dtype": 2}})

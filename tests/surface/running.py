@@ -22,6 +22,7 @@ from typing import Any
 WORDS = 8  # of a warning that are compared
 # Addresses and paths differ from run to run.
 _HEX = re.compile(r"0x[0-9a-f]+")
+_MODULE = re.compile(r"<module '([^']*)' from '[^']*'>")
 _INTERNAL = re.compile(r" \(Triggered internally at [^)]*\)")
 _ANY_PATH = re.compile(r"(/[\w.+-]+)+/(site-packages/)?")
 
@@ -46,6 +47,7 @@ def evaluated(source: str, space: dict[str, Any]) -> str:
         words = " ".join(str(each.message).split()[:WORDS])
         text += f"\n{each.category.__name__}: {words}"
     text = text.replace("tritorch", "torch")
+    text = _MODULE.sub(r"<module '\1'>", text)
     return _ANY_PATH.sub("", _HEX.sub("0x", text))
 
 

@@ -319,3 +319,6 @@ class Variable(metaclass=_VariableMeta):
             )
         out = _C.alias(data)
         return out.requires_grad_() if requires_grad else out
+
+
+variable.Variable = Variable  # type: ignore[attr-defined]

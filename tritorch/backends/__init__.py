@@ -5,19 +5,44 @@ modules say.  Their settings are accepted, as PyTorch accepts them without the l
 that tritorch has itself (TF32, which attention) have their effect.
 """
 
+import contextlib
 import importlib
+import sys
 from typing import Any
 
 from tritorch.backends._flags import (
     disable_global_flags as disable_global_flags,
     flags_frozen as flags_frozen,
+    exchange as _exchange,
+    install as _install,
+    within as _within,
 )
+from tritorch.backends._precision import Precision as _Precision
 
-_NAMES = "cpu cuda cudnn cusparselt mha mkl mkldnn mps openmp opt_einsum quantized"
-__all__ = _NAMES.split()
+_NAMES = """cpu cuda cudnn cusparselt kleidiai mha miopen mkl mkldnn mps nnpack openmp opt_einsum
+    quantized""".split()
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:  # imported when it is first asked for
+    if name in _NAMES:  # imported when it is first asked for
         return importlib.import_module(f"tritorch.backends.{name}")
     raise AttributeError(f"module 'tritorch.backends' has no attribute {name!r}")
+
+
+class backends:
+    """How all backends multiply float32, where they have no setting of their own."""
+
+    fp32_precision = _Precision("generic")
+
+
+def set_flags(_fp32_precision: str | None = "none") -> tuple[Any, ...]:
+    """Sets it where it is not None, and tells what it was."""
+    return tuple(_exchange(sys.modules[__name__], {"fp32_precision": _fp32_precision}).values())
+
+
+def flags(fp32_precision: str = "none") -> contextlib.AbstractContextManager[None]:
+    """Within it, it is this."""
+    return _within(sys.modules[__name__], {"fp32_precision": fp32_precision})
+
+
+_install(__name__, backends)

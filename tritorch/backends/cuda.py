@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
+from tritorch.backends import _libraries
 from tritorch.backends._flags import Flag, Strict
+from tritorch.backends._plans import cuFFTPlanCache, cuFFTPlanCacheManager, cufft_plan_cache
+from tritorch.backends._precision import Precision
 from tritorch.core import precision
 from tritorch.ops import attention
 
 __all__ = [
-    "allow_fp16_bf16_reduction_math_sdp", "cuBLASModule", "cudnn_sdp_enabled",
+    "allow_fp16_bf16_reduction_math_sdp", "cuBLASModule", "cuFFTPlanCache",
+    "cuFFTPlanCacheManager", "cudnn_sdp_enabled", "cufft_plan_cache",
     "enable_cudnn_sdp", "enable_flash_sdp", "enable_math_sdp",
     "enable_mem_efficient_sdp", "flash_sdp_enabled", "fp16_bf16_reduction_math_sdp_allowed",
     "is_built", "is_ck_sdpa_available", "is_flash_attention_available", "math_sdp_enabled",
-    "matmul", "mem_efficient_sdp_enabled", "sdp_kernel",
+    "matmul", "mem_efficient_sdp_enabled", "preferred_blas_library", "preferred_linalg_library",
+    "preferred_rocm_fa_library", "sdp_kernel",
 ]  # fmt: skip
 
 
@@ -24,25 +30,73 @@ def is_built() -> bool:
     return True
 
 
+class _Reduction(Flag):
+    """Whether sums of half types may be less exact, and split: kept, as they are in float32."""
+
+    def __init__(self) -> None:
+        super().__init__(True)
+        self.split = property(lambda owner: self.splitting)
+        self.splitting = True
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        values = value if isinstance(value, (list, tuple)) else [value]
+        if not isinstance(value, (bool, list, tuple)):
+            raise TypeError(
+                f"{self.name} expects a bool or a tuple/list of bools, but got {type(value)!r}"
+            )
+        if not values:
+            raise TypeError(f"{self.name} expects at least one boolean argument")
+        if len(values) > 2:
+            raise TypeError(f"{self.name} expects at most two boolean arguments")
+        for each, which in zip(values, ("allow_reduced_precision", "allow_splitk")):
+            if not isinstance(each, bool):
+                raise TypeError(f"{self.name} expects a bool for {which}, but got {type(each)!r}")
+        if len(values) == 2 and values[0] and not values[1]:
+            raise RuntimeError(
+                "allow_splitk=False is not supported when reduced precision reductions are enabled"
+            )
+        super().__set__(instance, values[0])
+        self.splitting = values[1] if len(values) == 2 else True
+
+
 class cuBLASModule(Strict):
     """What torch.backends.cuda.matmul is: TF32, and sums, which are in float32 at any setting."""
 
     allow_tf32 = Flag(
         False,
-        effect=lambda on: precision.set_float32_matmul_precision("high" if on else "highest"),
+        effect=precision.allow_matmul_tf32,
         read=lambda: precision.get_float32_matmul_precision() != "highest",
     )
-    fp32_precision = Flag(
-        "none",
-        effect=precision.set_matmul_fp32_precision,
-        read=precision.get_matmul_fp32_precision,
-    )  # PyTorch's values, and "tf32x3": three TF32 products, nearly as exact as float32
-    allow_fp16_reduced_precision_reduction = Flag(True)
-    allow_bf16_reduced_precision_reduction = Flag(True)
+    fp32_precision = Precision("cuda", "matmul")  # PyTorch's values, and "tf32x3": three TF32 products, nearly as exact as float32
+    allow_fp16_reduced_precision_reduction = _Reduction()
+    allow_bf16_reduced_precision_reduction = _Reduction()
+    allow_fp16_reduced_precision_reduction_split_k = allow_fp16_reduced_precision_reduction.split
+    allow_bf16_reduced_precision_reduction_split_k = allow_bf16_reduced_precision_reduction.split
     allow_fp16_accumulation = Flag(False)
 
 
 matmul = cuBLASModule()
+
+for _class in (cuFFTPlanCache, cuFFTPlanCacheManager):
+    _class.__module__ = __name__
+
+# ---- libraries, of which there are none ----------------------------------------------------------
+
+
+def preferred_linalg_library(backend: Any = None) -> Any:
+    """Which library of linear algebra is preferred; kept, as there is none."""
+    return _libraries.linalg.choose(backend)
+
+
+def preferred_blas_library(backend: Any = None) -> Any:
+    """Which library of products is preferred; kept, as there is none."""
+    return _libraries.blas.choose(backend)
+
+
+def preferred_rocm_fa_library(backend: Any = None) -> Any:
+    """Which library of attention is preferred on AMD's GPUs; kept, as there is none."""
+    return _libraries.attention.choose(backend)
+
 
 # ---- attention -----------------------------------------------------------------------------------
 
@@ -50,6 +104,8 @@ _MATH, _FLASH, _EFFICIENT, _CUDNN = range(4)
 
 
 def _enable(which: int, enabled: bool) -> None:
+    if not isinstance(enabled, bool):
+        raise RuntimeError(f"set_sdp_use_math expects a bool, but got {type(enabled).__name__}")
     numbers = [number for number in attention.allowed() if number != which]
     attention.allow(tuple(numbers + [which] * bool(enabled)), False)
 
@@ -118,22 +174,25 @@ def is_ck_sdpa_available() -> bool:
     return False
 
 
-@contextlib.contextmanager
 def sdp_kernel(
     enable_flash: bool = True,
     enable_math: bool = True,
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
-) -> Any:
+) -> contextlib.AbstractContextManager[Any]:
     """Within it, attention uses one of these; the older form of nn.attention.sdpa_kernel."""
     warnings.warn(
-        "torch.backends.cuda.sdp_kernel() is deprecated. In the future, this context manager will "
-        "be removed. Please see torch.nn.attention.sdpa_kernel() for the new context manager, with "
-        "updated signature.",
+        "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context manager "
+        "will be removed. Please see `torch.nn.attention.sdpa_kernel()` for the new context "
+        "manager, with updated signature.",
         FutureWarning,
-        stacklevel=3,
+        stacklevel=2,
     )
-    wanted = enable_math, enable_flash, enable_mem_efficient, enable_cudnn
+    return _only((enable_math, enable_flash, enable_mem_efficient, enable_cudnn))
+
+
+@contextlib.contextmanager
+def _only(wanted: tuple[bool, ...]) -> Iterator[dict[str, Any]]:
     before = attention.allow(tuple(number for number in range(4) if wanted[number]), False)
     try:
         yield {}

@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tritorch.backends import _flags
+from tritorch.backends import _flags, _precision
 from tritorch.core import precision
+from tritorch.core.dtype import float16, float32, float64
 
-CUDNN_TENSOR_DTYPES: set[Any] = set()
+CUDNN_TENSOR_DTYPES = {float16, float32, float64}  # what cuDNN would take
 
 
 def is_available() -> bool:
@@ -36,32 +37,18 @@ class cudnn:
 
     enabled = _flags.Flag(True)
     benchmark = _flags.Flag(False)
-    benchmark_limit = _flags.Flag(10)
+    benchmark_limit = _flags.Flag(None, object)
     deterministic = _flags.Flag(False)
     allow_tf32 = _flags.Flag(
-        True, effect=precision.set_convolution_tf32, read=precision.get_convolution_tf32
+        True, effect=precision.allow_convolution_tf32, read=precision.convolution_tf32_allowed
     )
-    fp32_precision = _flags.Flag("none")  # kept: what follows is more specific
+    fp32_precision = _precision.Precision("cuda")
+    depthwise_kernel = _flags.Flag("auto")
 
 
-class _Conv(_flags.Strict):
-    """Of convolutions."""
-
-    fp32_precision = _flags.Flag(
-        "tf32",
-        effect=precision.set_convolution_fp32_precision,
-        read=precision.get_convolution_fp32_precision,
-    )
-
-
-class _Rnn(_flags.Strict):
-    """Of recurrent layers, which multiply as matrices do: kept."""
-
-    fp32_precision = _flags.Flag("tf32")
-
-
-conv, rnn = _Conv(), _Rnn()
-_NAMES = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
+conv, rnn = (_precision.of_operation("cuda", op) for op in ("conv", "rnn"))
+_NAMES = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32",
+          "fp32_precision", "depthwise_kernel")  # fmt: skip
 
 
 def set_flags(
@@ -70,9 +57,12 @@ def set_flags(
     _benchmark_limit: int | None = None,
     _deterministic: bool | None = None,
     _allow_tf32: bool | None = None,
+    _fp32_precision: str | None = "none",
+    _depthwise_kernel: str | None = None,
 ) -> tuple[Any, ...]:
     """Sets those that are not None, and tells what all were."""
-    values = (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32)
+    values = (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32, _fp32_precision,
+              _depthwise_kernel)  # fmt: skip
     return tuple(_flags.exchange(sys.modules[__name__], dict(zip(_NAMES, values))).values())
 
 
@@ -83,9 +73,12 @@ def flags(
     benchmark_limit: int = 10,
     deterministic: bool = False,
     allow_tf32: bool = True,
+    fp32_precision: str = "none",
+    depthwise_kernel: str = "auto",
 ) -> Iterator[None]:
     """Within it, the settings are these."""
-    values = (enabled, benchmark, benchmark_limit, deterministic, allow_tf32)
+    values = (enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision,
+              depthwise_kernel)  # fmt: skip
     with _flags.within(sys.modules[__name__], dict(zip(_NAMES, values))):
         yield
 

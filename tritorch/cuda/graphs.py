@@ -52,6 +52,17 @@ class CUDAGraph:
         """The id of this graph's memory pool, to share with another capture."""
         return (0, self._graph.pool)
 
+    def raw_cuda_graph(self) -> int:
+        """The driver's graph, as a number; the graph was made with keep_graph."""
+        return self._graph.raw_graph()
+
+    def raw_cuda_graph_exec(self) -> int:
+        """The driver's executable graph, as a number."""
+        return self._graph.raw_exec()
+
+    def register_generator_state(self, generator: Any) -> None:
+        """Accepts a generator: what kernels draw is fixed as they are captured, as documented."""
+
     def node_count(self) -> int:
         """How many operations were captured."""
         return self._graph.node_count

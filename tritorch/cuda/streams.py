@@ -7,13 +7,14 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.streams import notice
+from tritorch.core import streams
 from tritorch.core.device import cuda_index, device
 from tritorch.gpu import errors
 
 _BLOCKING_SYNC, _DISABLE_TIMING, _INTERPROCESS = 1, 2, 4
 
 
-class Stream:
+class Stream(streams.Stream):
     """A queue of work on one GPU.
 
     Streams come from a pool of 32 a priority and are never destroyed, so making one is cheap.
@@ -23,7 +24,7 @@ class Stream:
     __slots__ = ("__weakref__", "cuda_stream", "device_index")
 
     cuda_stream: int
-    device_index: int
+    device_index: int  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -47,6 +48,10 @@ class Stream:
 
     @property
     def stream_id(self) -> int:
+        return self.cuda_stream
+
+    @property
+    def native_handle(self) -> int:
         return self.cuda_stream
 
     @property
@@ -130,7 +135,7 @@ class ExternalStream(Stream):
         super().__init__(stream_id=stream_ptr, device_index=cuda_index(device))
 
 
-class Event:
+class Event(streams.Event):
     """A mark in a stream, to wait for or to take the time at."""
 
     __slots__ = ("__weakref__", "_event", "enable_timing")
@@ -191,6 +196,9 @@ class Event:
         if not self.cuda_event:
             return "<tritorch.cuda.Event uninitialized>"
         return f"<tritorch.cuda.Event {self.cuda_event:#x}>"
+
+
+streams.of_backends["cuda"] = Stream, Event
 
 
 def current_stream(device: Any = None) -> Stream:

@@ -15,9 +15,11 @@ def set_module(obj: Any, mod: str) -> None:
     obj.__module__ = mod
 
 
+_REGISTRATION = ("generate_methods_for_privateuse1_backend", "rename_privateuse1_backend")
+
 # Imported when they are first asked for.
 _LATE = (
-    "_pytree", "benchmark", "checkpoint", "data", "deterministic", "dlpack", "flop_counter", "hooks",
+    "_pytree", "backend_registration", "benchmark", "checkpoint", "data", "deterministic", "dlpack", "flop_counter", "hooks",
     "module_tracker", "throughput_benchmark", "weak",
 )  # fmt: skip
 
@@ -25,4 +27,6 @@ _LATE = (
 def __getattr__(name: str) -> object:
     if name in _LATE:
         return importlib.import_module(f"tritorch.utils.{name}")
+    if name in _REGISTRATION:
+        return getattr(importlib.import_module("tritorch.utils.backend_registration"), name)
     raise AttributeError(f"module 'tritorch.utils' has no attribute {name!r}")

@@ -468,6 +468,16 @@ class Module(StateDict):
         fn(self)
         return self
 
+    def _replicate_for_data_parallel(self) -> Any:
+        """A shallow copy without parameters, for another GPU."""
+        replica = self.__new__(type(self))
+        replica.__dict__ = self.__dict__.copy()
+        replica._parameters = {}
+        replica._buffers = replica._buffers.copy()
+        replica._modules = replica._modules.copy()
+        replica._is_replica = True
+        return replica
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:
         """Every parameter, gradient and buffer replaced by `fn` of it; parameters stay the same
         objects."""

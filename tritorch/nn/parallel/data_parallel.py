@@ -1,34 +1,26 @@
-"""DataParallel on one device: the module itself."""
+"""DataParallel: a batch cut over the GPUs of one process; without a GPU, the module itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tritorch import cuda
+from tritorch import _C, cuda
+from tritorch._utils import _get_device_index
 from tritorch.core.device import device as Device
 from tritorch.nn.modules.module import Module
+from tritorch.nn.parallel import parallel_apply as _parallel, scatter_gather
+from tritorch.nn.parallel.replicate import replicate
 
-
-def _index(device: Any) -> int:
-    if isinstance(device, int):
-        return device
-    return Device(device).index or 0
-
-
-def _one(device_ids: Sequence[Any]) -> list[int]:
-    """The one device; several are refused."""
-    indices = [_index(device) for device in device_ids]
-    if len(indices) > 1:
-        raise NotImplementedError(
-            f"tritorch: DataParallel over several GPUs (device_ids={indices}) is not implemented; "
-            f"pass device_ids=[{indices[0]}], or use one process for each GPU"
-        )
-    return indices
+__all__ = ["DataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
-    """A module on one GPU; without a GPU, as it is."""
+    """A module whose batches are computed on several GPUs, a piece on each.
+
+    The module lives on the first; every call copies its parameters to the others, and their
+    gradients come back.
+    """
 
     module: Any
 
@@ -42,45 +34,57 @@ class DataParallel(Module):
             self.device_ids: list[int] = []
             return
         self.dim = dim
-        self.device_ids = _one([cuda.current_device()] if device_ids is None else device_ids)
-        self.output_device = self.device_ids[0] if output_device is None else _index(output_device)
+        given = range(cuda.device_count()) if device_ids is None else device_ids
+        self.device_ids = [_get_device_index(each, True) for each in given]
+        first = self.device_ids[0] if output_device is None else output_device
+        self.output_device = _get_device_index(first, True)
         self.src_device_obj = Device("cuda", self.device_ids[0])
-        self.module.to(self.src_device_obj)
+        if len(self.device_ids) == 1:
+            self.module.to(self.src_device_obj)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """The module's result; inputs are moved to its device."""
+        """The module's results, on the output device."""
         if not self.device_ids:
             return self.module(*inputs, **kwargs)
-        where = self.src_device_obj
         for tensor in (*self.module.parameters(), *self.module.buffers()):
-            if tensor.device != where:
+            if tensor.device != self.src_device_obj:
                 raise RuntimeError(
-                    f"module must have its parameters and buffers on device {where} "
-                    f"(device_ids[0]) but found one of them on device: {tensor.device}"
+                    "module must have its parameters and buffers on device "
+                    f"{self.src_device_obj} (device_ids[0]) but found one of them on device: "
+                    f"{tensor.device}"
                 )
-        out = self.module(*_moved(inputs, where), **_moved(kwargs, where))
-        return _moved(out, Device("cuda", self.output_device))
+        placed, named = self.scatter(inputs, kwargs, self.device_ids)
+        if not placed and not named:
+            placed, named = ((),), ({},)
+        if len(self.device_ids) == 1:
+            return self.module(*placed[0], **named[0])
+        replicas = self.replicate(self.module, self.device_ids[: len(placed)])
+        return self.gather(self.parallel_apply(replicas, placed, named), self.output_device)
 
+    def replicate(self, module: Any, device_ids: Sequence[Any]) -> list[Any]:
+        """A copy of the module on each GPU."""
+        return replicate(module, device_ids, not _C.is_grad_enabled())
 
-def _moved(value: Any, device: Any) -> Any:
-    from tritorch.core.tensor import Tensor
+    def scatter(self, inputs: Any, kwargs: Any, device_ids: Sequence[Any]) -> Any:
+        """The arguments in pieces."""
+        return scatter_gather.scatter_kwargs(inputs, kwargs, device_ids, dim=self.dim)
 
-    if isinstance(value, Tensor):
-        return value.to(device)
-    if isinstance(value, tuple) and hasattr(value, "_make"):
-        return type(value)(*(_moved(item, device) for item in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(_moved(item, device) for item in value)
-    if isinstance(value, dict):
-        return type(value)((key, _moved(item, device)) for key, item in value.items())
-    return value
+    def parallel_apply(self, replicas: Sequence[Any], inputs: Any, kwargs: Any) -> list[Any]:
+        """The results of the copies."""
+        return _parallel.parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
+
+    def gather(self, outputs: Any, output_device: Any) -> Any:
+        """Their results put together."""
+        return scatter_gather.gather(outputs, output_device, dim=self.dim)
 
 
 def data_parallel(
     module: Module, inputs: Any, device_ids: Sequence[Any] | None = None,
     output_device: Any = None, dim: int = 0, module_kwargs: Any = None,
 ) -> Any:  # fmt: skip
-    """module(*inputs) on one GPU."""
+    """module(*inputs) on several GPUs, a piece of the batch on each."""
     if not isinstance(inputs, tuple):
         inputs = () if inputs is None else (inputs,)
+    if not cuda.is_available():
+        raise RuntimeError("device type could not be determined")
     return DataParallel(module, device_ids, output_device, dim)(*inputs, **(module_kwargs or {}))

@@ -1,0 +1,47 @@
+"""Devices that others bring: modules under their names, and packages that load themselves."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from tritorch.core.device import device as Device
+
+__all__ = ["_import_device_backends", "_is_device_backend_autoload_enabled", "_register_device_module"]
+
+_GROUP = "torch.backends"  # the entry points that PyTorch's packages of devices have
+
+
+def _register_device_module(device_type: Any, module: Any) -> None:
+    """Makes a module `torch.<type of device>`."""
+    kind = Device(device_type).type
+    torch = sys.modules["tritorch"]
+    if kind in vars(torch):
+        raise RuntimeError(
+            f"The runtime module of '{kind}' has already been registered with "
+            f"'{vars(torch)[kind]}'"
+        )
+    setattr(torch, kind, module)
+    for name in ("tritorch", "torch"):
+        if sys.modules.get(name) is torch:
+            sys.modules[f"{name}.{kind}"] = module
+
+
+def _is_device_backend_autoload_enabled() -> bool:
+    """Whether packages of devices load themselves with torch, as they do at first."""
+    return os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1"
+
+
+def _import_device_backends() -> None:
+    """Calls the entry points by which packages of devices load themselves."""
+    from importlib.metadata import entry_points
+
+    for each in entry_points(group=_GROUP):
+        try:
+            each.load()()
+        except Exception as error:
+            raise RuntimeError(
+                f"Failed to load the backend extension: {each.name}. You can disable extension "
+                "auto-loading with TORCH_DEVICE_BACKEND_AUTOLOAD=0."
+            ) from error

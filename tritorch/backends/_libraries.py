@@ -1,0 +1,60 @@
+"""Which of PyTorch's libraries a program prefers: tritorch's kernels do the work of all of them."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+
+class _LinalgBackend(enum.Enum):
+    """Libraries of linear algebra."""
+
+    Default = 0
+    Cusolver = 1
+    Magma = 2
+
+
+class _BlasBackend(enum.Enum):
+    """Libraries of products of matrices."""
+
+    Default = 0
+    Cublas = 1
+    Cublaslt = 2
+    Ck = 3
+
+
+class _ROCmFABackend(enum.Enum):
+    """Libraries of attention on AMD's GPUs."""
+
+    Default = 0
+    AOTriton = 1
+    Ck = 2
+
+
+class Library:
+    """A preference: kept, and told."""
+
+    def __init__(self, preferred: enum.Enum, **aliases: str) -> None:
+        self.preferred, self.kinds = preferred, type(preferred)
+        self.names: dict[str, Any] = {kind.name.lower(): kind for kind in self.kinds}
+        for name, kind in aliases.items():
+            at = list(self.names).index(kind) + 1
+            items = list(self.names.items())
+            self.names = dict([*items[:at], (name, self.names[kind]), *items[at:]])
+
+    def choose(self, backend: Any = None) -> Any:
+        """The preferred one, after it was set, where one is given."""
+        if isinstance(backend, str):
+            if backend not in self.names:
+                raise RuntimeError(f"Unknown input value. Choose from: {', '.join(self.names)}.")
+            backend = self.names[backend]
+        if backend is not None:
+            if not isinstance(backend, self.kinds):
+                raise RuntimeError("Unknown input value type.")
+            self.preferred = backend
+        return self.preferred
+
+
+linalg = Library(_LinalgBackend.Default)
+blas = Library(_BlasBackend.Cublas, hipblas="cublas", hipblaslt="cublaslt")
+attention = Library(_ROCmFABackend.Default)

@@ -1,0 +1,32 @@
+"""torch.backends.nnpack: there is no NNPACK here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+__all__ = ["flags", "is_available", "set_flags"]
+
+_enabled_now = True
+
+
+def is_available() -> bool:
+    """False: convolutions on the CPU are NumPy's products."""
+    return False
+
+
+def set_flags(_enabled: bool) -> tuple[bool]:
+    """Keeps whether it would be used, and tells what was kept."""
+    global _enabled_now
+    before, _enabled_now = _enabled_now, _enabled
+    return (before,)
+
+
+@contextlib.contextmanager
+def flags(enabled: bool = False) -> Iterator[None]:
+    """Within it, the setting is this."""
+    before = set_flags(enabled)
+    try:
+        yield
+    finally:
+        set_flags(*before)

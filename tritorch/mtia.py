@@ -1,0 +1,40 @@
+"""Meta's accelerators, which tritorch does not support: what torch.mtia is where there are none."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+__all__ = [
+    "current_device", "device_count", "empty_cache", "init", "is_available", "is_initialized",
+    "set_device", "synchronize",
+]  # fmt: skip
+
+
+def is_available() -> bool:
+    """False."""
+    return False
+
+
+def device_count() -> int:
+    """0."""
+    return 0
+
+
+def is_initialized() -> bool:
+    """False."""
+    return False
+
+
+def empty_cache() -> None:
+    """Does nothing without a device."""
+
+
+def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    raise AssertionError(
+        "Torch not compiled with MTIA enabled. Ensure you have `import mtia.host_runtime.torch_mtia` "
+        "in your python src file and include `//mtia/host_runtime/torch_mtia:torch_mtia` as your "
+        "target dependency!"
+    )
+
+
+init = current_device = set_device = synchronize = _refuse
