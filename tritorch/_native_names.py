@@ -7,11 +7,18 @@ import importlib
 from typing import Any
 
 from tritorch import _C, cpu, cuda, overrides
-from tritorch.core import defaults, dispatching, gates, storage
 from tritorch.autograd import function
 from tritorch.backends import _libraries
-from tritorch.core import generator, precision, settings
-from tritorch.core import device as devices
+from tritorch.core import (
+    defaults,
+    device as devices,
+    dispatching,
+    gates,
+    generator,
+    precision,
+    settings,
+    storage,
+)
 from tritorch.core.device import device as Device
 from tritorch.core.published import PUBLIC
 from tritorch.core.size import Size

@@ -23,6 +23,7 @@ from tritorch._library.infer_schema import infer_schema
 from tritorch._library.opcheck import opcheck
 from tritorch._library.triton import triton_op, wrap_triton
 from tritorch._library.utils import program_source
+from tritorch.amp import policies
 from tritorch.core.device import device as Device
 from tritorch.core.dispatch_keys import DispatchKey
 from tritorch.ops.record.operator import OPERATORS
@@ -146,6 +147,9 @@ class Library:
             found = operators.find(name)
             if found is not None:
                 found.passed_over.add(key)
+            elif key in ("AutocastCPU", "AutocastCUDA"):
+                stem = name.removeprefix("aten::").partition(".")[0]
+                self._undo.append(policies.without(stem, key.removeprefix("Autocast").lower()))
             return
         kernel = (lambda *args, **kwargs: fn(None, *args, **kwargs)) if with_keyset else fn
         definition = operators.find(name)

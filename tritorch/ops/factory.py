@@ -37,8 +37,8 @@ from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.size import Size
 from tritorch.core.sparse import SparseArray
 from tritorch.core.storage import UntypedStorage
-from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor, from_numpy, require_plain, require_strides
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.gpu.arrays import from_dlpack as import_array
 from tritorch.ops.checks import (
     TOO_MANY,

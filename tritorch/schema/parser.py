@@ -45,8 +45,8 @@ _CONSTANTS = {
 # C++'s names of types, which are not a schema's.
 _OF_CPP = {
     "int64_t": "Use `SymInt` or `int` instead of `int64_t` in an operator's schema string. "
-    "`SymInt` corresponds to c10::SymInt in C++ while `int` in schema corresponds to the int64_t type in "
-    "C++.",
+    "`SymInt` corresponds to c10::SymInt in C++ while `int` in schema corresponds to the int64_t "
+    "type in C++.",
     "double": "Use `float` instead of `double` in an operator's schema string. `float` in schema "
     "corresponds to the double type in C++",
 }
