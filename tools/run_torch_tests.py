@@ -2,11 +2,12 @@
 """Run PyTorch's own test files under the alias, and count what passes.
 
     python tools/run_torch_tests.py --tests pytorch/test test_fx.py test_pytree.py
-    python tools/run_torch_tests.py --tests pytorch/test test_fx.py -- -k proxy -x
+    python tools/run_torch_tests.py --tests pytorch/test test_fx.py -k proxy -x
 
 The files are PyTorch's (a checkout's folder `test`), and what they import of
-`torch.testing._internal` is read from an installed torch, of which nothing else is imported: every
-other name is tritorch's.  Arguments after `--` go to pytest.
+`torch.testing._internal` is read from an installed torch, with what that imports of `torchgen` and
+`torch._vendor`: every other name is tritorch's.  Other arguments go to pytest.  Tests that the
+files `torch_tests*.toml` beside this name, with reasons, are left out (`--all`: they are not).
 """
 
 from __future__ import annotations
@@ -15,21 +16,24 @@ import argparse
 import importlib.machinery
 import importlib.util
 import sys
-import types
 from pathlib import Path
 from typing import Any
 
+from torch_tests_left_out import LeftOut
+
+_HELPERS = ("torch.testing._internal", "torch._vendor", "torchgen")
+
 
 class _Internals:
-    """Finds torch.testing._internal in the installed torch's files."""
+    """Finds what the tests' helpers are made of in the installed torch's files."""
 
     def __init__(self, torch: Path) -> None:
         self.torch = torch
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if not name.startswith("torch.testing._internal"):
+        if not any(name == each or name.startswith(f"{each}.") for each in _HELPERS):
             return None
-        place = self.torch.joinpath(*name.split(".")[1:])
+        place = self.torch.parent.joinpath(*name.split("."))
         if (place / "__init__.py").exists():
             folder = [str(place)]
             return importlib.util.spec_from_file_location(
@@ -40,16 +44,17 @@ class _Internals:
 
 def alias(internals: Path) -> None:
     """`import torch` gives tritorch from now on, but for PyTorch's helpers of tests."""
-    from tritorch import _as_torch
+    from tritorch import _absent, _as_torch
 
     _as_torch.as_torch()
+    # The table of operators asks whether each has a function, many of which are not here.
+    _absent.AbsentName.__bool__ = lambda name: True  # type: ignore[method-assign]
     sys.meta_path.insert(0, _Internals(internals))  # type: ignore[arg-type]
+    from torch.testing._internal.optests import OpCheckError  # which torch.library raises there
 
+    from tritorch._library import opcheck
 
-def no_generated_names(folder: Path) -> None:
-    """`expecttest` compares texts; without it they are compared by its one function here."""
-    if importlib.util.find_spec("expecttest") is None:
-        raise SystemExit("PyTorch's tests want the package expecttest")
+    opcheck.OpCheckError = OpCheckError  # type: ignore[misc]
 
 
 def main() -> int:
@@ -58,6 +63,7 @@ def main() -> int:
     )
     parser.add_argument("--tests", type=Path, required=True, help="PyTorch's folder `test`")
     parser.add_argument("--torch", type=Path, help="the folder of the installed torch")
+    parser.add_argument("--all", action="store_true", help="leave nothing out")
     parser.add_argument("files", nargs="+")
     args, rest = parser.parse_known_args()
     found = importlib.util.find_spec("torch")
@@ -66,7 +72,12 @@ def main() -> int:
     sys.path.insert(0, str(args.tests))
     import pytest
 
-    return pytest.main([*(str(args.tests / f) for f in args.files), "-p", "no:cacheprovider", *rest])
+    left_out = LeftOut()
+    left_out.stand_in()
+    files = [str(args.tests / f) for f in args.files]
+    plugins = [] if args.all else [left_out]
+    options = ["-p", "no:cacheprovider", "-p", "no:logging"]  # LoggingTensor logs what is no text
+    return pytest.main([*files, *options, *rest], plugins=plugins)
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ _ELSEWHERE = {
             set_autocast_xla_dtype set_autocast_xla_enabled
             """,
         "_utils": "get_device_module",
-        "compiler": "compile",
+        "compiler": "_disable_dynamo compile",
         "core.dispatch_keys": "DispatchKey DispatchKeySet",
         "core.settings": """
             _assert _assert_async _check _check_index _check_is_size _check_not_implemented
@@ -270,12 +270,14 @@ _BUILT = {"has_cuda": "is_built", "has_cudnn": "is_available", "has_mps": "is_bu
 
 
 def _of_extension(name: str) -> object:
-    from tritorch import _native_names
+    from tritorch import _native_dispatch, _native_names
 
-    if name not in vars(_native_names):
-        raise AttributeError(f"module {_C.__name__!r} has no attribute {name!r}")
-    return vars(_native_names)[name]
+    for module in (_native_names, _native_dispatch):
+        if name in vars(module):
+            return vars(module)[name]
+    raise AttributeError(f"module {_C.__name__!r} has no attribute {name!r}")
 
 
 _C.__getattr__ = _of_extension  # type: ignore[attr-defined]
+_C.__path__ = [f"{place}/_native_modules" for place in __path__]  # type: ignore[attr-defined]
 _names.adopt(_sys.modules[__name__])

@@ -28,18 +28,22 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name != "torch" and not name.startswith("torch."):
+        if name.partition(".")[0] not in ("torch", "functorch"):
             return None
         try:
             present = importlib.util.find_spec(_ours(name)) is not None
         except ModuleNotFoundError:  # of a package that is not there either
             present = False
         if not present:
-            return _absent.find_module(name)
+            return _absent.find_module(name) if name.startswith("torch") else None
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
 
 
 def _ours(name: str) -> str:
+    if name == "functorch":
+        return "tritorch._functorch.deprecated"
+    if name.startswith("functorch."):
+        return f"tritorch._{name}"
     return "tritorch" + name.removeprefix("torch")
 
 

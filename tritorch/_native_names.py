@@ -7,16 +7,22 @@ import importlib
 from typing import Any
 
 from tritorch import _C, cpu, cuda, overrides
-from tritorch.core import defaults, dispatch_keys, dispatching, gates, storage
 from tritorch.autograd import function, passes
 from tritorch.backends import _libraries
-from tritorch.core import generator, precision, settings
-from tritorch.core import device as devices
+from tritorch.core import (
+    defaults,
+    device as devices,
+    dispatching,
+    gates,
+    generator,
+    precision,
+    settings,
+    storage,
+)
 from tritorch.core.device import device as Device
 from tritorch.core.published import PUBLIC
 from tritorch.core.size import Size
 from tritorch.ops.checks import broadcast_shapes
-from tritorch.schema import table
 
 _TensorBase = _C.TensorBase
 _FunctionBase = function.FunctionCtx
@@ -29,39 +35,6 @@ _disabled_torch_function_impl = _C._disabled_torch_function_impl
 _disabled_torch_dispatch_impl = dispatching.DISABLED
 
 
-def _len_torch_dispatch_stack() -> int:
-    """How many dispatch modes are entered."""
-    return len(dispatching.entered.modes)
-
-
-def _get_dispatch_stack_at(place: int, /) -> Any:
-    """The dispatch mode at a place of the stack, the outermost one being first."""
-    return dispatching.entered.modes[place]
-
-
-def _push_on_torch_dispatch_stack(mode: Any, /) -> None:
-    """Enters a dispatch mode."""
-    dispatching.enter(mode)
-
-
-def _pop_torch_dispatch_stack(key: Any = None, /) -> Any:
-    """Leaves the innermost dispatch mode."""
-    return dispatching.leave()
-
-
-class _DisableTorchDispatch:
-    """Inside, neither classes nor modes dispatch."""
-
-    def __enter__(self) -> None:
-        self._modes = dispatching.without_modes()
-        self._modes.__enter__()
-        self._before, dispatching.off.classes = dispatching.off.classes, True
-
-    def __exit__(self, *exception: object) -> None:
-        dispatching.off.classes = self._before
-        self._modes.__exit__(*exception)
-
-
 class _TorchFunctionState(enum.Enum):
     """Who overrides functions: all, only modes, or nobody."""
 
@@ -72,7 +45,7 @@ class _TorchFunctionState(enum.Enum):
 
 def _get_torch_function_state() -> _TorchFunctionState:
     """Who overrides functions now."""
-    if not _swapped(_C.set_function_modes):
+    if gates.modes.disabled:
         return _TorchFunctionState.ALL_DISABLED
     subclasses = _swapped(_C.set_overrides)
     return _TorchFunctionState.ENABLED if subclasses else _TorchFunctionState.SUBCLASSES_DISABLED
@@ -81,7 +54,8 @@ def _get_torch_function_state() -> _TorchFunctionState:
 def _set_torch_function_state(state: _TorchFunctionState, /) -> None:
     """Says who overrides functions from now on."""
     _C.set_overrides(state is _TorchFunctionState.ENABLED)
-    _C.set_function_modes(state is not _TorchFunctionState.ALL_DISABLED)
+    gates.modes.disabled = state is _TorchFunctionState.ALL_DISABLED
+    _C.set_function_modes(bool(gates.modes.stack) and not gates.modes.disabled)
 
 
 def _is_torch_function_enabled() -> bool:
@@ -99,16 +73,6 @@ def _swapped(exchange: Any) -> bool:
     before = exchange(True)
     exchange(before)
     return before
-
-
-class _AutoDispatchBelowAutograd:
-    """Inside, nothing is recorded."""
-
-    def __enter__(self) -> None:
-        self._before = _C.set_grad_enabled(False)
-
-    def __exit__(self, *exception: object) -> None:
-        _C.set_grad_enabled(self._before)
 
 
 def _set_grad_enabled(mode: bool, /) -> None:
@@ -246,33 +210,6 @@ def _to_dlpack(tensor: Any, /) -> Any:
 def _from_dlpack(capsule: Any, /) -> Any:
     """A tensor in the memory of a capsule of DLPack."""
     return PUBLIC["from_dlpack"](capsule)
-
-
-def _parse_dispatch_key(name: str, /) -> Any:
-    """The dispatch key of a name; None for what is none."""
-    return dispatch_keys.DispatchKey.__members__.get(name)
-
-
-def _dispatch_has_kernel(name: str, /) -> bool:
-    """Whether there is an operator of a name, "aten::add.Tensor"."""
-    stem, _, overload = name.partition(".")
-    return overload in table.overloads(stem.removeprefix("aten::"))
-
-
-def _jit_get_schemas_for_operator(name: str, /) -> list[Any]:
-    """The schemas of an operator's overloads."""
-    stem = name.removeprefix("aten::")
-    return [table.find(stem, overload) for overload in table.overloads(stem)]
-
-
-def _jit_get_all_schemas() -> list[Any]:
-    """The schemas of all operators of ATen."""
-    return [table.find(n, overload) for n in table.names() for overload in table.overloads(n)]
-
-
-def _len_torch_function_stack() -> int:
-    """How many function modes are entered."""
-    return len(gates.modes.stack)
 
 
 def _is_torch_function_mode_enabled() -> bool:

@@ -83,6 +83,11 @@ def _check_backend(backend: Any, options: dict[str, Any]) -> None:
             )
 
 
+def _disable_dynamo(fn: Any = None, recursive: bool = True) -> Any:
+    """The function: it is not compiled."""
+    return fn if fn is not None else lambda function: function
+
+
 def is_compiling() -> bool:
     """False: nothing is."""
     return False

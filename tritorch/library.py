@@ -18,12 +18,17 @@ from typing import Any
 
 from tritorch._library import custom_ops, operators
 from tritorch._library.custom_ops import CustomOpDef, custom_op
-from tritorch._library.fake import get_ctx
+from tritorch._library.fake_impl import get_ctx
 from tritorch._library.infer_schema import infer_schema
 from tritorch._library.opcheck import opcheck
 from tritorch._library.triton import triton_op, wrap_triton
+from tritorch._library.utils import program_source
+from tritorch.amp import policies
 from tritorch.core.deprecation import deprecated
-from tritorch.ops.record.overloads import OpOverload, overload_of
+from tritorch.core.device import device as Device
+from tritorch.core.dispatch_keys import DispatchKey
+from tritorch.ops.record.operator import OPERATORS
+from tritorch.ops.record.overloads import OpOverload, computed_by, overload_of
 from tritorch.ops.record.replacing import replace
 from tritorch.schema import table
 from tritorch.schema.tags import Tag
@@ -52,6 +57,8 @@ __all__ = [
 
 _RESERVED = ("prim",)
 _namespaces: set[str] = set()  # that a DEF library holds
+_impls: set[str] = set()  # "namespace/name.overload/key" of all kernels that are registered
+_defs: set[str] = set()  # the names of all operators that are defined
 
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
@@ -83,10 +90,12 @@ class Library:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._undo: list[Callable[[], None]] = []
         self._op_defs: set[str] = set()
-        self._registered: set[tuple[str, str]] = set()
+        self._op_impls: set[str] = set()
         if kind == "DEF":
             self._undo.append(lambda: _namespaces.discard(ns))
-        self._finalizer = weakref.finalize(self, _undone, self._undo)
+        self._finalizer = weakref.finalize(
+            self, _del_library, _impls, self._op_impls, _defs, self._op_defs, self._undo
+        )
 
     def __repr__(self) -> str:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
@@ -105,6 +114,7 @@ class Library:
         definition = operators.define(self.ns, schema, given)
         self._undo.append(lambda: operators.forget(definition))
         self._op_defs.add(definition.schema.name)
+        _defs.add(definition.schema.name)
         overload = definition.schema.overload_name
         name = definition.schema.name.partition("::")[2]
         return f"{name}.{overload}" if overload else name
@@ -121,14 +131,26 @@ class Library:
                 f"Input function is required to be a callable but found type {type(fn)}"
             )
         key = dispatch_key or self.dispatch_key or operators.COMPOSED
+        if self.dispatch_key and key != self.dispatch_key:
+            raise RuntimeError(
+                f"Explicitly provided dispatch key ({key}) is inconsistent with the dispatch key "
+                f"of the enclosing TORCH_LIBRARY_IMPL block ({self.dispatch_key})."
+            )
         name = self._name_of(op_name)
-        if not allow_override and (name, key) in self._registered:
+        registered = f"{name.replace('::', '/')}/{key}"
+        if not allow_override and registered in _impls:
             raise RuntimeError(
                 "This is not allowed since there's already a kernel registered from python "
                 f"overriding {name.partition('::')[2]}'s behavior for {key} dispatch key and "
                 f"{self.ns} namespace."
             )
         if fn is fallthrough_kernel:
+            found = operators.find(name)
+            if found is not None:
+                found.passed_over.add(key)
+            elif key in ("AutocastCPU", "AutocastCUDA"):
+                stem = name.removeprefix("aten::").partition(".")[0]
+                self._undo.append(policies.without(stem, key.removeprefix("Autocast").lower()))
             return
         kernel = (lambda *args, **kwargs: fn(None, *args, **kwargs)) if with_keyset else fn
         definition = operators.find(name)
@@ -136,7 +158,8 @@ class Library:
             self._undo.append(_replaced(name, key, kernel))
         else:
             _registered(definition.kernels, key, kernel, self._undo)
-        self._registered.add((name, key))
+        self._op_impls.add(registered)
+        _impls.add(registered)
 
     def fallback(self, fn: Callable[..., Any], dispatch_key: str = "", *,
                  with_keyset: bool = False) -> None:  # fmt: skip
@@ -160,14 +183,15 @@ class Library:
     def _register_fake(self, op_name: str, fn: Callable[..., Any], _stacklevel: int = 1, *,
                        allow_override: bool = True) -> None:  # fmt: skip
         definition = _definition(op_name if "::" in op_name else f"{self.ns}::{op_name}")
-        if definition.fake is not None and not allow_override:
-            raise RuntimeError(
-                f"register_fake(...): the operator {definition.schema.name} already has an fake "
-                "impl registered."
-            )
-        before = definition.fake
-        definition.fake = fn
-        self._undo.append(lambda: setattr(definition, "fake", before))
+        if not allow_override:
+            _require_no_fake(definition)
+        before = definition.fake, definition.fake_source
+        definition.fake, definition.fake_source = fn, program_source()
+
+        def undo() -> None:
+            definition.fake, definition.fake_source = before
+
+        self._undo.append(undo)
 
     def _register_torch_dispatch_rule(self, op_name: str, torch_dispatch_class: type,
                                       fn: Callable[..., Any]) -> None:  # fmt: skip
@@ -176,6 +200,29 @@ class Library:
 
     def _destroy(self) -> None:
         self._finalizer()
+
+
+def _require_no_fake(definition: operators.Definition) -> None:
+    """Refuses a second thing that says what an operator's results look like."""
+    name = definition.operator._name
+    if definition.fake is not None:
+        raise RuntimeError(
+            f"register_fake(...): the operator {name} already has a fake impl registered at "
+            f"{definition.fake_source}."
+        )
+    if "Meta" in definition.kernels:
+        raise RuntimeError(
+            f"register_fake(...): the operator {name} already has a DispatchKey::Meta "
+            "implementation via a pre-existing torch.library or TORCH_LIBRARY registration. Please "
+            "either remove that registration or don't call register_fake."
+        )
+    if operators.COMPOSED in definition.kernels:
+        raise RuntimeError(
+            f"register_fake(...): the operator {name} already has an implementation for this "
+            "device type via a pre-existing registration to DispatchKey::CompositeImplicitAutograd."
+            "CompositeImplicitAutograd operators do not need a fake impl; instead, the operator "
+            "will decompose into its constituents and those can have fake impls defined on them."
+        )
 
 
 def _registered(table_of: dict[Any, Any], key: Any, value: Any, undo: list[Any]) -> None:
@@ -187,7 +234,13 @@ def _registered(table_of: dict[Any, Any], key: Any, value: Any, undo: list[Any])
         undo.append(lambda: table_of.__setitem__(key, before))
 
 
-def _undone(steps: list[Callable[[], None]]) -> None:
+def _del_library(
+    captured_impls: set[str], op_impls: set[str], captured_defs: set[str], op_defs: set[str],
+    steps: list[Callable[[], None]],
+) -> None:  # fmt: skip
+    """Takes back what a library registered."""
+    captured_impls -= op_impls
+    captured_defs -= op_defs
     while steps:
         steps.pop()()
 
@@ -208,16 +261,25 @@ def _replaced(name: str, key: str, kernel: Callable[..., Any]) -> Callable[[], N
     stem, _, overload = rest.partition(".")
     if space != "aten" or not table.overloads(stem):
         raise RuntimeError(f"operator {name} does not exist")
-    found = table.overloads(stem)
-    wanted = [overload] if overload in found and overload else found
-    records = [op for each in wanted if (op := overload_of(table.find(stem, each)).record)]
     backends = {"CPU": "cpu", "CUDA": "gpu"}
-    if not records or key not in backends:
+    records = [
+        op
+        for op in list(OPERATORS.values())
+        if any(n == f"aten::{stem}" and overload in ("", o) for n, o in computed_by(op))
+        and getattr(op, backends.get(key, ""), None) is not None
+    ]
+    if not records:
         raise NotImplementedError(
             f"no kernel of {name} can be replaced for {key}: "
             + ("kernels are of CPU or CUDA" if records else "it is composed of other operators")
         )
-    return replace(records[0], backends[key], kernel)
+    steps = [replace(op, backends[key], kernel) for op in records]
+
+    def undo() -> None:
+        for step in steps:
+            step()
+
+    return undo
 
 
 def _definition(op: Any) -> operators.Definition:
@@ -248,12 +310,12 @@ def _library_for(op: str, lib: Library | None) -> Library:
     return made
 
 
-def define(qualname: Any, schema: Any = None, *, lib: Library | None = None,
-           tags: Tag | Sequence[Tag] = ()) -> Any:  # fmt: skip
+def define(qualname: Any, schema: Any = None, alias_analysis: str = "", *,
+           lib: Library | None = None, tags: Tag | Sequence[Tag] = ()) -> Any:  # fmt: skip
     """Defines "namespace::name" by a schema of its arguments, "(Tensor x) -> Tensor"; or, as a
     decorator `define(lib, schema)`, with its kernel."""
     if isinstance(qualname, Library):
-        name = qualname.define(schema, tags=tags)
+        name = qualname.define(schema, alias_analysis, tags=tags)
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
             qualname.impl(name, function)
@@ -285,7 +347,9 @@ _DEVICES = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "default": "CompositeE
 def _key(device_type: str | None) -> str:
     if device_type is None:
         return "CompositeExplicitAutograd"
-    return _DEVICES.get(device_type, device_type)
+    if device_type in DispatchKey.__members__:
+        return device_type
+    return _DEVICES.get(device_type) or _DEVICES.get(Device(device_type).type, device_type)
 
 
 def impl(qualname: Any, types: Any, func: Callable[..., Any] | None = None, *,
@@ -301,12 +365,13 @@ def impl(qualname: Any, types: Any, func: Callable[..., Any] | None = None, *,
 
         return decorate
 
+    keys = dict.fromkeys(map(_key, (types,) if isinstance(types, str) else types))
+
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        kinds = (types,) if isinstance(types, str) else tuple(types)
         name = qualname._name if isinstance(qualname, OpOverload) else qualname
         library = _library_for(name, lib)
-        for kind in kinds:
-            library.impl(name, function, _key(kind))
+        for key in keys:
+            library.impl(name, function, key)
         return function
 
     if func is None:
@@ -352,8 +417,10 @@ def get_kernel(op: Any, dispatch_key: Any) -> SafeKernelFunction:
 def register_kernel(op: Any, device_types: Any, func: Callable[..., Any] | None = None, /, *,
                     lib: Library | None = None) -> Any:  # fmt: skip
     """Registers what computes an operator for kinds of devices, None for all."""
-    if isinstance(op, CustomOpDef):
-        return op.register_kernel(device_types, func)
+    name = op._name if isinstance(op, OpOverload) else op
+    made = op if isinstance(op, CustomOpDef) else custom_ops.OPDEFS.get(name)
+    if made is not None:
+        return made.register_kernel(device_types, func)
     kinds = "default" if device_types is None else device_types
     return impl(op, kinds, func, lib=lib)
 
@@ -376,7 +443,7 @@ def register_fake(op: Any, func: Callable[..., Any] | None = None, /, *,
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         definition = _definition(op)
         _library_for(definition.schema.name, lib)._register_fake(
-            definition.operator._name, function, allow_override=True
+            definition.operator._name, function, allow_override=allow_override
         )
         return function
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core import gates
+from tritorch.core.dispatching import recording
 from tritorch.core.tensor import Tensor, is_tensor, typename
 
 
@@ -106,12 +107,15 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 
 class enable_reentrant_dispatch:
-    """Inside an override, subclasses and modes are asked again."""
+    """Inside an override, subclasses and modes are asked again, and gradients are recorded as they
+    were where the operator was called."""
 
     def __enter__(self) -> None:
         self._before = _C.set_overrides(True)
+        self._recorded = _C.set_grad_enabled(recording.above or _C.is_grad_enabled())
 
     def __exit__(self, *exception: Any) -> None:
+        _C.set_grad_enabled(self._recorded)
         _C.set_overrides(self._before)
 
 

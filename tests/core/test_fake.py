@@ -107,3 +107,40 @@ def test_sizes_left_open():
     y = (x @ mode.from_tensor(torch.ones(7, 5))).sum(1)
     assert str(y.shape[0]) == "s0" and int(y.shape[0]) == 5
     assert len(env.symbols) == 2  # sizes that are equal are one symbol
+
+
+def test_a_number_that_a_program_writes_down_is_known(mode):
+    with mode:
+        x = torch.tensor(4.0)
+        y = x.add_(1)
+        assert x.item() == y.item() == 5 and x.constant is not None
+        x.add_(torch.rand(()))
+        assert x.constant is None
+        with pytest.raises(DataDependentOutputException):
+            x.item()
+        assert torch.tensor([1.0, 2.0]).constant is None
+
+
+def test_gradients_and_copies_are_fake(mode):
+    import copy
+
+    from tritorch._subclasses.fake_tensor import FakeCopyMode
+
+    x = torch.ones(2, requires_grad=True)
+    x.grad = torch.ones(2)
+    assert isinstance(mode.from_tensor(x).grad, FakeTensor)
+    with FakeCopyMode(mode):
+        twin = copy.deepcopy(nn.Linear(3, 2))
+    assert all(isinstance(p, nn.Parameter) and isinstance(p, FakeTensor) for p in twin.parameters())
+    real = torch.ones(3)
+    with mode, pytest.raises(AssertionError, match="convert all Tensors to FakeTensors"):
+        real[0]
+
+
+def test_elements_are_numbers_that_nobody_knows():
+    from tritorch.fx.experimental.symbolic_shapes import ShapeEnv as Env, free_unbacked_symbols
+
+    with FakeTensorMode(shape_env=Env()):
+        assert len(torch.rand(3).tolist()) == 3
+        n = torch.ones(2, dtype=torch.int64)[0].item()
+    assert len(free_unbacked_symbols(n)) == 1

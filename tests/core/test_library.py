@@ -259,3 +259,24 @@ def test_written_arguments_beside_ones_that_want_gradients():
 def test_a_call_makes_no_class(scale):
     x = torch.ones(2, requires_grad=True)
     assert type(scale(x, 2.0).grad_fn) is type(scale(x, 3.0).grad_fn)
+
+
+def test_autocast_is_left_out_where_its_kernel_is_passed_over():
+    a = torch.ones(2, 3)
+    with library._scoped_library("aten", "IMPL") as lib:
+        lib.impl("mm", library.fallthrough_kernel, "AutocastCPU")
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.mm(a, a.t()).dtype is torch.float32
+            assert torch.matmul(a, a.t()).dtype is torch.bfloat16
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.mm(a, a.t()).dtype is torch.bfloat16
+
+
+def test_a_built_in_sum_is_replaced_in_all_its_forms():
+    x = torch.tensor([1, 2])
+    with library._scoped_library("aten", "IMPL", "CPU") as lib:
+        lib.impl("sum", lambda x, *rest, **named: x.clone())
+        assert torch.sum(x).tolist() == x.sum(0).tolist() == [1, 2]
+        with pytest.raises(RuntimeError, match="inconsistent with the dispatch key"):
+            lib.impl("sum", lambda x: x, "Conjugate")
+    assert torch.sum(x) == 3

@@ -301,5 +301,5 @@ def test_subclasses_are_freed():
 def test_copies_and_pickles_keep_the_class():
     x = torch.arange(3.0).as_subclass(Plain)
     x.note = "kept"
-    for twin in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+    for twin in (copy.copy(x), pickle.loads(pickle.dumps(x))):
         assert type(twin) is Plain and twin.note == "kept" and twin.tolist() == [0, 1, 2]

@@ -105,7 +105,17 @@ def test_requires_grad_and_grad():
 
 
 class Tagged(torch.Tensor):
+    def new_empty(self, size, **options):  # as PyTorch wants it of what is copied deeply
+        return super().new_empty(size, **options).as_subclass(Tagged)
+
+
+class Untagged(torch.Tensor):
     pass
+
+
+def test_a_deep_copy_needs_new_empty_of_the_class():
+    with pytest.raises(RuntimeError, match="non-wrapper subclasses only works"):
+        copy.deepcopy(torch.ones(2).as_subclass(Untagged))
 
 
 @pytest.mark.parametrize("duplicate", COPIES)

@@ -134,7 +134,7 @@ def test_without_a_dispatch_there_is_no_wrapper():
     class Bare(torch.Tensor):
         pass
 
-    with pytest.raises(RuntimeError, match="__torch_dispatch__"):
+    with pytest.raises(TypeError, match="Bare must define __torch_dispatch__"):
         torch.Tensor._make_wrapper_subclass(Bare, (2,))
 
 
@@ -145,7 +145,7 @@ def test_nobody_answers():
             return NotImplemented
 
     x = torch.Tensor._make_wrapper_subclass(Silent, (2,))
-    with pytest.raises(TypeError, match=r"Multiple dispatch failed for 'torch\.ops\.aten\.add"):
+    with pytest.raises(TypeError, match=r"Multiple dispatch failed for 't\w*\._ops\.aten\.add\.T"):
         x + 1
 
 
@@ -188,7 +188,7 @@ def test_inner_tensors():
 
 
 def test_extension_names_that_programs_use():
-    names = vars(__import__("tritorch._native_names", fromlist=["x"]))
+    names = vars(__import__("tritorch._native_dispatch", fromlist=["x"]))
 
     class Mode(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):

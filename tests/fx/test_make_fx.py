@@ -74,8 +74,46 @@ def test_names_constants_and_values():
     assert traced(torch.ones(2), torch.zeros(2)).tolist() == [1, 1]
     with pytest.raises(RuntimeError, match="trying to get value out of a tracing tensor"):
         make_fx(lambda x: x * 2 if x.sum() > 0 else x)(torch.ones(2))
-    with pytest.raises(NotImplementedError, match="symbolic"):
-        make_fx(f, tracing_mode="symbolic")
+
+
+def test_sizes_left_open():
+    def f(x, n):
+        return x.reshape(x.shape[0] * x.shape[1]).repeat(n), x.shape[0] + n
+
+    traced = make_fx(f, tracing_mode="symbolic")(torch.ones(2, 3), 4)
+    assert "torch.ops.aten.sym_size.int(x_1, 0)" in traced.code
+    for shape, n in (((2, 3), 4), ((5, 7), 2)):
+        x = torch.randn(shape)
+        out, total = traced(x, n)
+        assert out.equal(x.flatten().repeat(n)) and total == shape[0] + n
+
+
+def test_what_a_size_was_asked_for_is_a_guard():
+    traced = make_fx(lambda x: x * 2 if x.shape[0] > 3 else x, tracing_mode="symbolic")
+    assert traced(torch.ones(5)).shape_env.guards == ["s0 > 3"]
+
+
+def test_a_class_that_wraps_tensors_is_traced_inside():
+    class Pair(torch.Tensor):
+        @staticmethod
+        def __new__(cls, a, b):
+            return torch.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)
+
+        def __init__(self, a, b):
+            self.a, self.b = a, b
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            first = [x.a if isinstance(x, Pair) else x for x in args]
+            second = [x.b if isinstance(x, Pair) else x for x in args]
+            return Pair(func(*first), func(*second))
+
+    def f(a, b, y):
+        out = Pair(a, b) * y
+        return out.a, out.b
+
+    code = make_fx(f, tracing_mode="fake")(torch.ones(2), torch.zeros(2), torch.ones(2)).code
+    assert code.count("torch.ops.aten.mul.Tensor") == 2 and "b_1, y_1" in code
 
 
 def test_writes_and_decompositions():

@@ -213,9 +213,42 @@ def test_former_names_warn():
         pytree.pytree_to_str(pytree.treespec_leaf())
 
 
-def test_optree_is_not_used():
-    with pytest.raises(ImportError, match="depends on `optree>=0.13.0`"):
-        import tritorch.utils._cxx_pytree  # noqa: F401
+def test_without_optree_its_trees_are_an_import_error():
+    code = (
+        "import sys; sys.modules['optree'] = None; import importlib.metadata as m\n"
+        "def absent(name): raise m.PackageNotFoundError(name)\n"
+        "m.version = absent\n"
+        "try: import tritorch.utils._cxx_pytree\n"
+        "except ImportError as error: sys.exit('depends on `optree>=0.13.0`' not in str(error))\n"
+        "sys.exit(2)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_trees_of_optree():
+    pytest.importorskip("optree")
+
+    class Kept:
+        def __init__(self, a, b):
+            self.a, self.b = a, b
+
+    pytree.register_pytree_node(Kept, lambda k: ([k.a, k.b], None), lambda v, _: Kept(*v))
+    from tritorch.utils import _cxx_pytree as native
+
+    tree = {"b": [1, Point(2, None)], "a": Kept(3, (4,))}
+    leaves, spec = native.tree_flatten(tree)
+    assert leaves == [1, 2, None, 3, 4] == pytree.tree_leaves(tree)  # dicts keep their order
+    again = native.tree_unflatten([x and 10 * x for x in leaves], spec)
+    assert again["b"] == [10, Point(20, None)] and again["a"].b == (40,)
+    plain = {"b": [1, (2, None)]}
+    text = native.treespec_dumps(native.tree_structure(plain))
+    assert text == pytree.treespec_dumps(pytree.tree_structure(plain))
+    assert native.treespec_loads(text) == native.tree_structure(plain)
+    with pytest.raises(NotImplementedError, match="KeyPaths"):
+        native.tree_flatten_with_path(tree)
+
+
+def test_optree_is_imported_by_nobody():
     code = "import sys, tritorch; sys.exit('tritorch.utils._pytree' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
+from tritorch._dynamo import config
 from tritorch.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -42,9 +42,6 @@ def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
 
 
 mark_static = maybe_mark_dynamic = mark_dynamic
-config = types.SimpleNamespace(
-    suppress_errors=False, cache_size_limit=8, recompile_limit=8, verbose=False
-)
 
 
 class OptimizedModule(Module):

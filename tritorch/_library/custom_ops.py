@@ -9,7 +9,9 @@ from typing import Any
 
 from tritorch._library import operators
 from tritorch._library.infer_schema import infer_schema
+from tritorch._library.utils import has_kwarg_only_tensors, program_source
 from tritorch.ops.record.overloads import OpOverload
+from tritorch.schema.parser import parse_schema
 from tritorch.schema.tags import Tag
 
 OPDEFS: dict[str, CustomOpDef] = {}
@@ -48,8 +50,6 @@ def custom_op(
 
 
 def _require_mutated(text: str, name: str, mutates_args: str | Iterable[str]) -> None:
-    from tritorch.schema.parser import parse_schema
-
     written = {a.name for a in parse_schema(f"{name}{text}").arguments if a.is_write}
     expected = set() if isinstance(mutates_args, str) else set(mutates_args)
     if not isinstance(mutates_args, str) and written != expected:
@@ -71,6 +71,11 @@ class CustomOpDef:
         self._init_fn, self._tags = fn, tuple(tags)
         self.__doc__, self.__name__ = fn.__doc__, name
         self._disabled_kernel: set[str] = set()
+        if Tag.out not in self._tags and has_kwarg_only_tensors(parse_schema(name + schema)):
+            raise NotImplementedError(
+                "custom_op with kwarg-only Tensor args. Please make your tensors not kwarg-only. "
+                f"Got: {name}{schema}"
+            )
         old = OPDEFS.pop(self._qualname, None)
         if old is not None:
             operators.forget(old._definition)
@@ -78,7 +83,17 @@ class CustomOpDef:
             namespace, name + schema, self._tags
         )
         self._definition.checks_aliases = True
+        self._definition.refuse = self._refuse
         OPDEFS[self._qualname] = self
+
+    def _refuse(self, key: str) -> None:
+        """Says what to register for tensors without data."""
+        if key == "Meta":
+            raise RuntimeError(
+                f"There was no fake impl registered for {self}. This is necessary for "
+                f"torch.compile/export/fx tracing to work. Please use "
+                f"`{self._init_fn.__name__}.register_fake` to add an fake impl."
+            )
 
     @property
     def _qualname(self) -> str:
@@ -129,7 +144,7 @@ class CustomOpDef:
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
         """Registers what its results look like, for tensors without data."""
-        self._definition.fake = fn
+        self._definition.fake, self._definition.fake_source = fn, program_source()
         return fn
 
     def register_autograd(

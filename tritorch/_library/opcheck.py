@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tritorch import _C
-from tritorch.core.meta import MetaArray, meta_of
+from tritorch._library import operators
+from tritorch._library.operators import AUTOGRAD, COMPOSED
+from tritorch._library.utils import is_builtin
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.record.overloads import OpOverload, OpOverloadPacket, bind
+from tritorch.ops.record.overloads import DEFINED, OpOverload, OpOverloadPacket
 
 ALL = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
@@ -28,10 +29,17 @@ def opcheck(
     test_schema: only what the schema says is written or shared.  test_autograd_registration:
     gradients are registered so that all transforms see them.  test_faketensor: the fake function
     gives what a run gives.  test_aot_dispatch_dynamic: gradients of two runs are the same."""
-    names = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
-    if not set(names) <= {*ALL, "test_aot_dispatch_static"}:
-        raise ValueError(f"opcheck: expected test_utils to be a subset of {ALL} but got {names}")
+    if (rtol is None) != (atol is None):
+        raise ValueError("opcheck(op, ...): if you specify one of rtol/atol, you must specify both")
     overload = _overload_of(op)
+    names = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
+    if test_utils == "ALL":
+        names = tuple(_TESTS)
+    if not set(names) <= set(_TESTS):
+        raise ValueError(
+            f"opcheck(op, ..., test_utils={names}), expected test_utils to be subset of "
+            f"{tuple(_TESTS)} but it was not"
+        )
     found: dict[str, Any] = {}
     for name in names:
         try:
@@ -47,16 +55,21 @@ def opcheck(
 
 
 def _overload_of(op: Any) -> OpOverload:
-    if isinstance(op, OpOverload):
-        return op
+    op = getattr(op, "_opoverload", op)
     if isinstance(op, OpOverloadPacket):
-        return op.default
-    overload = getattr(op, "_opoverload", None)
-    if overload is None:
+        schemas = op._schemas
+        if len(schemas) != 1:
+            raise RuntimeError(
+                "opcheck can only test operators without overloads. Got the following overloads "
+                f"for {op._qualified_op_name}: {[*schemas]}"
+            )
+        op = getattr(op, op.overloads()[0])
+    if not isinstance(op, OpOverload):
         raise ValueError(
-            f"opcheck(op, ...): op must be instance of torch._ops.OpOverload, got {type(op)}"
+            "opcheck(op, ...): op must be instance of torch._ops.OpOverload, e.g. "
+            f"torch.ops.aten.sin.default, got {type(op)}"
         )
-    return overload
+    return op
 
 
 def _leaves(value: Any) -> list[Tensor]:
@@ -75,73 +88,47 @@ def _copied(value: Any) -> Any:
     return value
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_plain, value))
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    return value.detach().clone() if isinstance(value, Tensor) else value
-
-
 def _test_schema(op: OpOverload, args: Any, kwargs: Any, atol: Any, rtol: Any) -> None:
-    args, kwargs = _plain(args), _plain(kwargs)
-    values = bind(op._schema, args, kwargs)
-    before = {name: [x.clone() for x in _leaves([value])] for name, value in values.items()}
-    result = op(*args, **kwargs)
-    for argument in op._schema.arguments:
-        for x, old in zip(_leaves([values[argument.name]]), before[argument.name]):
-            same = x.shape == old.shape and PUBLIC["allclose"](x, old, equal_nan=True)
-            if not same and not argument.is_write:
-                raise RuntimeError(
-                    f"Argument {argument.name} is not defined as mutable but was mutated"
-                )
-    if any(r.alias_info is not None for r in op._schema.returns):
-        return
-    storages = {id(x._shared) for value in values.values() for x in _leaves([value])}
-    for x in _leaves([result]):
-        if id(x._shared) in storages:
-            raise RuntimeError("Argument is not defined to alias output but was aliasing")
+    from tritorch._subclasses.schema_check_mode import SchemaCheckMode
+
+    args, kwargs = _copied(args), _copied(kwargs)
+    with SchemaCheckMode():
+        op(*args, **kwargs)
 
 
 def _test_autograd_registration(op: OpOverload, args: Any, kwargs: Any, *rest: Any) -> None:
     args, kwargs = _copied(args), _copied(kwargs)
-    if not any(x.requires_grad for x in _leaves([*args, *kwargs.values()])):
+    given = _leaves([*args, *kwargs.values()])
+    if not any(x.requires_grad for x in given):
         return
-    for x in _leaves([op(*args, **kwargs)]):
-        if x.grad_fn is None and x.is_floating_point():
-            raise RuntimeError(
-                f"{op}: an input wants a gradient and the output has none: register the formula "
-                "with torch.library.register_autograd"
-            )
-
-
-def _described(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_described, value))
-    if isinstance(value, dict):
-        return {name: _described(each) for name, each in value.items()}
-    if not isinstance(value, Tensor):
-        return value
-    array = meta_of(value._array)
-    where = PUBLIC["empty"](0, device="meta").device
-    return _C.wrap(MetaArray(array.shape, array.dtype, array.strides, where))
+    definition = DEFINED.get((op._schema.name, op._schema.overload_name))
+    if definition is None or not {*AUTOGRAD, COMPOSED}.isdisjoint(definition.keys()):
+        return
+    inputs = {id(x) for x in given}
+    before, operators.fallback.mode = operators.fallback.mode, "nothing"
+    try:  # what wants a gradient got that from its kernel
+        outputs = _leaves([op(*args, **kwargs)])
+    finally:
+        operators.fallback.mode = before
+    if any(x.requires_grad and id(x) not in inputs for x in outputs):
+        raise AssertionError(
+            f"{op.name()}: at least one output of this operator has requires_grad=True but the "
+            "operator does not have an autograd kernel defined at an autograd key (e.g. "
+            "DispatchKey::Autograd). This could mean that you have incorrectly registered an "
+            "autograd kernel to a non-Autograd DispatchKey, which may lead to silently incorrect "
+            "results. If your operator consists of regular PyTorch operations, consider not using "
+            "an operator at all or registering your operator as CompositeImplicitAutograd. If you "
+            "have an autograd.Function registered to a backend (CPU/CUDA/XPU) key, the correct "
+            "location for it is the Autograd key."
+        )
 
 
 def _test_faketensor(op: OpOverload, args: Any, kwargs: Any, *rest: Any) -> None:
-    real = _leaves([op(*_plain(args), **_plain(kwargs))])
-    fake = _leaves([op(*_described(args), **_described(kwargs))])
-    if len(real) != len(fake):
-        raise AssertionError(f"{len(real)} tensors in a run, {len(fake)} of the fake function")
-    for x, y in zip(real, fake):
-        for what in ("dtype", "shape"):
-            a, b = getattr(x, what), getattr(y, what)
-            known = all(isinstance(n, int) for n in b) if what == "shape" else True
-            if known and a != b:
-                raise AssertionError(f"{what} of the fake function is {b}, of a run {a}")
-        if all(isinstance(n, int) for n in y.shape) and x.stride() != y.stride():
-            raise AssertionError(
-                f"strides of the fake function are {y.stride()}, of a run {x.stride()}"
-            )
+    from tritorch._subclasses.fake_utils import CrossRefFakeMode
+
+    args, kwargs = _copied(args), _copied(kwargs)
+    with CrossRefFakeMode(ignore_op_fn=is_builtin):
+        op(*args, **kwargs)
 
 
 def _test_gradients(op: OpOverload, args: Any, kwargs: Any, atol: Any, rtol: Any) -> None:

@@ -12,14 +12,20 @@ from __future__ import annotations
 
 import functools
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch._library.fake_impl import FakeImplCtx, on_meta, set_ctx_getter
+from tritorch._library.utils import (
+    can_generate_trivial_fake_impl,
+    generate_trivial_fake_impl,
+)
 from tritorch.autograd.function import Function
 from tritorch.core import dispatching
 from tritorch.core.batched import BatchedArray
-from tritorch.core.meta import MetaArray
+from tritorch.core.meta import MetaArray, mode_of
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret import dispatch, vmap
@@ -32,6 +38,8 @@ from tritorch.schema.tags import Tag
 BACKENDS = {"CPU": "cpu", "CUDA": "cuda", "Meta": "meta"}
 EVERYWHERE = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 COMPOSED = "CompositeImplicitAutograd"
+AUTOGRAD = ("Autograd", "AutogradCPU", "AutogradCUDA")
+FACTORY = "BackendSelect"  # what computes without tensors
 
 
 class Definition:
@@ -40,13 +48,16 @@ class Definition:
     def __init__(self, schema: FunctionSchema, tags: Sequence[Tag] = ()) -> None:
         self.schema, self.tags = schema, tuple(tags)
         self.kernels: dict[str, Callable[..., Any]] = {}  # by dispatch key
+        self.passed_over: set[str] = set()  # keys of which somebody said that nothing runs there
         self.fake: Callable[..., Any] | None = None
+        self.fake_source = ""  # the line that registered it
         self.backward: Callable[..., Any] | None = None
         self.setup_context: Callable[..., Any] | None = None
         self.vmap: Callable[..., Any] | None = None
         self.autocast: dict[str, Any] = {}  # the dtype, by kind of device
         self.by_class: dict[type, Callable[..., Any]] = {}  # `__torch_dispatch__` of modes, classes
         self.checks_aliases = False
+        self.refuse: Callable[[str], Any] | None = None  # says that nothing computes for a key
         self._made: OpOverload | None = None
 
     @property
@@ -66,6 +77,19 @@ class Definition:
         space, _, name = self.schema.name.partition("::")
         return getattr(getattr(namespace(space), name), self.schema.overload_name or "default")
 
+    def keys(self) -> set[str]:
+        """The dispatch keys that something is registered for."""
+        found = set(self.kernels)
+        if self.fake is not None:
+            found.add("Meta")
+        if self.backward is not None or self.checks_aliases:
+            found.add("Autograd")
+        return found
+
+    def computes(self, key: str) -> bool:
+        """Whether something runs for a backend's key."""
+        return not {key, *EVERYWHERE, COMPOSED}.isdisjoint(self.kernels)
+
     # ---- a call ---------------------------------------------------------------------------------
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -75,19 +99,21 @@ class Definition:
             values = self._cast(values)
         if COMPOSED in self.kernels:
             return self._run(self.kernels[COMPOSED], values)
-        for key in ("Autograd", "AutogradCPU", "AutogradCUDA"):
+        for key in AUTOGRAD:
             if key in self.kernels and not _inside.skips(self):
                 with _inside.without(self):
                     return self._run(self.kernels[key], values)
-        tensors = [x for x in _leaves(values) if isinstance(x, Tensor)]
+        tensors = [x for x in leaves(values) if isinstance(x, Tensor)]
         if _C.is_grad_enabled() and _C.any_requires_grad(*tensors):
-            return self._recorded(values)
+            if self.backward is not None or self.checks_aliases:
+                return self._recorded(values)
+            return self._without_formula(values, tensors)
         return self.below(values)
 
     def _cast(self, values: list[Any]) -> list[Any]:
         from tritorch.amp.state import is_autocast_enabled
 
-        tensors = [x for x in _leaves(values) if isinstance(x, Tensor)]
+        tensors = [x for x in leaves(values) if isinstance(x, Tensor)]
         where = tensors[0].device.type if tensors else "cpu"
         kind = self.autocast.get(where)
         if kind is None or not is_autocast_enabled(where):
@@ -111,7 +137,7 @@ class Definition:
 
     def below(self, values: Sequence[Any]) -> Any:
         """The call below autograd."""
-        tensors = [x for x in _leaves(values) if isinstance(x, Tensor)]
+        tensors = [x for x in leaves(values) if isinstance(x, Tensor)]
         if any(type(x._array) is BatchedArray for x in tensors):
             return self._vmapped(values, tensors)
         if dispatching.asked(*tensors):
@@ -121,6 +147,7 @@ class Definition:
                     given = (*_first(asked), self.operator, [type(x) for x in tensors])
                     return self._run(functools.partial(rule, *given), values)
             args, kwargs = self._split(values)
+            args = [list(x) if isinstance(x, tuple) else x for x in args]
             while args and argument_is_default(self.schema, len(args) - 1, args[-1]):
                 args.pop()
             return dispatch.answered(self.operator, args, kwargs)
@@ -128,7 +155,7 @@ class Definition:
         if self.schema.is_mutable:
             for argument, value in zip(self.schema.arguments, values):
                 if argument.is_write:
-                    for x in _leaves([value]):
+                    for x in leaves([value]):
                         if isinstance(x, Tensor):
                             _C.bump_version(x)
         if self.checks_aliases:
@@ -136,21 +163,11 @@ class Definition:
         return result
 
     def _kernel(self, tensors: Sequence[Tensor]) -> Callable[..., Any]:
-        described = any(type(x._array) is MetaArray for x in tensors)
-        if described:
-            found = self.fake or self.kernels.get("Meta")
-            if found is None:
-                found = next((self.kernels[k] for k in EVERYWHERE if k in self.kernels), None)
-            if found is None:
-                raise NotImplementedError(
-                    f"{self.schema.name}: attempted to run this operator with Meta tensors, but "
-                    "there was no fake impl or Meta kernel registered for this operator. You may "
-                    "have run into this message while using an operator with PT2 compilation APIs "
-                    "(torch.compile/torch.export); in order to use this operator with those APIs "
-                    "you'll need to add a fake impl. Please see the following to learn how to add "
-                    "one: torch.library.register_fake"
-                )
-            return found
+        described = next((x._array for x in tensors if type(x._array) is MetaArray), None)
+        if described is not None:
+            return self._described(described)
+        if not tensors and FACTORY in self.kernels:
+            return self.kernels[FACTORY]
         where = next((x.device.type for x in tensors if x.device.type != "cpu"), "cpu")
         for key, device in BACKENDS.items():
             if device == where and key in self.kernels:
@@ -158,15 +175,46 @@ class Definition:
         for key in EVERYWHERE:
             if key in self.kernels:
                 return self.kernels[key]
+        if self.refuse is not None:
+            self.refuse(where.upper() if tensors else "Undefined")
         have = [*self.kernels]
         raise NotImplementedError(
             f"Could not run '{self.operator._name}' with arguments from the '{where.upper()}' "
             f"backend. '{self.operator._name}' is only available for these backends: {have}."
         )
 
+    def _described(self, array: MetaArray) -> Callable[..., Any]:
+        """What says what results look like: of fake tensors with sizes that depend on data."""
+        if self.fake is not None:
+            mode = mode_of(array)
+            if mode is None:
+                return on_meta(self.fake, self.operator._name, self.fake_source)
+            return functools.partial(self._fake_of, mode)
+        everywhere = () if self.checks_aliases else EVERYWHERE
+        for key in ("Meta", *everywhere):
+            if key in self.kernels:
+                return self.kernels[key]
+        if can_generate_trivial_fake_impl(self.operator):
+            return functools.partial(generate_trivial_fake_impl, self.operator)
+        if self.refuse is not None and self.checks_aliases:
+            self.refuse("Meta")
+        raise NotImplementedError(
+            f"{self.schema.name}: attempted to run this operator with Meta tensors, but there was "
+            "no fake impl or Meta kernel registered for this operator. You may have run into this "
+            "message while using an operator with PT2 compilation APIs "
+            "(torch.compile/torch.export); in order to use this operator with those APIs you'll "
+            "need to add a fake impl. Please see the following to learn how to add one: "
+            "torch.library.register_fake"
+        )
+
+    def _fake_of(self, mode: Any, /, *args: Any, **kwargs: Any) -> Any:
+        assert self.fake is not None
+        with set_ctx_getter(lambda: FakeImplCtx(mode, self.operator)):
+            return self.fake(*args, **kwargs)
+
     def _refuse_aliases(self, result: Any, tensors: Sequence[Tensor]) -> None:
         seen = [id(x._shared) for x in tensors]
-        for out in _leaves([result]):
+        for out in leaves([result]):
             if not isinstance(out, Tensor):
                 continue
             if id(out._shared) in seen:
@@ -202,7 +250,7 @@ class Definition:
             if definition.setup_context is not None:
                 definition._set_up(ctx, given, output)
             ctx._counts = [len(v) if isinstance(v, (list, tuple)) else None for v in given]
-            ctx._shape = None
+            ctx._shape, ctx._given = None, _given(definition.schema, given)
             if isinstance(output, (list, tuple)):
                 outs, ctx._shape = _flattened(output)
                 output = tuple(outs)
@@ -219,6 +267,8 @@ class Definition:
             found = definition.backward(ctx, *given)
             found = found if isinstance(found, tuple) else (found,)
             expected = sum(not a.kwarg_only for a in definition.schema.arguments)
+            if len(found) == ctx._given:  # what a call left at its defaults has no gradients
+                found += (None,) * (expected - ctx._given)
             if len(found) != expected:
                 raise RuntimeError(
                     f"function {definition.operator} returned an incorrect number of gradients "
@@ -234,6 +284,23 @@ class Definition:
         parts["backward"] = staticmethod(backward)
         parts["_of_package"] = True
         return type(name, (Function,), parts)
+
+    def _without_formula(self, values: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
+        """A call that nobody gave a gradient: what its kernel does with tensors is recorded, and
+        the rest warns in a backward pass (`torch._C._set_autograd_fallback_mode`)."""
+        result = self.below(values)
+        if fallback.mode == "nothing":
+            return result
+        given = {id(x) for x in tensors}
+        wanting = [x for x in tensors if x.requires_grad]
+
+        def noted(x: Any) -> Any:
+            alone = isinstance(x, Tensor) and not x.requires_grad and id(x) not in given
+            if not alone or not (x.is_floating_point() or x.is_complex()):
+                return x
+            return _NoFormula.apply(self.operator._name, x, *wanting)
+
+        return _mapped(noted, result)
 
     def _set_up(self, ctx: Any, values: Sequence[Any], output: Any) -> None:
         assert self.setup_context is not None
@@ -273,6 +340,39 @@ class Definition:
         return vmap.to_batched(PUBLIC["stack"](outs), level)
 
 
+class _Fallback:
+    mode = "warn"  # or "nothing", "error"
+
+
+fallback = _Fallback()
+
+
+class _NoFormula(Function):
+    """The node of a result whose operator has no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str, result: Tensor, *inputs: Tensor) -> Tensor:
+        ctx.operator = name
+        return result.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        text = (
+            f"{ctx.operator}: an autograd kernel was not registered to the Autograd key(s) but we "
+            "are trying to backprop through it. This may lead to silently incorrect behavior. This "
+            "behavior is deprecated and will be removed in a future version of PyTorch. If your "
+            "operator is differentiable, please ensure you have registered an autograd kernel to "
+            "the correct Autograd key (e.g. DispatchKey::Autograd, "
+            "DispatchKey::CompositeImplicitAutograd). If your operator is not differentiable, or "
+            "to squash this warning and use the previous behavior, please register "
+            "torch::CppFunction::makeFallthrough() to DispatchKey::Autograd."
+        )
+        if fallback.mode == "error":
+            raise RuntimeError(text)
+        warnings.warn(text, stacklevel=2)
+        return (None,) * len(ctx.needs_input_grad)
+
+
 def _first(asked: Any) -> tuple[Any, ...]:
     """A rule of a mode's gets the mode first."""
     return () if isinstance(asked, Tensor) else (asked,)
@@ -288,10 +388,19 @@ def argument_is_default(schema: FunctionSchema, place: int, value: Any) -> bool:
     )
 
 
+def _given(schema: FunctionSchema, values: Sequence[Any]) -> int:
+    """How many arguments by place a call has, without those at the end that are their defaults."""
+    count = sum(not a.kwarg_only for a in schema.arguments)
+    while count and argument_is_default(schema, count - 1, values[count - 1]):
+        count -= 1
+    return count
+
+
 # ---- arguments with lists inside -----------------------------------------------------------------
 
 
-def _leaves(values: Sequence[Any]) -> list[Any]:
+def leaves(values: Sequence[Any]) -> list[Any]:
+    """The items of a call's arguments, those of lists too."""
     return [
         x for value in values for x in (value if isinstance(value, (list, tuple)) else (value,))
     ]
@@ -315,7 +424,7 @@ def _flattened(values: Sequence[Any]) -> tuple[list[Any], Callable[[Sequence[Any
         ]
         return kind(whole)
 
-    return _leaves(values), put
+    return leaves(values), put
 
 
 def _gradients(found: Sequence[Any], counts: Sequence[int | None]) -> tuple[Any, ...]:
@@ -363,7 +472,7 @@ _inside = _Inside()
 
 def define(space: str, text: str, tags: Sequence[Tag] = ()) -> Definition:
     """Defines an operator by its schema, without the namespace."""
-    schema = parse_schema(f"{space}::{text}")
+    schema = parse_schema(f"{space}::{text}", allow_typevars=False)
     definition = Definition(schema, tags)
     if definition.key in DEFINED:
         raise RuntimeError(

@@ -6,8 +6,10 @@ from tritorch._subclasses.fake_tensor import (
     FakeTensorMode,
     UnsupportedFakeTensorException,
 )
+from tritorch._subclasses.fake_utils import CrossRefFakeMode
 
 __all__ = [
+    "CrossRefFakeMode",
     "DynamicOutputShapeException",
     "FakeTensor",
     "FakeTensorMode",

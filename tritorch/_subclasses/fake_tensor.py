@@ -13,32 +13,41 @@ refused, or described if the mode was told to.
 from __future__ import annotations
 
 import functools
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
 from tritorch._trees.walk import tree_map
-from tritorch.core import arrays
+from tritorch.core import arrays, gates, layout
 from tritorch.core.device import PretendedDevice, device as Device, pretence, pretending
+from tritorch.core.dtype import bool_
 from tritorch.core.meta import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     MetaArray,
     MetaMemory,
-    is_fake,
+    is_fake as is_fake_array,
+    mode_of,
     real_among_fake,
 )
-from tritorch.core.symbolic import ShapeEnv
+from tritorch.core.symbolic import INF, ShapeEnv, SymFloat
 from tritorch.core.tensor import Tensor, in_place_of
 from tritorch.overrides import TorchFunctionMode
+from tritorch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 __all__ = [
     "DataDependentOutputException",
     "DynamicOutputShapeException",
+    "FakeCopyMode",
     "FakeTensor",
+    "FakeTensorConverter",
     "FakeTensorMode",
+    "MetadataMismatchError",
     "UnsupportedFakeTensorException",
+    "UnsupportedMutationAliasingException",
+    "UnsupportedOperatorException",
     "unset_fake_temporarily",
 ]
 
@@ -51,9 +60,29 @@ class UnsupportedFakeTensorException(RuntimeError):
         self.reason = reason
 
 
+class UnsupportedOperatorException(RuntimeError):
+    """An operator that says nothing of its results."""
+
+    def __init__(self, func: Any) -> None:
+        super().__init__(func)
+        self.func = func
+
+
+class UnsupportedMutationAliasingException(RuntimeError):
+    """An operator that writes what it shares."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class MetadataMismatchError(RuntimeError):
+    """A fake tensor does not describe what is there."""
+
+
 class _FakeMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Tensor) and is_fake(instance._array)
+        return isinstance(instance, Tensor) and is_fake_array(instance._array)
 
     def __call__(cls, fake_mode: FakeTensorMode, elem: Tensor, device: Any, **options: Any) -> Any:
         """The fake on a device of what a tensor on the meta device describes."""
@@ -66,6 +95,103 @@ class _FakeMeta(type):
 
 class FakeTensor(metaclass=_FakeMeta):
     """What a fake tensor is an instance of."""
+
+
+# What may be asked of a real tensor where tensors are fake.
+_OF_REAL = frozenset(
+    f"__{name}__" for name in (
+        "repr", "str", "format", "dir", "len", "hash", "get", "set", "delete", "deepcopy",
+        "reduce_ex", "setstate", "init", "new", "torch_function", "class",
+    )
+) | {"as_subclass"}  # fmt: skip
+_VALUES = frozenset(["item", "tolist", "__bool__", "__int__", "__float__", "__index__"])
+CONSTANT_NUMEL_LIMIT = 1
+
+
+def _constant_of(value: Any) -> Any:
+    """The tensor with a fake's value, if that is known and it is no more than a number."""
+    if not isinstance(value, Tensor) or not is_fake_array(value._array):
+        return None
+    array = value._array
+    if array.memory.constant is None or math.prod(array.shape) > CONSTANT_NUMEL_LIMIT:
+        return None
+    with gates.DisableTorchFunction():
+        return array.memory.constant.as_strided(array.shape, array.strides, array.offset)
+
+
+def _keep_constant(fake: Any, func: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Has a fake of a number that a program writes down know its value."""
+    array = fake._array
+    if array.device.type == "cpu" and math.prod(array.shape) <= CONSTANT_NUMEL_LIMIT:
+        with unset_fake_temporarily(), gates.DisableTorchFunction():
+            fake._array.memory.constant = func(*args, **kwargs).detach()
+
+
+def _of_constants(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The value of a fake that knows it; what writes such a one writes its value too."""
+    name = func.__name__
+    constant = _constant_of(args[0]) if args else None
+    if name in _VALUES:
+        return None if constant is None else func(constant)
+    if (name.endswith("_") and not name.startswith("__")) or name == "__setitem__":
+        if args and isinstance(args[0], Tensor) and is_fake_array(args[0]._array):
+            memory = args[0]._array.memory
+            given = [x if not isinstance(x, Tensor) else _constant_of(x) for x in args]
+            if memory.constant is not None:
+                if constant is None or name == "resize_" or any(x is None for x in given):
+                    memory.constant = None
+                else:
+                    with unset_fake_temporarily(), gates.DisableTorchFunction():
+                        func(*given, **kwargs)
+    return None
+
+
+class FakeTensorConverter:
+    """Makes fakes of tensors, the same one of the same tensor."""
+
+    def __init__(self) -> None:
+        self.tensor_memo = _Memo()
+        self.memories: dict[int, tuple[Any, MetaMemory]] = {}
+
+    def from_real_tensor(self, fake_mode: FakeTensorMode, t: Tensor, **options: Any) -> Any:
+        """The fake of a tensor."""
+        static = options.pop("static_shapes", fake_mode.static_shapes)
+        found = self.tensor_memo.get(t)
+        if found is None:
+            with gates.DisableTorchFunction():  # the mode itself may be entered
+                found = fake_mode._describe(t, static, self)
+            self.tensor_memo.set(t, found)
+        return found
+
+    def from_meta_and_device(self, fake_mode: FakeTensorMode, t: Tensor, device: Any) -> Any:
+        """The fake on a device of what a tensor on the meta device describes."""
+        found = self.tensor_memo.get(t)
+        if found is None:
+            make: Any = FakeTensor
+            found = make(fake_mode, t, device)
+            self.tensor_memo.set(t, found)
+        return found
+
+
+class _Memo:
+    """Fakes by their tensors, which it does not keep alive."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Any, Any]] = {}
+
+    def get(self, tensor: Tensor) -> Any:
+        kept = self._kept.get(id(tensor))
+        return kept[1] if kept is not None and kept[0]() is tensor else None
+
+    def set(self, tensor: Tensor, fake: Any) -> None:
+        forget = functools.partial(self._kept.pop, id(tensor))
+        self._kept[id(tensor)] = (weakref.ref(tensor, lambda _: forget(None)), fake)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __contains__(self, tensor: Tensor) -> bool:
+        return self.get(tensor) is not None
 
 
 class FakeTensorMode(TorchFunctionMode):
@@ -86,9 +212,7 @@ class FakeTensorMode(TorchFunctionMode):
         self.allow_fallback_kernels, self.export = allow_fallback_kernels, export
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
-        # By a real tensor's id: a reference to it, and its fake.
-        self._fakes: dict[int, tuple[Any, Any]] = {}
-        self._memories: dict[int, tuple[Any, MetaMemory]] = {}
+        self.fake_tensor_converter = FakeTensorConverter()
         self._symbols: dict[int, Any] = {}
         self._before: list[Any] = []
 
@@ -110,6 +234,36 @@ class FakeTensorMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if pretence.mode is not self:  # inside of unset_fake_temporarily
             return func(*args, **kwargs)
+        known = _of_constants(func, args, kwargs)
+        if known is None and func.__name__ in ("item", "tolist"):
+            known = self._left_open(args[0])
+        if known is not None:
+            return known
+        result = self._described(func, args, kwargs)
+        if func.__name__ == "tensor":
+            _keep_constant(result, func, args, kwargs)
+        return result
+
+    def _left_open(self, tensor: Any) -> Any:
+        """The elements of a fake as numbers that nobody knows; None where they may not be."""
+        env = self.shape_env
+        if env is None or not env.allow_scalar_outputs or not is_fake_array(tensor._array):
+            return None
+        if tensor.ndim:
+            return [self._left_open(x) if x.ndim else self._number(x) for x in tensor]
+        return self._number(tensor)
+
+    def _number(self, tensor: Any) -> Any:
+        assert self.shape_env is not None
+        kind = tensor._array.dtype
+        if kind.is_floating_point:
+            return SymFloat(f"f{len(self.shape_env.symbols)}", None, self.shape_env)
+        if kind is bool_:
+            return self.shape_env.unbacked(0, 1) == 1
+        return None if kind.is_complex else self.shape_env.unbacked(-INF)
+
+    def _described(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A call's result, of fakes alone."""
         real = False
 
         def seen(value: Any) -> Any:
@@ -120,7 +274,7 @@ class FakeTensorMode(TorchFunctionMode):
             return value
 
         args, kwargs = tree_map(seen, (args, kwargs))
-        if real and not self.allow_non_fake_inputs and not func.__name__.startswith("__"):
+        if real and not self.allow_non_fake_inputs and func.__name__ not in _OF_REAL:
             raise real_among_fake(func.__name__)
         return func(*args, **kwargs)
 
@@ -128,41 +282,42 @@ class FakeTensorMode(TorchFunctionMode):
         self, tensor: Tensor, *, static_shapes: bool | None = None, **options: Any
     ) -> Any:
         """A fake of a tensor: its shape, strides, dtype, device, class and memory shared alike."""
-        if is_fake(tensor._array):
+        if is_fake_array(tensor._array):
             return tensor
-        kept = self._fakes.get(id(tensor))
-        if kept is not None and kept[0]() is tensor:
-            return kept[1]
         static = self.static_shapes if static_shapes is None else static_shapes
-        made = self._describe(tensor, static)
-        forget = functools.partial(self._fakes.pop, id(tensor))
-        self._fakes[id(tensor)] = (weakref.ref(tensor, lambda _: forget(None)), made)
-        return made
+        return self.fake_tensor_converter.from_real_tensor(self, tensor, static_shapes=static)
 
-    def _describe(self, tensor: Tensor, static: bool) -> Any:
+    def _describe(self, tensor: Tensor, static: bool, converter: FakeTensorConverter) -> Any:
         array = tensor._array
         if type(array) not in (arrays.ndarray, _C.Array, MetaArray):
             raise UnsupportedFakeTensorException(f"no fake of a {type(array).__name__}")
         where = PretendedDevice(tensor.device, self)
         shape: Any = tuple(tensor.shape)
         if static:
-            memory = self._memory_of(tensor)
+            memory = self._memory_of(tensor, converter)
             description = MetaArray(
                 shape, tensor.dtype, tensor.stride(), where, tensor.storage_offset(), memory
             )
         else:
-            description = MetaArray(tuple(map(self._size, shape)), tensor.dtype, None, where)
+            open_shape = tuple(map(self._size, shape))
+            strides = _strides_of(shape, tensor.stride(), open_shape)
+            description = MetaArray(open_shape, tensor.dtype, strides, where)
         out = _C.wrap(description)
         if type(tensor) is not Tensor:
             out = in_place_of(out, type(tensor))
-        return out.requires_grad_() if tensor.requires_grad else out
+        if tensor.requires_grad:
+            out.requires_grad_()
+        if tensor.is_leaf and tensor.grad is not None:
+            out.grad = self._describe(tensor.grad, static, converter)
+        return out
 
-    def _memory_of(self, tensor: Tensor) -> MetaMemory:
+    def _memory_of(self, tensor: Tensor, converter: FakeTensorConverter) -> MetaMemory:
         storage = tensor.untyped_storage()
         key = storage.data_ptr() or id(storage)
-        if key not in self._memories:  # which keeps the storage alive, so that keys stay its own
-            self._memories[key] = (storage, MetaMemory(storage.nbytes()))
-        return self._memories[key][1]
+        kept = converter.memories
+        if key not in kept:  # which keeps the storage alive, so that keys stay its own
+            kept[key] = (storage, MetaMemory(storage.nbytes()))
+        return kept[key][1]
 
     def _size(self, n: int) -> Any:
         """A symbol for each size above 1, equal ones alike."""
@@ -172,6 +327,54 @@ class FakeTensorMode(TorchFunctionMode):
         if n not in self._symbols:
             self._symbols[n] = self.shape_env.symbol(f"s{len(self._symbols)}", n)
         return self._symbols[n]
+
+
+class FakeCopyMode(TorchFunctionMode):
+    """While it is entered, `copy.deepcopy` of what has tensors inside makes fakes of them."""
+
+    def __init__(self, fake_mode: FakeTensorMode) -> None:
+        self.fake_mode = fake_mode
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func.__name__ == "clone":
+            fake = self.fake_mode.from_tensor(args[0], static_shapes=True)
+            return func(fake, **kwargs)
+        if func.__name__ == "__deepcopy__":
+            tensor, memo = args[0], args[1] if len(args) > 1 else {}
+            if id(tensor) not in memo:
+                memo[id(tensor)] = self.fake_mode.from_tensor(tensor, static_shapes=True)
+            return memo[id(tensor)]
+        with gates.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+
+
+def maybe_get_fake_mode(t: Any) -> Any:
+    """The mode of a fake tensor; None of anything else."""
+    if isinstance(t, Tensor) and is_fake_array(t._array):
+        return mode_of(t._array)
+    if is_traceable_wrapper_subclass(t):
+        inner = [getattr(t, name) for name in t.__tensor_flatten__()[0]]
+        return next((mode for x in inner if (mode := maybe_get_fake_mode(x)) is not None), None)
+    return None
+
+
+def is_fake(x: Any) -> bool:
+    """Whether something is a fake tensor, or all tensors inside of it are."""
+    return maybe_get_fake_mode(x) is not None
+
+
+def _strides_of(shape: Any, strides: Any, open_shape: Any) -> Any:
+    """The strides that sizes which are left open have, if a tensor is dense; else those it has."""
+    if not layout.is_dense(shape, strides):
+        return tuple(strides)
+    found, step = [0] * len(shape), 1
+    for dim in sorted(range(len(shape)), key=lambda i: (strides[i], shape[i] != 1, -i)):
+        found[dim] = step
+        step = step * open_shape[dim]
+    return tuple(found)
 
 
 class unset_fake_temporarily:
@@ -188,7 +391,7 @@ class unset_fake_temporarily:
 
 def _field(name: str, read: Callable[[PretendedDevice], Any]) -> property:
     def get(self: Any) -> Any:
-        if not is_fake(self._array):
+        if not is_fake_array(self._array):
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return read(self._array.device)
 
@@ -197,4 +400,5 @@ def _field(name: str, read: Callable[[PretendedDevice], Any]) -> property:
 
 _tensor: Any = Tensor
 _tensor.fake_device = _field("fake_device", lambda where: Device(where))
+_tensor.constant = property(_constant_of)
 _tensor.fake_mode = _field("fake_mode", lambda where: where.mode)

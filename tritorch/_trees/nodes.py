@@ -97,6 +97,31 @@ def _private_register_pytree_node(
         SERIALIZED_TYPE_TO_PYTHON_TYPE[name] = cls
 
 
+# What registers types with optree too (`utils/_cxx_pytree.py`), and what waits until it is there.
+FOLLOWERS: list[Callable[..., None]] = []
+PENDING: list[tuple[Any, FlattenFn, UnflattenFn]] = []
+
+
+def announce(cls: Any, flatten_fn: FlattenFn, unflatten_fn: UnflattenFn) -> None:
+    """Tells other modules of trees of a type that was registered."""
+    if not FOLLOWERS:
+        PENDING.append((cls, flatten_fn, unflatten_fn))
+    for follower in FOLLOWERS:
+        follower(cls, flatten_fn, unflatten_fn)
+
+
+def register_structseq(cls: Any) -> None:
+    """Has tuples with names that operators return taken apart."""
+
+    def unflatten(values: Iterable[Any], context: Context) -> Any:
+        return cls(tuple(values))
+
+    _private_register_pytree_node(
+        cls, _tuple_flatten, unflatten, flatten_with_keys_fn=_tuple_flatten_with_keys
+    )
+    announce(cls, _tuple_flatten, unflatten)
+
+
 def _deregister_pytree_node(cls: Any) -> None:
     """Makes a type a leaf again."""
     with _NODE_REGISTRY_LOCK:

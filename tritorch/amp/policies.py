@@ -191,6 +191,15 @@ def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
                     yield item
 
 
+def without(name: str, device: str) -> Callable[[], None]:
+    """Leaves the inputs of a function as they are on a kind of device; gives what undoes it."""
+    policy = gates.POLICIES.get(name)
+    if policy is None:
+        return lambda: None
+    before, policy.by_device[device] = policy.by_device[device], None
+    return lambda: policy.by_device.__setitem__(device, before)
+
+
 def install() -> None:
     """Gives every gate its policy; called when amp is first used."""
     gates.POLICIES.update({name: Policy(words) for name, words in AUTOCAST.items()})

@@ -83,6 +83,13 @@ class _Off(threading.local):
 off = carried(_Off())
 
 
+class _Recording(threading.local):
+    above = False  # whether gradients are recorded where the operator that is answered was called
+
+
+recording = carried(_Recording())
+
+
 def _seen_of_class(tensor: Any) -> Any:
     if not off.classes or entered.modes:
         raise AttributeError("_a")

@@ -108,6 +108,7 @@ class _Modes(threading.local):
     def __init__(self) -> None:
         self.stack: list[Any] = []  # innermost last
         self.skip_one = False  # overrides.redispatch_function
+        self.disabled = False  # DisableTorchFunction
 
 
 modes = carried(_Modes())
@@ -194,10 +195,12 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
     def __enter__(self) -> None:
         super().__enter__()
         self._modes = _C.set_function_modes(False)
+        self._disabled, modes.disabled = modes.disabled, True
 
     def __exit__(self, *exception: Any) -> None:
         super().__exit__(*exception)
         _C.set_function_modes(self._modes)
+        modes.disabled = self._disabled
 
 
 # ---- what Tensor itself answers ------------------------------------------------------------------
@@ -218,6 +221,10 @@ def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any
 def _init_subclass(cls: Any, **options: Any) -> None:
     super(Tensor, cls).__init_subclass__(**options)
     dispatching.watch_class(cls)
+    plain = getattr(cls.__torch_function__, "__func__", None) is _torch_function
+    if plain and dispatching.dispatches(cls):
+        # Who sees operators sees no functions, unless it says that it wants them.
+        cls.__torch_function__ = _C._disabled_torch_function_impl
     gate_properties(cls)
 
 

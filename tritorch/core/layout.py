@@ -86,6 +86,16 @@ def is_in_format(shape: Sequence[int], strides: Sequence[int], format: memory_fo
     return all(n == 1 or s == e for n, s, e in zip(shape, strides, expected))
 
 
+def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements lie side by side, in whatever order of dims."""
+    expected = 1
+    for step, n in sorted((step, n) for n, step in zip(shape, strides) if n != 1):
+        if step != expected:
+            return False
+        expected *= n
+    return True
+
+
 def dense_strides_like(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """Strides of a copy: the original's where it is dense without overlap, else dense in its order
     of dims."""

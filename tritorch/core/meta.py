@@ -17,7 +17,7 @@ from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dtype import dtype
 from tritorch.core.strides import copy_strides, view_strides
 from tritorch.core.sym_functions import sym_max, sym_min
-from tritorch.core.symbolic import SymInt
+from tritorch.core.symbolic import SymBool, SymInt
 
 META = Device("meta")
 Shape = tuple[int, ...]
@@ -41,12 +41,15 @@ class UnknownSize(NotImplementedError):
 
 
 class MetaMemory:
-    """The memory that views of a meta array would share: a number of bytes."""
+    """The memory that views of a meta array would share: a number of bytes.
 
-    __slots__ = ("nbytes",)
+    constant: a tensor with what is in it, where a fake tensor mode knows."""
+
+    __slots__ = ("constant", "nbytes")
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
+        self.constant: Any = None
 
 
 class MetaArray:
@@ -299,8 +302,8 @@ def is_fake(array: Any) -> bool:
 
 
 def mode_of(array: Any) -> Any:
-    """The FakeTensorMode that a fake array is of."""
-    return array.device.mode
+    """The FakeTensorMode that a fake array is of; None for one on the meta device."""
+    return getattr(array.device, "mode", None)
 
 
 def real_among_fake(name: str) -> AssertionError:
@@ -318,7 +321,8 @@ def no_data() -> NotImplementedError:
 
 def _reach(shape: Shape, strides: Shape) -> int:
     """How many elements of memory lie between the first and the last element, both included."""
-    if math.prod(shape) == 0:
+    empty = math.prod(shape) == 0
+    if empty is True or (type(empty) is SymBool and empty.value):  # of a size that nobody knows: no
         return 0
     return sum((n - 1) * s for n, s in zip(shape, strides)) + 1
 

@@ -214,7 +214,7 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
             dtype_shown = []
         text, own = _sparse_contents(tensor)
         suffixes = own + suffixes + dtype_shown + [f"layout={tensor.layout}"]
-    elif tensor._is_described:
+    elif tensor._is_described and (contents is None or device.type == "meta"):
         suffixes.append(f"size={tuple(tensor.shape)}")
         if tensor.dtype is not defaults.dtype():
             suffixes.append(f"dtype={tensor.dtype}")

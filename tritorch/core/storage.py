@@ -13,7 +13,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import arrays, defaults, resizing
-from tritorch.core.device import device as Device
+from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dtype import (
     STORED,
     bfloat16,
@@ -354,6 +354,8 @@ class UntypedStorage(StorageBase):
 
     def data_ptr(self) -> int:
         """The address of the first byte."""
+        if isinstance(getattr(self._array, "device", None), PretendedDevice):
+            raise RuntimeError("Attempted to access the data pointer on an invalid python storage.")
         return arrays.address_of(self._array) if self.nbytes() else 0
 
     def element_size(self) -> int:

@@ -48,15 +48,19 @@ class _ByDevice(type):
 class Stream(metaclass=_ByDevice):
     """A queue of work on a device: `Stream("cuda")` is a `torch.cuda.Stream`."""
 
-    __slots__ = ("_where",)
+    __slots__ = ("_numbers", "_where")
 
     _where: Device
+    _numbers: tuple[int, int, int] | None  # of a stream that is named by them: id, index, type
 
     def __init__(
         self, device: Any = None, priority: int = 0, *, stream_id: int = 0,
         device_index: int | None = None, device_type: int | None = None,
     ) -> None:  # fmt: skip
         self._where = _where(device)
+        self._numbers = None
+        if device_index is not None and device_type is not None:
+            self._numbers = stream_id, device_index, device_type
 
     @property
     def device(self) -> Device:
@@ -64,15 +68,17 @@ class Stream(metaclass=_ByDevice):
 
     @property
     def device_type(self) -> int:
-        return _TYPES.get(self.device.type, 20)
+        return self._numbers[2] if self._numbers else _TYPES.get(self.device.type, 20)
 
     @property
     def device_index(self) -> int:
+        if self._numbers:
+            return self._numbers[1]
         return -1 if self._where.index is None else self._where.index
 
     @property
     def stream_id(self) -> int:
-        return 0
+        return self._numbers[0] if self._numbers else 0
 
     @property
     def native_handle(self) -> int:

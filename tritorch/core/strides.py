@@ -11,6 +11,8 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from tritorch.core.sym_functions import sym_max
+
 Shape = tuple[int, ...]
 Lie = tuple[Shape, Shape]  # an operand's shape and strides
 
@@ -183,7 +185,8 @@ def _strides_in(order: Sequence[int], shape: Shape, least: int = 1) -> Shape:
     strides, step = [0] * len(shape), 1
     for dim in order:
         strides[dim] = step
-        step *= max(shape[dim], least)
+        size = shape[dim]
+        step *= max(size, least) if type(size) is int else sym_max(size, least)
     return tuple(strides)
 
 

@@ -26,10 +26,14 @@ import numpy as np
 Monomial = tuple[tuple[Any, int], ...]  # atoms and their powers, in a fixed order
 Range = tuple[float, float]
 INF = math.inf
+MAX_SIZE = 2**60 - 1  # elements of a dim
 
 
 class ShapeEnv:
     """The symbols of one trace, and what was decided by their values."""
+
+    allow_dynamic_output_shape_ops = True  # whether a size may depend on data
+    allow_scalar_outputs = True  # whether a value may be left open
 
     def __init__(self) -> None:
         self.symbols: list[Symbol] = []
@@ -44,6 +48,18 @@ class ShapeEnv:
         made = Symbol(name or f"s{len(self.symbols)}", value, (low, high), len(self.symbols))
         self.symbols.append(made)
         return SymInt({((made, 1),): 1}, self)
+
+    def unbacked(self, low: float = 0, high: float = INF, stem: str = "u") -> SymInt:
+        """A new symbol that has no value in this run; a size, if it is not below 0."""
+        high = min(high, MAX_SIZE) if low >= 0 else high
+        count = sum(symbol.value is None and symbol.name[0] == stem for symbol in self.symbols)
+        return self.symbol(f"{stem}{count}", None, low, high)
+
+    def evaluate_expr(self, orig_expr: Any, hint: Any = None, **options: Any) -> Any:
+        """The value of a number or a condition in this run, noted as a guard."""
+        if isinstance(orig_expr, SymInt):
+            return int(orig_expr)
+        return bool(orig_expr) if isinstance(orig_expr, SymBool) else orig_expr
 
     def decide(self, what: str, value: bool | None) -> bool:
         """A condition that ranges do not decide, by this run's values."""
@@ -229,6 +245,11 @@ class SymInt(_Compared):
 
     def __reduce__(self) -> Any:
         raise TypeError("a SymInt belongs to its trace: it can't be pickled")
+
+    @property
+    def node(self) -> SymNode:
+        """What PyTorch's compiler reads of it."""
+        return SymNode(self)
 
     # ---- as a Python number -------------------------------------------------------------------
 
@@ -420,6 +441,25 @@ class SymInt(_Compared):
             return self
         terms = {_without(m, divisor): n for m, n in self.terms.items()}
         return SymInt(terms, self.env)  # type: ignore[arg-type]
+
+
+class SymNode:
+    """The expression, the value in this run and the environment of a number that is left open."""
+
+    def __init__(self, number: Any) -> None:
+        self.expr = number
+        self.shape_env = number.env
+        self.hint = number.value
+
+    def has_hint(self) -> bool:
+        """Whether the number has a value in this run."""
+        return self.hint is not None
+
+    def require_hint(self) -> int:
+        """The value in this run."""
+        if self.hint is None:
+            raise GuardOnDataDependentSymNode(f"{self.expr} has no value in this run")
+        return self.hint
 
 
 _HOLDS: dict[str, Callable[[Any], bool]] = {

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import arrays, defaults, dispatching, layout as layouts
+from tritorch.core import arrays, asking, defaults, dispatching, layout as layouts
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import BUILTIN, FROM_ML_DTYPES, from_numpy_dtype
@@ -208,6 +208,8 @@ class Tensor(_C.TensorBase):
 
     def as_subclass(self, cls: Any) -> Any:
         """The same memory and history as a tensor of a subclass."""
+        if cls is not Tensor:
+            require_plain(self, cls)
         before = _C.set_overrides(False)
         try:
             return in_place_of(self.view_as(self), cls)
@@ -295,6 +297,8 @@ class Tensor(_C.TensorBase):
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
         """The same memory as an ndarray; `force` copies where that cannot be."""
         array = self._array
+        if type(self) is not Tensor and dispatching.asked(self):
+            raise RuntimeError(".numpy() is not supported for tensor subclasses.")
         if type(array) is SparseArray:
             raise TypeError(
                 f"can't convert {SHOWN[array.layout]} layout tensor to numpy. Use Tensor.to_dense()"
@@ -366,6 +370,10 @@ class Tensor(_C.TensorBase):
     def tolist(self) -> Any:
         """Nested lists of Python numbers; a number for 0 dims."""
         array = self._array
+        if type(self) is not Tensor and dispatching.asked(self):
+            raise RuntimeError(
+                f".tolist() is not supported for tensor subclasses, got {type(self).__name__}"
+            )
         host = array if type(array) is np.ndarray else array.numpy()
         if host.dtype.names:
             host = arrays.as_numbers(host)
@@ -463,6 +471,19 @@ class Tensor(_C.TensorBase):
                 "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
                 "because of a tritorch.nn.utils.weight_norm usage."
             )
+        if type(self) is not Tensor and not hasattr(type(self), "__tensor_flatten__"):
+            wraps = type(self._array) is MetaArray and dispatching.dispatches(type(self))
+            how, why = ("clone()", "cloning") if wraps else ("new_empty()", "that function")
+            before = _C.set_overrides(False)
+            try:
+                made = self.clone() if wraps else self.new_empty([])
+            finally:
+                _C.set_overrides(before)
+            if type(made) is not type(self):
+                raise RuntimeError(_NO_COPY.format("wrapper" if wraps else "non-wrapper", how, why))
+            if wraps:
+                memo[id(self)] = made
+                return made
         if type(self._array) is SparseArray:
             new = _C.wrap(self._array.copy())
         else:  # By way of the storage: views of one stay views of one.
@@ -480,6 +501,14 @@ class Tensor(_C.TensorBase):
 Tensor.__module__ = "tritorch"
 dispatching.attach(Tensor)
 _C.register_part("Tensor", Tensor)
+
+
+_NO_COPY = (
+    "The default implementation of __deepcopy__() for {0} subclasses only works for subclass types "
+    "that implement {1} and for which {2} returns another instance of the same subclass. You "
+    "should either properly implement {1} for your subclass or override __deepcopy__() if it is "
+    "intended behavior for {1} to return an instance of a different type."
+)
 
 
 def _deepcopy(value: Any, memo: Any) -> Any:
@@ -505,10 +534,30 @@ def in_place_of(tensor: Tensor, cls: Any) -> Any:
     return new
 
 
-def make_subclass(cls: Any, data: Tensor, require_grad: bool = False) -> Any:
-    """A tensor of a subclass on the same memory, without history."""
+def require_plain(data: Tensor, cls: Any) -> None:
+    """Refuses a tensor of a class that dispatches as what another class is made of."""
+    kind = type(data)
+    if kind is not Tensor and kind is not cls and dispatching.dispatches(kind):
+        raise RuntimeError(
+            f"Creating a new Tensor subclass {cls.__name__} but the raw Tensor object is already "
+            f"associated to a python object of type {kind.__name__}"
+        )
+
+
+def make_subclass(
+    cls: Any, data: Tensor, require_grad: bool = False, *,
+    dispatch_sizes_strides_policy: str | None = None, dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+) -> Any:  # fmt: skip
+    """A tensor of a subclass on the same memory, without history.
+
+    dispatch_...: what its class is asked for (`core/asking.py`)."""
+    require_plain(data, cls)
     out = _as_class(data, cls) if cls is not Tensor else _C.alias(data)
     out._leaf = require_grad
+    asks = asking.policies(dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
+    if asks:
+        asking.watch(out, asks)
     return out
 
 
@@ -518,13 +567,15 @@ Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[attr-defined
 def make_wrapper_subclass(
     cls: Any, size: Any, strides: Any = None, storage_offset: int | None = None,
     memory_format: Any = None, dtype: Any = None, layout: Any = layouts.strided,
-    device: Any = None, pin_memory: bool = False, requires_grad: bool = False, **policy: Any,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    dispatch_sizes_strides_policy: str | None = None, dispatch_device: bool = False,
+    dispatch_layout: bool = False, _extra_dispatch_keys: Any = None, storage_size: Any = None,
 ) -> Any:  # fmt: skip
     """A tensor of a subclass without memory: its `__torch_dispatch__` says what it computes.
 
-    policy: how PyTorch asks the class for sizes and devices; here they are those that are given."""
+    dispatch_...: what its class is asked for (`core/asking.py`)."""
     if not dispatching.dispatches(cls):
-        raise RuntimeError(
+        raise TypeError(
             f"{cls.__name__} must define __torch_dispatch__: what a wrapper subclass computes is "
             "said there"
         )
@@ -538,6 +589,11 @@ def make_wrapper_subclass(
     array = MetaArray(shape, kind, steps, pretended, storage_offset or 0)
     out = _as_class(_C.wrap(array), cls)
     out._leaf = requires_grad
+    asks = asking.policies(dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
+    if asks:
+        asking.watch(out, asks)
+    if _extra_dispatch_keys is not None:
+        out._extra_dispatch_keys = _extra_dispatch_keys
     return out
 
 

@@ -1,5 +1,7 @@
 """Every operator, declared once, one family a file; importing this attaches Tensor's methods."""
 
+from typing import Any
+
 from tritorch.core import arguments
 from tritorch.core.published import INTERNAL, PUBLIC
 from tritorch.ops import (
@@ -89,6 +91,13 @@ def _answered_number(x: object) -> object:
     return dispatch.plainly("_local_scalar_dense", x)
 
 
+def _answered_question(question: str, x: Any, args: tuple[object, ...]) -> object:
+    from tritorch.ops.interpret import dispatch
+
+    return dispatch.answered_question(question, x, args)
+
+
 INTERNAL["answered_number"] = _answered_number
+INTERNAL["answered_question"] = _answered_question
 arguments.declared_names = _names_of_arguments
 arguments.declared_forms = _forms_of_calls

@@ -464,9 +464,14 @@ PUBLIC["resize_as_"] = resize_as_
 
 def get_data(self: Tensor) -> Tensor:
     """`self.data`: the same memory, without history and with a version counter of its own."""
-    out = _C.alias(self)
-    shared, apart = self._shared, _C.wrap(self._array)._shared
-    apart.array = self._array if shared.array is None else shared.array
+    if type(self) is not Tensor and asked(self):
+        out = self.detach()
+        if type(out._array) is not MetaArray:
+            return out
+    else:
+        out = _C.alias(self)
+    shared, apart = self._shared, _C.wrap(out._array)._shared
+    apart.array = out._array if shared.array is None else shared.array
     apart.storage, apart.fixed = shared.storage, shared.fixed
     out._shared = apart
     return out
@@ -505,6 +510,11 @@ def set_(
     self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
 ) -> Tensor:
     """Makes this tensor a view of another tensor's or storage's memory."""
+    if type(self) is not Tensor and asked(self) and isinstance(source, Tensor) and size is None:
+        from tritorch.ops.interpret import dispatch
+
+        dispatch.plainly("set_.source_Tensor", self, source)
+        return self
     check_inplace(self)
     _C.bump_version(self)
     if source is None:

@@ -38,8 +38,8 @@ from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.size import Size
 from tritorch.core.sparse import SparseArray
 from tritorch.core.storage import UntypedStorage
+from tritorch.core.tensor import Tensor, from_numpy, require_plain, require_strides
 from tritorch.core.typed_storage import TypedStorage
-from tritorch.core.tensor import Tensor, from_numpy, require_strides
 from tritorch.gpu.arrays import from_dlpack as import_array
 from tritorch.ops.checks import (
     TOO_MANY,
@@ -78,7 +78,8 @@ def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {size}: {list(shape)}"
             )
-    if math.prod(shape) >= TOO_MANY:
+    count = math.prod(shape)
+    if type(count) is int and count >= TOO_MANY:
         require_storage(shape)
     return tuple(shape)
 
@@ -911,6 +912,7 @@ def _is_size_or_data(value: Any) -> bool:
 
 
 def _on_memory_of(cls: Any, base: Tensor) -> Any:
+    require_plain(base, cls)
     out = _C.TensorBase.__new__(cls)
     out._a, out._shared = base._array, base._shared
     return out

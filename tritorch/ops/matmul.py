@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.autograd.grad_mode import no_grad
 from tritorch.autograd.graph import check_inplace, rewrite_history
 from tritorch.core.dims import wrap_dim
+from tritorch.core.dispatching import asked, watching
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
@@ -464,6 +466,13 @@ def addmv(
             f"size mismatch, got input ({input.numel()}), mat ({mat.shape[0]}x{mat.shape[1]}), vec "
             f"({vec.shape[0]})"
         )
+    plain = type(input) is type(mat) is type(vec) is Tensor
+    if (watching or not plain) and asked(input, mat, vec):
+        if not (_C.is_grad_enabled() and _C.any_requires_grad(input, mat, vec)):
+            from tritorch.ops.interpret import dispatch
+
+            named = {k: v for k, v in (("beta", beta), ("alpha", alpha)) if v != 1}
+            return dispatch.plainly("addmv", input, mat, vec, **named)
     return _combine(_addend("addmv", input, (mat.shape[0],), mat, vec), mv(mat, vec), beta, alpha)
 
 

@@ -12,6 +12,7 @@ from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.dtype import complex32, dtype, float16
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
@@ -113,7 +114,10 @@ def detach(input: Tensor) -> Tensor:
     if (watching or type(input) is not Tensor) and asked(input):
         from tritorch.ops.interpret import dispatch
 
-        return dispatch.plainly("detach", input)
+        out = dispatch.plainly("detach", input)
+        if isinstance(out, Tensor) and type(out._array) is MetaArray is type(input._array):
+            out._shared = input._shared  # which counts the writes of both
+        return out
     return _C.alias(input)
 
 

@@ -10,6 +10,7 @@ from tritorch import _C
 from tritorch.autograd.graph import forbid_writes
 from tritorch.core import arrays, defaults
 from tritorch.core.dims import wrap_dim
+from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor
@@ -197,8 +198,19 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 PUBLIC["split_with_sizes"] = split_with_sizes
 
 
+def _answers_whole(tensor: Tensor) -> bool:
+    """Whether modes and classes see parts as one operator: where no gradient is recorded."""
+    return asked(tensor) and not (tensor._requires_grad and _C.is_grad_enabled())
+
+
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Consecutive parts of one size (the last may be smaller), or of given sizes."""
+    if (watching or type(tensor) is not Tensor) and _answers_whole(tensor):
+        from tritorch.ops.interpret import dispatch
+
+        form = "split.Tensor" if hasattr(split_size_or_sections, "__index__") else "split.sizes"
+        given = (tensor, split_size_or_sections, *((dim,) if dim else ()))
+        return tuple(dispatch.plainly(form, *given))
     if not hasattr(split_size_or_sections, "__index__"):
         return split_with_sizes(tensor, split_size_or_sections, dim)
     if tensor.ndim == 0:

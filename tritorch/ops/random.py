@@ -164,6 +164,17 @@ def _drawn_like(
     return _finish(out, requires_grad, None, pin)
 
 
+def _answered_like(
+    form: str, input: Tensor, kind: dtype | None, device: Any, requires_grad: bool, *rest: Any
+) -> Tensor:
+    """Numbers like a tensor, as modes and classes answer."""
+    from tritorch.ops.interpret import dispatch
+
+    named: dict[str, Any] = {} if kind is None else {"dtype": kind}
+    named |= {} if device is None else {"device": place(device)}
+    return _finish(dispatch.plainly(form, input, *rest, **named), requires_grad, None)
+
+
 def _require_floats(name: str, kind: dtype) -> None:
     if category(kind) < 2 or kind.itemsize == 1:
         raise not_implemented(name, kind)
@@ -189,6 +200,8 @@ def _factory(name: str, backend: str, params: tuple[float, float], kernel: str) 
         generator: Generator | None = None,
     ) -> Tensor:  # fmt: skip
         require_options(f"{name}_like", dtype, layout, requires_grad, pin_memory, memory_format)
+        if (watching or type(input) is not Tensor) and asked(input):
+            return _answered_like(f"{name}_like", input, dtype, device, requires_grad)
         kind = dtype or input.dtype
         _require_floats(kernel, kind)
         return _drawn_like(
@@ -253,6 +266,10 @@ def randint_like(
     require_options("randint_like", dtype, layout, requires_grad, pin_memory, memory_format)
     kind, generator = dtype or input.dtype, named.pop("generator", None)
     low, high = _bounds(list(args), named)
+    if (watching or type(input) is not Tensor) and asked(input):
+        ends = (int(low), int(high)) if low else (int(high),)
+        form = "randint_like.low_dtype" if low else "randint_like"
+        return _answered_like(form, input, dtype, device, requires_grad, *ends)
     params = between(int(low), int(high), kind)
     return _drawn_like(
         input, "randint", generator, kind, device, memory_format, params, requires_grad, pin_memory

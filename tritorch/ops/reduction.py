@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from tritorch import _C
+from tritorch._trees.nodes import register_structseq
 from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import bool_, dtype, int64, uint8
@@ -446,6 +447,7 @@ def _named_tuple(name: str, fields: Sequence[str]) -> Any:
         contents[field] = property(operator.itemgetter(place))
     kind = type(name, (tuple,), contents)
     RETURN_TYPES[name] = kind
+    register_structseq(kind)
     return kind
 
 

@@ -42,6 +42,14 @@ _NAMED: dict[str, Type] = {
 _CONSTANTS = {
     "Mean": 1, "strided": 0, "contiguous_format": 0, "float": 6, "long": 4, "complex": 9,
 }  # fmt: skip
+# C++'s names of types, which are not a schema's.
+_OF_CPP = {
+    "int64_t": "Use `SymInt` or `int` instead of `int64_t` in an operator's schema string. "
+    "`SymInt` corresponds to c10::SymInt in C++ while `int` in schema corresponds to the int64_t "
+    "type in C++.",
+    "double": "Use `float` instead of `double` in an operator's schema string. `float` in schema "
+    "corresponds to the double type in C++",
+}
 _AROUND: dict[str, Any] = {
     "Future": types.FutureType,
     "Await": types.AwaitType,
@@ -53,15 +61,18 @@ _AS_INT = (types.SymIntType, types.ScalarTypeType, types.LayoutType, types.Memor
 Typed = tuple[Type, "AliasInfo | None"]
 
 
-def parse_schema(schema: str, /) -> FunctionSchema:
-    """The signature that a text such as `aten::abs(Tensor self) -> Tensor` describes."""
+def parse_schema(schema: str, /, allow_typevars: bool = True) -> FunctionSchema:
+    """The signature that a text such as `aten::abs(Tensor self) -> Tensor` describes.
+
+    allow_typevars: whether a name in small letters that is no type stands for any."""
     if not isinstance(schema, str):
         raise TypeError(f"parse_schema(): expected a str, got {type(schema).__name__}")
-    return _Parser(schema).schema()
+    return _Parser(schema, allow_typevars).schema()
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, allow_typevars: bool = True) -> None:
+        self.allow_typevars = allow_typevars
         self.tokens = Tokens(text)
         self.unnamed = 0  # alias sets so far that were written as a mere "!"
 
@@ -180,7 +191,9 @@ class _Parser:
             return self._class(token), self._alias()
         found = _NAMED.get(token.text)
         if found is None:
-            if not token.text[0].islower():
+            if not self.allow_typevars and token.text in _OF_CPP:
+                self.tokens.refuse(_OF_CPP[token.text], token)
+            if not self.allow_typevars or not token.text[0].islower():
                 self.tokens.refuse(
                     "unknown type specifier. Common valid schema types include Tensor, SymInt, "
                     f"int, float, bool, Scalar; those there are: {', '.join(_NAMED)}",

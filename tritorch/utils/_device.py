@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.core.device import device as Device
 from tritorch.core.defaults import get_default_device
+from tritorch.core.device import device as Device
 
 
 def set_device(device: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

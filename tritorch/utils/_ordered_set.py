@@ -104,7 +104,7 @@ class OrderedSet(MutableSet[T], Reversible[T], Generic[T]):
 
     def symmetric_difference_update(self, other: AbstractSet[T]) -> None:
         """Becomes the members of one of the two."""
-        self ^= self._set(other)  # noqa: PLW0642
+        self ^= self._set(other)
 
     def union(self, *others: Iterable[T]) -> OrderedSet[T]:
         """The members of all."""

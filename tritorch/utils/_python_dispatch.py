@@ -18,6 +18,7 @@ from tritorch.core import dispatching
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.overloads import bind
 from tritorch.schema.signature import FunctionSchema
+from tritorch.schema.types import ListType
 
 
 class TorchDispatchMode:
@@ -177,10 +178,15 @@ def _aliases(schema: FunctionSchema) -> tuple[dict[str, set[str]], list[set[str]
     arguments = {
         a.name: set(a.alias_info.before_set) for a in schema.arguments if a.alias_info is not None
     }
-    results = [
-        set(r.alias_info.before_set) if r.alias_info is not None else set() for r in schema.returns
-    ]
-    return arguments, results
+    return arguments, [_named_sets(r.alias_info) for r in schema.returns]
+
+
+def _named_sets(aliases: Any) -> set[str]:
+    """The alias sets of a result, or of what is inside of a list."""
+    if aliases is None:
+        return set()
+    inner = _named_sets(aliases._contained)
+    return {name for name in aliases.before_set if name != "*"} | inner
 
 
 def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
@@ -204,6 +210,8 @@ def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> 
 
     if isinstance(out, (list, tuple)):
         kind = type(out)
+        if len(results) == 1 != len(out) or isinstance(func._schema.returns[0].type, ListType):
+            return kind(corrected(results[0], each) for each in out)
         return (
             kind(corrected(names, each) for names, each in zip(results, out))
             if len(results) == len(out)

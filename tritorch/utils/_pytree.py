@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import importlib
 import json
+import sys
 import types
 import warnings
 from collections.abc import Callable, Iterable
@@ -33,7 +34,9 @@ from tritorch._trees.nodes import (
     _NODE_REGISTRY_LOCK,
     BUILTIN_TYPES,
     CONSTANT_NODES,
+    FOLLOWERS,
     NO_SERIALIZED_TYPE_NAME_FOUND,
+    PENDING,
     SERIALIZED_TYPE_TO_PYTHON_TYPE,
     STANDARD_DICT_TYPES,
     SUPPORTED_NODES,
@@ -79,6 +82,7 @@ from tritorch._trees.nodes import (
     _tuple_flatten,
     _tuple_flatten_with_keys,
     _tuple_unflatten,
+    announce,
     log,
 )
 from tritorch._trees.spec import (
@@ -133,11 +137,36 @@ __all__ = [  # noqa: RUF022 - the order is PyTorch's
 
 DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL = 1
 
-# optree's trees are never used (`_cxx_pytree.py`).
+# optree's trees (`_cxx_pytree.py`): what is registered before anybody imports them waits.
 _optree_minimum_version = TorchVersion("0.13.0")
-_optree_version = TorchVersion("0.0.0a0")
-_cxx_pytree_exists = _cxx_pytree_dynamo_traceable = _cxx_pytree_imported = False
-_cxx_pytree_pending_imports: list[Any] = []
+_cxx_pytree_imported = False
+_cxx_pytree_pending_imports = PENDING
+
+
+def __getattr__(name: str) -> Any:
+    """The version of optree, and whether it is there: looked up when somebody asks."""
+    if name == "_optree_version":
+        from importlib import metadata
+
+        try:
+            return TorchVersion(metadata.version("optree"))
+        except metadata.PackageNotFoundError:
+            return TorchVersion("0.0.0a0")
+    if name in ("_cxx_pytree_exists", "_cxx_pytree_dynamo_traceable"):
+        return __getattr__("_optree_version") >= _optree_minimum_version
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def followed_by(register: Callable[..., None]) -> None:
+    """Has another module register what is registered here, from the beginning on."""
+    global _cxx_pytree_imported
+    with _NODE_REGISTRY_LOCK:
+        for args in PENDING:
+            register(*args)
+        PENDING.clear()
+        FOLLOWERS.append(register)
+        _cxx_pytree_imported = True
+
 
 # ---- names for annotations -----------------------------------------------------------------------
 
@@ -192,6 +221,7 @@ def register_pytree_node(
         from_dumpable_context=from_dumpable_context,
         flatten_with_keys_fn=flatten_with_keys_fn,
     )
+    announce(cls, flatten_fn, unflatten_fn)
 
 
 def register_dataclass(
@@ -299,12 +329,17 @@ def _retrieve_constant(spec: TreeSpec) -> Any:
 
 
 def _is_pytreespec_instance(obj: Any) -> bool:
-    return isinstance(obj, TreeSpec)
+    natively = sys.modules.get(f"{__package__}._cxx_pytree") if FOLLOWERS else None
+    return isinstance(obj, TreeSpec) or (
+        natively is not None and isinstance(obj, natively.PyTreeSpec)
+    )
 
 
 def _ensure_python_treespec_instance(treespec: Any) -> TreeSpec:
     if isinstance(treespec, TreeSpec):
         return treespec
+    if _is_pytreespec_instance(treespec):
+        return tree_structure(treespec.unflatten([0] * treespec.num_leaves))
     raise TypeError(
         "Expected `treespec` to be an instance of PyTreeSpec but got item of type "
         f"{type(treespec)}."

@@ -7,6 +7,7 @@ listed in `unknown`, and shown.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -33,15 +34,22 @@ def get_shape(i: Any) -> Any:
     return tuple(i.shape) if isinstance(i, Tensor) else i
 
 
+def shape_wrapper(f: Callable[..., int]) -> Callable[..., int]:
+    """A formula of shapes as one of the arguments themselves."""
+
+    @functools.wraps(f)
+    def of_values(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
+        given, named, out = tree_map(get_shape, (args, kwargs, out_val))
+        return f(*given, out_shape=out, **named)
+
+    return of_values
+
+
 def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[..., Any]:
     """Registers what counts an operator: a function of its arguments, tensors as their shapes, and
     of `out_shape`; get_raw: of the arguments themselves, and of `out_val`."""
 
     def register(formula: Callable[..., int]) -> Callable[..., int]:
-        def of_shapes(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
-            given, named, out = tree_map(get_shape, (args, kwargs, out_val))
-            return formula(*given, out_shape=out, **named)
-
         for target in targets if isinstance(targets, (list, tuple)) else (targets,):
             if not isinstance(target, OpOverloadPacket):
                 raise ValueError(
@@ -50,7 +58,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[..., 
                 )
             if target in flop_registry:
                 raise RuntimeError(f"duplicate registrations for {target}")
-            flop_registry[target] = formula if get_raw else of_shapes
+            flop_registry[target] = formula if get_raw else shape_wrapper(formula)
         return formula
 
     return register
@@ -199,7 +207,11 @@ class FlopCounterMode:
         self.depth, self.display = depth, display
         self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
         self.unknown: dict[Any, int] = {}  # calls of operators without a formula, by packet
-        self.flop_registry = flop_registry | (custom_mapping or {})
+        own = {
+            packet: formula if getattr(formula, "_get_raw", False) else shape_wrapper(formula)
+            for packet, formula in (custom_mapping or {}).items()
+        }
+        self.flop_registry = flop_registry | own
         self.mod_tracker = ModuleTracker()
         self._mode: _Counting | None = None
 

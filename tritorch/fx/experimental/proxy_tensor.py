@@ -10,11 +10,17 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any
 
+from tritorch._ops import ops
+from tritorch._trees.walk import tree_leaves
+from tritorch.core import sym_functions
 from tritorch.core.device import PretendedDevice, device as Device
+from tritorch.core.symbolic import Symbol, SymInt
 from tritorch.core.tensor import Tensor
+from tritorch.fx.experimental.symbolic_shapes import ShapeEnv
 from tritorch.fx.graph import Graph
 from tritorch.fx.graph_module import GraphModule
 from tritorch.fx.node import Node, map_aggregate
@@ -25,6 +31,10 @@ from tritorch.utils._python_dispatch import TorchDispatchMode
 __all__ = ["ProxyTorchDispatchMode", "get_proxy_mode", "make_fx"]
 
 _VALUE = "aten::_local_scalar_dense"
+_ARITHMETIC = {
+    "//": operator.floordiv, "%": operator.mod, "min": sym_functions.sym_min,
+    "max": sym_functions.sym_max,
+}  # fmt: skip
 
 
 class ProxyTorchDispatchMode(TorchDispatchMode):
@@ -40,10 +50,53 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         # one); kept alive so that its id stays its own.
         self._nodes: dict[int, tuple[Any, Node]] = {}
         self._constants: dict[int, Node] = {}
+        # Of each symbol, its node; of one that nothing has asked for yet, a tensor's node and dim.
+        self._symbols: dict[Symbol, Node] = {}
+        self._sources: dict[Symbol, tuple[Node, int]] = {}
+        self._numbers: dict[str, Node] = {}
 
     def track(self, tensor: Tensor, node: Node) -> None:
         """Says which node a tensor is the value of."""
         self._nodes[id(tensor._array)] = (tensor._array, node)
+        for dim, size in enumerate(tensor._array.shape):
+            symbol = _symbol_of(size)
+            if symbol is not None:
+                self._sources.setdefault(symbol, (node, dim))
+
+    def track_number(self, number: Any, node: Node) -> None:
+        """Says which node a symbol is the value of."""
+        symbol = _symbol_of(number)
+        if symbol is not None:
+            self._symbols[symbol] = node
+
+    def _number(self, number: SymInt) -> Any:
+        """A number that is left open: made of the sizes of tensors by nodes of arithmetic."""
+        text = str(number)
+        if text not in self._numbers:
+            total: Any = None
+            for monomial, n in number.terms.items():
+                product: Any = n if n != 1 or not monomial else None
+                for atom, power in monomial:
+                    for _ in range(power):
+                        product = self._combined(operator.mul, product, self._atom(atom))
+                total = self._combined(operator.add, total, product)
+            self._numbers[text] = total
+        return self._numbers[text]
+
+    def _combined(self, function: Any, a: Any, b: Any) -> Any:
+        return b if a is None else self.graph.call_function(function, (a, b))
+
+    def _atom(self, atom: Any) -> Any:
+        if not isinstance(atom, Symbol):
+            parts = (self._argument(atom.a._plain()), self._argument(atom.b._plain()))
+            return self.graph.call_function(_ARITHMETIC[atom.kind], parts)
+        if atom not in self._symbols:
+            node, dim = self._sources[atom]
+            size = ops.aten.sym_size.int
+            self._symbols[atom] = self.graph.create_node(
+                "call_function", size, (node, dim), {}, "sym_size_int"
+            )
+        return self._symbols[atom]
 
     def node_of(self, tensor: Tensor) -> Node | None:
         """The node that a tensor is the value of."""
@@ -51,7 +104,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         return None if found is None else found[1]
 
     def _depends_on_inputs(self, node: Node | None) -> bool:
-        """Whether a node's value is another for other inputs; else it is what it was in the trace."""
+        """Whether a node's value is another for other inputs; else it is that of the trace."""
         pending, seen = [node] if node is not None else [], set()
         while pending:
             each = pending.pop()
@@ -64,6 +117,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     def _argument(self, value: Any) -> Any:
         if isinstance(value, PretendedDevice):
             return Device(value.type, value.index)
+        if isinstance(value, SymInt):
+            return self._number(value)
         if not isinstance(value, Tensor):
             return value
         return self.node_of(value) or self._constant(value)
@@ -86,6 +141,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if types:  # a class that wraps tensors is asked first: the graph is of what is inside
+            return NotImplemented
         if func in self.decomposition_table:
             with self:
                 found = self.decomposition_table[func](*args, **kwargs)
@@ -108,9 +165,9 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         out = func(*args, **kwargs)
         if isinstance(out, Tensor):
             self.track(out, node)
+        elif isinstance(out, SymInt):
+            self.track_number(out, node)
         elif isinstance(out, (tuple, list)):
-            import operator
-
             for place, each in enumerate(out):
                 if isinstance(each, Tensor):
                     item = self.graph.call_function(operator.getitem, (node, place))
@@ -118,6 +175,25 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         if func._schema.is_mutable and tensors and not isinstance(out, Tensor):
             self.track(tensors[0], node)
         return out
+
+
+def _symbol_of(number: Any) -> Symbol | None:
+    """The symbol that a number is; None for all else."""
+    if not isinstance(number, SymInt) or len(number.terms) != 1:
+        return None
+    ((monomial, n),) = number.terms.items()
+    if n != 1 or len(monomial) != 1 or monomial[0][1] != 1:
+        return None
+    atom = monomial[0][0]
+    return atom if isinstance(atom, Symbol) else None
+
+
+def _mode_of(args: Any) -> Any:
+    """The mode of fakes among the arguments."""
+    from tritorch._subclasses.fake_tensor import maybe_get_fake_mode
+
+    modes = (maybe_get_fake_mode(x) for x in tree_leaves(args) if isinstance(x, Tensor))
+    return next((mode for mode in modes if mode is not None), None)
 
 
 def get_proxy_mode() -> ProxyTorchDispatchMode | None:
@@ -138,13 +214,11 @@ def make_fx(
     """The function that traces `f` for arguments: a GraphModule of ATen's operators.
 
     decomposition_table: functions that stand for overloads.  tracing_mode: "real" runs on the
-    arguments, "fake" on descriptions of them.  options: of PyTorch's compiler, without effect."""
+    arguments, "fake" on descriptions of them, "symbolic" on such whose sizes, and integers, are
+    left open: `shape_env` of the result has what was found out of them.  options: of PyTorch's
+    compiler, without effect."""
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f"Expected tracing_mode to be real, fake or symbolic: {tracing_mode}")
-    if tracing_mode == "symbolic":
-        raise NotImplementedError(
-            'make_fx with tracing_mode="symbolic" is not there yet: sizes are fixed'
-        )
 
     @functools.wraps(f)
     def traced(*args: Any) -> GraphModule:
@@ -152,13 +226,22 @@ def make_fx(
         mode = ProxyTorchDispatchMode(graph, root, decomposition_table)
         names = _names(f, len(args))
         run = f
-        if tracing_mode == "fake":
+        env: Any = ShapeEnv()
+        if tracing_mode != "real":
             from tritorch._subclasses import FakeTensorMode
 
-            fakes = FakeTensorMode(allow_non_fake_inputs=True)
-            args = map_aggregate(
-                args, lambda x: fakes.from_tensor(x) if isinstance(x, Tensor) else x
+            fakes = _mode_of(args) or FakeTensorMode(
+                allow_non_fake_inputs=True, shape_env=env, static_shapes=tracing_mode == "fake"
             )
+            env = fakes.shape_env or env
+
+            def described(x: Any) -> Any:
+                if isinstance(x, Tensor):
+                    return fakes.from_tensor(x)
+                return env.create_symbol(x) if type(x) is int and symbolic else x
+
+            symbolic = tracing_mode == "symbolic" and isinstance(env, ShapeEnv)
+            args = map_aggregate(args, described)
 
             def run(*given: Any) -> Any:
                 with fakes:
@@ -169,7 +252,11 @@ def make_fx(
             out = run(*given)
         graph.output(map_aggregate(out, mode._argument))
         graph.eliminate_dead_code()
-        return GraphModule(root, graph, getattr(f, "__name__", "traced").replace("<lambda>", "fx"))
+        name = getattr(f, "__name__", "traced").replace("<lambda>", "fx")
+        made = GraphModule(root, graph, name)
+        if tracing_mode == "symbolic":
+            made.shape_env = env
+        return made
 
     return traced
 
@@ -197,8 +284,9 @@ def _placed(mode: ProxyTorchDispatchMode, name: str, value: Any) -> Any:
             node = mode.graph.placeholder(f"{name.removesuffix('_1')}_{next(number)}")
             if isinstance(x, Tensor):
                 mode.track(x, node)
+            mode.track_number(x, node)
             return x
 
         return map_aggregate(value, leaf)
-    mode.graph.placeholder(name)
+    mode.track_number(value, mode.graph.placeholder(name))
     return value

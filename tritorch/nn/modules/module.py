@@ -47,6 +47,8 @@ class _GlobalHooks:
 
 
 _global = _GlobalHooks()
+_global_forward_pre_hooks, _global_forward_hooks = _global.forward_pre, _global.forward
+_global_backward_pre_hooks, _global_backward_hooks = _global.backward_pre, _global.backward
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:

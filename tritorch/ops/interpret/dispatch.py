@@ -12,11 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core.dispatching import dispatches, entered, off, without_modes
+from tritorch.core import defaults
+from tritorch.core.dispatching import dispatches, entered, off, recording, without_modes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.overloads import OpOverload, overload_of
+from tritorch.ops.record.overloads import OpOverload, namespace, overload_of
 from tritorch.schema import table
+from tritorch.schema.signature import FunctionSchema
+from tritorch.schema.tensor_type import TensorType
 
 
 def _classes(values: Sequence[Any]) -> list[Any]:
@@ -38,14 +41,23 @@ def _classes(values: Sequence[Any]) -> list[Any]:
     return found
 
 
-def answered(overload: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """What the innermost mode or the classes of the arguments answer for an operator."""
+def answered(
+    overload: OpOverload, args: Sequence[Any], kwargs: dict[str, Any], name: str = ""
+) -> Any:
+    """What the innermost mode or the classes of the arguments answer for an operator.
+
+    name: what it is called where nobody answers."""
     args = tuple(args)
     asked = _classes((*args, *kwargs.values()))
     types = tuple(map(type, asked))
     mode = None
     if entered.modes:
         with without_modes(1) as (mode,):
+            if getattr(mode.__torch_dispatch__, "__self__", mode) is type(mode):
+                raise RuntimeError(
+                    "Defining your mode's `__torch_dispatch__` as a classmethod is not supported, "
+                    "please make it a plain method"
+                )
             result = mode.__torch_dispatch__(overload, types, args, kwargs)
         if result is not NotImplemented:
             return result
@@ -53,18 +65,32 @@ def answered(overload: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) 
         result = type(value).__torch_dispatch__(overload, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    names = [*map(repr, types)] + ([f"mode {type(mode)!r}"] if mode is not None else [])
+    names = [f"tensor subclass {kind!r}" for kind in types]
+    names += [f"mode object {mode!r}"] if mode is not None else []
+    asked_for = name or f"torch._ops.{overload}"
     raise TypeError(
-        f"Multiple dispatch failed for 'torch.ops.{overload}'; all __torch_dispatch__ handlers "
-        "returned NotImplemented:\n\n" + "\n".join(f"  - {name}" for name in names)
+        f"Multiple dispatch failed for '{asked_for}'; all __torch_dispatch__ handlers returned "
+        "NotImplemented:\n\n"
+        + "\n".join(f"  - {each}" for each in names)
+        + "\n\nFor more information, try re-running with TORCH_LOGS=not_implemented"
     )
+
+
+def answered_question(question: str, tensor: Tensor, args: Sequence[Any]) -> Any:
+    """What modes or a tensor's class say of its sizes, strides, layout or device."""
+    full, _, overload = question.partition(".")
+    space, _, stem = full.partition("::")
+    asked = getattr(getattr(namespace(space), stem), overload or "default")
+    return answered(asked, (tensor, *args), {}, f"torch.ops.{space}.{stem}")
 
 
 def _unrecorded(function: Callable[[], Any]) -> Any:
     before = _C.set_grad_enabled(False)
+    above, recording.above = recording.above, before
     try:
         return function()
     finally:
+        recording.above = above
         _C.set_grad_enabled(before)
 
 
@@ -89,11 +115,28 @@ def call(op: Operator, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     schema, args, kwargs = op.as_call(tensors, params)
     overload = _of_number(overload_of(schema), args)
     result = _unrecorded(lambda: answered(overload, args, kwargs))
+    _require_results(schema, result)
     return _placed(op, result, tensors, params)
 
 
+def _require_results(schema: FunctionSchema, result: Any) -> None:
+    """Refuses an answer that is no tensor where an operator gives one; None is an undefined one."""
+    returns = schema.returns
+    if len(returns) == 1 and isinstance(returns[0].type, TensorType):
+        if result is not None and not isinstance(result, Tensor):
+            raise RuntimeError(
+                f"Unable to cast Python instance of type {type(result)} to C++ type 'at::Tensor'"
+            )
+
+
 def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
-    """A pointwise record's call, answered; `out` gets what its call gives."""
+    """A pointwise record's call, answered, in the form with `out` where ATen has that."""
+    stem = op.schema.name.partition("::")[2]
+    if out is not None and "out" in table.overloads(stem):
+        _, args, kwargs = op.as_call(inputs, ())
+        form = overload_of(table.find(stem, "out"))
+        _unrecorded(lambda: answered(form, args, {**kwargs, "out": out}))
+        return out
     result = call(op, inputs, ())
     if out is None:
         return result
@@ -129,13 +172,21 @@ def answer_in_place(op: Any, params: tuple[Any, ...], inputs: Sequence[Any]) -> 
 
 def plainly(name: str, *args: Any, **kwargs: Any) -> Any:
     """The answer for an operator of ATen without a record, as it is."""
-    return _unrecorded(lambda: answered(overload_of(table.find(name)), args, kwargs))
+    schema = table.find(*name.split("."))
+    result = _unrecorded(lambda: answered(overload_of(schema), args, kwargs))
+    _require_results(schema, result)
+    return result
 
 
 def factory(op: Operator, params: tuple[Any, ...]) -> Any:
     """A factory's call, answered."""
     schema, args, kwargs = op.as_call((), params)
-    return _unrecorded(lambda: answered(overload_of(schema), args, kwargs))
+    given = [list(x) if isinstance(x, tuple) else x for x in args]
+    if kwargs.get("dtype") is defaults.dtype():  # as if nobody had named it
+        del kwargs["dtype"]
+    if any(a.name == "pin_memory" for a in schema.arguments):
+        kwargs.setdefault("pin_memory", False)
+    return _unrecorded(lambda: answered(overload_of(schema), given, kwargs))
 
 
 # ---- results -------------------------------------------------------------------------------------

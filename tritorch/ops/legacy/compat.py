@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.dispatching import asked
 from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.memory import as_strided
@@ -32,6 +33,11 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 
 def record_stream(self: Tensor, stream: Any) -> None:
     """The memory is not reused before what the stream has queued by then is done."""
+    if asked(self):
+        from tritorch.ops.interpret import dispatch
+
+        dispatch.plainly("record_stream", self, stream)
+        return
     if type(self._array) is not Array:
         raise RuntimeError("record_stream: the tensor is not on a GPU")
     self._array.record_stream(stream)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.core import dtype as dtypes, layout as layouts
+from tritorch.core import arrays, asking, dtype as dtypes, layout as layouts
+from tritorch.core.dispatching import asked
 from tritorch.core.dtype import float32
 from tritorch.core.info import finfo
 from tritorch.core.published import FUNCTIONAL, INTERNAL, PUBLIC
@@ -16,7 +17,6 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.legacy import matrices as matrices
 from tritorch.ops.legacy.layers import REDUCTIONS, internal, vjp
 from tritorch.ops.record.operator import OPERATORS
-
 
 # ---- values, copies ------------------------------------------------------------------------------
 
@@ -74,16 +74,6 @@ def _fill(self: Tensor, value: Any) -> Tensor:
 @internal("_unsafe_view", "_reshape_alias")
 def _unsafe_view(self: Tensor, size: Any, stride: Any = None) -> Tensor:
     return self.view(*size)
-
-
-@internal("sym_size.int")
-def _sym_size(self: Tensor, dim: int) -> int:
-    return self.shape[dim]
-
-
-@internal("sym_stride.int")
-def _sym_stride(self: Tensor, dim: int) -> int:
-    return self.stride()[dim]
 
 
 @internal("sym_numel")
@@ -234,3 +224,49 @@ INTERNAL.setdefault(
 @internal("threshold_backward")
 def _threshold_backward(grad_output: Tensor, self: Tensor, threshold: Any) -> Tensor:
     return grad_output.masked_fill(self <= threshold, 0)
+
+
+# ---- what a tensor says of itself, or its class (`core/asking.py`) -------------------------------
+
+
+@internal("sym_size")
+def _sym_size(self: Tensor, dim: int | None = None) -> Any:
+    return tuple(self.shape) if dim is None else self.shape[dim]
+
+
+@internal("sym_stride")
+def _sym_stride(self: Tensor, dim: int | None = None) -> Any:
+    return tuple(self.stride()) if dim is None else self.stride()[dim]
+
+
+@internal("sym_storage_offset")
+def _sym_storage_offset(self: Tensor) -> Any:
+    return self.storage_offset()
+
+
+@internal("is_strides_like_format")
+def _is_strides_like_format(self: Tensor, memory_format: Any) -> bool:
+    found = asking.answer(self, "aten::is_strides_like_format", memory_format)
+    if found is not None:
+        return found
+    return layouts.is_in_format(self._array.shape, arrays.strides_of(self._array), memory_format)
+
+
+@internal("is_non_overlapping_and_dense")
+def _is_non_overlapping_and_dense(self: Tensor) -> bool:
+    found = asking.answer(self, "aten::is_non_overlapping_and_dense")
+    array = self._array
+    return layouts.is_dense(array.shape, arrays.strides_of(array)) if found is None else found
+
+
+@internal("_foobar")
+def _foobar(self: Tensor, arg1: bool = True, arg2: bool = True, *, arg3: bool = True) -> Tensor:
+    """ATen's operator for tests of arguments."""
+    if asked(self):
+        from tritorch.ops.interpret import dispatch
+
+        given = [arg1, arg2]
+        while given and given[-1]:
+            given.pop()
+        return dispatch.plainly("_foobar", self, *given, **({} if arg3 else {"arg3": arg3}))
+    return self.clone()

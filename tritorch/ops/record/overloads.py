@@ -22,6 +22,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core import gates
+from tritorch.core.naming import qualified
 from tritorch.core.published import FUNCTIONAL, INTERNAL, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.apply import apply
@@ -88,6 +89,11 @@ class OpOverload:
     def redispatch(self, keyset: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Computes; keyset, of dispatch keys still to come, has no meaning here."""
         return self._op(*args, **kwargs)
+
+    @property
+    def _defined_in_python(self) -> bool:
+        """Whether a program defined it."""
+        return (self._schema.name, self._schema.overload_name) in DEFINED
 
     @property
     def namespace(self) -> str:
@@ -164,7 +170,7 @@ class OpOverloadPacket:
     def __init__(self, namespace: str, name: str) -> None:
         self._qualified_op_name = f"{namespace}::{name}"
         self.__name__ = name
-        self.__module__ = f"{_C.__name__.partition('.')[0]}.ops.{namespace}"
+        self.__module__ = qualified(f"_ops.{namespace}")
         self._namespace = namespace
         self._dir: list[str] = []
 
@@ -292,6 +298,10 @@ DEFINED: dict[tuple[str, str], Any] = {}
 _NAMESPACES: dict[str, OpNamespace] = {}
 
 
+# What a tensor's class may be asked for (`core/asking.py`), by the names of attributes.
+_PRIM = {"device": "prim::device(Tensor a) -> Device", "layout": "prim::layout(Tensor a) -> Layout"}
+
+
 def namespace(name: str) -> OpNamespace:
     """The operators of a namespace, which may be empty."""
     if name not in _NAMESPACES:
@@ -313,6 +323,8 @@ def _find(space: str, name: str, overload: str | None) -> Any:
 def _overloads(space: str, name: str) -> list[str]:
     """The names of an operator's overloads."""
     found = [overload for full, overload in DEFINED if full == f"{space}::{name}"]
+    if space == "prim" and name in _PRIM:
+        return ["", *found]
     if space in ("aten", "prim", "prims"):
         return [*table.overloads(name), *found] if space == "aten" else found
     if space == "tritorch" and name in OPERATORS and "->" in OPERATORS[name].declared_schema:
@@ -326,10 +338,21 @@ def _schema(space: str, name: str, overload: str) -> FunctionSchema | None:
         return defined.schema
     if overload not in _overloads(space, name):
         return None
+    if space == "prim":
+        return parse_schema(_PRIM[name])
     return table.find(name, overload) if space == "aten" else OPERATORS[name].schema
 
 
 # ---- what computes -------------------------------------------------------------------------------
+
+
+def computed_by(op: Operator) -> list[tuple[str, str]]:
+    """The schemas that a record computes, by name and overload."""
+    text = op.declared_schema
+    if "->" in text or not text:
+        return [(op.schema.name, op.schema.overload_name)]
+    parts = (member.partition(".") for member in members_of(parts_of(text)[0]))
+    return [(f"aten::{stem}", overload) for stem, _, overload in parts]
 
 
 @functools.cache
@@ -337,13 +360,7 @@ def records() -> dict[tuple[str, str], Operator]:
     """The record of each schema: of several, the one of its name; none where none has that."""
     found: dict[tuple[str, str], list[Operator]] = {}
     for op in list(OPERATORS.values()):
-        text = op.declared_schema
-        if "->" in text or not text:
-            keys = [(op.schema.name, op.schema.overload_name)]
-        else:
-            parts = (member.partition(".") for member in members_of(parts_of(text)[0]))
-            keys = [(f"aten::{stem}", overload) for stem, _, overload in parts]
-        for key in keys:
+        for key in computed_by(op):
             found.setdefault(key, []).append(op)
     chosen = {}
     for key, ops in found.items():
@@ -358,6 +375,8 @@ def _function_of(schema: FunctionSchema) -> Callable[..., Any]:
     name = schema.name.partition("::")[2]
     record = records().get((schema.name, schema.overload_name))
     read = _reader(record, schema)
+    if schema.name.startswith("prim::"):
+        return lambda a: getattr(a, name)
     if not schema.name.startswith("aten::"):
         assert record is not None and read is not None
         return functools.partial(_run_record, record, read)

@@ -1,0 +1,1 @@
+"""Operators by PyTorch's first way of defining them (now `torch.library.custom_op`)."""

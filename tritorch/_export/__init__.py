@@ -1,0 +1,1 @@
+"""Names of PyTorch's exporter that classes of tensors are declared with."""

@@ -1,0 +1,1 @@
+"""Names of what was the package functorch, for programs that import them."""

@@ -1,0 +1,1 @@
+"""Logs of PyTorch's compiler, which is not here: nobody writes them."""
