@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tritorch.core import gates
+
 Message = Callable[[], Any] | str | None
 
 # ---- threads and floats --------------------------------------------------------------------------
@@ -58,8 +60,13 @@ def compiled_with_cxx11_abi() -> bool:
 
 
 def _assert(condition: Any, message: str) -> None:
-    """An assertion."""
-    assert condition, message
+    """An assertion; where it is of an object that overrides functions, a call that this may do."""
+    overriding = gates.overloaded_arguments((condition,))
+    if overriding:
+        gates.override(_assert, overriding, (condition, message), {})
+        return
+    if not condition:
+        raise AssertionError(message)
 
 
 def _check_with(error: type[Exception], cond: Any, message: Message) -> None:

@@ -1,0 +1,93 @@
+"""Names of functions and types in generated code.
+
+What is the package's is written `torch.<path>`, by the path under which a program knows it: a
+public one where there is one (`torch.Size`, wherever the class is defined).
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import sys
+import types
+from typing import Any
+
+from tritorch.ops.record.overloads import OpOverload, OpOverloadPacket
+
+
+def package() -> Any:
+    """What `torch` means in generated code."""
+    return sys.modules["tritorch"]
+
+
+def reached(path: str) -> Any:
+    """What a dotted path that begins with "torch." gives; None if there is nothing."""
+    found: Any = package()
+    for part in path.split(".")[1:]:
+        found = vars(found).get(part) if isinstance(found, types.ModuleType) else getattr(
+            found, part, None
+        )  # fmt: skip
+        if found is None:
+            return None
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def torch_name(thing: Any) -> str | None:
+    """The path under which the package has something, "torch.nn.functional.relu"; else None."""
+    if isinstance(thing, (OpOverload, OpOverloadPacket)):
+        return f"torch.ops.{thing}"
+    module = getattr(thing, "__module__", None)
+    if not isinstance(module, str) or module.partition(".")[0] not in ("tritorch", "torch"):
+        return None
+    qualified = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None)
+    if not isinstance(qualified, str):
+        return None
+    rest = module.partition(".")[2]
+    inner = f"torch.{rest}" if rest else "torch"
+    name = qualified.rpartition(".")[2]
+    # A file of ours that is none of PyTorch's: its public home comes first.
+    private = rest.startswith(("core", "ops", "host", "_trees", "autograd"))
+    paths = [f"torch.{name}", f"torch.nn.functional.{name}", f"{inner}.{qualified}"]
+    if not private:
+        paths = paths[::-1]
+    if qualified.startswith("Tensor."):
+        paths.insert(0, f"torch.{qualified}")
+    return next((path for path in paths if reached(path) is thing), None)
+
+
+def is_ours(thing: Any) -> bool:
+    """Whether generated code reaches something from `torch`, without a global of its own."""
+    try:
+        return torch_name(thing) is not None
+    except TypeError:  # of what has no hash
+        return False
+
+
+def qualified_name(func: Any) -> str:
+    """The dotted name by which generated code calls a function."""
+    name = getattr(func, "__name__", None)
+    if name is not None and getattr(builtins, name, None) is func:
+        return str(name)
+    with_path = torch_name(func) if func.__hash__ is not None else None
+    if with_path is not None:
+        return with_path
+    if isinstance(func, types.MethodDescriptorType):
+        return f"{func.__objclass__.__name__}.{func.__name__}"
+    if name == "<lambda>":
+        try:
+            name = inspect.getsource(func).split("=")[0].strip()
+        except Exception as error:
+            raise RuntimeError("Unable to represent lambda") from error
+    if name is None:
+        raise AttributeError(f"{func!r} has no __name__, by which code could call it")
+    module = getattr(func, "__module__", None)
+    if module is None:
+        raise RuntimeError(f"cannot find module for {func}")
+    first, dot, rest = module.partition(".")
+    if first == "tritorch":
+        module = f"torch{dot}{rest}"
+    if isinstance(func, type):
+        name = func.__qualname__
+    return f"{module}.{name}"
