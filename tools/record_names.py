@@ -13,6 +13,8 @@ names of objects that live in another module: in one of PyTorch (`home`, the sho
 in one of anybody else (`>`).  `@` lists modules under the names that they have here, and `>@` those
 that are not PyTorch's.  "~" marks a name that the module does not offer (merely uses); "+" one that
 was defined here and is known by a package around (torch.nn.Linear in torch.nn.modules.linear).
+Of the module's own names, `^` lists the classes, `!` the exceptions, and `#` those that are a
+number, a word or None, with what they are; the others are functions and all else.
 """
 
 from __future__ import annotations
@@ -209,6 +211,19 @@ def imports(module: Any) -> dict[str, tuple[str, str]]:
     return found
 
 
+_LITERAL = re.compile(r"None|True|False|-?\d{1,9}|'[\w./:+-]{0,40}'")
+
+
+def kind(value: Any) -> tuple[str, str]:
+    """The section that says what a module's own name is, and what that adds to the name."""
+    if isinstance(value, type):
+        return ("!" if issubclass(value, BaseException) else "^"), ""
+    if isinstance(value, (bool, int, str, type(None))) and type(value).__module__ == "builtins":
+        if _LITERAL.fullmatch(repr(value)):
+            return "#", f"={value!r}"
+    return "", ""
+
+
 def line(path: str, loaded: dict[str, Any], more: set[str], places: Any) -> str:
     """The line of a module, without its path."""
     module = loaded.get(path)
@@ -239,6 +254,9 @@ def line(path: str, loaded: dict[str, Any], more: set[str], places: Any) -> str:
         elif place is None and module and (found := outside(name, value)):
             home, original = ">" + found[0], found[1]
         token = name if original == name else f"{name}={original}"
+        section, addition = kind(value) if not home and module and name in vars(module) else ("", "")
+        if section:
+            sections.setdefault(section, []).append(name + addition)
         sections.setdefault(home, []).append(mark + token)
     parts = [" ".join([key, *found]).strip() for key, found in sorted(sections.items())]
     return "; ".join(parts)

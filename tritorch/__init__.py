@@ -151,7 +151,7 @@ _ELSEWHERE = {
         "core.dispatch_keys": "DispatchKey DispatchKeySet",
         "core.settings": """
             _assert _check _check_index _check_not_implemented _check_type _check_value
-            compiled_with_cxx11_abi get_num_interop_threads has_lapack has_mkl
+            FatalError compiled_with_cxx11_abi get_num_interop_threads has_lapack has_mkl
             has_openmp has_spectral init_num_threads is_vulkan_available set_flush_denormal
             set_num_interop_threads
             """,
@@ -165,7 +165,17 @@ _ELSEWHERE = {
             ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptList ScriptListIterator
             """,
         "jit._errors": "JITException",
+        "jit._given": """
+            AliasDb ArgumentSpec Block Capsule Code CompleteArgumentSpec ConcreteModuleType
+            ConcreteModuleTypeBuilder DeepCopyMemoTable ExecutionPlan Gradient Graph
+            GraphExecutorState IODescriptor InterfaceType LiteScriptModule Node OperatorInfo
+            ScriptClass ScriptClassFunction ScriptFunction ScriptMethod ScriptModule
+            ScriptModuleSerializer ScriptObject ScriptObjectProperty SerializationStorageContext
+            StaticModule TracingState Use Value import_ir_module import_ir_module_from_buffer
+            parse_ir
+            """,
         "jit._logging": "AVG AggregationType LockingLogger LoggerBase NoopLogger SUM",
+        "jit._script": "CompilationUnit",
         "jit._sources": "CallStack ErrorReport",
         "jit._tree_views": "merge_type_from_type_comment parse_type_comment",
         "jit._views": "BufferDict ModuleDict ParameterDict",

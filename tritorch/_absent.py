@@ -1,31 +1,29 @@
 """What stands for a name that PyTorch has and tritorch lacks, in a program that says torch.
 
-Written out in the program (`from torch.x import y`, `import torch.x`, `torch.x.y`) such a name is
-an `AbsentName` or an `AbsentModule`: an error that names it, as soon as it is used (a class that
-derives from it, as soon as an instance is wanted).  So a program runs as far as it goes without it,
-whatever it imports at its top.
+Programs and packages name at import much that they never use: a base class, a decorator, an
+annotation, the default of an argument, the exception of a handler. So every module and every name
+of PyTorch can be imported and asked for, as it can there, and means as little as possible:
 
-It is *not there* for a program that asks, so that what falls back does fall back:
+- a function or a class is an `AbsentName`, an error that names it as soon as it is called, iterated,
+  compared, indexed or entered; a class that derives from it can be defined and has no instances;
+- a function that decorates another gives one that is an error when it is called;
+- what a package calls while it is imported (a decorator's factory, a default's constructor) is
+  put off: its result is an `AbsentName` too;
+- an exception is a class of exceptions, which nobody raises;
+- a number, a word or None is what it is in PyTorch, but that nothing is available or supported;
+- a function that is asked whether something is there, initialised or at work says that it is not.
 
-- `hasattr(torch, "y")` is False, `getattr(torch, "y", None)` is None, and
-  `importlib.util.find_spec("torch.x")` is None;
-- an import inside of `try` with a handler for ImportError (ModuleNotFoundError, Exception, or
-  everything), or of `contextlib.suppress`, raises ImportError; `torch.y` inside of one for
-  AttributeError raises that.  Only the statement's own function is looked at: a handler around a
-  whole program would otherwise end it at its first import.
-
-A file of PyTorch of which tritorch has the contents elsewhere (`torch.nn.modules.batchnorm`) can be
-imported, and gives them.
+A file of PyTorch of which tritorch has the contents elsewhere (`torch.nn.modules.batchnorm`) gives
+them.
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import dis
 import functools
 import importlib
-import linecache
+import inspect
+import re
 import sys
 import types
 import typing
@@ -45,15 +43,15 @@ _BINARY = "add sub mul truediv floordiv mod matmul pow and xor lshift rshift div
 class AbsentName:
     """A name that tritorch lacks: an error as soon as it is used."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, is_class: bool = False) -> None:
+        self._path, self._is_class = path, is_class
         self.__name__ = self.__qualname__ = path.rpartition(".")[2]
         self.__module__ = path.rpartition(".")[0]
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise MissingError(f"tritorch has no {self._path} yet")
 
-    __call__ = __iter__ = __next__ = __bool__ = __len__ = _refuse
+    __iter__ = __next__ = __len__ = _refuse
     __enter__ = __exit__ = __aenter__ = __aexit__ = __aiter__ = __await__ = _refuse
     __contains__ = __setitem__ = __delitem__ = __reversed__ = _refuse
     __int__ = __float__ = __complex__ = __index__ = __array__ = _refuse
@@ -62,15 +60,34 @@ class AbsentName:
         vars()[f"__{_name}__"] = vars()[f"__r{_name}__"] = _refuse
     del _name
 
+    def __bool__(self) -> bool:
+        """Classes are true; what another name is in PyTorch is not known."""
+        return self._is_class or self._refuse()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs and not self._is_class:
+            if isinstance(args[0], types.FunctionType):
+                return _decorated(self, args[0])
+            if isinstance(args[0], type):  # a class that is decorated
+                return args[0]
+        if _is_importing(sys._getframe(1)):
+            return AbsentName(self._path)
+        return self._refuse()
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if _ASKS.fullmatch(name):
+            return _no(f"{self._path}.{name}")
+        if self._is_class:  # a member, as the default of an argument
+            return AbsentName(f"{self._path}.{name}", is_class=True)
         return self._refuse()
 
     def __getitem__(self, key: Any) -> Any:
         """As in an annotation, `Future[int]`."""
         keys = key if isinstance(key, tuple) else (key,)
-        return self if all(isinstance(k, (type, AbsentName)) for k in keys) else self._refuse()
+        typed = all(isinstance(k, (type, AbsentName)) or _is_typing(k) for k in keys)
+        return self if self._is_class or typed else self._refuse()
 
     def __or__(self, other: Any) -> Any:
         """As in an annotation, `ProcessGroup | None`."""
@@ -87,10 +104,43 @@ class AbsentName:
         """Nothing here can be of a type that is not."""
         return False
 
-    __subclasscheck__ = __instancecheck__
+    def __subclasscheck__(self, cls: type) -> bool:
+        return _absent_class(self._path) in getattr(cls, "__mro__", ())
+
+    def __reduce__(self) -> Any:
+        path, _, name = self._path.removeprefix("torch.").rpartition(".")
+        return lacking, (path, name)
+
+    def __deepcopy__(self, memo: Any) -> AbsentName:
+        return self
 
     def __repr__(self) -> str:
         return f"<{self._path}, which tritorch does not have yet>"
+
+
+def _is_typing(key: Any) -> bool:
+    """Whether a subscript is one of an annotation: `...`, a type variable, `list[int]`, a name."""
+    return key is ... or key is None or isinstance(key, (str, list)) or (
+        type(key).__module__ in ("typing", "types", "typing_extensions")
+    )
+
+
+def _decorated(decorator: AbsentName, function: types.FunctionType) -> Any:
+    """The function that a decorator leaves which is not there: an error when it is called."""
+
+    @functools.wraps(function)
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise MissingError(
+            f"tritorch has no {decorator._path} yet: {function.__qualname__} is decorated by it"
+        )
+
+    return refuse
+
+
+def _is_importing(frame: types.FrameType) -> bool:
+    """Whether a statement at the top of a module or a class runs, and not the program's own."""
+    top = not frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    return top and frame.f_globals.get("__name__") != "__main__"
 
 
 @functools.cache
@@ -117,35 +167,65 @@ class AbsentModule(types.ModuleType):
             raise AttributeError(f"module '{self.__name__}' has no attribute {name!r}")
         return lacking(path, name)
 
+    def __dir__(self) -> list[str]:
+        path = self.__name__.removeprefix("torch.")
+        return sorted({*super().__dir__(), *_names.offered(path)})
+
     def __repr__(self) -> str:
         return f"<module {self.__name__!r}, which tritorch does not have yet>"
 
 
 def lacking(path: str, name: str) -> Any:
-    """What a module's `__getattr__` gives, or raises, for a name that tritorch lacks."""
+    """What a module's `__getattr__` gives for a name that tritorch lacks."""
     with contextlib.suppress(AttributeError):
         return _names.elsewhere(path, name)
-    frame = _program()
-    written = frame and _WRITTEN.get(frame.f_code.co_code[frame.f_lasti])
-    dotted = f"torch.{path}.{name}".replace("..", ".")
-    if written is None or _is_tried(frame, _ERRORS[written]):
-        raise MissingError(f"tritorch has no {dotted} yet")
     module = _names.module_of(path, name)
     if module:
         return importlib.import_module(f"torch.{module}")
-    return AbsentName(dotted)
+    place = _names.home(path, name)
+    if place not in _stand_ins:
+        _stand_ins[place] = _stand_in(*place, f"torch.{path}.{name}".replace("..", "."))
+    return _stand_ins[place]
+
+
+_ASKS = re.compile(
+    r"_?(is|has|can)_\w*(available|supported|initialized|enabled|built|compiling|exporting|"
+    r"scripting|tracing|capturing|running|launched)|\w*_(is_)?(available|supported)"
+)
+_THERE = re.compile(r"\w*(AVAILABLE|SUPPORTED|ENABLED|available|supported)|_?(HAS|has|HAVE)_\w+")
+
+
+_stand_ins: dict[tuple[str, str], Any] = {}  # by the module where PyTorch has it, and the name
+
+
+def _stand_in(path: str, name: str, dotted: str) -> Any:
+    """What stands for a name that a program has called `dotted`."""
+    kind, value = _names.kind(path, name)
+    if kind == "!":
+        return type(name, (Exception,), {"__module__": dotted.rpartition(".")[0]})
+    if kind == "#":
+        return False if value is True and _THERE.fullmatch(name) else value
+    if not kind and _ASKS.fullmatch(name):
+        return _no(dotted)
+    return AbsentName(dotted, kind == "^")
+
+
+def _no(path: str) -> Any:
+    """The function that says that something is not there."""
+
+    def no(*args: Any, **kwargs: Any) -> bool:
+        """False: tritorch does not have what this asks for."""
+        return False
+
+    no.__module__, _, no.__name__ = path.rpartition(".")
+    no.__qualname__ = no.__name__
+    return no
 
 
 def find_module(name: str) -> ModuleSpec | None:
     """The spec of a module of PyTorch that tritorch lacks."""
-    path = name.removeprefix("torch.")
-    if not _names.is_module(path):
+    if not _names.is_module(name.removeprefix("torch.")):
         return None
-    if not _names.is_spread(path):
-        if _asks("importlib.util", "find_spec"):
-            return None
-        if _is_tried(_program(), _ERRORS["IMPORT_FROM"]):
-            raise ModuleNotFoundError(f"tritorch has no {name} yet", name=name)
     return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
 
 
@@ -155,74 +235,3 @@ class _Loader:
 
     def exec_module(self, module: types.ModuleType) -> None:
         pass
-
-
-# ---- the program's own statement -----------------------------------------------------------------
-
-_HELPERS = ("importlib", "importlib._bootstrap", "importlib._bootstrap_external")
-_OURS = (__name__, _names.__name__, "tritorch._as_torch")
-_ATTRIBUTE = {"AttributeError", "Exception", "BaseException"}
-_ERRORS = {
-    "IMPORT_FROM": {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"},
-    "LOAD_ATTR": _ATTRIBUTE,
-    "LOAD_METHOD": _ATTRIBUTE,  # Python 3.11
-}
-_WRITTEN = {dis.opmap[name]: name for name in _ERRORS if name in dis.opmap}
-
-
-def _program(skip: tuple[str, ...] = _OURS + _HELPERS) -> Any:
-    """The innermost frame that is neither ours nor the import system's."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__") in skip:
-        frame = frame.f_back
-    return frame
-
-
-def _asks(module: str, function: str) -> bool:
-    """Whether this function of the standard library is what asks for a module."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__") in (*_OURS, *_HELPERS, module):
-        if frame.f_globals["__name__"] == module and frame.f_code.co_name == function:
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
-
-
-def _is_tried(frame: Any, errors: set[str]) -> bool:
-    """Whether where a frame is, its function catches one of these errors."""
-    return frame is not None and not errors.isdisjoint(
-        _caught(frame.f_code.co_filename, frame.f_lineno)
-    )
-
-
-@functools.cache
-def _nodes(filename: str) -> list[Any]:
-    try:
-        tree = ast.parse("".join(linecache.getlines(filename)))
-    except SyntaxError:  # not a file of Python
-        return []
-    kinds = (ast.Try, ast.With, ast.FunctionDef, ast.AsyncFunctionDef)
-    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
-
-
-@functools.cache
-def _caught(filename: str, line: int) -> frozenset[str]:
-    """The names of the errors that are caught where a line is, in the innermost function there."""
-    around = [n for n in _nodes(filename) if n.body[0].lineno <= line <= n.body[-1].end_lineno]
-    start = max((n.lineno for n in around if not isinstance(n, (ast.Try, ast.With))), default=0)
-    caught: list[Any] = []
-    for node in around:
-        if node.lineno < start:
-            continue
-        if isinstance(node, ast.Try):
-            caught += [handler.type or ast.Name("BaseException") for handler in node.handlers]
-        elif isinstance(node, ast.With):
-            calls = [i.context_expr for i in node.items if isinstance(i.context_expr, ast.Call)]
-            caught += [arg for c in calls if "suppress" in _names_in(c.func) for arg in c.args]
-    return frozenset(name for error in caught for name in _names_in(error))
-
-
-def _names_in(node: ast.AST) -> set[str]:
-    """ImportError of `ImportError`, `builtins.ImportError`, `(ImportError, OSError)`."""
-    found = ast.walk(node)
-    return {getattr(n, "id", getattr(n, "attr", "")) for n in found}

@@ -5,12 +5,13 @@ They tell what tritorch lacks yet from what nobody has; `tritorch.fft` says whic
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import importlib
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,12 +34,49 @@ def _lines() -> dict[str, str]:
     return {path: names for path, _, names in lines}
 
 
+KINDS = ("^", "!", "#")  # of a module's own names: classes, exceptions, plain values
+
+
+def _sections(path: str) -> Iterator[tuple[str, list[str]]]:
+    """The parts of a module's line, each with what stands before its names."""
+    for number, section in enumerate(_lines().get(path, "").split(";")):
+        words = section.split()
+        yield words.pop(0) if number else "", words
+
+
+@functools.cache
+def _kinds(path: str) -> dict[str, tuple[str, Any]]:
+    found: dict[str, tuple[str, Any]] = {}
+    for section, words in _sections(path):
+        for word in words if section in KINDS else ():
+            name, _, value = word.partition("=")
+            found[name] = section, ast.literal_eval(value) if value else None
+    return found
+
+
+def kind(path: str, name: str) -> tuple[str, Any]:
+    """What a module's own name is, one of KINDS or "", and its value where it is a plain one."""
+    return _kinds(path).get(name, ("", None))
+
+
+def home(path: str, name: str) -> tuple[str, str]:
+    """The module of PyTorch where an object lives that is known by this name here, and its name."""
+    seen = {(path, name)}
+    while (entry := _entries(path).get(name)) and entry.home and entry.home[0] not in "@>":
+        place = entry.home.strip("."), entry.original
+        if place in seen:
+            break
+        seen.add(place)
+        path, name = place
+    return path, name
+
+
 @functools.cache
 def _entries(path: str) -> dict[str, Entry]:
     found = {}
-    for number, section in enumerate(_lines().get(path, "").split(";")):
-        words = section.split()
-        home = words.pop(0) if number else ""
+    for home, words in _sections(path):
+        if home in KINDS:
+            continue
         if home in ("@", ">@"):
             modules = zip(words[::2], words[1::2], strict=True)
             found.update({name: Entry("~", home, where.strip(".")) for name, where in modules})
@@ -133,11 +171,6 @@ def _present(path: str, name: str) -> Any:
     if late is None:
         raise AttributeError(name)
     return late(name)
-
-
-def is_spread(path: str) -> bool:
-    """Whether tritorch has what is in a module, or part of it, in other files."""
-    return bool(_homes(path))
 
 
 def refuse(path: str, name: str) -> Any:

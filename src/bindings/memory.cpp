@@ -10,15 +10,20 @@
 namespace tritorch {
 namespace {
 
-nb::dict statistics_dict(int device) {
-  const memory::Statistics s = memory::device_allocator(device).statistics();
-  nb::dict out;
-  memory::for_each_stat(s, [&](const std::string& name, const memory::Stat& stat) {
+// Adds a counter's four numbers under its name.
+auto into(nb::dict& out) {
+  return [&out](const std::string& name, const memory::Stat& stat) {
     out[(name + ".current").c_str()] = stat.current;
     out[(name + ".peak").c_str()] = stat.peak;
     out[(name + ".allocated").c_str()] = stat.allocated;
     out[(name + ".freed").c_str()] = stat.freed;
-  });
+  };
+}
+
+nb::dict statistics_dict(int device) {
+  const memory::Statistics s = memory::device_allocator(device).statistics();
+  nb::dict out;
+  memory::for_each_stat(s, into(out));
   out["num_alloc_retries"] = s.num_alloc_retries;
   out["num_ooms"] = s.num_ooms;
   out["num_sync_all_streams"] = s.num_sync_all_streams;
@@ -198,15 +203,15 @@ void bind_memory(nb::module_& m) {
   m.def("host_memory_stats", [] {
     memory::HostStatistics s = memory::pinned_allocator().statistics();
     nb::dict out;
-    out["allocated_bytes.current"] = s.allocated_bytes;
-    out["allocated_bytes.peak"] = s.peak_allocated_bytes;
-    out["reserved_bytes.current"] = s.reserved_bytes;
-    out["allocation.current"] = s.allocations;
-    out["segment.current"] = s.segments;
+    memory::for_each_host_stat(s, into(out));
     out["num_host_alloc"] = s.num_host_alloc;
     out["num_host_free"] = s.num_host_free;
     return out;
   });
+  m.def("reset_peak_host_memory_stats",
+        [] { memory::pinned_allocator().reset_peak_statistics(); });
+  m.def("reset_accumulated_host_memory_stats",
+        [] { memory::pinned_allocator().reset_accumulated_statistics(); });
 }
 
 }  // namespace tritorch

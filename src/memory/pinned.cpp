@@ -26,6 +26,7 @@
 #include "driver/fork.h"
 #include "memory/event_queues.h"
 #include "memory/free_index.h"
+#include "memory/statistics.h"
 
 namespace tritorch::memory {
 namespace {
@@ -153,8 +154,8 @@ struct PinnedAllocator::Impl {
       block.segment = segment;
       index_of(size).insert(&block);
     }
-    stats.reserved_bytes += std::int64_t(bytes);
-    ++stats.segments;
+    increase(stats.allocated_bytes, std::int64_t(bytes));
+    increase(stats.allocations, 1);
     ++stats.num_host_alloc;
     return true;
   }
@@ -187,14 +188,13 @@ struct PinnedAllocator::Impl {
       throw OutOfMemoryError(
           "out of page-locked (pinned) host memory: the driver could not pin " +
           std::to_string(bytes) + " bytes; this process has pinned " +
-          std::to_string(stats.reserved_bytes) + " bytes, " +
-          std::to_string(stats.allocated_bytes) +
+          std::to_string(stats.allocated_bytes.current) + " bytes, " +
+          std::to_string(stats.active_bytes.current) +
           " of them in use. Free pinned tensors, use fewer DataLoader workers or a smaller "
           "prefetch_factor, or pin_memory=False.");
     block->live = true;
-    stats.allocated_bytes += std::int64_t(block->size);
-    stats.peak_allocated_bytes = std::max(stats.peak_allocated_bytes, stats.allocated_bytes);
-    ++stats.allocations;
+    increase(stats.active_bytes, std::int64_t(block->size));
+    increase(stats.active_requests, 1);
     return as_pointer(block->address);
   }
 
@@ -215,8 +215,8 @@ struct PinnedAllocator::Impl {
     HostBlock* block = find(base);
     if (!block || !block->live || block->address != reinterpret_cast<std::uintptr_t>(base)) return;
     block->live = false;
-    stats.allocated_bytes -= std::int64_t(block->size);
-    --stats.allocations;
+    decrease(stats.active_bytes, std::int64_t(block->size));
+    decrease(stats.active_requests, 1);
     if (block->uses.empty()) [[likely]]
       finish_free(block);
     else
@@ -294,8 +294,8 @@ struct PinnedAllocator::Impl {
       }
       for (std::size_t i = 0; i * segment.block_size < segment.size; ++i)
         index_of(segment.block_size).remove(&segment.blocks[i]);
-      stats.reserved_bytes -= std::int64_t(segment.size);
-      --stats.segments;
+      decrease(stats.allocated_bytes, std::int64_t(segment.size));
+      decrease(stats.allocations, 1);
       ++stats.num_host_free;
       entry = segments.erase(entry);
     }
@@ -356,6 +356,18 @@ void PinnedAllocator::empty_cache() {
 HostStatistics PinnedAllocator::statistics() {
   auto held = impl_->lock();
   return impl_->stats;
+}
+
+void PinnedAllocator::reset_peak_statistics() {
+  auto held = impl_->lock();
+  for_each_host_stat(impl_->stats, [](const char*, Stat& stat) { stat.peak = stat.current; });
+}
+
+void PinnedAllocator::reset_accumulated_statistics() {
+  auto held = impl_->lock();
+  HostStatistics& stats = impl_->stats;
+  for_each_host_stat(stats, [](const char*, Stat& stat) { stat.allocated = stat.freed = 0; });
+  stats.num_host_alloc = stats.num_host_free = 0;
 }
 
 }  // namespace tritorch::memory

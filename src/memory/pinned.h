@@ -7,12 +7,14 @@
 #include <memory>
 
 #include "driver/table.h"
+#include "memory/allocator.h"
 
 namespace tritorch::memory {
 
+// What the driver has pinned for us (PyTorch calls it allocated), and what of it is handed out.
 struct HostStatistics {
-  std::int64_t allocated_bytes = 0, peak_allocated_bytes = 0, reserved_bytes = 0, allocations = 0,
-               segments = 0, num_host_alloc = 0, num_host_free = 0;
+  Stat allocations, allocated_bytes, active_requests, active_bytes;
+  std::int64_t num_host_alloc = 0, num_host_free = 0;
 };
 
 class PinnedAllocator {
@@ -27,6 +29,8 @@ class PinnedAllocator {
   bool owns(const void* pointer) const;
   void empty_cache();
   HostStatistics statistics();
+  void reset_peak_statistics();
+  void reset_accumulated_statistics();
 
  private:
   struct Impl;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "memory/allocator.h"
+#include "memory/pinned.h"
 
 namespace tritorch::memory {
 
@@ -51,6 +52,15 @@ void for_each_stat(S& s, Visit visit) {
   by_size("requested_bytes", s.requested_bytes);
   visit("oversize_allocations", s.oversize_allocations);
   visit("oversize_segments", s.oversize_segments);
+}
+
+// The same for page-locked host memory.
+template <class S, class Visit>
+void for_each_host_stat(S& s, Visit visit) {
+  visit("allocations", s.allocations);
+  visit("allocated_bytes", s.allocated_bytes);
+  visit("active_requests", s.active_requests);
+  visit("active_bytes", s.active_bytes);
 }
 
 }  // namespace tritorch::memory

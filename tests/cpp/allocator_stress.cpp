@@ -169,8 +169,8 @@ struct Stress {
         if (each->current != 0 || each->allocated != each->freed)
           die("the device statistics are not back to zero");
     const HostStatistics h = pinned->statistics();
-    if (h.allocated_bytes || h.allocations || h.reserved_bytes || h.segments ||
-        h.num_host_alloc != h.num_host_free)
+    if (h.active_bytes.current || h.active_requests.current || h.allocated_bytes.current ||
+        h.allocations.current || h.num_host_alloc != h.num_host_free)
       die("the pinned statistics are not back to zero");
     if (cu::simulator::counters(0).live_bytes) die("device memory leaked");
     std::printf("%s: %lld allocations, %llu handed over, %llu out of memory, peak %lld MiB\n",

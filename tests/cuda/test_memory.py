@@ -405,3 +405,18 @@ def test_two_simulated_devices():
         TRITORCH_SIMULATE_CUDA="devices=2",
     )
     assert "there are 2 devices" in output
+
+
+def test_statistics_of_pinned_memory_start_anew():
+    kept = tritorch.empty(1000, pin_memory=True)
+    dropped = tritorch.empty(5000, pin_memory=True)
+    before = tritorch.cuda.host_memory_stats()
+    assert before["active_bytes.peak"] >= before["active_bytes.current"] > 0
+    del dropped
+    tritorch.cuda.reset_peak_host_memory_stats()
+    tritorch.cuda.reset_accumulated_host_memory_stats()
+    after = tritorch.cuda.host_memory_stats()
+    assert after["active_bytes.peak"] == after["active_bytes.current"] < before["active_bytes.peak"]
+    assert after["active_requests.allocated"] == after["num_host_alloc"] == 0
+    assert after["allocated_bytes.current"] == before["allocated_bytes.current"]
+    assert kept.is_pinned()

@@ -29,7 +29,7 @@ from torch.nn import functional, quantized
 from torch.onnx import ONNXProgram, export
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.adam import Adam
-from torch import LiteScriptModule
+from torch import _TorchCompileInductorWrapper
 
 def lacks(path, error=NotImplementedError):
     return pytest.raises(error, match=f"^tritorch has no {path} yet$")
@@ -47,8 +47,8 @@ for use in (
 with lacks("torch.onnx.export"):
     with export:
         pass
-with lacks("torch.LiteScriptModule"):
-    LiteScriptModule()
+with lacks("torch._TorchCompileInductorWrapper"):
+    _TorchCompileInductorWrapper()
 with lacks("torch.ao.quantization.fx.fuse.fuse"):
     quantization_fx.fuse.fuse()
 class Tracer(torch.package.PackageImporter, typing.Generic[typing.TypeVar("T")], wide=True): ...
@@ -61,66 +61,52 @@ with lacks("torch.nn.quantized.Linear"):
 # What asks for no more than its identity works.
 def typed(a: onnx.ONNXProgram | None, b: typing.Optional[ONNXProgram], c: int | QConfig): ...
 assert typing.get_type_hints(typed)["b"] == typing.Optional[ONNXProgram]
-assert not isinstance(3, LiteScriptModule) and not isinstance(3, (str, torch.StaticModule))
-assert not issubclass(int, LiteScriptModule)
-assert torch.float32 not in (torch.ArgumentSpec, torch.CompleteArgumentSpec)
+assert not isinstance(3, _TorchCompileInductorWrapper) and not isinstance(3, (str, torch._TorchCompileAOTInductorWrapper))
+assert not issubclass(int, _TorchCompileInductorWrapper)
+assert torch.float32 not in (torch._TorchCompileWrapper, torch.onnx.ONNXProgram)
 assert "torch.onnx.export, which tritorch does not have yet" in repr(export)
 
-# Asked for, it is not there.
-assert not hasattr(torch, "LiteScriptModule") and getattr(torch, "LiteScriptModule", None) is None
-assert not hasattr(onnx, "export") and hasattr(torch, "compile")
-assert importlib.util.find_spec("torch.export") is None and importlib.util.find_spec("torch.nn")
-with lacks("torch.LiteScriptModule", AttributeError):
-    getattr(torch, "LiteScriptModule")
+# Who asks finds it, as in PyTorch, where it is; whether it works is another question.
+assert hasattr(torch, "_TorchCompileInductorWrapper") and getattr(onnx, "export", None) is export
+assert importlib.util.find_spec("torch.export") and importlib.import_module("torch.export").Dim
+assert not hasattr(torch, "_TorchCompileInductorWrappe") and importlib.util.find_spec("torch.exports") is None
+try:
+    import torch.distributed.fsdp
+    from torch.distributed.fsdp import fully_shard, FSDPModule as Sharded
+except ImportError:
+    assert False
+class Model(Sharded, torch.nn.Module): ...
+assert issubclass(Model, Sharded) and issubclass(Model, torch.nn.Module)
+assert not isinstance(torch.nn.ReLU(), Sharded) and not issubclass(torch.nn.ReLU, Sharded)
+with lacks("torch.distributed.fsdp.fully_shard"):
+    fully_shard(torch.nn.ReLU())
+assert torch.distributed.ProcessGroup is torch.distributed.distributed_c10d.ProcessGroup
 
+# Exceptions can be caught, and are never raised; members of a class are defaults of arguments.
 try:
-    import torch.export
-    found = True
-except ImportError as error:
-    found = str(error)
-assert found == "tritorch has no torch.export yet", found
-try:
-    from torch.onnx import (
-        export as again,
-    )
-except (OSError, ImportError):
-    again = None
-assert again is None
-try:
-    from torch import ExecutionPlan
-except Exception:
-    ExecutionPlan = None
-assert ExecutionPlan is None
-try:
-    bits = torch.parse_ir
-except AttributeError:
-    bits = 16
-assert bits == 16
-with contextlib.suppress(ImportError):
-    from torch.onnx import symbolic_helper
+    raise ValueError("mine")
+except torch.distributed.DistStoreError:
     assert False
-try:
-    importlib.import_module("torch.export")
-    assert False
-except ModuleNotFoundError:
-    pass
-try:
-    def later():
-        from torch.export import export
-        return export
-    traced = later()  # a handler around a call is not the import's
-except ImportError:
-    assert False
-try:
-    from torch.nn.modules.padding import ConstantPad2d, ZeroPad2d
-except ImportError:
-    assert False
-try:
-    pass
-except ImportError:
-    from torch import StaticModule  # not inside of the try
-finally:
-    from torch import StaticModule
+except (torch.onnx.OnnxExporterError, ValueError) as error:
+    assert str(error) == "mine"
+def reduce(x, op=torch.distributed.ReduceOp.SUM, group: "torch.distributed.ProcessGroup" = None): ...
+assert "torch.distributed.ReduceOp.SUM" in repr(reduce.__defaults__[0])
+
+# What asks for what is not there is told so; what PyTorch counts has its number.
+import torch.distributed.rpc, torch.onnx._flags
+assert torch._C._mps_is_available() is False and torch.distributed.rpc.is_available() is False
+assert torch.onnx.producer_name == "pytorch"
+
+# A decorator leaves a function that is an error when it is called; in a module, what makes one does.
+@torch.onnx.symbolic_helper.quantized_args
+def symbolic(g): ...
+with pytest.raises(NotImplementedError, match="quantized_args yet: symbolic is decorated by it"):
+    symbolic(1)
+import module_with_decorators as package  # beside this script
+with pytest.raises(NotImplementedError, match="no torch.onnx.symbolic_helper.parse_args yet: relu"):
+    package.relu(1)
+with lacks("torch.distributed.tensor.Replicate"):
+    package.place()
 
 # What PyTorch shares between its files is found where tritorch has it; what it lacks too, fails.
 assert Adam is torch.optim.Adam and issubclass(torch.nn.BatchNorm1d, _BatchNorm)
@@ -132,7 +118,21 @@ print("done")
 """
 
 
+MODULE = """
+import torch
+from torch.distributed.tensor import Replicate
+from torch.onnx.symbolic_helper import parse_args
+
+@parse_args("v", "i")
+def relu(g, x): ...
+
+def place(where=Replicate()):
+    return where.is_shard(0)
+"""
+
+
 def run(program, tmp_path):
+    (tmp_path / "module_with_decorators.py").write_text(MODULE)
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(program))
     return subprocess.run(
@@ -149,7 +149,7 @@ def test_names_that_tritorch_lacks(tmp_path):
 def test_many_names(tmp_path):
     """A name's number may need more than a byte in the program's code."""
     names = "\n".join(f"name_{i} = 1" for i in range(300))
-    absent = "LiteScriptModule"
+    absent = "_TorchCompileInductorWrapper"
     done = run(f"import torch\n{names}\nfrom torch import {absent}\nprint({absent})", tmp_path)
     assert done.stdout == f"<torch.{absent}, which tritorch does not have yet>\n", done.stderr
 
@@ -265,11 +265,11 @@ def test_hub_runs_a_local_hubconf(tmp_path):
 
 
 def test_tritorch_itself_says_what_pytorch_has():
-    with pytest.raises(AttributeError, match="PyTorch has torch.LiteScriptModule, tritorch does n"):
-        tritorch.LiteScriptModule  # noqa: B018
+    with pytest.raises(AttributeError, match="PyTorch has torch._TorchCompileInductorWrapper, tritorch does n"):
+        tritorch._TorchCompileInductorWrapper  # noqa: B018
     with pytest.raises(AttributeError, match=r"^module 'tritorch.nn' has no attribute 'Linaer'$"):
         tritorch.nn.Linaer  # noqa: B018
-    assert not hasattr(tritorch, "LiteScriptModule")
+    assert not hasattr(tritorch, "_TorchCompileInductorWrapper")
 
 
 def test_the_recorded_names():

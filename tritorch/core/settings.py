@@ -100,3 +100,10 @@ def _check_type(cond: Any, message: Message = None) -> None:
 def _check_not_implemented(cond: Any, message: Message = None) -> None:
     """NotImplementedError unless the condition holds."""
     _check_with(NotImplementedError, cond, message)
+
+
+class FatalError(Exception):
+    """PyTorch's error of which a program should not recover; tritorch raises none."""
+
+
+FatalError.__module__ = "torch"

@@ -99,6 +99,16 @@ def host_memory_stats() -> dict[str, Any]:
     return OrderedDict(sorted(_C.host_memory_stats().items()))
 
 
+def reset_peak_host_memory_stats() -> None:
+    """Makes the present the peak of every statistic of the pinned host memory."""
+    _C.reset_peak_host_memory_stats()
+
+
+def reset_accumulated_host_memory_stats() -> None:
+    """Sets the counts of what was pinned and given back so far to zero."""
+    _C.reset_accumulated_host_memory_stats()
+
+
 def host_memory_stats_as_nested_dict() -> dict[str, Any]:
     """The same, nested by the parts of their names."""
     return _nested(host_memory_stats() if _C.driver_loaded() else {})

@@ -10,6 +10,18 @@ from tritorch.futures import Future, fork, wait
 from tritorch.jit import _logging as _logging
 from tritorch.jit._containers import ScriptDict, ScriptList
 from tritorch.jit._errors import Error
+from tritorch.jit._given import ScriptFunction
+from tritorch.jit._script import (
+    CompilationUnit,
+    RecursiveScriptModule as RecursiveScriptModule,
+    ScriptModule,
+    export_opnames,
+    load,
+    optimize_for_inference,
+    run_frozen_optimizations as run_frozen_optimizations,
+    save,
+    strict_fusion,
+)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -17,11 +29,16 @@ Attribute = lambda value, type: value
 annotate = lambda the_type, the_value: the_value
 __all__ = [
     "Attribute",
+    "CompilationUnit",
     "Error",
     "Final",
     "Future",
+    "ScriptFunction",
+    "ScriptModule",
     "annotate",
+    "enable_onednn_fusion",
     "export",
+    "export_opnames",
     "fork",
     "freeze",
     "ignore",
@@ -29,11 +46,16 @@ __all__ = [
     "is_scripting",
     "is_tracing",
     "isinstance",
+    "load",
+    "onednn_fusion_enabled",
+    "optimize_for_inference",
     "optimized_execution",
+    "save",
     "script",
     "script_if_tracing",
     "script_method",
     "set_fusion_strategy",
+    "strict_fusion",
     "trace",
     "trace_module",
     "unused",
@@ -106,3 +128,17 @@ def optimized_execution(should_optimize: bool) -> Iterator[None]:
 def set_fusion_strategy(strategy: Any) -> Any:
     """Nothing is fused."""
     return strategy
+
+
+_onednn_fusion = False
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Keeps the setting: nothing is fused."""
+    global _onednn_fusion
+    _onednn_fusion = enabled
+
+
+def onednn_fusion_enabled() -> bool:
+    """What `enable_onednn_fusion` was told."""
+    return _onednn_fusion

@@ -50,6 +50,17 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         found = self._nodes.get(id(tensor._array))
         return None if found is None else found[1]
 
+    def _depends_on_inputs(self, node: Node | None) -> bool:
+        """Whether a node's value is another for other inputs; else it is what it was in the trace."""
+        pending, seen = [node] if node is not None else [], set()
+        while pending:
+            each = pending.pop()
+            if each.op == "placeholder":
+                return True
+            seen.add(each)
+            pending += [x for x in each.all_input_nodes if x not in seen]
+        return False
+
     def _argument(self, value: Any) -> Any:
         if isinstance(value, PretendedDevice):
             return Device(value.type, value.index)
@@ -83,7 +94,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         tensors: list[Tensor] = []
         map_aggregate((args, kwargs), lambda x: tensors.append(x) if isinstance(x, Tensor) else x)
         if func._schema.name == _VALUE:
-            if any(self.node_of(x) is not None for x in tensors):
+            if any(self._depends_on_inputs(self.node_of(x)) for x in tensors):
                 raise RuntimeError(
                     f"It appears that you're trying to get value out of a tracing tensor with "
                     f"{func} - erroring out! It's likely that this is caused by data-dependent "

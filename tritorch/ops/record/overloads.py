@@ -382,9 +382,8 @@ def public_function(schema: FunctionSchema) -> Callable[..., Any] | None:
         return method.__wrapped__
     found = FUNCTIONAL.get(name) or PUBLIC.get(f"nn.{name}")
     if found is not None:
-        theirs = [a.name for a in schema.arguments]
-        ours = list(inspect.signature(found).parameters)
-        if ours[1 : len(theirs)] == theirs[1:] and "reduction" not in theirs:
+        theirs = {a.name for a in schema.arguments[1:] if not a.is_out}
+        if theirs <= set(inspect.signature(found).parameters):
             return found
     return None
 
@@ -399,9 +398,26 @@ def _in_module(module: str, name: str) -> Callable[..., Any] | None:
 
 
 def _with_numbers(function: Callable[..., Any], schema: FunctionSchema) -> Callable[..., Any]:
-    """A public function that is called by ATen's names: `self` is its first argument."""
-    first = schema.arguments[0].name if schema.arguments else ""
-    if first != "self":
+    """A public function that is called with ATen's arguments.
+
+    `self` is its first argument; where it has others, or in another order, they go by their names,
+    and a reduction by its word."""
+    theirs = [a.name for a in schema.arguments if not a.is_out]
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        parameters = {}  # type: ignore[assignment]
+    ours = list(parameters)
+    first = ours[0] if ours and theirs and theirs[0] == "self" else ""
+    worded = "reduction" in theirs and isinstance(
+        getattr(parameters.get("reduction"), "default", None), str
+    )
+    wanted = [first if name == "self" and first else name for name in theirs]
+    loose = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY}
+    named = set(wanted) <= set(ours) and loose.isdisjoint(p.kind for p in parameters.values())
+    if named and (worded or wanted != ours[: len(wanted)]):
+        return functools.partial(_by_name, function, schema, first, worded)
+    if not first and theirs[:1] != ["self"]:
         return function
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -410,6 +426,27 @@ def _with_numbers(function: Callable[..., Any], schema: FunctionSchema) -> Calla
         return function(*args, **kwargs)
 
     return call
+
+
+def _by_name(
+    function: Callable[..., Any],
+    schema: FunctionSchema,
+    first: str,
+    worded: bool,
+    /,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    outputs = {a.name for a in schema.arguments if a.is_out}
+    given = bind(schema, args, kwargs)
+    out = [given.pop(name) for name in outputs]
+    if first and "self" in given:
+        given[first] = given.pop("self")
+    if worded:
+        given["reduction"] = _REDUCTIONS[given["reduction"]]
+    if out:
+        given["out"] = out[0] if len(out) == 1 else tuple(out)
+    return function(**given)
 
 
 def _reader(op: Operator | None, schema: FunctionSchema | None = None) -> Any:
