@@ -21,7 +21,7 @@ from typing import Any
 
 
 class _Internals:
-    """Finds torch.testing._internal, and torchgen, in the installed torch's files."""
+    """Finds torch.testing._internal, torchgen and vendored packages in the installed torch's files."""
 
     def __init__(self, torch: Path) -> None:
         self.torch = torch
@@ -29,7 +29,7 @@ class _Internals:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name.partition(".")[0] == "torchgen":
             place = self.torch.parent.joinpath(*name.split("."))
-        elif name.startswith("torch.testing._internal"):
+        elif name.startswith(("torch.testing._internal", "torch._vendor")):
             place = self.torch.joinpath(*name.split(".")[1:])
         else:
             return None
@@ -62,96 +62,47 @@ class _FunctorchLoader:
 
 
 def _of_functorch(func: Any, module: types.ModuleType, name: str) -> Any:
-    """A name of functorch: torch.func's, or one that nobody has."""
+    """A name of functorch: torch.func's, or one that nobody has, which is an error when used."""
+    from tritorch import _absent
+
     if name.startswith("__"):
         raise AttributeError(name)
-    return getattr(func, name, None) or _Missing(f"{module.__name__}.{name}")
-
-
-class _Missing:
-    """What a test imports that tritorch lacks: an error when it is used."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.__name__ = path
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Missing(f"{self._path}.{name}")
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if _is_list(sys._getframe(1)):
-            return _Missing(f"{self._path}()")
-        raise NotImplementedError(f"tritorch has no {self._path} yet")
-
-
-class _MissingModule(types.ModuleType):
-    """torch._refs, whose functions PyTorch's list of operators names, and only some tests call."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Missing(f"{self.__name__}.{name}")
-
-
-def _is_list(frame: Any) -> bool:
-    """Whether a frame is of a file that lists operators."""
-    code = frame.f_code
-    return any(map(code.co_filename.__contains__, LISTS))
+    return getattr(func, name, None) or _absent.AbsentName(f"{module.__name__}.{name}")
 
 
 def alias(internals: Path) -> None:
     """`import torch` gives tritorch from now on, but for PyTorch's helpers of tests."""
     from tritorch import _absent, _as_torch
 
-    refuse = _absent.lacking
-
-    def lacking(path: str, name: str) -> Any:
-        """What is absent; where PyTorch's list of operators only names it, a stand-in."""
-        frame = _absent._program()
-        try:
-            found = refuse(path, name)
-        except _absent.MissingError:
-            if not _is_list(frame):
-                raise
-        else:
-            if not (_is_list(frame) and isinstance(found, _absent.AbsentName)):
-                return found
-        return _Missing(f"torch.{path}.{name}".replace("..", "."))
-
-    # It looks for the program that asks in the frames that are not the package's: this is one.
-    space = {**globals(), "__name__": _absent.__name__}
-    _absent.lacking = types.FunctionType(
-        lacking.__code__, space, "lacking", None, lacking.__closure__
-    )
+    # PyTorch's list of operators asks whether each has a function.
+    _absent.AbsentName.__bool__ = lambda self: True  # type: ignore[method-assign]
     _as_torch.as_torch()
-    sys.meta_path.insert(0, _Internals(internals))  # type: ignore[arg-type]
-    sys.meta_path.insert(0, _Functorch)  # type: ignore[arg-type]
-    import packaging.version
-    import torch
-
-    vendored = types.ModuleType("torch._vendor")
-    vendored.packaging = packaging  # type: ignore[attr-defined]
-    sys.modules["torch._vendor"] = vendored
-    sys.modules["torch._vendor.packaging"] = packaging
-    sys.modules["torch._vendor.packaging.version"] = packaging.version
     native = types.ModuleType("torch.backends.python_native")
     native.available_dsls = []  # type: ignore[attr-defined]
-    torch.backends.python_native = native
-    if not hasattr(torch, "_refs"):
-        for name in REFERENCES:
-            sys.modules[name] = _MissingModule(name)
-            path, _, last = name.rpartition(".")
-            setattr(sys.modules[path], last, sys.modules[name])
+    sys.modules["tritorch"].backends.python_native = native
+    # Its test cases set these around each test.
+    settings = types.ModuleType("torch._dynamo.config")
+    settings.__dict__.update(vars(importlib.import_module("tritorch._dynamo").config))
+    settings.compiled_autograd = False  # type: ignore[attr-defined]
+    sys.modules["torch._dynamo.config"] = settings
+    sys.modules["tritorch._dynamo"].config = settings
+    sys.meta_path.insert(0, _Internals(internals))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Functorch)  # type: ignore[arg-type]
 
 
-# Files that name operators, absent ones too.
-LISTS = ("_internal/common_methods_invocations.py", "_internal/opinfo/")
-REFERENCES = (
-    "torch._refs", "torch._refs.nn", "torch._refs.nn.functional", "torch._refs.fft",
-    "torch._refs.linalg", "torch._refs.special",
-)  # fmt: skip
+def without_a_compiler() -> None:
+    """PyTorch's test cases of TorchScript set hooks of its compiler, which is not here."""
+    from torch.testing._internal import common_utils, jit_utils
+
+    common_utils.open_source_signpost = lambda **report: None
+    case = jit_utils.JitTestCase
+    case._restored_warnings = True
+    case.setHooks = case.clearHooks = lambda self: None
+    jit_utils.clear_class_registry = lambda: None
+    # They load a library of C++ classes, which only a few of them use.
+    torch = sys.modules["tritorch"]
+    load = torch.ops.load_library
+    torch.ops.load_library = lambda path: None if "torchbind_test" in str(path) else load(path)
 
 
 def no_generated_names(folder: Path) -> None:
@@ -171,6 +122,8 @@ def main() -> int:
     found = importlib.util.find_spec("torch")
     torch = args.torch or Path(found.origin).parent  # type: ignore[union-attr, arg-type]
     alias(torch)
+    if any("jit_utils" in (args.tests / name).read_text() for name in args.files):
+        without_a_compiler()
     sys.path.insert(0, str(args.tests))
     import pytest
 

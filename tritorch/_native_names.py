@@ -6,7 +6,7 @@ import enum
 from typing import Any
 
 from tritorch import _C, cpu, cuda, overrides
-from tritorch.core import dispatching
+from tritorch.core import dispatching, gates
 
 _TensorBase = _C.TensorBase
 _has_torch_function = overrides.has_torch_function
@@ -33,6 +33,26 @@ def _push_on_torch_dispatch_stack(mode: Any, /) -> None:
 def _pop_torch_dispatch_stack(key: Any = None, /) -> Any:
     """Leaves the innermost dispatch mode."""
     return dispatching.leave()
+
+
+def _len_torch_function_stack() -> int:
+    """How many function modes are entered."""
+    return len(gates.modes.stack)
+
+
+def _get_function_stack_at(place: int, /) -> Any:
+    """The function mode at a place of the stack, the outermost one being first."""
+    return gates.modes.stack[place]
+
+
+def _push_on_torch_function_stack(mode: Any, /) -> None:
+    """Enters a function mode."""
+    gates.push_mode(mode)
+
+
+def _pop_torch_function_stack() -> Any:
+    """Leaves the innermost function mode."""
+    return gates.pop_mode()
 
 
 class _DisableTorchDispatch:

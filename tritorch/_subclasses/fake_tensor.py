@@ -134,7 +134,8 @@ class FakeTensorMode(TorchFunctionMode):
         if kept is not None and kept[0]() is tensor:
             return kept[1]
         static = self.static_shapes if static_shapes is None else static_shapes
-        made = self._describe(tensor, static)
+        with unset_fake_temporarily():  # the real one is read
+            made = self._describe(tensor, static)
         forget = functools.partial(self._fakes.pop, id(tensor))
         self._fakes[id(tensor)] = (weakref.ref(tensor, lambda _: forget(None)), made)
         return made

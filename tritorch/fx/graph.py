@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -160,9 +161,11 @@ class Graph:
         return _snake_case(name)
 
     @compatibility(is_backward_compatible=True)
-    def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
+    def placeholder(
+        self, name: str, type_expr: Any = None, default_value: Any = inspect.Signature.empty
+    ) -> Node:
         """An input of the function."""
-        args = () if default_value is ... else (default_value,)
+        args = () if default_value is inspect.Signature.empty else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
     @compatibility(is_backward_compatible=True)
