@@ -12,12 +12,15 @@ other name is tritorch's.  Arguments after `--` go to pytest.
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import importlib.machinery
 import importlib.util
 import sys
+import tomllib
 import types
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 
 class _Internals:
@@ -111,12 +114,76 @@ def no_generated_names(folder: Path) -> None:
         raise SystemExit("PyTorch's tests want the package expecttest")
 
 
+class Report:
+    """A plugin of pytest: what is not counted is left out, and what passes is told at the end."""
+
+    def __init__(self, families: dict[str, Any], reference: list[Path]) -> None:
+        self.families = families
+        self.passing = [case for path in reference for case in passed(path)]
+        self.outcomes: dict[str, str] = {}
+
+    def family(self, case: str) -> str:
+        """Why a case is not counted; "" of one that is."""
+        return next(
+            (
+                name
+                for name, each in self.families.items()
+                if any(fnmatch.fnmatch(case, f"*{pattern}") for pattern in each["cases"])
+            ),
+            "",
+        )
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Makes functions of the package builtins for tests that ask whether they are."""
+        gate = type(sys.modules["tritorch"].add)
+        for module in {item.module for item in items if hasattr(item, "module")}:
+            if getattr(module, "types", None) is types:
+                module.types = types.ModuleType("types")
+                module.types.__dict__.update(vars(types))
+                module.types.BuiltinFunctionType = (types.BuiltinFunctionType, gate)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Notes how a case went: its worst phase."""
+        worse = report.failed or (report.skipped and report.when != "call")
+        if report.when == "call" or worse:
+            case = report.nodeid.rpartition("/")[2]
+            outcome = "xfailed" if hasattr(report, "wasxfail") else report.outcome
+            if self.outcomes.get(case) != "failed":
+                self.outcomes[case] = outcome
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Tells how many of the cases that count have passed."""
+        write = terminalreporter.write_line
+        counted = [c for c in self.passing or self.outcomes if not self.family(c)]
+        if not self.passing:
+            counted = [c for c in counted if self.outcomes[c] in ("passed", "failed")]
+        missing = [c for c in counted if self.outcomes.get(c) != "passed"]
+        out = len(self.passing or self.outcomes) - len(counted)
+        write(f"counted: {len(counted) - len(missing)} of {len(counted)} pass; {out} are not counted")
+        for case in missing:
+            write(f"  {self.outcomes.get(case, 'not there')}: {case}")
+
+
+def passed(path: Path) -> list[str]:
+    """The cases that passed in a report in JUnit's format, of a run of PyTorch itself."""
+    found = []
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        if not any(case.find(kind) is not None for kind in ("failure", "error", "skipped")):
+            module, _, name = case.get("classname", "").rpartition(".")
+            found.append(f"{module.rpartition('.')[2]}.py::{name}::{case.get('name')}")
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tests", type=Path, required=True, help="PyTorch's folder `test`")
     parser.add_argument("--torch", type=Path, help="the folder of the installed torch")
+    parser.add_argument(
+        "--reference", type=Path, action="append", default=[],
+        help="reports (--junitxml) of the same files run by PyTorch: what passes there is counted",
+    )  # fmt: skip
     parser.add_argument("files", nargs="+")
     args, rest = parser.parse_known_args()
     found = importlib.util.find_spec("torch")
@@ -127,7 +194,10 @@ def main() -> int:
     sys.path.insert(0, str(args.tests))
     import pytest
 
-    return pytest.main([*(str(args.tests / f) for f in args.files), "-p", "no:cacheprovider", *rest])
+    families = tomllib.loads(Path(__file__).with_name("torch_tests.toml").read_text())
+    report = Report(families, args.reference)
+    files = [str(args.tests / name) for name in args.files]
+    return pytest.main([*files, "-p", "no:cacheprovider", *rest], plugins=[report])
 
 
 if __name__ == "__main__":

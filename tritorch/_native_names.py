@@ -6,8 +6,9 @@ import enum
 from typing import Any
 
 from tritorch import _C, cpu, cuda, overrides
-from tritorch.core import dispatching, gates
+from tritorch.core import dispatching, gates, settings
 
+has_lapack, has_spectral = settings.has_lapack, settings.has_spectral
 _TensorBase = _C.TensorBase
 _has_torch_function = overrides.has_torch_function
 _has_torch_function_unary = overrides.has_torch_function_unary

@@ -13,6 +13,7 @@ import sys
 import types
 from typing import Any
 
+from tritorch.core import gates
 from tritorch.ops.record.overloads import OpOverload, OpOverloadPacket
 
 
@@ -31,6 +32,11 @@ def reached(path: str) -> Any:
         if found is None:
             return None
     return found
+
+
+def public(name: str) -> Any:
+    """A function at the top of the package, as programs know it."""
+    return gates.GATES["tritorch"][name]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -54,7 +60,9 @@ def torch_name(thing: Any) -> str | None:
         paths = paths[::-1]
     if qualified.startswith("Tensor."):
         paths.insert(0, f"torch.{qualified}")
-    return next((path for path in paths if reached(path) is thing), None)
+    # An object that names its class (`Dyn`) is known by it.
+    kinds = (thing, type(thing))
+    return next((path for path in paths if any(reached(path) is each for each in kinds)), None)
 
 
 def is_ours(thing: Any) -> bool:

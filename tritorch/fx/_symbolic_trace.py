@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from tritorch import _C
 from tritorch.core.settings import _assert
 from tritorch.core.tensor import Tensor
 from tritorch.fx._compatibility import compatibility
@@ -337,7 +338,7 @@ class Tracer(TracerBase):
         given = parameter is not None and parameter.default is not inspect.Parameter.empty
         default = (parameter.default,) if given else ()  # type: ignore[union-attr]
         if not concrete_args or name not in concrete_args:
-            kind = fn_for_analysis.__annotations__.get(name)
+            kind = _annotations(fn_for_analysis).get(name)
             return self.create_proxy("placeholder", name, default, {}, type_expr=kind)
         count = 0
 
@@ -397,6 +398,8 @@ class Tracer(TracerBase):
                 fields = ("co_name", "co_filename", "co_firstlineno")
                 self.graph._co_fields = {field: getattr(code, field) for field in fields}
             self.tensor_attrs: dict[Any, str] = dict(_constants_of(self.root, ""))
+            if isinstance(function, _C.Gate):  # a function of the package is one call
+                function = _called(function)
             if not isinstance(function, types.FunctionType):
                 raise AssertionError(f"Expected FunctionType, got {type(function)}")
             space = function.__globals__
@@ -405,7 +408,7 @@ class Tracer(TracerBase):
             )
             with _new_patcher() as patcher:
                 self._patch(patcher, space)
-                hint = inspect.get_annotations(inspect.unwrap(call)).get("return")
+                hint = _annotations(inspect.unwrap(call)).get("return")
                 self.create_node(
                     "output", "output", (self.create_arg(call(*args)),), {}, type_expr=hint
                 )
@@ -448,6 +451,39 @@ class Tracer(TracerBase):
             kept = key == "_autowrap_search"  # modules of Python
             made.__dict__[key] = copy.copy(value) if kept else copy.deepcopy(value, memo)
         return made
+
+
+def _called(gate: Any) -> types.FunctionType:
+    """A function that calls one of the package's, with its parameters."""
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    plain = [p for p in inspect.signature(gate).parameters.values() if p.kind not in variadic]
+    names = [p.name for p in plain if p.kind is not p.KEYWORD_ONLY]
+    named = {p.name: p.default for p in plain if p.kind is p.KEYWORD_ONLY}
+    heads = names + (["*", *named] if named else [])
+    given = names + [f"{name}={name}" for name in named]
+    space = {"__gate": gate}
+    exec(f"def {gate.__name__}({', '.join(heads)}):\n    return __gate({', '.join(given)})", space)
+    made: Any = space[gate.__name__]
+    absent = inspect.Parameter.empty
+    defaults = [p.default for p in plain if p.name not in named]
+    made.__defaults__ = tuple(each for each in defaults if each is not absent)
+    made.__kwdefaults__ = {name: each for name, each in named.items() if each is not absent}
+    return made
+
+
+def _annotations(function: Any) -> dict[str, Any]:
+    """The types in a function's signature; those that it has as text, as what they mean."""
+    found = inspect.get_annotations(function)
+    space = getattr(function, "__globals__", {})
+    meant = {}
+    for name, kind in found.items():
+        if isinstance(kind, str):
+            try:
+                kind = eval(kind, space)
+            except Exception:  # a name that is imported for type checkers only
+                kind = None
+        meant[name] = kind
+    return meant
 
 
 def _constants_of(module: Any, prefix: str) -> Iterator[tuple[Any, str]]:

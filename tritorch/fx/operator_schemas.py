@@ -97,15 +97,30 @@ def _aten_name(op: Any) -> str | None:
     """The operator of ATen that a function of the package is: linalg_norm of torch.linalg.norm."""
     module = getattr(op, "__module__", None) or ""
     first, _, rest = module.partition(".")
-    if first not in ("tritorch", "torch"):
+    if first not in ("tritorch", "torch") or not isinstance(op, _C.Gate):
         return None
-    name = getattr(op, "__name__", "")
-    if not isinstance(op, _C.Gate) or str(getattr(op, "__qualname__", "")).startswith("Tensor."):
+    name = op.__name__
+    if op.__qualname__.startswith("Tensor."):
         return None
-    stem = f"{rest}_{name}" if rest in ("linalg", "special", "fft") else name
+    if rest == "nn.functional":
+        return name if _is_operator(op, name) else None
     if rest not in ("", "linalg", "special", "fft"):
         return None
+    stem = f"{rest}_{name}" if rest else name
     return next((each for each in (stem, name) if table.overloads(each)), None)
+
+
+def _is_operator(op: Any, name: str) -> bool:
+    """Whether a function of nn.functional takes just what an operator takes: relu, which can be
+    told to write into its input, does not."""
+    signature = _python_signature(op)
+    if signature is None:
+        return False
+    wanted = set(signature.parameters) - {"out"}
+    return any(
+        wanted == {"input" if a.name == "self" else a.name for a in table.find(name, each).arguments}
+        for each in table.overloads(name)
+    )
 
 
 @compatibility(is_backward_compatible=False)

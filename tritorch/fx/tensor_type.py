@@ -45,6 +45,9 @@ class _DynType:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _DynType)
 
+    def __hash__(self) -> int:
+        return hash(_DynType)
+
     def __repr__(self) -> str:
         return "Dyn"
 
