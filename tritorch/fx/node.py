@@ -19,7 +19,7 @@ from tritorch.fx._compatibility import compatibility
 from tritorch.fx._naming import qualified_name
 from tritorch.fx.immutable_collections import immutable_dict, immutable_list
 from tritorch.fx.operator_schemas import ArgsKwargsPair, normalize_function, normalize_module
-from tritorch.ops.record.overloads import OpOverload
+from tritorch.ops.record.overloads import OpOverload, OpOverloadPacket
 from tritorch.ops.record.publishing import record_of
 
 if TYPE_CHECKING:
@@ -451,6 +451,8 @@ def _joined(values: Sequence[Any]) -> str:
 
 def _draws(target: Any) -> bool:
     """Whether a function draws random numbers: it takes a generator, or its record keeps a seed."""
+    if isinstance(target, OpOverloadPacket):
+        return any(_draws(getattr(target, name)) for name in target.overloads())
     if isinstance(target, OpOverload):
         names = {a.name for a in target._schema.arguments}
         record = target.record
