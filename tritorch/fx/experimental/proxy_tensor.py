@@ -14,12 +14,16 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch.core.device import PretendedDevice, device as Device
+from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
+from tritorch.fx._lazy_graph_module import _make_graph_module
 from tritorch.fx.graph import Graph
 from tritorch.fx.graph_module import GraphModule
 from tritorch.fx.node import Node, map_aggregate
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter
+from tritorch.ops.record.overloads import namespace
+from tritorch.overrides import TorchFunctionMode
 from tritorch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["ProxyTorchDispatchMode", "get_proxy_mode", "make_fx"]
@@ -40,6 +44,11 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         # one); kept alive so that its id stays its own.
         self._nodes: dict[int, tuple[Any, Node]] = {}
         self._constants: dict[int, Node] = {}
+        self._fresh: dict[int, Any] = {}
+
+    def fresh(self, value: Any) -> None:
+        """Says that the program made a tensor from numbers: each run of the graph has its own."""
+        self._fresh[id(value._array)] = value._array
 
     def track(self, tensor: Tensor, node: Node) -> None:
         """Says which node a tensor is the value of."""
@@ -77,11 +86,15 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 break
             number += 1
         name = f"{stem}{number}"
+        fresh = id(value._array) in self._fresh
         if not hasattr(self.root, name):
-            setattr(self.root, name, value)
+            setattr(self.root, name, value.clone() if fresh else value)
         node = self._constants.get(id(value))
         if node is None:
             node = self._constants[id(value)] = self.graph.create_node("get_attr", name)
+            if fresh:  # so that a write into it does not stay
+                node = self.graph.call_function(namespace("aten").lift_fresh_copy.default, (node,))
+                self.track(value, node)
         return node
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -101,8 +114,9 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                     "control flow or similar."
                 )
             return func(*args, **kwargs)
-        given = map_aggregate(args, self._argument)
-        named = map_aggregate(kwargs, self._argument)
+        given, named = _without_defaults(func._schema, args, kwargs)
+        given = map_aggregate(given, self._argument)
+        named = map_aggregate(named, self._argument)
         name = self.graph._target_to_str(func.overloadpacket.__name__.rstrip("_"))
         node = self.graph.create_node("call_function", func, given, dict(named), name)
         out = func(*args, **kwargs)
@@ -118,6 +132,42 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         if func._schema.is_mutable and tensors and not isinstance(out, Tensor):
             self.track(tensors[0], node)
         return out
+
+
+class _NotesFresh(TorchFunctionMode):
+    """Tells a mode which tensors a program makes from numbers."""
+
+    def __init__(self, mode: ProxyTorchDispatchMode) -> None:
+        super().__init__()
+        self.mode = mode
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") == "tensor" and isinstance(out, Tensor):
+            self.mode.fresh(out)
+        return out
+
+
+def _without_defaults(
+    schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A call as programs write it: lists as lists, and without what is the default anyway."""
+
+    def is_default(argument: Any, value: Any) -> bool:
+        if not argument.has_default_value():
+            return False
+        default = argument.default_value
+        if value is preserve_format:  # which None means
+            value = None
+        return type(value) is type(default) and value == default
+
+    arguments = schema.arguments
+    given = [list(v) if type(v) is tuple else v for v in args]
+    while given and is_default(arguments[len(given) - 1], given[-1]):
+        given.pop()
+    named = {a.name: a for a in arguments}
+    kept = {key: value for key, value in kwargs.items() if not is_default(named[key], value)}
+    return tuple(given), kept
 
 
 def get_proxy_mode() -> ProxyTorchDispatchMode | None:
@@ -165,11 +215,12 @@ def make_fx(
                     return f(*given)
 
         given = [_placed(mode, name, value) for name, value in zip(names, args)]
-        with mode:
+        with _NotesFresh(mode), mode:
             out = run(*given)
         graph.output(map_aggregate(out, mode._argument))
         graph.eliminate_dead_code()
-        return GraphModule(root, graph, getattr(f, "__name__", "traced").replace("<lambda>", "fx"))
+        name = getattr(f, "__name__", "traced").replace("<lambda>", "fx")
+        return _make_graph_module(root, graph, name)
 
     return traced
 
