@@ -7,8 +7,10 @@ from typing import Any
 
 from tritorch import _C, cpu, cuda, overrides
 from tritorch.core import dispatching, gates, settings
+from tritorch.schema.infer import infer_type
 
 has_lapack, has_spectral = settings.has_lapack, settings.has_spectral
+_jit_try_infer_type = infer_type
 _TensorBase = _C.TensorBase
 _has_torch_function = overrides.has_torch_function
 _has_torch_function_unary = overrides.has_torch_function_unary

@@ -13,6 +13,7 @@ import sys
 import types
 from typing import Any
 
+from tritorch import _names
 from tritorch.core import gates
 from tritorch.ops.record.overloads import OpOverload, OpOverloadPacket
 
@@ -63,6 +64,16 @@ def torch_name(thing: Any) -> str | None:
     # An object that names its class (`Dyn`) is known by it.
     kinds = (thing, type(thing))
     return next((path for path in paths if any(reached(path) is each for each in kinds)), None)
+
+
+def pytorch_name(thing: Any) -> str:
+    """The dotted name that PyTorch has for a function or a type of the package, by the file where
+    PyTorch defines it (`torch.nn.modules.batchnorm.BatchNorm2d`); dictionaries of passes have such
+    keys.  The name of anything else."""
+    found = qualified_name(thing)
+    path, _, name = found.rpartition(".")
+    file = _names.defined_in("nn.modules.").get(name) if path.startswith("torch.nn.") else None
+    return found if file is None or not isinstance(thing, type) else f"torch.{file}.{name}"
 
 
 def is_ours(thing: Any) -> bool:

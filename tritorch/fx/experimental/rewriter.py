@@ -6,7 +6,6 @@ import ast
 import copy
 import functools
 import inspect
-import textwrap
 import types
 from collections.abc import Callable
 from typing import Any
@@ -22,8 +21,13 @@ class AST_Rewriter(ast.NodeTransformer):
 
     def rewrite(self, fn: Any) -> Any:
         """The function that is rewritten."""
-        source = textwrap.dedent("".join(inspect.getsourcelines(fn)[0]))
-        tree = ast.fix_missing_locations(self.visit(ast.parse(source)))
+        source = "".join(inspect.getsourcelines(fn)[0])
+        if source[:1].isspace():  # of a method; strings in it may have lines that begin at the left
+            tree: Any = ast.parse(f"if True:\n{source}")
+            tree.body = tree.body[0].body
+        else:
+            tree = ast.parse(source)
+        tree = ast.fix_missing_locations(self.visit(tree))
         space = copy.copy(fn.__globals__)
         space["__fx_assert"] = _assert
         before = set(space)

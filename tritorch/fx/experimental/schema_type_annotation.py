@@ -9,6 +9,8 @@ from tritorch.core.tensor import Tensor
 from tritorch.fx._naming import qualified_name
 from tritorch.fx.graph_module import GraphModule
 from tritorch.fx.interpreter import Transformer
+from tritorch.fx.operator_schemas import _torchscript_type_to_python_type
+from tritorch.schema.infer import infer_type
 
 __all__ = ["AnnotateTypesWithSchema"]
 
@@ -48,11 +50,9 @@ class AnnotateTypesWithSchema(Transformer):
         """An attribute, read in the new graph."""
         made = super().get_attr(target, args, kwargs)
         if self.annotate_get_attrs and not made.node.type:
-            value = self.fetch_attr(target)
-            if isinstance(value, Tensor):
-                made.node.type = Tensor
-            elif isinstance(value, (int, float, str, bool)):
-                made.node.type = type(value)
+            found = infer_type(self.fetch_attr(target))
+            if found.success():
+                made.node.type = _torchscript_type_to_python_type(found.type())
         return made
 
     def _extract_python_return_type(self, target: Any) -> Any:

@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 from tritorch.fx._compatibility import compatibility
-from tritorch.fx._naming import qualified_name
+from tritorch.fx._naming import pytorch_name, qualified_name
 from tritorch.fx.graph import _parse_stack_trace
 from tritorch.fx.graph_module import GraphModule
 from tritorch.fx.node import Node, _format_arg
@@ -103,7 +103,7 @@ class FxGraphDrawer:
 
     def _typename(self, target: Any) -> str:
         if isinstance(target, Module):
-            return _braces(qualified_name(type(target)))
+            return _braces(pytorch_name(type(target)))
         return _braces(target if isinstance(target, str) else qualified_name(target))
 
     def _shorten_file_name(self, full_file_name: str, truncate_to_last_n: int = 2) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tritorch import nn
 from tritorch.fx._compatibility import compatibility
-from tritorch.fx._naming import qualified_name
+from tritorch.fx._naming import pytorch_name
 from tritorch.fx.graph_module import GraphModule
 
 __all__ = ["default_matching", "extract_attrs_for_lowering", "lift_lowering_attrs_to_nodes"]
@@ -39,7 +39,7 @@ module_fetch_book: dict[type, tuple[int, list[str], Callable[[str, int], str]]] 
 @compatibility(is_backward_compatible=False)
 def extract_attrs_for_lowering(mod: Any) -> dict[str, Any]:
     """A module's attributes, with the name of its type."""
-    name = qualified_name(type(mod))
+    name = pytorch_name(type(mod))
     if type(mod) not in module_fetch_book:
         raise RuntimeError(
             f"{name} is not in the module_fetch_book yet, please add it to the module_fetch_book, "

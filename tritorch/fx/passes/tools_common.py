@@ -11,7 +11,7 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.fx._compatibility import compatibility
-from tritorch.fx._naming import qualified_name
+from tritorch.fx._naming import pytorch_name
 from tritorch.fx.graph import Graph
 from tritorch.fx.graph_module import GraphModule
 from tritorch.fx.node import Node
@@ -36,7 +36,7 @@ def get_acc_ops_name(k: Any) -> str:
         return k
     if k.__module__ and "acc_ops" in k.__module__:
         return f"acc_ops.{k.__name__}"
-    return qualified_name(k)
+    return pytorch_name(k)
 
 
 @compatibility(is_backward_compatible=False)
