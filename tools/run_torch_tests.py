@@ -24,7 +24,7 @@ from xml.etree import ElementTree
 
 
 class _Internals:
-    """Finds torch.testing._internal, torchgen and vendored packages in the installed torch's files."""
+    """Finds torch.testing._internal, torchgen and what torch vendors in the installed files."""
 
     def __init__(self, torch: Path) -> None:
         self.torch = torch
@@ -159,7 +159,9 @@ class Report:
             counted = [c for c in counted if self.outcomes[c] in ("passed", "failed")]
         missing = [c for c in counted if self.outcomes.get(c) != "passed"]
         out = len(self.passing or self.outcomes) - len(counted)
-        write(f"counted: {len(counted) - len(missing)} of {len(counted)} pass; {out} are not counted")
+        write(
+            f"counted: {len(counted) - len(missing)} of {len(counted)} pass; {out} are not counted"
+        )
         for case in missing:
             write(f"  {self.outcomes.get(case, 'not there')}: {case}")
 

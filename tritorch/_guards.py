@@ -31,7 +31,8 @@ def detect_fake_mode(inputs: Any = None) -> FakeTensorMode | None:
     found = [mode for mode in (getattr(context, "fake_mode", None), active_fake_mode()) if mode]
     for leaf in pytree.tree_leaves(inputs):
         if isinstance(leaf, FakeTensor):
-            found.append(leaf._array.device.mode)
+            fake: Any = leaf
+            found.append(fake._array.device.mode)
     for mode in found:
         if mode is not found[0]:
             raise AssertionError(f"fake mode ({found[0]}) doesn't match mode ({mode})")
@@ -73,9 +74,7 @@ class TracingContext:
         """The same; RuntimeError outside of a trace."""
         found = TracingContext.try_get()
         if found is None:
-            raise RuntimeError(
-                "TracingContext.get() must be called within an ongoing trace."
-            )
+            raise RuntimeError("TracingContext.get() must be called within an ongoing trace.")
         return found
 
 

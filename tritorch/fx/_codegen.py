@@ -465,7 +465,9 @@ class CodeGen:
         lines = []
         for arg in args:
             value, mark, comment = arg.partition("#")
-            lines.append(f"    {value.rstrip()},  # {comment.lstrip()}\n" if mark else f"    {arg},\n")
+            lines.append(
+                f"    {value.rstrip()},  # {comment.lstrip()}\n" if mark else f"    {arg},\n"
+            )
         return "".join(lines)
 
     def _format_multiline_container(
@@ -598,9 +600,7 @@ class _PyTreeCodeGen(CodeGen):
             return "\n    " + "\n    ".join(noted)
         return "\n    " + "".join(f"{x}; " for x in noted) + "\n"
 
-    def gen_var_bindings(
-        self, fn_args: list[str], free_vars: list[str], expanded_def: bool
-    ) -> str:
+    def gen_var_bindings(self, fn_args: list[str], free_vars: list[str], expanded_def: bool) -> str:
         """The lines that take the arguments apart."""
         spec = self.pytree_info.in_spec
         given = f"[{', '.join(fn_args)}]"
@@ -674,9 +674,7 @@ class _ExportCodeGen(_PyTreeCodeGen):
         del self.flat_args
         return super().process_outputs(leaves)
 
-    def gen_var_bindings(
-        self, fn_args: list[str], free_vars: list[str], expanded_def: bool
-    ) -> str:
+    def gen_var_bindings(self, fn_args: list[str], free_vars: list[str], expanded_def: bool) -> str:
         """The lines that take the arguments apart."""
         plain = [x.split(":")[0].split("#")[0] for x in free_vars]
         given = ", ".join(fn_args if self.root is None else ["self", *fn_args])
@@ -695,8 +693,8 @@ class _ExportCodeGen(_PyTreeCodeGen):
 @contextmanager
 def _override_sym_repr(override: Callable[[Any], str]) -> Iterator[None]:
     before = CodeGen._sym_repr
-    CodeGen._sym_repr = override  # type: ignore[assignment]
+    CodeGen._sym_repr = override
     try:
         yield
     finally:
-        CodeGen._sym_repr = before  # type: ignore[method-assign]
+        CodeGen._sym_repr = before

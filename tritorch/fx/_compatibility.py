@@ -10,9 +10,7 @@ _T = TypeVar("_T")
 _BACK_COMPAT_OBJECTS: dict[Any, None] = {}
 _MARKED_WITH_COMPATIBILITY: dict[Any, None] = {}
 _KEPT = "\n\n.. note::\n    Backwards-compatibility for this API is guaranteed.\n"
-_MAY_CHANGE = (
-    "\n\n.. warning::\n    This API is experimental and is *NOT* backward-compatible.\n"
-)
+_MAY_CHANGE = "\n\n.. warning::\n    This API is experimental and is *NOT* backward-compatible.\n"
 
 
 def compatibility(is_backward_compatible: bool) -> Callable[[_T], _T]:

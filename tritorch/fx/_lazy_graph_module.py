@@ -92,7 +92,7 @@ class _LazyGraphModule(GraphModule):
     @classmethod
     def recompile(cls) -> None:  # type: ignore[override]
         """Notes that the code has to be written again."""
-        cls.forward = cls._lazy_forward  # type: ignore[method-assign]
+        cls.forward = cls._lazy_forward
 
     @property
     def code(self) -> str:

@@ -42,9 +42,7 @@ class _Patcher:
         new_fn.__fx_already_patched = deduplicate
         original = getattr(cls, name)
         if not getattr(original, "__fx_already_patched", False):
-            self._made(
-                lambda: setattr(cls, name, new_fn), lambda: setattr(cls, name, original)
-            )
+            self._made(lambda: setattr(cls, name, new_fn), lambda: setattr(cls, name, original))
 
     def _made(self, do: Callable[[], Any], undo: Callable[[], Any]) -> None:
         self.patches_made.append(_Patch(do, undo))

@@ -1,4 +1,4 @@
-"""Nested data taken apart as a spec says, not as its type says: keys that a spec lacks are left out.
+"""Nested data taken apart as a spec says, not as its type says: other keys are left out.
 
 Generated code whose inputs are nested calls `tree_flatten_spec`.
 """

@@ -14,7 +14,7 @@ import os
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from tritorch import _C
 from tritorch.core.settings import _assert
@@ -126,9 +126,7 @@ def _patch_function(fn: types.FunctionType, nargs: int) -> types.FunctionType:
         co_flags=code.co_flags & ~HAS_VARSTUFF, co_argcount=nargs, co_posonlyargcount=0,
         co_kwonlyargcount=0,
     )  # fmt: skip
-    return types.FunctionType(
-        made, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
-    )
+    return types.FunctionType(made, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
 
 
 @compatibility(is_backward_compatible=True)
@@ -162,7 +160,7 @@ class Tracer(TracerBase):
         self.num_calls: dict[str, int] = {}
         self.node_name_to_scope = {}
 
-    _qualname_counter: dict[str, int] = collections.defaultdict(int)
+    _qualname_counter: ClassVar[dict[str, int]] = collections.defaultdict(int)
 
     # ---- what a subclass may change -------------------------------------------------------------
 
@@ -201,13 +199,13 @@ class Tracer(TracerBase):
             args = tuple(self.create_arg(each) for each in a)
             return self.create_node("call_function", type(a), args, {})
         if isinstance(a, _constant_attribute_types):
-            name = self.tensor_attrs.get(a)
-            if name is None:
+            known = self.tensor_attrs.get(a)
+            if known is None:
                 stem = "_tensor_constant" if isinstance(a, Tensor) else "_tree_spec_constant"
-                name = self.get_fresh_qualname(stem)
-                self.tensor_attrs[a] = name
-                setattr(self.root, name, a)
-            return self.create_node("get_attr", name, (), {})
+                known = self.get_fresh_qualname(stem)
+                self.tensor_attrs[a] = known
+                setattr(self.root, known, a)
+            return self.create_node("get_attr", known, (), {})
         if type(a) in _proxyable_classes:
             name = self.get_fresh_qualname(f"_{type(a).__name__}_constant_")
             setattr(self.root, name, a)
@@ -501,9 +499,7 @@ def _constants_of(module: Any, prefix: str) -> Iterator[tuple[Any, str]]:
 def _find_proxy(*objects_to_search: Any) -> Any:
     """A proxy among values, inside of containers too; None if there is none."""
     found: list[Any] = []
-    map_aggregate(
-        objects_to_search, lambda x: found.append(x) if isinstance(x, Proxy) else None
-    )
+    map_aggregate(objects_to_search, lambda x: found.append(x) if isinstance(x, Proxy) else None)
     return found[-1] if found else None
 
 

@@ -14,25 +14,25 @@ from tritorch.fx._codegen import (
     CodeGen,
     PythonCode,
     TransformCodeFunc,
-    _BoxedCodeGen,
-    _custom_builtins,
-    _ExportCodeGen,
-    _format_target,
+    _BoxedCodeGen as _BoxedCodeGen,
+    _custom_builtins as _custom_builtins,
+    _ExportCodeGen as _ExportCodeGen,
+    _format_target as _format_target,
     _is_magic,
     _Namespace,
-    _override_sym_repr,
-    _parse_stack_trace,
-    _ParsedStackTrace,
-    _PyTreeCodeGen,
-    _PyTreeInfo,
-    _register_custom_builtin,
+    _override_sym_repr as _override_sym_repr,
+    _parse_stack_trace as _parse_stack_trace,
+    _ParsedStackTrace as _ParsedStackTrace,
+    _PyTreeCodeGen as _PyTreeCodeGen,
+    _PyTreeInfo as _PyTreeInfo,
+    _register_custom_builtin as _register_custom_builtin,
     _snake_case,
-    inplace_methods,
-    magic_methods,
-    reflectable_magic_methods,
+    inplace_methods as inplace_methods,
+    magic_methods as magic_methods,
+    reflectable_magic_methods as reflectable_magic_methods,
 )
 from tritorch.fx._compatibility import compatibility
-from tritorch.fx._naming import is_ours as _is_from_torch
+from tritorch.fx._naming import is_ours as _is_from_torch  # noqa: F401  (PyTorch's name)
 from tritorch.fx.immutable_collections import immutable_dict
 from tritorch.fx.node import _GAP, Node, _legal_ops, map_arg
 from tritorch.nn.modules.module import Module
@@ -381,7 +381,7 @@ class Graph:
     def print_tabular(self) -> None:
         """Prints a table of its nodes, as the package `tabulate` writes one."""
         try:
-            from tabulate import tabulate
+            from tabulate import tabulate  # type: ignore[import-untyped]
         except ImportError:
             print(
                 "`print_tabular` relies on the library `tabulate`, which could not be found on "

@@ -11,7 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tritorch.core.tensor import Tensor
 from tritorch.fx._codegen import _BoxedCodeGen, _custom_builtins, _override_sym_repr, _PyTreeCodeGen
@@ -85,7 +85,7 @@ def _import_of(name: str, obj: Any) -> str:
     if name in _custom_builtins:
         return _custom_builtins[name].import_str
     module = pickle.whichmodule(obj, getattr(obj, "__qualname__", name))  # type: ignore[attr-defined]
-    attribute = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", name)
+    attribute: str = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", name)
     found: Any = sys.modules.get(module)
     for part in attribute.split("."):
         found = getattr(found, part, None)
@@ -132,7 +132,7 @@ def _deserialize_graph_module(
     from tritorch.fx._lazy_graph_module import _make_graph_module
     from tritorch.fx._symbolic_trace import Tracer
 
-    _CodeOnlyModule.forward = forward  # type: ignore[method-assign]
+    _CodeOnlyModule.forward = forward
     tracer_cls: Any = body.get("_tracer_cls") or Tracer
 
     class KeepModules(tracer_cls):
@@ -225,7 +225,9 @@ def _addindent(text: str, spaces: int) -> str:
     return "\n".join([first, *(" " * spaces + line for line in rest)])
 
 
-def _print_readable(module: Any, module_name: str, print_output: bool = True, **options: Any) -> str:
+def _print_readable(
+    module: Any, module_name: str, print_output: bool = True, **options: Any
+) -> str:
     graph = module.graph
     if graph is None or not isinstance(graph, Graph):
         raise AssertionError("print_readable must be used on a module with a graph")
@@ -339,7 +341,7 @@ class GraphModule(Module):
         self._deepcopy_hooks: list[Any] = []
         self.shape_env: Any = None
 
-    __jit_unused_properties__ = ["graph", "_boxed_call"]
+    __jit_unused_properties__: ClassVar[list[str]] = ["graph", "_boxed_call"]
 
     @property
     def _boxed_call(self) -> bool:
@@ -377,7 +379,7 @@ class GraphModule(Module):
         self._lineno_map, self._prologue_start = code._lineno_map, code._prologue_start
         cls = type(self)
         fields = getattr(self._graph, "_co_fields", {})
-        cls.forward = _forward_from_src(self._code, code.globals, fields)  # type: ignore[method-assign]
+        cls.forward = _forward_from_src(self._code, code.globals, fields)
         if "_wrapped_call" not in vars(cls):
             own = vars(cls).get("__call__")
             cls._wrapped_call = _WrappedCall(cls, own)  # type: ignore[attr-defined]

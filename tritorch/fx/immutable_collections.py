@@ -42,7 +42,7 @@ class immutable_list(list[_T]):
 class immutable_dict(dict[_K, _V]):
     """A dict that refuses to be changed."""
 
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+    clear = pop = popitem = setdefault = update = _refuse
     __delitem__ = __ior__ = __setitem__ = _refuse
 
     def __hash__(self) -> int:  # type: ignore[override]

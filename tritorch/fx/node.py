@@ -140,6 +140,11 @@ class Node:
         self._args = self._noted(args)
         self._kwargs: dict[str, Any] = self._noted(kwargs) if kwargs else immutable_dict()
 
+    if TYPE_CHECKING:
+        # Passes keep what they find on nodes.
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
     @property
     def name(self) -> str:
         """What its value is called."""
@@ -408,7 +413,9 @@ class Node:
             return f"return {self.args[0]}"
         target = self._pretty_print_target(self.target)
         if self.op == "get_attr":
-            return f"%{self.name} : {shown}[num_users={len(self.users)}] = {self.op}[target={target}]"
+            return (
+                f"%{self.name} : {shown}[num_users={len(self.users)}] = {self.op}[target={target}]"
+            )
         if include_tensor_metadata:
             shown = _described(self.meta) or shown
         args, kwargs = _format_arg(self.args), _format_arg(self.kwargs)

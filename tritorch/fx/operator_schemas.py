@@ -71,7 +71,9 @@ def _torchscript_type_to_python_type(ts_type: Any) -> Any:
 def _signature(schema: FunctionSchema) -> inspect.Signature:
     parameters: list[_Parameter] = []
     for argument in schema.arguments:
-        kind = _Parameter.KEYWORD_ONLY if argument.kwarg_only else _Parameter.POSITIONAL_OR_KEYWORD
+        kind: Any = _Parameter.POSITIONAL_OR_KEYWORD
+        if argument.kwarg_only:
+            kind = _Parameter.KEYWORD_ONLY
         if argument.name == "from":  # a word of Python: no keyword can be called so
             kind = _Parameter.POSITIONAL_ONLY
             parameters = [p.replace(kind=kind) for p in parameters]
@@ -79,7 +81,9 @@ def _signature(schema: FunctionSchema) -> inspect.Signature:
             _Parameter(
                 "input" if argument.name == "self" else argument.name,
                 kind,
-                default=argument.default_value if argument.has_default_value() else _Parameter.empty,
+                default=argument.default_value
+                if argument.has_default_value()
+                else _Parameter.empty,
                 annotation=_torchscript_type_to_python_type(argument.type),
             )
         )
@@ -118,7 +122,8 @@ def _is_operator(op: Any, name: str) -> bool:
         return False
     wanted = set(signature.parameters) - {"out"}
     return any(
-        wanted == {"input" if a.name == "self" else a.name for a in table.find(name, each).arguments}
+        wanted
+        == {"input" if a.name == "self" else a.name for a in table.find(name, each).arguments}
         for each in table.overloads(name)
     )
 

@@ -23,7 +23,6 @@ from tritorch.fx.graph import Graph
 from tritorch.fx.immutable_collections import immutable_dict, immutable_list
 from tritorch.fx.node import Node, base_types, map_aggregate, map_arg
 from tritorch.fx.operator_schemas import check_for_mutable_operation
-from tritorch.fx.traceback import _register_stack_trace_anchor
 from tritorch.nn.parameter import Parameter
 from tritorch.overrides import is_tensor_method_or_property
 
@@ -124,9 +123,7 @@ class TracerBase:
         frames = list(user_stack_summary)
         if self._record_forward_stack_traces_only:
             anchors = fx_traceback._STACK_TRACE_ANCHORS
-            frames = [
-                f for f in frames if f.name == "forward" or (f.filename, f.name) in anchors
-            ]
+            frames = [f for f in frames if f.name == "forward" or (f.filename, f.name) in anchors]
         else:
             first = next((i for i, f in enumerate(frames) if f.name == "forward"), len(frames))
             frames = frames[first:]
@@ -561,6 +558,10 @@ def _dict_arg(tracer: TracerBase, a: dict[Any, Any]) -> dict[Any, Any]:
     return made
 
 
+def _node_of(tracer: TracerBase, a: Any) -> Any:
+    return a.node
+
+
 def _list_arg(tracer: TracerBase, a: Any) -> Any:
     return [tracer.create_arg(each) for each in a]
 
@@ -570,7 +571,7 @@ _create_arg_bypass: dict[type, Callable[[Any, Any], Any]] = dict.fromkeys(
     (*base_types, type(None), type(...), Node), lambda self, a: a
 )
 _create_arg_bypass |= {
-    Proxy: lambda self, a: a.node,
+    Proxy: _node_of,
     tuple: lambda self, a: tuple([self.create_arg(each) for each in a]),
     list: _list_arg,
     immutable_list: _list_arg,

@@ -113,9 +113,7 @@ def _replaced(
     with gm.graph.inserting_before(_place(gm.graph, match)):
         results = gm.graph.graph_copy(graph, values)
     results = (results,) if isinstance(results, Node) else results
-    made = [
-        v for v in values.values() if not any(v is each for each in match.placeholder_nodes)
-    ]
+    made = [v for v in values.values() if not any(v is each for each in match.placeholder_nodes)]
     if len(match.returning_nodes) != len(results):
         raise AssertionError(
             f"Returning nodes count mismatch: {len(match.returning_nodes)} vs {len(results)}"

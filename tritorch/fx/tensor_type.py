@@ -63,7 +63,7 @@ def _elementwise(a: Any, b: Any, holds: Callable[[Any, Any], bool]) -> bool:
 @compatibility(is_backward_compatible=False)
 def is_consistent(t1: Any, t2: Any) -> bool:
     """Whether a value may have both types: what is not known is consistent with everything."""
-    if t1 == t2 or t1 == Dyn or t2 == Dyn or isinstance(t1, Var) or isinstance(t2, Var):
+    if t1 in (t2, Dyn) or t2 == Dyn or isinstance(t1, Var) or isinstance(t2, Var):
         return True
     return _elementwise(t1, t2, is_consistent)
 

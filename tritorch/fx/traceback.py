@@ -26,9 +26,7 @@ current_replay_node: Any = None
 should_preserve_node_meta = False
 _should_preserve_node_seq_nr = False
 _regional = threading.local()
-GRADIENT_ACC_SPECIAL_STACK = (
-    "Gradient addition node due to multiple use of tensor around:"
-)
+GRADIENT_ACC_SPECIAL_STACK = "Gradient addition node due to multiple use of tensor around:"
 _FX_METADATA_REGISTRY: dict[str, dict[str, Any]] = {}
 # (file, function) of functions that stack traces keep.
 _STACK_TRACE_ANCHORS: set[tuple[str, str]] = set()

@@ -61,9 +61,7 @@ class FoldedGraphModule(GraphModule):
         return Parameter(value.detach().clone(), requires_grad=value.requires_grad)
 
 
-def _inline_module(
-    gm: GraphModule, inline_mod_name: str, run_dce: bool = True
-) -> dict[Node, Node]:
+def _inline_module(gm: GraphModule, inline_mod_name: str, run_dce: bool = True) -> dict[Node, Node]:
     """Puts the nodes of a graph module that is called in the place of the call."""
     inner = dict(gm.named_modules())[inline_mod_name]
     if not isinstance(inner, GraphModule):
@@ -127,9 +125,7 @@ def _is_impure(module: Any) -> bool:
     )
 
 
-def _constant_nodes(
-    gm: GraphModule, skip: Callable[[Node], bool] | None
-) -> tuple[set[Node], bool]:
+def _constant_nodes(gm: GraphModule, skip: Callable[[Node], bool] | None) -> tuple[set[Node], bool]:
     """The nodes that do not depend on inputs, and whether one of them computes something."""
     found: set[Node] = set()
     computes = False

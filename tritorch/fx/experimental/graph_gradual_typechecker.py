@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import nn
-from tritorch.fx._naming import public
 from tritorch.core.tensor import Tensor
+from tritorch.fx._naming import public
 from tritorch.fx.experimental.refinement_types import Equality
 from tritorch.fx.experimental.unification import Var
 from tritorch.fx.graph_module import GraphModule
@@ -461,7 +461,7 @@ class Refine:
 
     def convert_to_sympy_symbols(self, typ: Any) -> Any:
         """A type with sympy's symbols in the place of variables."""
-        import sympy
+        import sympy  # type: ignore[import-untyped]
 
         return _mapped(typ, lambda t: sympy.symbols(str(t)) if isinstance(t, Var) else t)
 

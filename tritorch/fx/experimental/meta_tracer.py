@@ -6,7 +6,7 @@ import builtins
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from tritorch import nn
 from tritorch.core.tensor import Tensor
@@ -83,9 +83,7 @@ def gen_constructor_wrapper(target: Any) -> tuple[Callable[..., Any], Any]:
     @functools.wraps(target)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         found: list[Any] = []
-        map_aggregate(
-            (args, kwargs), lambda v: found.append(v) if isinstance(v, Proxy) else None
-        )
+        map_aggregate((args, kwargs), lambda v: found.append(v) if isinstance(v, Proxy) else None)
         if found:
             return found[-1].tracer.create_proxy("call_function", target, args, kwargs)
         return target(*args, **kwargs)
@@ -188,7 +186,7 @@ class MetaTracer(Tracer):
     meta_args: tensors on the meta device for the inputs, by name."""
 
     allow_insert_stateless_mods: bool = True
-    _TORCH_METHODS_TO_PATCH = ["arange", "zeros", "ones", "full_like", "eye"]
+    _TORCH_METHODS_TO_PATCH: ClassVar[list[str]] = ["arange", "zeros", "ones", "full_like", "eye"]
     _disable_module_getattr = False
 
     def create_proxy(

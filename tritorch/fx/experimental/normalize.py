@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, ClassVar
 
 from tritorch.fx._naming import public
 from tritorch.fx.experimental.schema_type_annotation import AnnotateTypesWithSchema
@@ -72,7 +72,9 @@ _OPERATORS = {
 class NormalizeOperators(AnnotateTypesWithSchema):
     """Makes torch.add and the like, of two arguments, Python's operators."""
 
-    binary_magic_method_remap = {public(name): each for name, each in _OPERATORS.items()}
+    binary_magic_method_remap: ClassVar[dict[Any, Any]] = {
+        public(name): each for name, each in _OPERATORS.items()
+    }
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         """A function's call in the new graph."""

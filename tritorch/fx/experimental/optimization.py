@@ -19,7 +19,7 @@ __all__ = [
     "remove_dropout", "replace_node_module",
 ]  # fmt: skip
 
-_FUSED = {
+_FUSED: dict[tuple[type, type], Any] = {
     (nn.Conv1d, nn.BatchNorm1d): fuse_conv_bn_eval,
     (nn.Conv2d, nn.BatchNorm2d): fuse_conv_bn_eval,
     (nn.Conv3d, nn.BatchNorm3d): fuse_conv_bn_eval,

@@ -79,15 +79,20 @@ class PartitionMode(enum.Enum):
     aot_based = 4
 
 
+_NO_LATENCIES: dict[Node, NodeLatency] = {}
+_NO_PARTS: dict[Node, int] = {}
+_NO_DEVICES: dict[int, list[int]] = {}
+
+
 class PartitionerConfig(NamedTuple):
     """Devices, and what is known of nodes."""
 
     devices: list[Device]
     mode: PartitionMode = PartitionMode.size_based
     transfer_rate_bytes_per_sec: float = 0.0
-    node_to_latency_mapping: dict[Node, NodeLatency] = {}
-    node_to_partition_mapping: dict[Node, int] = {}
-    partition_to_logical_device_mapping: dict[int, list[int]] = {}
+    node_to_latency_mapping: dict[Node, NodeLatency] = _NO_LATENCIES
+    node_to_partition_mapping: dict[Node, int] = _NO_PARTS
+    partition_to_logical_device_mapping: dict[int, list[int]] = _NO_DEVICES
     saturate_host: bool = False
 
 

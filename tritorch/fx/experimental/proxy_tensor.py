@@ -60,7 +60,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         return None if found is None else found[1]
 
     def _depends_on_inputs(self, node: Node | None) -> bool:
-        """Whether a node's value is another for other inputs; else it is what it was in the trace."""
+        """Whether a node's value is another for other inputs; else it is as in the trace."""
         pending, seen = [node] if node is not None else [], set()
         while pending:
             each = pending.pop()

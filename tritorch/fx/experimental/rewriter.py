@@ -38,7 +38,7 @@ class AST_Rewriter(ast.NodeTransformer):
         compiled = space[made[0] if made else fn.__name__]
         # The globals are the function's own, so that it sees what becomes of them.
         fn.__globals__.setdefault("__fx_assert", _assert)
-        rewritten = types.FunctionType(
+        rewritten: Any = types.FunctionType(
             compiled.__code__, fn.__globals__, compiled.__name__, compiled.__defaults__,
             compiled.__closure__,
         )  # fmt: skip
@@ -87,5 +87,5 @@ def _rewritten_module(m: Module) -> Module:
                 self.__dict__[name] = copy.copy(_rewritten_module(value) if inner else value)
 
     forward: Callable[..., Any] = m.forward
-    RewrittenModule.forward = AST_Rewriter().rewrite(forward)  # type: ignore[method-assign]
+    RewrittenModule.forward = AST_Rewriter().rewrite(forward)
     return RewrittenModule(m)

@@ -17,10 +17,10 @@ from typing import Any
 from tritorch.core.symbolic import (
     GuardOnDataDependentSymNode,
     ShapeEnv,
+    Symbol,
     SymBool,
     SymFloat,
     SymInt,
-    Symbol,
 )
 from tritorch.core.tensor import Tensor
 from tritorch.fx.interpreter import Interpreter
@@ -30,9 +30,9 @@ from tritorch.utils import _pytree as pytree
 
 __all__ = [
     "CallMethodKey", "ConvertIntKey", "DimDynamic", "DivideByKey", "GuardOnDataDependentSymNode",
-    "InnerTensorKey", "PropagateUnbackedSymInts", "ShapeEnv", "check_consistent", "definitely_false",
-    "definitely_true", "expect_true", "free_symbols", "free_unbacked_symbols", "guard_bool",
-    "guard_float", "guard_int", "guard_or_false", "guard_or_true", "guard_scalar",
+    "InnerTensorKey", "PropagateUnbackedSymInts", "ShapeEnv", "check_consistent",
+    "definitely_false", "definitely_true", "expect_true", "free_symbols", "free_unbacked_symbols",
+    "guard_bool", "guard_float", "guard_int", "guard_or_false", "guard_or_true", "guard_scalar",
     "guard_size_oblivious", "guarding_hint_or_throw", "has_free_symbols",
     "has_free_unbacked_symbols", "has_hint", "has_static_value", "hint_int", "is_accessor_node",
     "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbol_binding_fx_node",

@@ -135,7 +135,8 @@ class Dot(Element):
         """Its text."""
         pairs = self.obj_dict["attributes"].items()
         lines = [f"{key}={_quoted(value)};" for key, value in pairs]
-        lines += [each.to_string() for each in (*self._clusters, *self._nodes, *self._edges)]
+        inside: list[Any] = [*self._clusters, *self._nodes, *self._edges]
+        lines += [each.to_string() for each in inside]
         return "\n".join([f"{self.keyword} {_quoted(self._name)} {{", *lines, "}"]) + "\n"
 
     __str__ = to_string
@@ -208,13 +209,15 @@ def _drawn(graph: Dot) -> str:
     nodes = [*graph.get_nodes(), *(n for c in graph.get_subgraphs() for n in c.get_nodes())]
     boxes: dict[str, tuple[float, float, float, float]] = {}
     shapes: list[str] = []
-    top, width = 20.0, 0.0
+    top = 20.0
+    width = 0.0
     for row in _rows(graph, nodes):
-        left, height = 20.0, 0.0
+        left = 20.0
+        height = 0.0
         for node in row:
             lines = _lines(node)
             w = max(map(len, lines), default=1) * _CHAR + 16
-            h = len(lines) * _LINE + 12
+            h = len(lines) * _LINE + 12.0
             boxes[node.get_name()] = (left, top, w, h)
             fill = html.escape(str(node.get("fillcolor") or "#CAFFE3").strip('"').lower())
             shapes.append(
@@ -222,10 +225,11 @@ def _drawn(graph: Dot) -> str:
                 f'fill="{_COLORS.get(fill, fill)}" stroke="black"/>'
             )
             shapes += [
-                f'<text x="{left + 8:.0f}" y="{top + _LINE * (i + 1):.0f}">{html.escape(line)}</text>'
+                f'<text x="{left + 8:.0f}" y="{top + _LINE * (i + 1):.0f}">'
+                f"{html.escape(line)}</text>"
                 for i, line in enumerate(lines)
             ]
-            left, height = left + w + _GAP, max(height, h)
+            left, height = left + w + _GAP, max(height, float(h))
         top, width = top + height + _GAP * 1.5, max(width, left)
     arrows = []
     for edge in graph.get_edges():

@@ -211,7 +211,9 @@ class FxGraphDrawer:
             box = _dot.Node(node.name, label=label, **self._get_node_style(node))
             buffer = node.meta.get("buf_meta")
             if buffer is not None and buffer.n_origin > 1:
-                frame = clusters.setdefault(buffer.name, _dot.Cluster(buffer.name, label=buffer.name))
+                frame = clusters.setdefault(
+                    buffer.name, _dot.Cluster(buffer.name, label=buffer.name)
+                )
                 frame.add_node(box)
             else:
                 drawing.add_node(box)
@@ -228,7 +230,7 @@ class FxGraphDrawer:
                 drawing.add_edge(_dot.Edge(node.name, user.name))
         return drawing
 
-    def _add_tensors(self, drawing: _dot.Dot, node: Node, leaf: Module) -> None:
+    def _add_tensors(self, drawing: _dot.Dot, node: Node, leaf: Any) -> None:
         """Boxes for a module's parameters and buffers."""
         style = {"fillcolor": "Salmon", "shape": self.dot_graph_shape, **_STYLE}
         for name, tensor in (*leaf.named_parameters(), *leaf.named_buffers()):

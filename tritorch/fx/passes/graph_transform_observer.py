@@ -75,7 +75,7 @@ class GraphTransformObserver:
         for kind, hook in self._hooks().items():
             getattr(self.gm, f"_register_{kind}_hook")(hook)
         for kept in (self.erased_nodes, self.created_nodes, self.name_to_node, self.copied_gms):
-            kept.clear()  # type: ignore[attr-defined]
+            kept.clear()
         self.name_to_node.update({node.name: node for node in self.gm.graph.nodes})
         return self
 

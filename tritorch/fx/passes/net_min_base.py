@@ -122,9 +122,7 @@ class _MinimizerBase:
                 continue
             before = [n.tag for n in node.all_input_nodes if n.op in CALLABLE_NODE_OPS]
             after = bool({"minimize", "main_1"} & set(before))
-            node.tag = (
-                "minimize" if node in selected_nodes else "main_1" if after else "main_0"
-            )
+            node.tag = "minimize" if node in selected_nodes else "main_1" if after else "main_0"
 
     def _build_submodule(self, nodes: NodeSet) -> tuple[GraphModule, str]:
         """The module split at a part, and the part's name."""
@@ -132,7 +130,11 @@ class _MinimizerBase:
         split = split_by_tags(self.module, ["main_0", "minimize", "main_1"])
         names = [name for name, _ in split.named_children() if "minimize" in name]
         if len(names) != 1:
-            what = "Expected only one minimize submodule" if names else "Minimize submodule was not found"
+            what = (
+                "Expected only one minimize submodule"
+                if names
+                else "Minimize submodule was not found"
+            )
             raise FxNetMinimizerBadModuleError(f"{what} with nodes {nodes}")
         return split, names[0]
 
@@ -243,7 +245,9 @@ class _MinimizerBase:
             report.append(f"The search is successful with culprit = {set(current)}.")
             self.print_report(report)
             return set(current)
-        report.append("Proceed to split and lower the halves of the current sub-module individually.")
+        report.append(
+            "Proceed to split and lower the halves of the current sub-module individually."
+        )
         self.print_report(report)
         middle = start + len(current) // 2
         found = self._binary_search(nodes, start, middle)
@@ -416,9 +420,7 @@ class _MinimizerBase:
         method = self.settings.traverse_method
         if method == "skip":
             if skip_nodes is None:
-                raise RuntimeError(
-                    "'skip_nodes' can't be None when 'traverse_method' is 'skip'."
-                )
+                raise RuntimeError("'skip_nodes' can't be None when 'traverse_method' is 'skip'.")
             return self._skip_traverse(nodes, skip_nodes)
         if method == "block":
             return self._block_traverse(nodes, find_last_node)

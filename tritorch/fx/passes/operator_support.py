@@ -53,7 +53,9 @@ class OperatorSupport(OperatorSupportBase):
             return True
         by_place, by_name = known
         pairs = [*zip(node.args, by_place)]
-        pairs += [(node.kwargs[name], kinds) for name, kinds in by_name.items() if name in node.kwargs]
+        pairs += [
+            (node.kwargs[name], kinds) for name, kinds in by_name.items() if name in node.kwargs
+        ]
         return all(
             kinds is None or not isinstance(arg, Node) or _get_arg_dtype(arg) in kinds
             for arg, kinds in pairs

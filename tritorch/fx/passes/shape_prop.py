@@ -113,7 +113,6 @@ def _faked(module: Any, mode: Any) -> Any:
     import copy
 
     memo = {
-        id(value): mode.from_tensor(value)
-        for value in (*module.parameters(), *module.buffers())
+        id(value): mode.from_tensor(value) for value in (*module.parameters(), *module.buffers())
     }
     return copy.deepcopy(module, memo)

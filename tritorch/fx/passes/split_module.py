@@ -1,7 +1,7 @@
 """split_module: a graph as modules, each of the nodes that a callback gives one number.
 
-    parts = split_module(gm, root, lambda node: 0 if is_early(node) else 1)
-    parts.submod_0, parts.submod_1
+parts = split_module(gm, root, lambda node: 0 if is_early(node) else 1)
+parts.submod_0, parts.submod_1
 """
 
 from __future__ import annotations
@@ -206,7 +206,8 @@ class _Splitter:
     def place_inputs(self, part: Partition, keep_name: bool) -> None:
         """Makes the inputs of a part; modules that it reads become its own."""
         kept: dict[str, None] = {}
-        values, modules = [], []
+        values: list[Node] = []
+        modules: list[Node] = []
         for name in part.inputs:
             node = self.nodes[name]
             module = node.op == "get_attr" and isinstance(
@@ -241,8 +242,8 @@ class _Splitter:
                 if names is not None:
                     names[f"{part.submod_name}.{target}"] = str(node.target)
             made = part.graph.create_node(
-                node.op, target, map_arg(node.args, lambda n: copied[n]),
-                map_arg(node.kwargs, lambda n: copied[n]), node.name if keep_name else None,
+                node.op, target, map_arg(node.args, copied.__getitem__),
+                map_arg(node.kwargs, copied.__getitem__), node.name if keep_name else None,
                 node.type,
             )  # fmt: skip
             made.meta = node.meta.copy()

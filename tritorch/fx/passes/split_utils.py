@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 from typing import Any
 
 from tritorch.fx._compatibility import compatibility
@@ -119,7 +120,7 @@ def split_by_tags(
                     f"order={part.order} and max={max(before)}"
                 )
             home[node] = part
-            copies[node] = part.graph.node_copy(node, lambda n, part=part: taken(part, n))
+            copies[node] = part.graph.node_copy(node, functools.partial(taken, part))
             copies[node].tag = node.tag
     if output is None:
         raise RuntimeError("Graph had no output node!")

@@ -36,8 +36,8 @@ DEFAULT_MIN_ACC_MODULE_SIZE = 1
 DEFAULT_SKIP_FUSION = False
 DEFAULT_ALLOW_NON_TENSOR = False
 DUMP_PREFIX = os.environ.get("FX_NET_ACC_SPLITTER_TRACKER_DUMP_PATH", "_fx_net_tracker")
-# "0" writes no files, "1" all events, "2" those of the nodes in ..._TRACKED_NODES besides, "3" those
-# of nodes with more than one event.
+# "0" writes no files, "1" all events, "2" besides those of the nodes in ..._TRACKED_NODES, "3"
+# those of nodes with more than one event.
 TRACKER_MODE = os.environ.get("FX_NET_ACC_SPLITTER_TRACKER_MODE", "0")
 
 
@@ -368,12 +368,10 @@ class _SplitterBase:
         parents = self.find_parent_nodes_of_subgraph(tag)
         visited: NodeSet = set()
         while parents:
-            node = next(
-                (n for n in parents if deps[n] <= visited and n in self.acc_nodes), None
-            )
+            node = next((n for n in parents if deps[n] <= visited and n in self.acc_nodes), None)
             if node is None:
                 break
-            node.tag = tag  # type: ignore[attr-defined]
+            node.tag = tag
             parents.remove(node)
             visited.add(node)
             parents |= self.fusions.get(node, set()) - visited
@@ -459,7 +457,7 @@ class _SplitterBase:
             for node in part.nodes:
                 if hasattr(node, "tag"):
                     raise FxNetSplitterInternalError(f"Node {node} was already tagged")
-                node.tag = tag  # type: ignore[attr-defined]
+                node.tag = tag
                 self._node_submodule_map[node.name] = tag
 
     def split(self, remove_tag: bool = False) -> GraphModule:
@@ -526,7 +524,11 @@ class _SplitterBase:
         supported: NodeList = []
 
         def dtype(arg: Any) -> Any:
-            return getattr(arg.meta.get("tensor_meta"), "dtype", None) if isinstance(arg, Node) else None
+            return (
+                getattr(arg.meta.get("tensor_meta"), "dtype", None)
+                if isinstance(arg, Node)
+                else None
+            )
 
         for node in self.module.graph.nodes:
             if node.op not in CALLABLE_NODE_OPS:

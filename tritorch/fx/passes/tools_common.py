@@ -83,9 +83,7 @@ class FxNetAccFusionsFinder:
             self.nodes.add(node)
             self.inputs.discard(node)
             self.inputs |= {
-                n
-                for n in node.all_input_nodes
-                if n.op in CALLABLE_NODE_OPS and n not in self.nodes
+                n for n in node.all_input_nodes if n.op in CALLABLE_NODE_OPS and n not in self.nodes
             }
 
     def __init__(self, module: GraphModule, acc_nodes: NodeSet) -> None:

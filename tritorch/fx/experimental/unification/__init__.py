@@ -1,8 +1,8 @@
 """Unification: values of variables for which two structures are the same.
 
-    x = var("x")
-    unify((1, x), (1, 2))     {x: 2}
-    reify((x, x), {x: 2})     (2, 2)
+x = var("x")
+unify((1, x), (1, 2))     {x: 2}
+reify((x, x), {x: 2})     (2, 2)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Var:
 
     token: Hashable
 
-    def __new__(cls, *token: Hashable) -> Var:  # noqa: PYI034
+    def __new__(cls, *token: Hashable) -> Var:
         made = object.__new__(cls)
         made.token = f"_{next(_numbers)}" if not token else token[0] if len(token) == 1 else token
         return made
@@ -30,7 +30,7 @@ class Var:
         return f"~{self.token}"
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.token == other.token  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.token == other.token
 
     def __hash__(self) -> int:
         return hash((type(self), self.token))

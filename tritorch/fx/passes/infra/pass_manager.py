@@ -57,8 +57,7 @@ def _topological_sort_passes(passes: list[Pass], constraints: list[Constraint]) 
     if not constraints:
         return passes
     before = {  # how many constraints want each pass after which others
-        a: [b for b in passes if a != b for holds in constraints if not holds(a, b)]
-        for a in passes
+        a: [b for b in passes if a != b for holds in constraints if not holds(a, b)] for a in passes
     }
     done: list[Pass] = []
     waiting = list(passes)
@@ -132,10 +131,8 @@ class PassManager:
     def add_checks(self, check: Callable[[Any], None]) -> None:
         """Says what `check` does with a module."""
         if len(inspect.signature(check).parameters) != 1:
-            raise TypeError(
-                "PassManager check function should only take in one variable, a module"
-            )
-        self.check = check  # type: ignore[method-assign]
+            raise TypeError("PassManager check function should only take in one variable, a module")
+        self.check = check  # type: ignore[method-assign, assignment]
 
     def check(self, module: Any) -> None:
         """Raises where a module is not as it should be: nothing here."""
@@ -165,7 +162,7 @@ class PassManager:
                         self.check(module)
                 except Exception as error:
                     before = [_name(p) for p in self.passes[:place]]
-                    raise Exception(  # noqa: TRY002
+                    raise Exception(
                         f"An error occurred when running the '{_name(each)}' pass after the "
                         f"following passes: {before}"
                     ) from error

@@ -13,7 +13,7 @@ from tritorch.fx.node import Node
 from tritorch.fx.passes.tools_common import (
     NodeList,
     NodeSet,
-    legalize_graph,
+    legalize_graph as legalize_graph,
     stable_topological_sort,
 )
 from tritorch.fx.passes.utils.common import lift_subgraph_as_module
@@ -37,9 +37,7 @@ def topo_sort(nodes: NodeList) -> NodeList:
                 if not missing[user]:
                     heapq.heappush(ready, (place[user], user))
     if len(done) != len(nodes):
-        raise AssertionError(
-            "topological sorted nodes doesn't have same length as input nodes"
-        )
+        raise AssertionError("topological sorted nodes doesn't have same length as input nodes")
     return done
 
 
