@@ -20,14 +20,17 @@ from tritorch.ops.interpret.quantized import qscheme as _qscheme
 AVG: _AggregationType
 class AcceleratorError(_b.RuntimeError): ...
 from tritorch.jit._logging import AggregationType as AggregationType
+AliasDb: _Any
 from tritorch.schema.types import AnyType as AnyType
 from tritorch.schema.signature import Argument as Argument
+ArgumentSpec: _Any
 from tritorch.schema.types import AwaitType as AwaitType
 class BFloat16Storage(_TypedStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class BFloat16Tensor(_Tensor): ...
 from tritorch.utils.throughput_benchmark import BenchmarkConfig as BenchmarkConfig
 from tritorch.utils.throughput_benchmark import BenchmarkExecutionStats as BenchmarkExecutionStats
+Block: _Any
 class BoolStorage(_TypedStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class BoolTensor(_Tensor): ...
@@ -37,10 +40,14 @@ class ByteStorage(_TypedStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class ByteTensor(_Tensor): ...
 from tritorch.jit._sources import CallStack as CallStack
+Capsule: _Any
 class CharStorage(_TypedStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class CharTensor(_Tensor): ...
 from tritorch.schema.types import ClassType as ClassType
+Code: _Any
+from tritorch.jit._script import CompilationUnit as CompilationUnit
+CompleteArgumentSpec: _Any
 class ComplexDoubleStorage(_TypedStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class ComplexDoubleTensor(_Tensor): ...
@@ -48,6 +55,9 @@ class ComplexFloatStorage(_TypedStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class ComplexFloatTensor(_Tensor): ...
 from tritorch.schema.types import ComplexType as ComplexType
+ConcreteModuleType: _Any
+ConcreteModuleTypeBuilder: _Any
+DeepCopyMemoTable: _Any
 from tritorch.serialization.contexts import DeserializationStorageContext as DeserializationStorageContext
 from tritorch.schema.types import DeviceObjType as DeviceObjType
 from tritorch.schema.types import DictType as DictType
@@ -61,6 +71,8 @@ class DoubleTensor(_Tensor): ...
 from tritorch.schema.types import EnumType as EnumType
 from tritorch.jit._sources import ErrorReport as ErrorReport
 from tritorch.cuda.streams import Event as Event
+ExecutionPlan: _Any
+from tritorch.core.settings import FatalError as FatalError
 from tritorch.testing._file_check import FileCheck as FileCheck
 class FloatStorage(_TypedStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
@@ -71,26 +83,34 @@ from tritorch.futures import Future as Future
 from tritorch.schema.types import FutureType as FutureType
 from tritorch.core.generator import Generator as Generator
 from tritorch.amp.grad_scaler import GradScaler as GradScaler
+Gradient: _Any
+from tritorch.jit._given import Graph as Graph
+GraphExecutorState: _Any
 class HalfStorage(_TypedStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class HalfTensor(_Tensor): ...
+IODescriptor: _Any
 from tritorch.schema.infer import InferredType as InferredType
 class IntStorage(_TypedStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class IntTensor(_Tensor): ...
 from tritorch.schema.types import IntType as IntType
+InterfaceType: _Any
 from tritorch.jit._errors import Error as _as_JITException
 JITException = _as_JITException
 from tritorch.schema.types import ListType as ListType
+LiteScriptModule: _Any
 from tritorch.jit._logging import LockingLogger as LockingLogger
 from tritorch.jit._logging import LoggerBase as LoggerBase
 class LongStorage(_TypedStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class LongTensor(_Tensor): ...
 from tritorch.jit._views import ModuleDict as ModuleDict
+Node: _Any
 from tritorch.schema.types import NoneType as NoneType
 from tritorch.jit._logging import NoopLogger as NoopLogger
 from tritorch.schema.types import NumberType as NumberType
+OperatorInfo: _Any
 from tritorch.schema.types import OptionalType as OptionalType
 class OutOfMemoryError(_b.RuntimeError): ...
 from tritorch.jit._views import ParameterDict as ParameterDict
@@ -99,15 +119,25 @@ from tritorch.serialization.records import PyTorchFileReader as PyTorchFileReade
 from tritorch.serialization.records import PyTorchFileWriter as PyTorchFileWriter
 from tritorch.schema.types import RRefType as RRefType
 SUM: _AggregationType
+ScriptClass: _Any
+ScriptClassFunction: _Any
 from tritorch.jit._containers import ScriptDict as ScriptDict
 from tritorch.jit._containers import ScriptDictIterator as ScriptDictIterator
 from tritorch.jit._containers import ScriptDictKeyIterator as ScriptDictKeyIterator
+from tritorch.jit._given import ScriptFunction as ScriptFunction
 from tritorch.jit._containers import ScriptList as ScriptList
 from tritorch.jit._containers import ScriptListIterator as ScriptListIterator
+ScriptMethod: _Any
+ScriptModule: _Any
+ScriptModuleSerializer: _Any
+ScriptObject: _Any
+ScriptObjectProperty: _Any
+SerializationStorageContext: _Any
 class ShortStorage(_TypedStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = ..., dtype: _Any = ..., device: _Any = ..., _internal: _b.bool = ...) -> None: ...
 class ShortTensor(_Tensor): ...
 from tritorch.core.size import Size as Size
+StaticModule: _Any
 from tritorch.cuda.streams import Stream as Stream
 from tritorch.schema.types import StreamObjType as StreamObjType
 from tritorch.schema.types import StringType as StringType
@@ -120,11 +150,14 @@ from tritorch.schema.tags import Tag as Tag
 from tritorch.core.tensor import Tensor as Tensor
 from tritorch.schema.tensor_type import TensorType as TensorType
 from tritorch.utils.throughput_benchmark import ThroughputBenchmark as ThroughputBenchmark
+TracingState: _Any
 from tritorch.schema.types import TupleType as TupleType
 from tritorch.schema.types import Type as Type
 from tritorch.core.storage import TypedStorage as TypedStorage
 from tritorch.schema.types import UnionType as UnionType
 from tritorch.core.storage import UntypedStorage as UntypedStorage
+Use: _Any
+Value: _Any
 from tritorch import __config__ as __config__
 from tritorch import __future__ as __future__
 from tritorch.core.settings import _assert as _assert
@@ -607,6 +640,8 @@ def igammac(input: _Tensor, other: _Tensor, *, out: _Any = ...) -> _Tensor: ...
 from tritorch.core.info import iinfo as iinfo
 def im2col(input: _Any, kernel_size: _Any, dilation: _Any, padding: _Any, stride: _Any) -> _Any: ...
 def imag(input: _Tensor) -> _Tensor: ...
+from tritorch.jit._given import import_ir_module as import_ir_module
+from tritorch.jit._given import import_ir_module_from_buffer as import_ir_module_from_buffer
 def index_add(input: _Tensor, dim: _b.int, index: _Tensor, source: _Tensor, *, alpha: _Any = ..., out: _Any = ...) -> _Tensor: ...
 def index_copy(input: _Tensor, dim: _b.int, index: _Tensor, source: _Tensor, *, out: _Any = ...) -> _Tensor: ...
 def index_fill(input: _Tensor, dim: _b.int, index: _Tensor, value: _Any) -> _Tensor: ...
@@ -814,6 +849,7 @@ def ormqr(input: _Tensor, tau: _Tensor, other: _Tensor, left: _b.bool = ..., tra
 def outer(input: _Tensor, vec2: _Tensor, *, out: _Any = ...) -> _Tensor: ...
 from tritorch import overrides as overrides
 def pairwise_distance(x1: _Tensor, x2: _Tensor, p: _b.float = ..., eps: _b.float = ..., keepdim: _b.bool = ...) -> _Tensor: ...
+from tritorch.jit._given import parse_ir as parse_ir
 from tritorch.schema.parser import parse_schema as parse_schema
 from tritorch.jit._tree_views import parse_type_comment as parse_type_comment
 from tritorch.ops.linalg.lowrank import pca_lowrank as pca_lowrank

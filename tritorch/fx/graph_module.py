@@ -85,7 +85,7 @@ def _import_of(name: str, obj: Any) -> str:
     if name in _custom_builtins:
         return _custom_builtins[name].import_str
     module = pickle.whichmodule(obj, getattr(obj, "__qualname__", name))  # type: ignore[attr-defined]
-    attribute: str = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", name)
+    attribute: str = getattr(obj, "__qualname__", "") or getattr(obj, "__name__", name)
     found: Any = sys.modules.get(module)
     for part in attribute.split("."):
         found = getattr(found, part, None)

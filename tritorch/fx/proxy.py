@@ -127,7 +127,7 @@ class TracerBase:
         else:
             first = next((i for i, f in enumerate(frames) if f.name == "forward"), len(frames))
             frames = frames[first:]
-        frames = [f for f in frames if not f.filename.startswith(_HERE)]
+        frames = [f for f in frames if not f.filename.startswith(_OURS)]
         return traceback.StackSummary.from_list(frames)
 
     @compatibility(is_backward_compatible=True)
@@ -209,6 +209,7 @@ class TracerBase:
 
 _HERE = __file__.rpartition("/")[0] + "/"
 _PACKAGE = _HERE.removesuffix("fx/")
+_OURS = (_HERE, _PACKAGE + "core/")
 
 
 def _take_over_meta(node: Node) -> None:
