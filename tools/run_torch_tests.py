@@ -119,6 +119,7 @@ class Report:
 
     def __init__(self, families: dict[str, Any], reference: list[Path]) -> None:
         self.families = families
+        self.referred = bool(reference)
         self.passing = [case for path in reference for case in passed(path)]
         self.outcomes: dict[str, str] = {}
 
@@ -154,11 +155,12 @@ class Report:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Tells how many of the cases that count have passed."""
         write = terminalreporter.write_line
-        counted = [c for c in self.passing or self.outcomes if not self.family(c)]
-        if not self.passing:
+        known = self.passing if self.referred else self.outcomes
+        counted = [c for c in known if not self.family(c)]
+        if not self.referred:
             counted = [c for c in counted if self.outcomes[c] in ("passed", "failed")]
         missing = [c for c in counted if self.outcomes.get(c) != "passed"]
-        out = len(self.passing or self.outcomes) - len(counted)
+        out = len(known) - len(counted)
         write(
             f"counted: {len(counted) - len(missing)} of {len(counted)} pass; {out} are not counted"
         )
