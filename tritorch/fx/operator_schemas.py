@@ -107,18 +107,21 @@ def _aten_name(op: Any) -> str | None:
     if op.__qualname__.startswith("Tensor."):
         return None
     if rest == "nn.functional":
-        return name if _is_operator(op, name) else None
-    if rest not in ("", "linalg", "special", "fft"):
+        stem = name if table.overloads(name) else name.replace("log", "log_", 1)
+        return stem if _is_operator(op, stem) else None
+    if rest not in ("", "linalg", "special", "fft", "sparse"):
         return None
-    stem = f"{rest}_{name}" if rest else name
+    stem = f"_sparse_{name}" if rest == "sparse" else f"{rest}_{name}" if rest else name
     return next((each for each in (stem, name) if table.overloads(each)), None)
 
 
 def _is_operator(op: Any, name: str) -> bool:
     """Whether a function of nn.functional takes just what an operator takes: relu, which can be
-    told to write into its input, does not."""
+    told to write into its input, does not, nor do losses, whose reductions are words."""
     signature = _python_signature(op)
-    if signature is None:
+    if signature is None or isinstance(
+        getattr(signature.parameters.get("reduction"), "default", 0), str
+    ):
         return False
     wanted = set(signature.parameters) - {"out"}
     return any(
