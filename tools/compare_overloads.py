@@ -83,10 +83,12 @@ def ours(value: Any) -> Any:
     """The value with tritorch's tensors, dtypes and devices."""
     if isinstance(value, torch.Tensor):
         plain = value.resolve_conj().resolve_neg().contiguous()
-        bits = plain.view(torch.int16) if value.dtype is torch.bfloat16 else plain
-        found = tritorch.from_numpy(bits.numpy().copy())
-        if value.dtype is torch.bfloat16:
-            found = found.view(tritorch.bfloat16)
+        try:
+            found = tritorch.from_numpy(plain.numpy().copy())
+        except TypeError:  # NumPy has no such type
+            plain = plain.reshape(1) if plain.ndim == 0 else plain
+            bits = tritorch.from_numpy(plain.view(torch.uint8).numpy().copy())
+            found = bits.view(ours(value.dtype)).reshape(tuple(value.shape))
         out = tritorch.empty_strided(
             tuple(value.shape), tuple(value.stride()), dtype=found.dtype
         )

@@ -13,8 +13,9 @@ names of objects that live in another module: in one of PyTorch (`home`, the sho
 in one of anybody else (`>`).  `@` lists modules under the names that they have here, and `>@` those
 that are not PyTorch's.  "~" marks a name that the module does not offer (merely uses); "+" one that
 was defined here and is known by a package around (torch.nn.Linear in torch.nn.modules.linear).
-Of the module's own names, `^` lists the classes, `!` the exceptions, and `#` those that are a
-number, a word or None, with what they are; the others are functions and all else.
+Of the module's own names, `^` lists the classes, `!` the exceptions, `*` enumerations with their
+members, and `#` those that are a number, a word or None, with what they are; the others are functions
+and all else.
 """
 
 from __future__ import annotations
@@ -214,8 +215,21 @@ def imports(module: Any) -> dict[str, tuple[str, str]]:
 _LITERAL = re.compile(r"None|True|False|-?\d{1,9}|'[\w./:+-]{0,40}'")
 
 
+def enumerated(value: Any) -> dict[str, Any]:
+    """The members of an enumeration, Python's or the extension's; nothing of all else."""
+    found = getattr(value, "__members__", None) if isinstance(value, type) else None
+    if not isinstance(found, (dict, types.MappingProxyType)):
+        return {}
+    values = {n: getattr(m, "value", m) for n, m in found.items() if n.isidentifier()}
+    plain = all(_LITERAL.fullmatch(repr(v)) for v in values.values())
+    return values if plain and values else {}
+
+
 def kind(value: Any) -> tuple[str, str]:
     """The section that says what a module's own name is, and what that adds to the name."""
+    members = enumerated(value)
+    if members:
+        return "*", "=" + ",".join(f"{member}:{number!r}" for member, number in members.items())
     if isinstance(value, type):
         return ("!" if issubclass(value, BaseException) else "^"), ""
     if isinstance(value, (bool, int, str, type(None))) and type(value).__module__ == "builtins":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_overwrite = False
+_overwrite = _swap = False
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
@@ -17,11 +17,12 @@ def get_overwrite_module_params_on_conversion() -> bool:
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Only False: objects of tensors cannot be swapped."""
-    if value:
-        raise NotImplementedError("tritorch cannot swap the objects of tensors yet")
+    """Whether `module.to()`, `load_state_dict` and the like swap what a parameter holds with what it
+    becomes (`torch.utils.swap_tensors`), so that who holds the parameter sees the change."""
+    global _swap
+    _swap = bool(value)
 
 
 def get_swap_module_params_on_conversion() -> bool:
-    """False."""
-    return False
+    """What `set_swap_module_params_on_conversion` was given."""
+    return _swap

@@ -91,7 +91,8 @@ from tritorch.core.precision import get_float32_matmul_precision, set_float32_ma
 from tritorch.core.printing import get_printoptions, set_printoptions
 from tritorch.core.promotion import can_cast, promote_types
 from tritorch.core.size import Size
-from tritorch.core.storage import TypedStorage, UntypedStorage, is_storage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage, is_storage
 from tritorch.core.tensor import Tensor, is_tensor, typename
 from tritorch.func import vmap
 from tritorch.host.threads import get_num_threads, set_num_threads
@@ -114,6 +115,16 @@ is_anomaly_enabled = autograd.anomaly.is_anomaly_enabled
 is_anomaly_check_nan_enabled = autograd.anomaly.is_anomaly_check_nan_enabled
 set_anomaly_enabled = autograd.anomaly.set_anomaly_enabled
 globals().update(_legacy.CPU_TYPES | _legacy.CPU_STORAGES)
+_storage_classes = {*_legacy.CPU_STORAGES.values(), *_legacy.CUDA_STORAGES.values()} | {
+    UntypedStorage, TypedStorage,
+}  # fmt: skip
+_tensor_classes = {
+    kind
+    for types in (_legacy.CPU_TYPES, _legacy.CUDA_TYPES, _legacy.SPARSE_TYPES,
+                  _legacy.CUDA_SPARSE_TYPES)
+    for kind in types.values()
+    if not kind.dtype.is_complex
+}  # fmt: skip
 set_default_tensor_type = _legacy.set_default_tensor_type
 for _name, _type in (_legacy.CUDA_TYPES | _legacy.CUDA_STORAGES).items():
     setattr(cuda, _name, _type)
@@ -134,6 +145,8 @@ _ELSEWHERE = {
     name: module
     for module, names in {
         "_as_torch": "as_torch",
+        "_classes": "classes",
+        "_compile": "_disable_dynamo",
         "amp": "autocast GradScaler",
         "amp.state": """
             autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
@@ -150,15 +163,20 @@ _ELSEWHERE = {
         "compiler": "compile",
         "core.dispatch_keys": "DispatchKey DispatchKeySet",
         "core.settings": """
-            _assert _check _check_index _check_not_implemented _check_type _check_value
+            _assert _assert_async _check _check_index _check_is_size _check_not_implemented
+            _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with
+            _constrain_as_size
             FatalError compiled_with_cxx11_abi get_num_interop_threads has_lapack has_mkl
             has_openmp has_spectral init_num_threads is_vulkan_available set_flush_denormal
             set_num_interop_threads
             """,
         "core.sym_functions": """
             sym_constrain_range sym_constrain_range_for_size sym_float sym_fresh_size sym_int
+            _sym_acos _sym_asin _sym_atan _sym_cos _sym_cosh _sym_log2 _sym_sin _sym_sinh
+            _sym_sqrt _sym_tan _sym_tanh
             sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
             """,
+        "core.storage": "StorageBase",
         "core.symbolic": "SymBool SymFloat SymInt",
         "futures": "Future fork wait",
         "jit._containers": """
@@ -182,6 +200,7 @@ _ELSEWHERE = {
         "ops.control": "cond",
         "random": "thread_safe_generator",
         "testing": "FileCheck",
+        "utils.dlpack": "to_dlpack",
         "schema": """
             AnyType Argument AwaitType BoolType ClassType ComplexType DeviceObjType DictType
             EnumType FloatType FunctionSchema FutureType InferredType IntType ListType
@@ -198,9 +217,29 @@ _ELSEWHERE = {
 }
 
 
+PRIVATE_OPS = ("unique_dim",)
+legacy_contiguous_format = contiguous_format
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE.split(), *_ELSEWHERE})
+
+
+def _all() -> list[str]:
+    """What `from torch import *` takes: PyTorch's list, as far as the names are here."""
+    import types
+
+    here = {*globals(), *_ELSEWHERE}
+    names = [n for n in _names.offered("") if n in here and not n.startswith("_")]
+    return [n for n in names if not isinstance(globals().get(n), types.ModuleType)]
+
+
 def __getattr__(name: str) -> object:
     import importlib
 
+    if name == "__all__":
+        globals()["__all__"] = _all()
+        return globals()["__all__"]
     if name in _LATE.split():
         return importlib.import_module(f"tritorch.{name}")
     if name in _ELSEWHERE:

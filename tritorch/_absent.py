@@ -9,7 +9,9 @@ of PyTorch can be imported and asked for, as it can there, and means as little a
 - a function that decorates another gives one that is an error when it is called;
 - what a package calls while it is imported (a decorator's factory, a default's constructor) is
   put off: its result is an `AbsentName` too;
+- an operator of ATen that is no public function is one of `torch.ops` (`torch._softmax`);
 - an exception is a class of exceptions, which nobody raises;
+- an enumeration has PyTorch's members;
 - a number, a word or None is what it is in PyTorch, but that nothing is available or supported;
 - a function that is asked whether something is there, initialised or at work says that it is not.
 
@@ -20,6 +22,7 @@ them.
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import importlib
 import inspect
@@ -31,6 +34,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from tritorch import _names
+from tritorch._ops import operator
 
 
 class MissingError(NotImplementedError, AttributeError):
@@ -163,6 +167,8 @@ class AbsentModule(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         path = self.__name__.removeprefix("torch.")
+        if name == "__all__":
+            return [each for each in _names.offered(path) if not each.startswith("_")]
         if not _names.has_name(path, name):
             raise AttributeError(f"module '{self.__name__}' has no attribute {name!r}")
         return lacking(path, name)
@@ -177,8 +183,9 @@ class AbsentModule(types.ModuleType):
 
 def lacking(path: str, name: str) -> Any:
     """What a module's `__getattr__` gives for a name that tritorch lacks."""
-    with contextlib.suppress(AttributeError):
-        return _names.elsewhere(path, name)
+    for find in (_names.elsewhere, operator):
+        with contextlib.suppress(AttributeError):
+            return find(path, name)
     module = _names.module_of(path, name)
     if module:
         return importlib.import_module(f"torch.{module}")
@@ -203,11 +210,24 @@ def _stand_in(path: str, name: str, dotted: str) -> Any:
     kind, value = _names.kind(path, name)
     if kind == "!":
         return type(name, (Exception,), {"__module__": dotted.rpartition(".")[0]})
+    if kind == "*":
+        return _enumeration(dotted, value)
     if kind == "#":
         return False if value is True and _THERE.fullmatch(name) else value
     if not kind and _ASKS.fullmatch(name):
         return _no(dotted)
     return AbsentName(dotted, kind == "^")
+
+
+def _enumeration(path: str, members: dict[str, Any]) -> Any:
+    """PyTorch's enumeration: names and numbers mean the same here."""
+    module, _, name = path.rpartition(".")
+    whole = all(type(value) is int for value in members.values())
+    base: Any = enum.IntEnum if whole else enum.Enum
+    found = base(name, members, module=module)
+    found.__repr__ = lambda self: f"<{name}.{self.name}: {self.value!r}>"
+    found.__str__ = lambda self: f"{name}.{self.name}"
+    return found
 
 
 def _no(path: str) -> Any:

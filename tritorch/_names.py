@@ -34,7 +34,7 @@ def _lines() -> dict[str, str]:
     return {path: names for path, _, names in lines}
 
 
-KINDS = ("^", "!", "#")  # of a module's own names: classes, exceptions, plain values
+KINDS = ("^", "!", "#", "*")  # of a module's own names: classes, exceptions, values, enumerations
 
 
 def _sections(path: str) -> Iterator[tuple[str, list[str]]]:
@@ -50,7 +50,11 @@ def _kinds(path: str) -> dict[str, tuple[str, Any]]:
     for section, words in _sections(path):
         for word in words if section in KINDS else ():
             name, _, value = word.partition("=")
-            found[name] = section, ast.literal_eval(value) if value else None
+            if section == "*":
+                members = (member.partition(":") for member in value.split(","))
+                found[name] = section, {n: ast.literal_eval(v) for n, _, v in members}
+            else:
+                found[name] = section, ast.literal_eval(value) if value else None
     return found
 
 
@@ -186,7 +190,12 @@ def _present(path: str, name: str) -> Any:
 
 
 def refuse(path: str, name: str) -> Any:
-    """Says that PyTorch has the name and tritorch lacks it."""
+    """An operator that is no public function; of all else, that PyTorch has the name and tritorch
+    lacks it."""
+    from tritorch._ops import operator
+
+    with contextlib.suppress(AttributeError):
+        return operator(path, name)
     module, dotted = (f"{top}.{path}".rstrip(".") for top in ("tritorch", "torch"))
     raise AttributeError(
         f"module '{module}' has no attribute {name!r}: PyTorch has {dotted}.{name}, tritorch does "

@@ -53,6 +53,26 @@ class _Ops(types.ModuleType):
 ops = _Ops()
 
 
+# The modules of PyTorch that have an operator's function under its own name, internal ones too.
+_TABLES = {"", "_VF", "_C._VariableFunctions", "_C._nn", "_C._linalg", "_C._special", "_C._fft",
+           "_C._sparse"}  # fmt: skip
+
+
+def operator(path: str, name: str) -> Any:
+    """The operator of ATen that PyTorch has as `torch.<path>.<name>`; else AttributeError."""
+    from tritorch.core.gates import GATES
+    from tritorch.schema import table
+
+    public = GATES.get("tritorch", {}).get(name) if path in _TABLES and path else None
+    if public is not None:
+        return public
+    if path in _TABLES and not name.startswith("__") and name in table.names():
+        packet = getattr(ops.aten, name)
+        if packet.is_computed:
+            return packet
+    raise AttributeError(name)
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

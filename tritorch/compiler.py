@@ -48,6 +48,8 @@ def compile(
             f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES.split())}"
         )
 
+    _check_backend(backend, options or {})
+
     def run(model: Any) -> Any:
         from tritorch._dynamo import OptimizedModule
         from tritorch.nn.modules.module import Module
@@ -58,6 +60,27 @@ def compile(
         return OptimizedModule(model) if wraps and not disable else model
 
     return run if model is None else run(model)
+
+
+# Programs name these, and run as they are; what a program registers itself is a function.
+_BACKENDS = ("cudagraphs", "eager", "aot_eager", "inductor", "openxla", "tvm")
+_PUBLIC_BACKENDS = ("cudagraphs", "inductor", "openxla", "tvm")
+
+
+def _check_backend(backend: Any, options: dict[str, Any]) -> None:
+    """Raises what PyTorch does about a backend, or an option of inductor's, that nobody knows."""
+    from tritorch import _names
+    from tritorch._dynamo.exc import InvalidBackend
+
+    if isinstance(backend, str) and backend not in _BACKENDS:
+        raise InvalidBackend(backend)
+    for name in options if backend in (None, "inductor") else ():
+        first = name.replace("-", "_").partition(".")[0]
+        if not _names.has_name("_inductor.config", first):
+            raise RuntimeError(
+                f"Unexpected optimization option {name}, known options are those of "
+                "torch._inductor.config"
+            )
 
 
 def is_compiling() -> bool:
@@ -76,8 +99,8 @@ def is_exporting() -> bool:
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """None yet."""
-    return []
+    """The names that `compile` takes: programs run as they are with any of them."""
+    return list(_BACKENDS if exclude_tags is None else _PUBLIC_BACKENDS)
 
 
 def reset() -> None:

@@ -8,7 +8,8 @@ from typing import IO, Any, TypeAlias
 
 from tritorch.core.device import device as _device
 from tritorch.core.size import Size
-from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor
 
 __all__ = ["Device", "FileLike", "Number", "Storage"]

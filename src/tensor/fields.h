@@ -55,6 +55,8 @@ struct Shared {
   PyObject* storage;              // the UntypedStorage, once somebody asked
   PyObject* lent;                 // who has to be asked before a write
   long long version;
+  PyObject* weak;
+  char fixed;  // the memory is somebody else's: it keeps its size
 };
 
 struct Tensor {

@@ -67,6 +67,29 @@ PyObject* place_tensor(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return Py_NewRef(args[1]);
 }
 
+// swap(a, b): each has what the other had: memory, history, gradient; who holds them is not asked.
+PyObject* swap_tensors(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  Tensor* a = n == 2 ? as_tensor(args[0]) : nullptr;
+  Tensor* b = n == 2 ? as_tensor(args[1]) : nullptr;
+  if (!a || !b) return PyErr_Format(PyExc_TypeError, "expected two tensors");
+  std::swap(a->array, b->array);
+  std::swap(a->shadow, b->shadow);
+  std::swap(a->node, b->node);
+  std::swap(a->grad, b->grad);
+  std::swap(a->shared, b->shared);
+  std::swap(a->base, b->base);
+  std::swap(a->view, b->view);
+  std::swap(a->created, b->created);
+  std::swap(a->tangent, b->tangent);
+  std::swap(a->hooks, b->hooks);
+  std::swap(a->epoch, b->epoch);
+  std::swap(a->output, b->output);
+  std::swap(a->leaf, b->leaf);
+  std::swap(a->inference, b->inference);
+  std::swap(a->retains_grad, b->retains_grad);
+  Py_RETURN_NONE;
+}
+
 PyObject* bump_version(PyObject*, PyObject* object) {
   Tensor* t = as_tensor(object);
   if (!t) return PyErr_Format(PyExc_TypeError, "expected a tensor");
@@ -218,6 +241,9 @@ PyMethodDef functions[] = {
     {"is_grad_enabled", get_grad_enabled, METH_NOARGS, nullptr},
     {"set_grad_enabled", set_grad_enabled, METH_O, "Returns what it was."},
     {"is_inference_mode", get_inference, METH_NOARGS, nullptr},
+    {"swap_tensors",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(swap_tensors)), METH_FASTCALL,
+     "(a, b): each has what the other had."},
     {"set_inference_mode", set_inference, METH_O, "Returns what it was."},
     {"set_saving_hooks", set_saving_hooks, METH_O, "Returns what it was."},
     {"set_tracing_calls", set_tracing, METH_O, "Returns what it was."},

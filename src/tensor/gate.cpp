@@ -26,6 +26,7 @@ PyObject* error_handler = nullptr;     // (error): what PyTorch raises instead, 
 PyObject* mistake_handler = nullptr;   // (gate, error, args, kwargs): the same, or None
 PyObject* doc_handler = nullptr;       // (gate): its __doc__
 PyObject* wants_handler = nullptr;     // (gate): the positions where only tensors may stand
+PyObject* builtin_dtypes = nullptr;    // {float: torch.float64, ...}
 PyObject* no_override = nullptr;       // what a class says to have no override
 PyObject* str_override = nullptr;
 
@@ -237,12 +238,48 @@ bool ask_wants(Gate* gate) {
   return true;
 }
 
+// Whether an argument is a type, which may be one of Python's that stands for a dtype.
+inline bool names_type(PyObject* const* args, Py_ssize_t n) {
+  for (Py_ssize_t i = 0; i < n; ++i)
+    if (Py_TYPE(args[i]) == &PyType_Type) return true;
+  return false;
+}
+
+PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* names);
+
+// The call with dtypes for float, int, bool and complex; null, and no error, where none is there.
+PyObject* call_with_dtypes(PyObject* self, PyObject* const* args, std::size_t flagged,
+                           PyObject* names) {
+  auto* gate = reinterpret_cast<Gate*>(self);
+  if (PyObject_HasAttrString(gate->function, "takes_types")) return nullptr;
+  const Py_ssize_t total = PyVectorcall_NARGS(flagged) + (names ? PyTuple_GET_SIZE(names) : 0);
+  bool found = false;
+  auto** all = static_cast<PyObject**>(PyMem_Malloc(sizeof(PyObject*) * (total + 1)));
+  if (!all) return PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < total; ++i) {
+    all[i] = args[i];
+    if (Py_TYPE(args[i]) != &PyType_Type) continue;
+    if (PyObject* dtype = PyDict_GetItem(builtin_dtypes, args[i])) {
+      all[i] = dtype;
+      found = true;
+    }
+  }
+  PyObject* result = found ? gate_call(self, all, flagged & ~PY_VECTORCALL_ARGUMENTS_OFFSET, names)
+                           : nullptr;
+  PyMem_Free(all);
+  return result;
+}
+
 PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* names) {
   auto* gate = reinterpret_cast<Gate*>(self);
   const Py_ssize_t n = PyVectorcall_NARGS(flagged);
   const State& now = state;
   if (now.modes || (now.overrides && overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))))
     return call_handler(override_handler, self, args, n, names);
+  if (builtin_dtypes && names_type(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) [[unlikely]] {
+    PyObject* result = call_with_dtypes(self, args, flagged, names);
+    if (result || PyErr_Occurred()) return result;
+  }
   if (gate->wants < 0 && !ask_wants(gate)) return nullptr;
   if (lacks_tensor(static_cast<unsigned long>(gate->wants), args, n) &&
       refuse_arguments(self, args, n, names))
@@ -395,10 +432,11 @@ PyObject* disabled_impl(PyObject*, PyObject*, PyObject*) {
 }
 
 PyObject* set_gate_handlers(PyObject*, PyObject* args) {
-  PyObject *overriding, *casting, *translating, *mistaking, *wanting, *documenting;
-  if (!PyArg_ParseTuple(args, "OOOOOO", &overriding, &casting, &translating, &mistaking, &wanting,
-                        &documenting))
+  PyObject *overriding, *casting, *translating, *mistaking, *wanting, *documenting, *dtypes;
+  if (!PyArg_ParseTuple(args, "OOOOOOO!", &overriding, &casting, &translating, &mistaking, &wanting,
+                        &documenting, &PyDict_Type, &dtypes))
     return nullptr;
+  Py_XSETREF(builtin_dtypes, Py_NewRef(dtypes));
   Py_XSETREF(override_handler, Py_NewRef(overriding));
   Py_XSETREF(error_handler, Py_NewRef(translating));
   Py_XSETREF(mistake_handler, Py_NewRef(mistaking));
@@ -420,7 +458,7 @@ PyMethodDef functions[] = {
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(disabled_impl)),
      METH_VARARGS | METH_KEYWORDS, "A class's `__torch_function__` when it overrides nothing."},
     {"set_gate_handlers", set_gate_handlers, METH_VARARGS,
-     "(overriding, casting, translating, mistaking, wanting, documenting)"},
+     "(overriding, casting, translating, mistaking, wanting, documenting, dtypes)"},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -17,10 +17,17 @@ PyMemberDef shared_members[] = {{"array", T_OBJECT, offsetof(Shared, array), 0, 
                                 {"storage", T_OBJECT, offsetof(Shared, storage), 0, nullptr},
                                 {"lent", T_OBJECT, offsetof(Shared, lent), 0, nullptr},
                                 {"version", T_LONGLONG, offsetof(Shared, version), 0, nullptr},
+                                {"fixed", T_BOOL, offsetof(Shared, fixed), 0, nullptr},
+                                {"__weaklistoffset__", T_PYSSIZET, offsetof(Shared, weak), READONLY,
+                                 nullptr},
                                 {nullptr, 0, 0, 0, nullptr}};
+void shared_dealloc(PyObject* self) {
+  if (reinterpret_cast<Shared*>(self)->weak) PyObject_ClearWeakRefs(self);
+  SharedFields::dealloc(self);
+}
 PyType_Slot shared_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(SharedFields::dealloc)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(shared_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(SharedFields::traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(SharedFields::clear)},
     {Py_tp_members, shared_members},

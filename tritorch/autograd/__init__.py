@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -235,7 +236,6 @@ def _set_grad(self: Tensor, value: Any) -> None:
 
 def _get_grad(self: Tensor) -> Any:
     if self._grad is None and not self._leaf and not self._retains_grad and self._node is not None:
-        import warnings
 
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
@@ -312,5 +312,10 @@ class Variable(metaclass=_VariableMeta):
             data = Tensor()
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        if volatile:
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
+                stacklevel=2,
+            )
         out = _C.alias(data)
         return out.requires_grad_() if requires_grad else out

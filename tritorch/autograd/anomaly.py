@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from tritorch import _C
+from tritorch.core.defaults import require_bool
 
 _enabled = False
 _check_nan = True
@@ -24,7 +25,9 @@ def is_anomaly_check_nan_enabled() -> bool:
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     """Turns anomaly detection on or off."""
     global _enabled, _check_nan
-    _enabled, _check_nan = bool(mode), check_nan
+    require_bool("set_anomaly_enabled", "enabled", mode, 1)
+    require_bool("set_anomaly_enabled", "check_nan", check_nan, 2)
+    _enabled, _check_nan = mode, check_nan
     _C.set_tracing_calls(_enabled)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
+from tritorch.core.defaults import require_bool
 from tritorch.core.thread_state import carried
 
 
@@ -100,8 +101,7 @@ class set_grad_enabled(_Mode):
     """Turns recording on or off, as a call or as a context."""
 
     def __init__(self, mode: bool) -> None:
-        if not isinstance(mode, bool):
-            raise TypeError(f"mode must be bool, got {type(mode).__name__}")
+        require_bool("set_grad_enabled", "enabled", mode, 1)
         self.mode = mode
         self.prev = _C.set_grad_enabled(mode)
 

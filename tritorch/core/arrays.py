@@ -118,6 +118,20 @@ def full(shape: Sequence[int], value: Any, kind: dtype, device: Device) -> Any:
     return empty(shape, kind, device).fill_(cast_number(value, kind))
 
 
+def fill_unwritten(array: Any, kind: dtype) -> None:
+    """Fills new memory as deterministic algorithms do: NaN, the largest integer, True."""
+    if kind.opaque:
+        return
+    if kind.is_floating_point or kind.is_complex:
+        value: Any = math.nan
+    else:
+        value = True if kind.name == "bool" else int(np.iinfo(kind.numpy).max)
+    if type(array) is np.ndarray:
+        array.fill(value)
+    elif hasattr(array, "fill_"):
+        array.fill_(value)
+
+
 def cast_number(value: Any, kind: dtype) -> Any:
     """A Python number as C++ converts it: integers wrap, floats are cut."""
     if kind.is_floating_point or kind.is_complex:

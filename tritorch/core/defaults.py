@@ -38,9 +38,13 @@ def set_default_dtype(d: dtypes.dtype) -> None:
     """Sets the dtype of floating-point tensors that are created without one."""
     global _default_dtype
     if not isinstance(d, dtypes.dtype):
-        raise TypeError(f"set_default_dtype(): expected a dtype, got {d!r}")
+        raise TypeError(
+            "invalid dtype object: only floating-point types are supported as the default type"
+        )
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
+    if d.name.startswith("float8"):
+        raise TypeError(f"couldn't find storage object F{d.name[1:]}Storage")
     _default_dtype = d
 
 
@@ -82,13 +86,43 @@ _deterministic_warn_only = False
 _warn_always = False
 
 
+def require_bool(function: str, name: str, value: Any, position: int | None = None) -> None:
+    """Raises a TypeError in PyTorch's words unless an argument is a bool."""
+    if not isinstance(value, bool):
+        place = "" if position is None else f" (position {position})"
+        raise TypeError(
+            f"{function}(): argument '{name}'{place} must be bool, not {type(value).__name__}"
+        )
+
+
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Whether operators without a deterministic form raise (or warn).
 
     Every operator of tritorch is deterministic, so nothing raises in either mode.
     """
-    global _deterministic, _deterministic_warn_only
-    _deterministic, _deterministic_warn_only = bool(mode), bool(mode) and warn_only
+    global _deterministic, _deterministic_warn_only, fills_memory
+    require_bool("_set_deterministic_algorithms", "mode", mode, 1)
+    require_bool("_set_deterministic_algorithms", "warn_only", warn_only)
+    _deterministic, _deterministic_warn_only = mode, mode and warn_only
+    fills_memory = mode and _fill_uninitialized
+
+
+typed_home = "cpu"  # where `Tensor([1])` lies: set_default_tensor_type says it
+fills_memory = False  # whether memory that nobody has written yet is filled: NaN, or the largest
+_fill_uninitialized = True
+
+
+def get_fill_uninitialized_memory() -> bool:
+    """Whether deterministic algorithms fill memory that nobody has written yet."""
+    return _fill_uninitialized
+
+
+def set_fill_uninitialized_memory(mode: bool) -> None:
+    """Sets it; it counts while `use_deterministic_algorithms` is on."""
+    global _fill_uninitialized, fills_memory
+    if not isinstance(mode, bool):
+        raise RuntimeError(f"expected a bool, but got {type(mode).__name__}")
+    _fill_uninitialized, fills_memory = mode, mode and _deterministic
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -128,7 +162,9 @@ def get_deterministic_debug_mode() -> int:
 def set_warn_always(b: bool) -> None:
     """Whether warnings that are given once are given each time."""
     global _warn_always
-    _warn_always = bool(b)
+    if not isinstance(b, bool):
+        raise RuntimeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
+    _warn_always = b
 
 
 def is_warn_always_enabled() -> bool:

@@ -9,9 +9,23 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
+from tritorch.core.naming import qualified
 from tritorch.core.thread_state import carried
 
-_TYPES = ("cpu", "cuda", "meta")
+# PyTorch's types of devices; who has none of a kind can still name it.
+_TYPES = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
+    "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+)  # fmt: skip
+
+
+class _Renamed:
+    """What a program calls the type of device that is nobody's (`rename_privateuse1_backend`)."""
+
+    name = "privateuseone"
+
+
+renamed = _Renamed()
 
 
 class device:
@@ -25,6 +39,10 @@ class device:
 
     def __init__(self, type: str | int | device, index: int | None = None) -> None:
         if isinstance(type, device):
+            if index is not None:
+                raise TypeError(
+                    "device(): argument 'type' (position 1) must be str, not torch.device"
+                )
             index = type.index
             type = type.type
         elif isinstance(type, int) and not isinstance(type, bool):
@@ -43,13 +61,24 @@ class device:
                 index = int(match[2])
             type = match[1]
         else:
-            raise TypeError(f"device(): argument 'type' must be str or int, not {type!r}")
-        if type not in _TYPES:
-            raise RuntimeError(
-                f"Expected one of {', '.join(_TYPES)} device type at start of device string: {type}"
+            raise TypeError(
+                f"device() received an invalid combination of arguments - got "
+                f"({type.__class__.__name__})"
             )
-        if index is not None and index < 0:
-            raise RuntimeError(f"Device index must not be negative, got {index}")
+        if type not in _TYPES:
+            if type != renamed.name:
+                raise RuntimeError(
+                    f"Expected one of {', '.join(_TYPES)} device type at start of device string: "
+                    f"{type}"
+                )
+        elif type == "privateuseone":
+            type = renamed.name
+        if index is not None:
+            if index < 0:
+                raise RuntimeError("Device index must not be negative")
+            index = (index + 128) % 256 - 128  # PyTorch keeps it in a byte
+            if index < 0:
+                index = None if index == -1 else index
         object.__setattr__(self, "backend", type)
         object.__setattr__(self, "type", type)
         object.__setattr__(self, "index", index)
@@ -72,7 +101,7 @@ class device:
         return hash((self.type, self.index))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return device, (self.type, self.index)
+        return device, (self.type,) if self.index is None else (self.type, self.index)
 
     def __enter__(self) -> device:
         """`with device("cuda"):` factories make their tensors here."""
@@ -97,6 +126,9 @@ class device:
         return inside
 
 
+device.__module__ = "tritorch"
+
+
 class PretendedDevice(device):
     """The device that a fake tensor says it is on; equal to the real one."""
 
@@ -118,6 +150,24 @@ pretence = carried(_Pretence())
 pretending: list[Any] = []  # the modes that any thread has entered: mostly none
 
 
+_HERE = ("cpu", "cuda", "meta")
+_BACKENDS = {"mkldnn": "Mkldnn", "opengl": "OpenGL", "opencl": "OpenCL", "vulkan": "Vulkan",
+             "lazy": "Lazy"}  # fmt: skip
+
+
+def _without(kind: str) -> Exception:
+    """The error of who wants a tensor on a device of which there is none."""
+    if kind in ("xpu", "mtia"):
+        return AssertionError(f"Torch not compiled with {kind.upper()} enabled")
+    if kind in ("hpu", renamed.name):
+        return ModuleNotFoundError(f"No module named '{qualified(kind)}'")
+    backend = _BACKENDS.get(kind, kind.upper())
+    return NotImplementedError(
+        f"Could not run 'aten::empty.memory_format' with arguments from the '{backend}' backend: "
+        "tritorch computes on the CPU and on NVIDIA's GPUs."
+    )
+
+
 def resolved(where: Any) -> device:
     """A device object with an index: the current GPU's if none was given.
 
@@ -128,6 +178,8 @@ def resolved(where: Any) -> device:
     if pretends and type(where) is device:
         index = 0 if where.type == "cuda" and where.index is None else where.index
         return PretendedDevice(device(where.type, index), pretence.mode)
+    if where.type not in _HERE and type(where) is device:
+        raise _without(where.type)
     if where.type == "cuda" and where.index is None:
         return device("cuda", _C.current_device())
     return where

@@ -32,7 +32,7 @@ class dtype:
         return qualified(self.name)
 
     def __reduce__(self) -> str:
-        return "bool_" if self.name == "bool" else self.name
+        return self.name
 
     @property
     def is_signed(self) -> bool:
@@ -60,7 +60,20 @@ class dtype:
         """The complex type whose parts are of this type."""
         if self.is_complex:
             return self
-        return complex128 if self is float64 else complex64
+        found = {float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128}
+        if self not in found:
+            raise RuntimeError(f"Unknown Complex ScalarType for {self._scalar_name()}")
+        return found[self]
+
+    def _scalar_name(self) -> str:
+        """The name of the type in PyTorch's C++."""
+        from tritorch.core.promotion import scalar_name
+
+        return scalar_name(self)
+
+
+
+dtype.__module__ = "tritorch"
 
 
 _TABLE = _C.dtypes()  # (name, bytes, kind), in the order of the native codes
@@ -85,6 +98,15 @@ _C.set_dtypes(list(all_dtypes))
     complex64,
     complex128,
 ) = all_dtypes
+
+
+# Python's types as dtypes.
+BUILTIN: dict[Any, dtype] = {float: float64, int: int64, bool: bool_, complex: complex128}
+
+
+def as_dtype(kind: Any) -> Any:
+    """A dtype for one of Python's types; anything else as it is."""
+    return BUILTIN.get(kind, kind) if isinstance(kind, type) else kind
 
 
 # ---- types that are only stored ------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core import arguments, dispatching
+from tritorch.core.dtype import BUILTIN
 from tritorch.core.tensor import Tensor, in_place_of
 from tritorch.core.thread_state import carried
 
@@ -240,11 +241,14 @@ _AS_THEY_ARE: set[Any] = set()  # what is no result of this call: gradients, bas
 def install() -> None:
     """Called once, when every operator is declared."""
     tensor: Any = Tensor
+    _torch_function.__name__ = "__torch_function__"
+    _torch_function.__qualname__ = "Tensor.__torch_function__"
     tensor.__torch_function__ = classmethod(_torch_function)
     tensor.__init_subclass__ = classmethod(_init_subclass)
     publish_methods()
     _C.set_gate_handlers(
-        dispatch, cast, translated, arguments.mistaken, arguments.wants, arguments.documented
+        dispatch, cast, translated, arguments.mistaken, arguments.wants, arguments.documented,
+        BUILTIN,
     )
     _AS_THEY_ARE.update(p.__get__ for n, p in vars(Tensor).items() if n in ("grad", "_base"))
     native: Any = _C

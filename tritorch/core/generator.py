@@ -26,14 +26,19 @@ class Generator:
 
     def __init__(self, device: Any = "cpu") -> None:
         self.device = Device(device)
+        if self.device.type == "meta":
+            raise RuntimeError("META device type not an accelerator.")
+        if self.device.type not in ("cpu", "cuda"):
+            raise RuntimeError(
+                f"Device type {self.device.type} is not supported for torch.Generator() api."
+            )
         if self.device.type == "cuda" and self.device.index is None:
             self.device = Device("cuda", _C.current_device())
-        self._seed = DEFAULT_SEED
-        self._offset = 0
         if self.device.type == "cpu":
             self.native = _C.CpuGenerator(DEFAULT_SEED)
         else:
             self._lock = locks.lock()
+            self._state = [DEFAULT_SEED, 0]  # seed and offset; graphsafe_set_state shares it
 
     def manual_seed(self, seed: int) -> Generator:
         """Starts again from a seed."""
@@ -46,7 +51,7 @@ class Generator:
         if self.device.type == "cpu":
             self.native.manual_seed(seed)
         else:
-            self._seed, self._offset = seed, 0
+            self._state[:] = seed, 0
         return self
 
     def seed(self) -> int:
@@ -59,17 +64,17 @@ class Generator:
 
     def initial_seed(self) -> int:
         """The seed that this generator started from."""
-        return self.native.seed if self.device.type == "cpu" else self._seed
+        return self.native.seed if self.device.type == "cpu" else self._state[0]
 
     def get_offset(self) -> int:
         """How many numbers a GPU's generator has given."""
         self._require_offset()
-        return self._offset
+        return self._state[1]
 
     def set_offset(self, offset: int) -> Generator:
         """Moves a GPU's generator to a place in its sequence."""
         self._require_offset()
-        self._offset = int(offset)
+        self._state[1] = int(offset)
         return self
 
     def _require_offset(self) -> None:
@@ -79,14 +84,14 @@ class Generator:
     def draw(self, count: int) -> tuple[int, int]:
         """Reserves `count` numbers of a GPU's sequence: (seed, offset)."""
         with self._lock:
-            offset = self._offset
-            self._offset += -(-count // 4) * 4
-        return self._seed, offset
+            seed, offset = self._state
+            self._state[1] += -(-count // 4) * 4
+        return seed, offset
 
     def get_state(self) -> Any:
         """The state as a uint8 tensor."""
         if self.device.type == "cuda":
-            words = np.array([self._seed, self._offset], np.uint64)
+            words = np.array(self._state, np.uint64)
             return _C.wrap(words.view(np.uint8).copy())
         return _C.wrap(np.frombuffer(bytearray(self.native.get_state()), np.uint8))
 
@@ -99,29 +104,50 @@ class Generator:
         array = new_state._array
         host = array if type(array) is np.ndarray else array.numpy()
         if self.device.type == "cpu":
+            if host.size != (size := len(self.native.get_state())):
+                raise RuntimeError(
+                    f"Expected a CPUGeneratorImplState of size {size} but found the input RNG "
+                    f"state size to be {host.size}"
+                )
             self.native.set_state(host.tobytes())
             return self
         if host.size != 16:
             raise RuntimeError("RNG state is wrong size")
         words = np.ascontiguousarray(host).view(np.uint64)
-        self._seed, self._offset = int(words[0]), int(words[1])
+        self._state[:] = int(words[0]), int(words[1])
         return self
 
     def clone_state(self) -> Generator:
         """Another generator in the same state."""
         return Generator(self.device).set_state(self.get_state())
 
+    def graphsafe_get_state(self) -> Generator:
+        """A generator that goes on with this one's numbers, whichever of the two draws."""
+        if self.device.type == "cpu":
+            raise NotImplementedError("graphsafe_get_state is not supported in this Generator")
+        shared = Generator(self.device)
+        shared._state, shared._lock = self._state, self._lock
+        return shared
+
+    def graphsafe_set_state(self, state: Generator) -> Generator:
+        """From now on this one and another draw the same numbers in turn."""
+        if self.device.type == "cpu":
+            raise NotImplementedError("graphsafe_set_state is not supported in this Generator")
+        self._state, self._lock = state._state, state._lock
+        return self
+
     def __repr__(self) -> str:
-        return f"<tritorch._C.Generator object at {id(self):#x}>"
+        return f"<torch._C.Generator object at {id(self):#x}>"
 
     def __reduce__(self) -> Any:
-        offset = None if self.device.type == "cpu" else self._offset
+        offset = None if self.device.type == "cpu" else self._state[1]
         return Generator, (self.device,), (self.initial_seed(), offset, self.get_state())
 
     def __setstate__(self, state: tuple[int, int | None, Any]) -> None:
         self.set_state(state[2])
 
 
+Generator.__module__ = "tritorch._C"
 default_generator = Generator("cpu")
 default_generator.seed()  # a program that gives no seed draws other numbers every time
 _cuda: dict[int, Generator] = {}

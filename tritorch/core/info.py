@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import defaults
-from tritorch.core.dtype import FROM_ML_DTYPES, dtype
+from tritorch.core.dtype import FROM_ML_DTYPES, as_dtype, dtype
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import not_implemented
 
@@ -17,13 +17,13 @@ class finfo:
     """The limits of a floating-point type; of a complex one, those of its parts."""
 
     def __init__(self, type: dtype | None = None) -> None:
-        kind = defaults.dtype() if type is None else type
+        kind = defaults.dtype() if type is None else as_dtype(type)
         if not isinstance(kind, dtype):
             raise TypeError(f"finfo(): argument 'type' must be {qualified('dtype')}, not {kind!r}")
         if not (kind.is_floating_point or kind.is_complex):
             raise TypeError(
                 f"{qualified('finfo')}() requires a floating point input type. Use "
-                f"{qualified('iinfo')} to handle '{kind}'"
+                f"{qualified('iinfo')} to handle '{qualified('finfo')}'"
             )
         kind = kind.to_real()
         limits: Any = np.finfo
@@ -61,6 +61,7 @@ class iinfo:
     """The limits of an integer type."""
 
     def __init__(self, type: dtype) -> None:
+        type = as_dtype(type)
         if not isinstance(type, dtype):
             raise TypeError(f"iinfo(): argument 'type' must be {qualified('dtype')}, not {type!r}")
         if type.opaque and type.name.startswith("q"):
@@ -68,7 +69,7 @@ class iinfo:
         if type.is_floating_point or type.is_complex or type.opaque:
             raise TypeError(
                 f"{qualified('iinfo')}() requires an integer input type. Use {qualified('finfo')} "
-                f"to handle '{type}'"
+                f"to handle '{qualified('iinfo')}'"
             )
         if type.name == "bool":
             raise TypeError(f"{qualified('bool')} is not supported by {qualified('iinfo')}")

@@ -26,6 +26,7 @@ class layout:
         return self.name
 
 
+layout.__module__ = "tritorch"
 strided = layout("strided")
 sparse_coo = layout("sparse_coo")
 sparse_csr = layout("sparse_csr")
@@ -49,6 +50,7 @@ class memory_format:
         return self.name
 
 
+memory_format.__module__ = "tritorch"
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")

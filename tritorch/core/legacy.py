@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from typing import Any
 
+from tritorch import _C
 from tritorch.core import arrays, defaults, dtype as dtypes
 from tritorch.core.device import device as Device
 from tritorch.core.layout import layout, sparse_coo, strided
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC
-from tritorch.core.storage import TypedStorage
+from tritorch.core.typed_storage import LEGACY
 from tritorch.core.tensor import Tensor
 
 _KINDS = {
@@ -28,6 +31,11 @@ class _TypeMeta(type):
     is_cuda: bool
     layout: layout = strided
 
+    @property
+    def is_sparse(cls) -> bool:
+        """Whether its tensors keep some elements only."""
+        return cls.layout is not strided
+
     def __instancecheck__(cls, instance: Any) -> bool:
         return (
             isinstance(instance, Tensor)
@@ -37,10 +45,30 @@ class _TypeMeta(type):
         )
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
-        kwargs.setdefault("device", "cuda" if cls.is_cuda else "cpu")
+        home = "cuda" if cls.is_cuda else "cpu"
+        if cls.is_cuda:
+            require_cuda(cls)
         if cls.layout is sparse_coo:
+            kwargs.setdefault("device", home)
             return _new_sparse(cls.dtype, args, kwargs)
-        return Tensor._construct(Tensor, cls.dtype, args, kwargs)
+        return Tensor._construct(Tensor, cls.dtype, args, kwargs, True, home)
+
+
+def named_class(name: str) -> Any:
+    """The class that a dotted name stands for; torch's are tritorch's."""
+    module, _, last = name.rpartition(".")
+    if module.partition(".")[0] == "torch":
+        module = "tri" + module
+    return getattr(importlib.import_module(module or last), last)
+
+
+def require_cuda(cls: Any) -> None:
+    """Raises a TypeError where a typed class of the GPU is used without one."""
+    if not _C.device_count():
+        raise TypeError(
+            f"type {qualified(f'cuda.{cls.__name__}')} not available. Torch not compiled with CUDA "
+            "enabled: no GPU was found."
+        )
 
 
 def _make(name: str, kind: dtypes.dtype, is_cuda: bool) -> Any:
@@ -53,46 +81,62 @@ CUDA_TYPES = {f"{name}Tensor": _make(name, kind, True) for name, kind in _KINDS.
 
 
 def _new_sparse(kind: dtypes.dtype, args: tuple[Any, ...], kwargs: Any) -> Tensor:
+    shown = "shape" if not args or isinstance(args[0], int) else "indices, values, shape"
+    warnings.warn(
+        f"torch.sparse.SparseTensor({shown}, *, device=) is deprecated. Please use "
+        f"torch.sparse_coo_tensor({shown}, dtype=, device=).",
+        stacklevel=3,
+    )
     sparse_coo_tensor = PUBLIC["sparse_coo_tensor"]
     if not args or isinstance(args[0], int):
         return sparse_coo_tensor(args or (0,), dtype=kind, **kwargs)
     return sparse_coo_tensor(*args, dtype=kind, **kwargs)
 
 
-def _make_sparse(name: str, kind: dtypes.dtype) -> Any:
+def _make_sparse(name: str, kind: dtypes.dtype, is_cuda: bool) -> Any:
     fields = {
         "dtype": kind,
-        "is_cuda": False,
+        "is_cuda": is_cuda,
         "layout": sparse_coo,
-        "__module__": "tritorch.sparse",
+        "__module__": "tritorch.cuda.sparse" if is_cuda else "tritorch.sparse",
     }
     return _TypeMeta(f"{name}Tensor", (), fields)
 
 
-SPARSE_TYPES = {
-    f"{name}Tensor": _make_sparse(name, kind)
-    for name, kind in _KINDS.items()
-    if not kind.is_complex and name != "Bool"
-}
+def _sparse_types(is_cuda: bool) -> dict[str, Any]:
+    return {
+        f"{name}Tensor": _make_sparse(name, kind, is_cuda)
+        for name, kind in _KINDS.items()
+        if not kind.is_complex and name != "Bool"
+    }
 
 
-def _make_storage(name: str, kind: dtypes.dtype, where: str) -> Any:
-    module = "tritorch" if where == "cpu" else "tritorch.cuda"
-    fields = {"_dtype": kind, "_where": where, "__module__": module}
-    return type(f"{name}Storage", (TypedStorage,), fields)
+SPARSE_TYPES, CUDA_SPARSE_TYPES = _sparse_types(False), _sparse_types(True)
 
 
-CPU_STORAGES = {f"{name}Storage": _make_storage(name, kind, "cpu") for name, kind in _KINDS.items()}
-CUDA_STORAGES = {
-    f"{name}Storage": _make_storage(name, kind, "cuda") for name, kind in _KINDS.items()
-}
+CPU_STORAGES, CUDA_STORAGES = LEGACY["cpu"], LEGACY["cuda"]
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """The default dtype and device, by a typed class or its name."""
-    kind, where = dtype_and_device(t, arrays.CPU)
-    defaults.set_default_dtype(kind)
-    defaults.set_default_device(where)
+    """The default dtype and device, by a typed class or its name (deprecated)."""
+    if isinstance(t, str):
+        t = named_class(t)
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
+        "torch.set_default_dtype() and torch.set_default_device() as alternatives.",
+        stacklevel=2,
+    )
+    if not isinstance(t, _TypeMeta):
+        raise TypeError(
+            "invalid type object: only floating-point types are supported as the default type"
+        )
+    if not t.dtype.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    if t.is_cuda:
+        require_cuda(t)
+    defaults.set_default_dtype(t.dtype)
+    defaults.set_default_device("cuda" if t.is_cuda else None)
+    defaults.typed_home = "cuda" if t.is_cuda else "cpu"
 
 
 def type_name(tensor: Tensor) -> str:
@@ -119,4 +163,4 @@ def dtype_and_device(kind: Any, current: Device) -> tuple[dtypes.dtype, Device]:
         return kind.dtype, (Device("cuda") if kind.is_cuda else arrays.CPU)
     if kind is Tensor:
         return dtypes.float32, current
-    raise TypeError(f"invalid type: {kind!r}")
+    raise TypeError("dtype must be a type, str, or dtype object")

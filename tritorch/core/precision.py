@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 # "ieee" on plain cores; on tensor cores "tf32", with 10 bits of mantissa, or "tf32x3", three such
 # products, nearly as exact.  Convolutions begin with TF32, as in PyTorch; NVIDIA's variable
@@ -22,11 +23,17 @@ def set_float32_matmul_precision(precision: str) -> None:
     exact as float32, are `backends.cuda.matmul.fp32_precision = "tf32x3"`.
     """
     global matmul, _matmul_precision, _matmul_how
-    if precision not in _PRECISIONS:
+    if not isinstance(precision, str):
         raise RuntimeError(
-            f"{precision} is not one of 'highest', 'high', or 'medium'; the current float32 "
-            f"matmul precision is {_matmul_precision}"
+            f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}"
         )
+    if precision not in _PRECISIONS:
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the current "
+            f"setFloat32MatmulPrecision call has no effect.",
+            stacklevel=2,
+        )
+        return
     _matmul_precision, _matmul_how = precision, _PRECISIONS[precision]
     matmul = _matmul_how
 

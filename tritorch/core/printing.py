@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -16,18 +17,22 @@ from tritorch.core.sparse import BY_ROW
 from tritorch.core.tensor import Tensor
 
 
-class _Options:
-    precision = 4
-    threshold = 1000.0
-    edgeitems = 3
-    linewidth = 80
+@dataclasses.dataclass
+class PrinterOptions:
+    """How tensors are printed."""
+
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
     sci_mode: bool | None = None
 
 
-OPTIONS = _Options()
+PrinterOptions.__name__ = PrinterOptions.__qualname__ = "__PrinterOptions"
+OPTIONS = PrinterOptions()
 _PROFILES = {
-    "default": (4, 1000.0, 3, 80),
-    "short": (2, 1000.0, 2, 80),
+    "default": (4, 1000, 3, 80),
+    "short": (2, 1000, 2, 80),
     "full": (4, math.inf, 3, 80),
 }
 

@@ -35,7 +35,7 @@ def category(kind: dtype) -> int:
 @functools.cache
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest type that holds what both hold, by PyTorch's table."""
-    a, b = type1, type2
+    a, b = d.as_dtype(type1), d.as_dtype(type2)
     if a is b:
         return a
     if a in _FLOAT8 or b in _FLOAT8:
@@ -136,6 +136,8 @@ def _combine(higher: dtype | None, lower: dtype | None) -> dtype | None:
 
 def result_type(*operands: Any) -> dtype:
     """The dtype of an arithmetic operation on tensors and numbers."""
+    if any(isinstance(operand, dtype) for operand in operands):
+        raise TypeError("result_type() received an invalid combination of arguments")
     with_dims: dtype | None = None
     zero_dim: dtype | None = None
     number: dtype | None = None
@@ -156,6 +158,7 @@ def result_type(*operands: Any) -> dtype:
 
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether the cast loses no category (float to int, complex to float, number to bool)."""
+    from_, to = d.as_dtype(from_), d.as_dtype(to)
     if from_.is_complex and not to.is_complex:
         return False
     if from_.is_floating_point and not (to.is_floating_point or to.is_complex):

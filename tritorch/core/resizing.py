@@ -29,6 +29,8 @@ class _Mapping(mmap.mmap):
 
 def resize(storage: Any, size: int) -> None:
     """Gives a storage so many bytes; the first ones stay what they were."""
+    if storage._shared.fixed:
+        raise RuntimeError("Trying to resize storage that is not resizable")
     old = storage._array
     start, extent = _reach(storage)
     moved = tensors_within(start, start + extent) if extent else []

@@ -56,4 +56,5 @@ class Size(tuple[int, ...]):
         return Size, (tuple(self),)
 
 
+Size.__module__ = "tritorch"
 _C.register_part("Size", Size)

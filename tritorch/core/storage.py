@@ -1,11 +1,10 @@
-"""Storages: the memory that tensors are views of, as bytes (`UntypedStorage`) or elements."""
+"""Storages: the memory that tensors are views of, as bytes; `typed_storage.py` has elements."""
 
 from __future__ import annotations
 
-import copy
 import mmap
 import os
-import warnings
+import sys
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -15,11 +14,75 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import arrays, resizing
 from tritorch.core.device import device as Device
-from tritorch.core.dtype import dtype, float32, uint8
+from tritorch.core.dtype import (
+    STORED,
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    dtype,
+    dtype as Dtype,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
 from tritorch.core.tensor import Tensor
 
 
-class UntypedStorage:
+def _absent(name: str) -> Any:
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(
+            f"tritorch has no UntypedStorage.{name}: memory goes from process to process as "
+            "tritorch.multiprocessing sends it"
+        )
+
+    refuse.__name__ = name
+    return refuse
+
+
+class _StorageBase:
+    """What is known of any storage; nobody makes one of this class."""
+
+    is_sparse: bool = False
+    is_sparse_csr: bool = False
+    is_hpu: bool = False
+    _fake_device: Any = None
+    _checkpoint_offset: int | None = None
+
+    def new(self) -> Any:
+        """An empty storage of the same class."""
+        return type(self)()
+
+    def get_device(self) -> int | None:
+        """The index of the device; None on the CPU."""
+        return self.device.index  # type: ignore[attr-defined]
+
+
+# How PyTorch hands memory to another process, by descriptors, files and handles of CUDA.
+for _name in """
+    _new_shared_cuda _new_shared_fd_cpu _new_shared_filename_cpu _new_using_fd_cpu
+    _new_using_filename_cpu _release_ipc_counter _release_ipc_counter_cuda _share_cuda_
+    _share_fd_cpu_ _share_filename_cpu_ _shared_decref _shared_incref _set_cdata
+    _swap_data_ptr_ _resize_with_addr_
+    """.split():
+    setattr(_StorageBase, _name, _absent(_name))
+
+
+class StorageBase(_StorageBase):
+    """The native half of a storage, in PyTorch."""
+
+
+_weakly_held: dict[int, Any] = {}  # by what `_weak_ref` gave
+
+
+class UntypedStorage(StorageBase):
     """The bytes behind one or more tensors."""
 
     _array: Any  # an array whose memory starts where the storage does
@@ -28,11 +91,62 @@ class UntypedStorage:
 
     def __init__(self, *args: Any, device: Any = "cpu") -> None:
         where = Device(device)
+        if len(args) > 1:
+            raise TypeError(
+                "torch.UntypedStorage() received an invalid combination of arguments - got "
+                f"({', '.join(type(arg).__name__ for arg in args)})"
+            )
         if args and not hasattr(args[0], "__index__"):
-            data = np.array([int(value) for value in args[0]], np.uint8)
+            for value in args[0]:
+                if not hasattr(value, "__index__"):
+                    raise RuntimeError(
+                        "torch.UntypedStorage(): tried to construct a storage from a sequence "
+                        f"({type(args[0]).__name__}), but one of the items was of type "
+                        f"{type(value).__name__} instead of int"
+                    )
+            data = np.array([int(value) & 255 for value in args[0]], np.uint8)
             self._set(arrays.move(data, where))
-        else:
-            self._set(arrays.zeros((int(args[0]) if args else 0,), uint8, where))
+            return
+        size = int(args[0]) if args else 0
+        _require_size(size)
+        self._set(arrays.zeros((size,), uint8, where))
+
+    @classmethod
+    def from_buffer(
+        cls, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0, *,
+        dtype: dtype,
+    ) -> UntypedStorage:  # fmt: skip
+        """A copy of a buffer's elements, which lie in a byte order, in this machine's."""
+        size = dtype.itemsize
+        if byte_order is None and dtype not in (uint8, int8):
+            raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
+        if byte_order not in (None, "big", "little", "native"):
+            raise ValueError(
+                f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')"
+            )
+        raw = np.frombuffer(memoryview(buffer), np.uint8) if len(buffer) else np.empty(0, np.uint8)
+        if offset < 0 or (offset > 0 and offset >= raw.size):
+            raise ValueError(
+                f"offset must be non-negative and no greater than buffer length ({raw.size}), but "
+                f"got {offset}"
+            )
+        left = raw.size - offset
+        if count < 0:
+            if left % size:
+                raise ValueError(
+                    f"buffer size ({raw.size}) must be a multiple of element size ({size})"
+                )
+            count = left // size
+        if count * size > left:
+            raise ValueError(
+                f"buffer has only {left // size} elements after offset {offset}, but specified a "
+                f"size of {count}"
+            )
+        out = cls.__new__(cls)
+        out._set(raw[offset : offset + count * size].copy())
+        if byte_order not in (None, "native", sys.byteorder):
+            out.byteswap(dtype)
+        return out
 
     def _set(self, array: Any) -> None:
         self._array = array
@@ -80,6 +194,132 @@ class UntypedStorage:
 
     def __len__(self) -> int:
         return self.nbytes()
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The class's name, or the bytes in a storage of another class."""
+        if dtype is None:
+            return "torch.storage.UntypedStorage"
+        cls = dtype
+        if isinstance(dtype, str):
+            from tritorch.core.legacy import named_class
+
+            cls = named_class(dtype)
+        if cls is type(self):
+            return self
+        return cls(len(self)).copy_(self, non_blocking)
+
+    def byteswap(self, dtype: dtype) -> None:
+        """Turns the bytes of each element around, in place; of a complex one those of its parts."""
+        if self.is_cuda:
+            raise NotImplementedError("byteswap is for storages on the CPU")
+        size = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
+        whole = self._elements(uint8)
+        rows = whole[: whole.size // size * size].reshape(-1, size)
+        rows[...] = rows[:, ::-1].copy()
+        self._shared.version += 1
+
+    _byteswap = byteswap
+
+    def _weak_ref(self) -> int:
+        """A number that stands for this memory and does not keep it."""
+        _weakly_held[id(self._shared)] = weakref.ref(self._shared)
+        return id(self._shared)
+
+    _fix_weakref = _weak_ref
+
+    @classmethod
+    def _expired(cls, reference: int) -> bool:
+        """Whether the memory that a number of `_weak_ref` stands for is gone."""
+        held = _weakly_held.get(reference)
+        return held is None or held() is None
+
+    @classmethod
+    def _free_weak_ref(cls, reference: int) -> None:
+        """Forgets a number of `_weak_ref`."""
+        _weakly_held.pop(reference, None)
+
+    @classmethod
+    def _new_with_weak_ptr(cls, reference: int) -> UntypedStorage | None:
+        """The storage that a number of `_weak_ref` stands for; None if it is gone."""
+        held = _weakly_held.get(reference)
+        shared = None if held is None else held()
+        if shared is None:
+            return None
+        storage = shared.storage() if shared.storage is not None else None
+        if storage is None and shared.array is not None:
+            storage = object.__new__(cls)
+            storage._array, storage._shared = shared.array, shared
+        return storage
+
+    def _write_file(
+        self, f: Any, is_real_file: bool, save_size: bool, element_size: int
+    ) -> None:
+        """Writes the bytes to a file, behind the number of elements where that is wanted."""
+        if save_size:
+            f.write((self.nbytes() // element_size).to_bytes(8, "little"))
+        f.write(bytes(memoryview(self.cpu()._elements(uint8))))
+
+    @classmethod
+    def _new_with_file(cls, f: Any, element_size: int) -> UntypedStorage:
+        """The storage that `_write_file` wrote, with its number of elements."""
+        count = int.from_bytes(f.read(8), "little")
+        data = f.read(count * element_size)
+        if len(data) != count * element_size:
+            raise RuntimeError(
+                f"unexpected EOF, expected {count * element_size - len(data)} more bytes. The file "
+                "might be corrupted."
+            )
+        out = cls.__new__(cls)
+        out._set(np.frombuffer(bytearray(data), np.uint8))
+        return out
+
+    def _set_from_file(
+        self, f: Any, offset: int | None, is_real_file: bool, element_size: int
+    ) -> UntypedStorage:
+        """Takes the bytes that `_write_file` wrote at a place of a file."""
+        if offset is not None:
+            f.seek(offset)
+        found = UntypedStorage._new_with_file(f, element_size)
+        if found.nbytes() != self.nbytes():
+            self.resize_(found.nbytes())
+        return self.copy_(found)
+
+    def _get_filename(self) -> str | None:
+        """The file whose memory this is."""
+        return self.filename
+
+    def _to(self, dtype: dtype) -> Any:
+        """The bytes as numbers, each as an element of another dtype."""
+        if not isinstance(dtype, Dtype):
+            raise TypeError(f"Argument 'dtype' must be torch.dtype, not {type(dtype)}")
+        numbers = self._view(uint8, (self.nbytes(),), (1,), 0).to(dtype)
+        if numbers.dtype is uint8:
+            numbers = numbers.clone()  # type: ignore[attr-defined]
+        return numbers.storage()
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
+        """On another device."""
+        where = Device(device)
+        if where.type == "cpu":
+            return self.cpu()
+        if where.type == "cuda":
+            return self.cuda(where, non_blocking)
+        raise AssertionError(f"{where.type.upper()} device module is not loaded")
+
+    def hpu(self, device: Any = None, non_blocking: bool = False) -> Any:
+        """There are none of these devices."""
+        raise AssertionError("HPU device module is not loaded")
+
+    def mps(self) -> Any:
+        """There are none of these devices."""
+        raise RuntimeError("torch.UntypedStorage(): Storage device not recognized: mps")
+
+    def pin_memory(self, device: Any = None) -> UntypedStorage:
+        """A copy in page-locked memory."""
+        if self.device.type != "cpu":
+            raise TypeError(f"cannot pin '{self.type()}' only CPU memory can be pinned")
+        pinned = self._view(uint8, (self.nbytes(),), (1,), 0).pin_memory()  # type: ignore[attr-defined]
+        return pinned.untyped_storage()
 
     def _elements(self, kind: dtype) -> Any:
         """All of it as a flat array of a dtype."""
@@ -130,6 +370,8 @@ class UntypedStorage:
         return (elements if type(elements) is np.ndarray else elements.numpy()).tolist()
 
     def __getitem__(self, key: Any) -> Any:
+        if self.device.type == "meta":
+            raise NotImplementedError("Not available for 'meta' device type")
         elements = self._elements(uint8)
         if isinstance(key, slice):  # on the same memory
             if key.step not in (None, 1):
@@ -139,32 +381,55 @@ class UntypedStorage:
             part = object.__new__(UntypedStorage)
             part._set(elements[key])
             return part
-        return int((elements if type(elements) is np.ndarray else elements.numpy())[key])
+        place = self._place(key)
+        return int((elements if type(elements) is np.ndarray else elements.numpy())[place])
+
+    def _place(self, key: Any) -> int:
+        if not hasattr(key, "__index__"):
+            raise TypeError(f"can't index a torch.UntypedStorage with {type(key).__name__}")
+        size, place = self.nbytes(), int(key)
+        if not -size <= place < size:
+            raise IndexError(f"index {place} out of range for storage of size {size}")
+        return place % size
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if isinstance(value, UntypedStorage):
-            value = np.array(value.tolist(), np.uint8)
-        self._elements(uint8)[key] = value
+        if not hasattr(value, "__index__"):
+            raise RuntimeError(
+                f"can only set storage content with a int types, but got {type(value).__name__} "
+                "instead"
+            )
+        place = key if isinstance(key, slice) else self._place(key)
+        self._elements(uint8)[place] = int(value) & 255
         self._shared.version += 1
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.tolist())
 
     def __repr__(self) -> str:
-        rows = _shown(self)
-        return (
-            f"{rows}\n[tritorch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
-        )
+        return f"{shown(self)}\n[torch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
 
     def fill_(self, value: int) -> UntypedStorage:
         """Sets every byte."""
-        elements = self._elements(uint8)
+        elements, value = self._elements(uint8), int(value) & 255
         elements.fill(value) if type(elements) is np.ndarray else elements.fill_(value)
         self._shared.version += 1
         return self
 
     def copy_(self, source: Any, non_blocking: bool | None = None) -> UntypedStorage:
         """Copies another storage's bytes."""
+        if not isinstance(source, UntypedStorage):
+            untyped = getattr(source, "_untyped_storage", None)
+            if untyped is None:
+                raise TypeError(
+                    "copy_(): argument 'src' (position 1) must be torch.Storage, not "
+                    f"{type(source).__name__}"
+                )
+            source = untyped
+        if source.nbytes() != self.nbytes():
+            raise RuntimeError(
+                f"size does not match, self was {self.nbytes()} bytes but src was "
+                f"{source.nbytes()} bytes"
+            )
         to, bytes_given = self._elements(uint8), source._elements(uint8)
         if type(to) is np.ndarray:
             np.copyto(to, arrays.move(bytes_given, arrays.CPU))
@@ -179,6 +444,12 @@ class UntypedStorage:
         elements = self._elements(uint8)
         out._set(elements.copy() if type(elements) is np.ndarray else elements.clone())
         return out
+
+    def __copy__(self) -> UntypedStorage:
+        return self.clone()
+
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.nbytes()
 
     def __deepcopy__(self, memo: Any) -> UntypedStorage:
         key = ("tritorch.storage", self)
@@ -206,8 +477,15 @@ class UntypedStorage:
         out._set(arrays.move(self._elements(uint8), where, non_blocking))
         return out
 
+    def resizable(self) -> bool:
+        """Whether the memory is tritorch's own, which can be another size."""
+        return not self._shared.fixed
+
     def resize_(self, size: int) -> UntypedStorage:
         """Another size, for all tensors on it; what is no longer there is freed."""
+        if not hasattr(size, "__index__"):
+            raise RuntimeError(f"resize_ expects an int, but got {type(size).__name__}")
+        _require_size(size)
         resizing.resize(self, size)
         return self
 
@@ -247,6 +525,34 @@ class UntypedStorage:
         return hash((self.data_ptr(), self.nbytes()))
 
 
+def _conversion(name: str, kind: Dtype) -> None:
+    def convert(self: Any) -> Any:
+        return self._to(kind)
+
+    convert.__name__ = name
+    convert.__doc__ = f"The elements as {kind.name}, in a typed storage."
+    setattr(_StorageBase, name, convert)
+
+
+CONVERSIONS = {
+    "double": float64, "float": float32, "half": float16, "long": int64, "int": int32,
+    "short": int16, "char": int8, "byte": uint8, "bool": bool_, "bfloat16": bfloat16,
+    "complex_double": complex128, "complex_float": complex64,
+    **{name: kind for name, kind in [("float8_e5m2", float8_e5m2), ("float8_e4m3fn", float8_e4m3fn),
+                                     *((n, STORED[n]) for n in ("float8_e5m2fnuz", "float8_e4m3fnuz"))]},
+}  # fmt: skip
+for _name, _kind in CONVERSIONS.items():
+    _conversion(_name, _kind)
+
+
+def _require_size(size: int) -> None:
+    if size < 0:
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:98] ((ptrdiff_t)nbytes) >= 0. alloc_cpu() seems to have "
+            f"been called with negative number: {size % 2**64}"
+        )
+
+
 def _map_file(path: str, shared: bool, nbytes: int) -> np.ndarray[Any, Any]:
     """The first bytes of a file, in memory that belongs to the file or only starts as it."""
     try:
@@ -279,138 +585,13 @@ def _rebuild_storage(data: np.ndarray[Any, Any], device: str) -> UntypedStorage:
     return out
 
 
-class TypedStorage:
-    """A storage as elements of one dtype (deprecated in PyTorch, kept for scripts that use it)."""
-
-    def __init__(
-        self,
-        *args: Any,
-        wrap_storage: UntypedStorage | None = None,
-        dtype: Any = None,
-        device: Any = None,
-        _internal: bool = False,
-    ) -> None:
-        if not _internal:
-            warnings.warn(
-                "TypedStorage is deprecated. It will be removed in the future and UntypedStorage "
-                "will be the only storage class.",
-                stacklevel=2,
-            )
-        self.dtype: Any = dtype or getattr(type(self), "_dtype", float32)
-        if wrap_storage is not None:
-            self._untyped_storage = wrap_storage
-        else:
-            given: Any = args[0] if args else 0
-            values = None if hasattr(given, "__index__") else list(given)
-            count = int(given) if values is None else len(values)
-            where = device or getattr(type(self), "_where", "cpu")
-            self._untyped_storage = UntypedStorage(count * self.dtype.itemsize, device=where)
-            if values is not None:
-                elements = self._untyped_storage._elements(self.dtype)
-                host = np.array(values).astype(self.dtype.numpy)
-                elements.copy_(host) if self._untyped_storage.is_cuda else np.copyto(elements, host)
-
-    @classmethod
-    def from_file(
-        cls, filename: str | os.PathLike[str], shared: bool = False, size: int = 0
-    ) -> TypedStorage:
-        """The first elements of a file; see UntypedStorage.from_file."""
-        kind = getattr(cls, "_dtype", float32)
-        untyped = UntypedStorage.from_file(filename, shared, size * kind.itemsize)
-        return TypedStorage(wrap_storage=untyped, dtype=kind, _internal=True)
-
-    def untyped(self) -> UntypedStorage:
-        """The bytes."""
-        return self._untyped_storage
-
-    def size(self) -> int:
-        """How many elements there are."""
-        return self._untyped_storage.nbytes() // self.dtype.itemsize
-
-    __len__ = size
-
-    def nbytes(self) -> int:
-        """How many bytes there are."""
-        return self._untyped_storage.nbytes()
-
-    def element_size(self) -> int:
-        """Bytes of one element."""
-        return self.dtype.itemsize
-
-    @property
-    def device(self) -> Device:
-        """Where the elements are."""
-        return self._untyped_storage.device
-
-    @property
-    def _cdata(self) -> int:
-        """What tells this memory from any other, whoever holds it."""
-        return self._untyped_storage._cdata
-
-    def data_ptr(self) -> int:
-        """The address of the first element."""
-        return self._untyped_storage.data_ptr()
-
-    def _host(self) -> Any:
-        elements = self._untyped_storage._elements(self.dtype)
-        return elements if type(elements) is np.ndarray else elements.numpy()
-
-    def tolist(self) -> list[Any]:
-        """The elements as Python numbers."""
-        return self._host().tolist()
-
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, slice):
-            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
-        return self._host()[key].item()
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._untyped_storage._elements(self.dtype)[key] = value
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.tolist())
-
-    def share_memory_(self) -> TypedStorage:
-        """Moves the memory, with all tensors on it, where other processes can see it."""
-        self._untyped_storage.share_memory_()
-        return self
-
-    def is_shared(self) -> bool:
-        """Whether other processes can see the memory; GPU memory counts as shared."""
-        return self._untyped_storage.is_shared()
-
-    def _new_shared(self, size: int, device: Any = None) -> TypedStorage:
-        untyped = UntypedStorage._new_shared(size * self.dtype.itemsize, device=device or "cpu")
-        return TypedStorage(wrap_storage=untyped, dtype=self.dtype, _internal=True)
-
-    def clone(self) -> TypedStorage:
-        """A copy."""
-        return TypedStorage(
-            wrap_storage=self._untyped_storage.clone(), dtype=self.dtype, _internal=True
-        )
-
-    def __deepcopy__(self, memo: Any) -> TypedStorage:
-        return TypedStorage(
-            wrap_storage=copy.deepcopy(self._untyped_storage, memo),
-            dtype=self.dtype,
-            _internal=True,
-        )
-
-    def __repr__(self) -> str:
-        rows = _shown(self)
-        return (
-            f"{rows}\n[tritorch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of "
-            f"size {len(self)}]"
-        )
-
-
-def _shown(storage: Any) -> str:
-    """The first elements of a storage, one a line."""
+def shown(storage: Any) -> str:
+    """The elements of a storage, one a line."""
     if storage.device.type == "meta":
         return "..."
-    return "\n".join(f" {value}" for value in storage.tolist()[:20])
+    return " " + "\n ".join(str(value) for value in storage.tolist())
 
 
-def is_storage(obj: Any) -> bool:
-    """Whether an object is a storage."""
-    return isinstance(obj, (UntypedStorage, TypedStorage))
+for _class in (UntypedStorage, _StorageBase):
+    _class.__module__ = "tritorch.storage"
+StorageBase.__module__ = "tritorch._C"

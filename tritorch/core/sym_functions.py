@@ -12,8 +12,17 @@ from tritorch.core.published import PUBLIC
 from tritorch.core.symbolic import Composite, SymBool, SymFloat, SymInt, _of
 
 
+def _own(a: Any, method: str) -> Any:
+    """What an object answers by a method of its own; None without one."""
+    found = getattr(type(a), method, None)
+    return None if found is None else found(a)
+
+
 def sym_not(a: Any) -> Any:
     """`not a`."""
+    own = _own(a, "__sym_not__")
+    if own is not None:
+        return own
     return ~a if type(a) is SymBool else not a
 
 
@@ -21,6 +30,9 @@ def sym_float(a: Any) -> Any:
     """`float(a)`."""
     if type(a) is SymInt:
         return SymFloat(f"float({a})", _of(float, a.value), a.env)
+    own = _own(a, "__sym_float__")
+    if own is not None:
+        return own
     return a if type(a) is SymFloat else float(a)
 
 
@@ -81,11 +93,29 @@ def sym_ite(b: Any, t: Any, f: Any) -> Any:
     return t if b else f
 
 
-def sym_sqrt(a: Any) -> Any:
-    """`math.sqrt(a)`."""
-    if isinstance(a, (SymInt, SymFloat)):
-        return sym_float(a)._applied("sqrt", math.sqrt)
-    return math.sqrt(a)
+def _applied(name: str) -> Callable[[Any], Any]:
+    """A function of math, of open numbers too, and of what has `__sym_<name>__`."""
+    function = getattr(math, name)
+
+    def apply(a: Any) -> Any:
+        own = _own(a, f"__sym_{name}__")
+        if own is not None:
+            return own
+        if isinstance(a, (SymInt, SymFloat)):
+            return sym_float(a)._applied(name, function)
+        return function(a)
+
+    apply.__name__ = apply.__qualname__ = f"sym_{name}"
+    apply.__doc__ = f"`math.{name}(a)`."
+    return apply
+
+
+_sym_sqrt, _sym_cos, _sym_cosh, _sym_sin, _sym_sinh = map(_applied, ("sqrt", "cos", "cosh", "sin",
+                                                                     "sinh"))  # fmt: skip
+_sym_tan, _sym_tanh, _sym_asin, _sym_acos, _sym_atan = map(_applied, ("tan", "tanh", "asin", "acos",
+                                                                      "atan"))  # fmt: skip
+_sym_log2 = _applied("log2")
+sym_sqrt = _sym_sqrt
 
 
 def sym_constrain_range(size: Any, *, min: int | None = None, max: int | None = None) -> None:

@@ -20,7 +20,8 @@ from tritorch import _C
 from tritorch.core import arrays, defaults, dispatching, layout as layouts
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dims import wrap_dim
-from tritorch.core.dtype import FROM_ML_DTYPES, from_numpy_dtype
+from tritorch.core.dtype import BUILTIN, FROM_ML_DTYPES, from_numpy_dtype
+from tritorch.core.memory_kinds import DLDeviceType
 from tritorch.core.meta import DataDependentOutputException, MetaArray, is_fake
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import INTERNAL
@@ -35,7 +36,9 @@ class Tensor(_C.TensorBase):
     _construct: Callable[..., Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return Tensor._construct(cls, defaults.dtype(), args, kwargs)
+        return Tensor._construct(
+            cls, defaults.dtype(), args, kwargs, False, defaults.typed_home
+        )
 
     # ---- what it is ---------------------------------------------------------------------------
 
@@ -230,6 +233,8 @@ class Tensor(_C.TensorBase):
     def storage_offset(self) -> int:
         """How many elements of the storage lie before the first one."""
         array = self._array
+        if type(array) is SparseArray:
+            return 0
         if type(array) is not np.ndarray:
             return array.storage_offset()
         root = self._shared.array
@@ -253,15 +258,20 @@ class Tensor(_C.TensorBase):
 
     def storage(self) -> Any:
         """The memory as elements of this dtype."""
-        from tritorch.core.storage import TypedStorage
+        from tritorch.core.typed_storage import warn_of_removal
+
+        warn_of_removal()
+        return self._typed_storage()
+
+    def _typed_storage(self) -> Any:
+        from tritorch.core.typed_storage import TypedStorage
 
         return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
 
     def storage_type(self) -> Any:
         """The class of `storage()`."""
-        return type(self.storage())
-
-    _typed_storage = storage
+        storage = self._typed_storage()
+        return storage._get_legacy_storage_class() or type(storage)
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The type's name ("tritorch.FloatTensor"), or this tensor as another type."""
@@ -269,8 +279,12 @@ class Tensor(_C.TensorBase):
 
         if dtype is None:
             return type_name(self)
+        if dtype in BUILTIN:
+            raise ValueError(f"invalid type: '{dtype.__name__}'")
         kind, device = dtype_and_device(dtype, self.device)
         return self.to(device=device, dtype=kind, non_blocking=non_blocking)
+
+    type.takes_types = True  # type: ignore[attr-defined]  # the gate leaves `float` as it is
 
     # ---- out of it ----------------------------------------------------------------------------
 
@@ -310,11 +324,14 @@ class Tensor(_C.TensorBase):
         if self._is_described:
             raise BufferError("Cannot pack tensors on meta")
         if type(self._array) is np.ndarray:
+            if stream is not None:
+                raise AssertionError("stream should be None on cpu.")
             return self._array.__dlpack__(**options)
         return self._array.__dlpack__(stream=stream, **options)
 
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._array.__dlpack_device__()
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        kind, index = self._array.__dlpack_device__()
+        return DLDeviceType(kind), index
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return _C.wrap(np.asarray(array))
@@ -529,7 +546,9 @@ def from_numpy(ndarray: Any) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     require_strides(ndarray)
     from_numpy_dtype(ndarray.dtype)
-    return _C.wrap(ndarray if type(ndarray) is np.ndarray else ndarray.view(np.ndarray))
+    out = _C.wrap(ndarray if type(ndarray) is np.ndarray else ndarray.view(np.ndarray))
+    out._shared.fixed = True  # the memory is NumPy's: it keeps its size
+    return out
 
 
 def require_strides(ndarray: np.ndarray[Any, Any]) -> None:

@@ -243,7 +243,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("amp", "nvtx"):  # imported when it is first asked for
+    if name in ("amp", "nvtx", "sparse"):  # imported when it is first asked for
         import importlib
 
         return importlib.import_module(f"tritorch.cuda.{name}")

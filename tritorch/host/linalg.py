@@ -15,7 +15,8 @@ class LinAlgError(RuntimeError):
     """A matrix is singular, or an algorithm did not converge."""
 
 
-LinAlgError.__module__ = "tritorch.linalg"
+LinAlgError.__module__ = "tritorch._C"
+LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"  # as PyTorch shows it
 
 
 def element(where: Array) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import arrays, sharing
-from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.multiprocessing import named
 
@@ -90,3 +91,42 @@ def init_reductions() -> None:
     register(Parameter, _reduce_parameter)
     register(UntypedStorage, reduce_storage)
     register(TypedStorage, reduce_typed_storage)
+
+
+class StorageWeakRef:
+    """A reference to a storage's memory that does not keep it."""
+
+    __slots__ = ("_free_weak_ref", "cdata")
+
+    def __init__(self, storage: Any) -> None:
+        self.cdata = storage._weak_ref()
+        self._free_weak_ref = UntypedStorage._free_weak_ref
+
+    @classmethod
+    def from_weakref(cls, cdata: int) -> StorageWeakRef:
+        """A reference of what `_weak_ref` gave."""
+        made = cls.__new__(cls)
+        made.cdata, made._free_weak_ref = cdata, UntypedStorage._free_weak_ref
+        return made
+
+    def expired(self) -> bool:
+        """Whether the memory is gone."""
+        return UntypedStorage._expired(self.cdata)
+
+    def __hash__(self) -> int:
+        return self.cdata
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorageWeakRef) and self.cdata == other.cdata
+
+
+def rebuild_tensor(cls: Any, storage: Any, metadata: tuple[Any, ...]) -> Any:
+    """A tensor (a parameter, of that class) on a typed storage."""
+    from tritorch.nn.parameter import Parameter
+
+    offset, size, stride, requires_grad = metadata
+    tensor = storage._untyped_storage._view(storage.dtype, tuple(size), tuple(stride), offset)
+    if cls is Parameter:
+        return Parameter(tensor, requires_grad=requires_grad)
+    tensor.requires_grad = requires_grad
+    return tensor

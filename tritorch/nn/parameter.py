@@ -28,6 +28,15 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if data is None:
             data = PUBLIC["empty"](0)
         if type(data) is Tensor or type(data) is Parameter:
+            if requires_grad and data.is_inference() and not _C.is_inference_mode():
+                raise RuntimeError(
+                    "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                    "allowed."
+                )
+            if requires_grad and not (data.is_floating_point() or data.is_complex()):
+                raise RuntimeError(
+                    "Only Tensors of floating point and complex dtype can require gradients"
+                )
             return make_subclass(cls, data, requires_grad)
         out = data.detach().requires_grad_(requires_grad)
         out._is_param = True

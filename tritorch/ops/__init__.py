@@ -50,6 +50,7 @@ from tritorch.ops import (
     sampling,
     scaled,
     scan,
+    segments,
     selecting,
     shape,
     softmax,

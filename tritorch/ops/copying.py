@@ -11,7 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.duals import has_tangent
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import arrays, dtype as dtypes, layout as layouts, resizing
+from tritorch.core import arrays, defaults, dtype as dtypes, layout as layouts, resizing
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import PretendedDevice, device as Device, resolved
 from tritorch.core.dispatching import asked
@@ -413,6 +413,8 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     alone = sys.getrefcount(shared) <= 3  # the tensor's, this one, and the call's
     storage, offset = self.untyped_storage(), self.storage_offset()
     needed = (offset + count) * self.itemsize
+    if needed > storage.nbytes() and shared.fixed:
+        raise RuntimeError("Trying to resize storage that is not resizable")
     if needed > storage.nbytes() > 0 and not alone:
         resizing.resize(storage, needed)  # with all tensors on it
     if needed > storage.nbytes():
@@ -422,6 +424,8 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
             write_array(grown[:have], storage._elements(self.dtype))
         root = grown
         new = root[offset:]
+        if defaults.fills_memory and have < offset + count:
+            arrays.fill_unwritten(root[have:], self.dtype)
         shared = _C.wrap(root)._shared
         shared.version = self._shared.version
         self._shared = shared
@@ -448,7 +452,7 @@ def get_data(self: Tensor) -> Tensor:
     out = _C.alias(self)
     shared, apart = self._shared, _C.wrap(self._array)._shared
     apart.array = self._array if shared.array is None else shared.array
-    apart.storage = shared.storage
+    apart.storage, apart.fixed = shared.storage, shared.fixed
     out._shared = apart
     return out
 

@@ -15,6 +15,7 @@ from tritorch.core.batched import BatchedArray
 from tritorch.core.device import device as Device, pretending, resolved
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.dtype import (
+    as_dtype,
     bool_,
     complex32,
     dtype,
@@ -35,7 +36,8 @@ from tritorch.core.promotion import (
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.size import Size
 from tritorch.core.sparse import SparseArray
-from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor, from_numpy, require_strides
 from tritorch.gpu.arrays import from_dlpack as import_array
 from tritorch.ops.checks import (
@@ -125,6 +127,8 @@ def _make(
         made = _empty_strided(shape, layouts.format_strides(shape, format), kind, where)
     elif type(value) is Maker:
         made = value(shape, kind, where)
+        if defaults.fills_memory and value is _empty:
+            arrays.fill_unwritten(made._array, made.dtype)
     elif value == 0 and value is not False and not watching:
         made = _zeros(shape, kind, where)
     else:
@@ -156,6 +160,7 @@ def _constant(name: str, value: Maker) -> Any:
         **named: Any,
     ) -> Tensor:
         shape = sizes(one_of(name, size, named, "size"))
+        dtype = as_dtype(dtype)
         require_options(name, dtype, layout, requires_grad, pin_memory, memory_format)
         if memory_format is not None and value is not _empty:
             raise TypeError(f"{name}() got an unexpected keyword argument 'memory_format'")
@@ -276,6 +281,8 @@ def _like(name: str, make: Any, with_value: bool = False) -> None:
             made = _LIKE[name].call((input,), (number, *options) if with_value else options)
         else:
             made = _C.wrap(_array_like(input._array, number, kind, where, memory_format))
+        if defaults.fills_memory and number is None:
+            arrays.fill_unwritten(made._array, made.dtype)
         return _finish(made, requires_grad, None, pin_memory)
 
     function.__name__ = name
@@ -374,7 +381,9 @@ def new_empty_strided(
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """The legacy constructor, of this tensor's dtype and device."""
-    return legacy_new(Tensor, self.dtype, args, {"device": device or self.device})
+    return legacy_new(
+        Tensor, self.dtype, args, {"device": device or self.device}, True, self.device.type
+    )
 
 
 for _method in (new_full, new_tensor, new_empty_strided, new):
@@ -393,6 +402,8 @@ def empty_strided(
     if min(shape, default=0) >= 0:
         require_storage(shape, stride)
     made = _empty_strided(_check_shape(shape), tuple(stride), kind, place(device))
+    if defaults.fills_memory:
+        arrays.fill_unwritten(made._array, made.dtype)
     return _finish(made, requires_grad, None, pin_memory)
 
 
@@ -662,26 +673,51 @@ def frombuffer(
         )
     flat = np.frombuffer(raw, np.uint8)
     array = flat[offset : offset + count * dtype.itemsize].view(dtype.numpy)
-    return _finish(_C.wrap(array), requires_grad)
+    return _finish(_borrowed(_C.wrap(array)), requires_grad)
 
 
 @public(method=False)
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor on another library's memory."""
+    out = _imported(ext_tensor)
+    where = out.device if device is None else place(device)
+    if where != out.device:
+        if copy is False:
+            raise ValueError(
+                f"cannot move (copy=False) tensor from {out.device} to {where} without copying"
+            )
+        return out.to(where)
+    return out.clone() if copy else out
+
+
+def _imported(ext_tensor: Any) -> Tensor:
     if isinstance(ext_tensor, Tensor):
-        return ext_tensor.detach()
+        if ext_tensor.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        return _borrowed(ext_tensor.detach())
     if hasattr(ext_tensor, "__dlpack_device__"):
         kind, _ = ext_tensor.__dlpack_device__()
         if int(kind) == 1:
-            return from_numpy(np.from_dlpack(ext_tensor))
+            return _borrowed(from_numpy(np.from_dlpack(ext_tensor)))
     try:
         return _C.wrap(import_array(ext_tensor))
     except RuntimeError as error:
+        if "not a DLPack capsule" in str(error):
+            raise RuntimeError(
+                "from_dlpack received an invalid capsule. Note that DLTensor capsules can be "
+                "consumed only once, so you might have already constructed a tensor from it once."
+            ) from None
         if "not in CUDA memory (DLPack device type 1)" not in str(error):
             raise
     # An old capsule does not say whether it may be written: it may, as in PyTorch.
     array = np.from_dlpack(_Capsule(ext_tensor))
-    return from_numpy(np.asarray(_Memory(array)))
+    return _borrowed(from_numpy(np.asarray(_Memory(array))))
+
+
+def _borrowed(tensor: Tensor) -> Tensor:
+    """A tensor on memory that is somebody else's: its storage keeps its size."""
+    tensor._shared.fixed = True
+    return tensor
 
 
 class _Capsule:
@@ -806,29 +842,89 @@ PUBLIC["result_type"] = _public_result_type
 # ---- legacy constructors -------------------------------------------------------------------------
 
 
-def legacy_new(cls: Any, kind: dtype, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`Tensor(2, 3)`, `FloatTensor([1, 2])`, `Tensor(other)`."""
-    device = place(kwargs.get("device", "cpu"))
+def legacy_new(
+    cls: Any, kind: dtype, args: tuple[Any, ...], kwargs: dict[str, Any], typed: bool = False,
+    home: str = "cpu",
+) -> Any:  # fmt: skip
+    """`Tensor(2, 3)`, `FloatTensor([1, 2])`, `Tensor(other)`, `Tensor(storage)`.
+
+    typed: it is a typed class that is called; home: the type of device that its tensors are on."""
+    unknown = kwargs.keys() - {"device", "data"}
+    if unknown:
+        raise TypeError(
+            f"new() received an invalid combination of arguments - got ({min(unknown)}=...)"
+        )
+    device = place(kwargs.get("device") or home)
+    if device.type != home:
+        raise RuntimeError(
+            f"legacy constructor expects device type: {home} but device type: {device.type} was "
+            "passed"
+        )
     if "data" in kwargs:
         args = (kwargs["data"],)
+    only = args[0] if len(args) == 1 else None
     if not args:
         array = arrays.empty((0,), kind, device)
-    elif len(args) == 1 and isinstance(args[0], Tensor):
-        if args[0].dtype is not kind and cls is Tensor:
-            raise TypeError(f"expected {scalar_name(kind)} (got {scalar_name(args[0].dtype)})")
-        base = args[0]
-        out = _C.TensorBase.__new__(cls)
-        out._a, out._shared = base._array, base._shared
-        return out
-    elif len(args) == 1 and isinstance(args[0], Size):
-        array = arrays.empty(tuple(args[0]), kind, device)
-    elif all(hasattr(arg, "__index__") and not isinstance(arg, np.ndarray) for arg in args):
+    elif isinstance(only, Tensor):
+        if typed and only.dtype is not kind:
+            raise TypeError(_expected_options(kind, only.dtype))
+        return _on_memory_of(cls, only)
+    elif isinstance(only, (UntypedStorage, TypedStorage)):
+        return _on_storage(kind, only)
+    elif isinstance(only, Size):
+        array = arrays.empty(tuple(only), kind, device)
+    elif len(args) == 1 and (isinstance(only, bool) or not _is_size_or_data(only)):
+        raise TypeError(f"new(): data must be a sequence (got {type(only).__name__})")
+    elif hasattr(args[0], "__index__") and not isinstance(args[0], np.ndarray):
+        for place_, arg in enumerate(args):
+            if not hasattr(arg, "__index__"):
+                raise TypeError(
+                    f"new(): argument 'size' failed to unpack the object at pos {place_ + 1} with "
+                    f'error "type must be tuple of ints,but got {type(arg).__name__}"'
+                )
         array = arrays.empty(_check_shape(sizes(args)), kind, device)
     else:
         array = arrays.move(data_to_array(args[0], kind), device)
     out = _C.TensorBase.__new__(cls)
     out._a = array
     return out
+
+
+def _is_size_or_data(value: Any) -> bool:
+    return hasattr(value, "__index__") or hasattr(value, "__len__") or hasattr(value, "__iter__")
+
+
+def _on_memory_of(cls: Any, base: Tensor) -> Any:
+    out = _C.TensorBase.__new__(cls)
+    out._a, out._shared = base._array, base._shared
+    return out
+
+
+def _expected_options(wanted: dtype, given: dtype) -> str:
+    """PyTorch's words for a tensor of another type than a typed class takes."""
+
+    def options(kind: dtype) -> str:
+        words = {"int64": "long int", "int32": "int", "float32": "float", "float64": "double"}
+        return (
+            f"TensorOptions(dtype={words.get(kind.name, kind.name)}, device=cpu, layout=Strided, "
+            "requires_grad=false (default), pinned_memory=false (default), "
+            "memory_format=(nullopt))"
+        )
+
+    return f"expected {options(wanted)} (got {options(given)})"
+
+
+def _on_storage(kind: dtype, storage: Any) -> Tensor:
+    """A tensor on all of a storage, whose bytes are taken as elements of this type."""
+    untyped = storage
+    if isinstance(storage, TypedStorage):
+        if storage.dtype is not kind:
+            raise RuntimeError(
+                f"Expected a Storage of type {scalar_name(kind)} or an UntypedStorage, but got "
+                f"type {scalar_name(storage.dtype)} for argument 1 'storage'"
+            )
+        untyped = storage._untyped_storage
+    return untyped._view(kind, (untyped.nbytes() // kind.itemsize,), (1,), 0)
 
 
 Tensor._construct = staticmethod(legacy_new)

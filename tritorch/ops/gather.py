@@ -31,9 +31,21 @@ def _check_index(name: str, index: Tensor, *, kinds: tuple[Any, ...] = (int64,))
     require_tensor(index, name, "index", 3)
     if index.dtype is int64:
         return index
-    if index.dtype is int32:
+    if index.dtype is int32 or not index.numel():  # of no places the type says nothing
         return index.to(int64)
     raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+
+
+def _wrong_type(name: str, index: Tensor) -> Exception:
+    """The error for an index of a type that a function does not take, in PyTorch's words."""
+    got = scalar_name(index.dtype)
+    if name == "index_fill":
+        return IndexError("index_fill_(): Expected dtype int64 for index.")
+    words = {
+        "index_add": f"index_add_(): Expected dtype int32/int64 for index but got: {got}",
+        "index_copy": f"index_copy_(): Expected a long tensor for index, but got {got}",
+    }
+    return RuntimeError(words.get(name, f"{name}(): Expected dtype int32 or int64 for index"))
 
 
 def _at_least_1d(x: Tensor) -> Tensor:
@@ -364,7 +376,7 @@ def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[in
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
     if index.dtype not in (int32, int64):
-        raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
+        raise _wrong_type(name, index)
     vector = _at_least_1d(index if index.dtype is int64 else index.to(int64))
     array = vector._array
     size = input.shape[dim] if input.ndim else 1

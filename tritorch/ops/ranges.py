@@ -187,6 +187,8 @@ def linspace(
         return _line_of_tensors(start, end, int(steps), dtype or defaults.dtype())
     start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
+    if kind.name == "bool":
+        raise not_implemented("linspace_cpu", kind)
     if category(kind) < 3 and (isinstance(start, complex) or isinstance(end, complex)):
         raise RuntimeError(
             f"torch.linspace(): inferred dtype {defaults.dtype().to_complex()} can't be safely "
@@ -258,6 +260,8 @@ def logspace(
         return PUBLIC["pow"](float(base), exponents).to(dtype or defaults.dtype())
     start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
+    if kind.name == "bool":
+        raise not_implemented("logspace_cpu", kind)
     made = _logspace(start, end, int(steps), float(base), kind, _place(device, out))
     return _finish(made, requires_grad, out)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -405,13 +406,42 @@ def named_results(name: str, *fields: str, out: bool = True) -> Any:
 
 
 def _named_tuple(name: str, fields: Sequence[str]) -> Any:
-    kind = NamedTuple(name, [(field, Tensor) for field in fields])  # type: ignore[misc]
-    kind.__module__ = "tritorch.return_types"
-    kind.__repr__ = lambda self: (  # type: ignore[method-assign]
-        qualified(f"return_types.{name}(\n")
-        + ",\n".join(f"{field}={value!r}" for field, value in zip(fields, cast(Any, self)))
-        + ")"
-    )
+    """A tuple with names, which a program makes of a sequence, as Python's struct sequences."""
+    count, shown = len(fields), f"return_types.{name}"
+
+    def make(cls: Any, values: Any = (), *more: Any) -> Any:
+        if more:
+            values = (values, *more)
+        elif type(values) is not tuple:
+            try:
+                values = tuple(None if isinstance(values, Tensor) else values)  # type: ignore[arg-type]
+            except TypeError:
+                raise TypeError("constructor requires a sequence") from None
+        if len(values) != count:
+            raise TypeError(
+                f"{qualified(shown)}() takes a {count}-sequence ({len(values)}-sequence given)"
+            )
+        return tuple.__new__(cls, values)
+
+    def represent(self: Any) -> str:
+        values = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self))
+        return qualified(f"{shown}(\n") + values + ")"
+
+    contents: dict[str, Any] = {
+        "__new__": make,
+        "__repr__": represent,
+        "__reduce__": lambda self: (type(self), (tuple(self),)),
+        "__slots__": (),
+        "__match_args__": tuple(fields),
+        "__module__": "tritorch.return_types",
+        "_make": classmethod(tuple.__new__),
+        "n_fields": count,
+        "n_sequence_fields": count,
+        "n_unnamed_fields": 0,
+    }
+    for place, field in enumerate(fields):
+        contents[field] = property(operator.itemgetter(place))
+    kind = type(name, (tuple,), contents)
     RETURN_TYPES[name] = kind
     return kind
 

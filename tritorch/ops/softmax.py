@@ -83,7 +83,8 @@ def _run(name: str, op: Operator, x: Tensor, dim: int, kind: dtype | None) -> Te
     if category(x.dtype) != 2:
         if not x.numel():
             return x.clone()
-        raise not_implemented(f"{name}_lastdim_kernel_impl", x.dtype)
+        last = "_lastdim" if dim == x.ndim - 1 else ""
+        raise not_implemented(f"{name}{last}_kernel_impl", x.dtype)
     if x.ndim == 0:
         return reshape(op.call((reshape(x, 1),), (0, x.dtype)), ())
     return op.call((x,), (dim, x.dtype))

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.dtype import dtype, uint8
-from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.serialization import rebuild
 from tritorch.serialization.archive import fill
 from tritorch.serialization.options import options

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.serialization import legacy, names, rebuild
 from tritorch.serialization.archive import ArchiveReader, require_size
 from tritorch.serialization.locations import restorer

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tritorch.core.device import device as Device
-from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import typename
 
 _Storage = TypedStorage | UntypedStorage

@@ -18,7 +18,8 @@ from tritorch.core import dtype as dtypes, legacy
 from tritorch.core.device import device as Device
 from tritorch.core.layout import memory_format
 from tritorch.core.size import Size
-from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.serialization import rebuild
 

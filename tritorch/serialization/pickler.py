@@ -13,7 +13,8 @@ from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
 from tritorch.core.layout import layout, memory_format
 from tritorch.core.size import Size
-from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.serialization import names, rebuild
 from tritorch.serialization.locations import location_tag
 

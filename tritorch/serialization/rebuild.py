@@ -19,7 +19,8 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import dtype as dtypes, layout as layouts
 from tritorch.core.meta import MetaArray
-from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor, _as_class
 
 _MAX_DIMS = 64  # NumPy's

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core.storage import TypedStorage, UntypedStorage
+from tritorch.core.storage import UntypedStorage
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.serialization.archive import ArchiveReader, ArchiveWriter, record_offset
 from tritorch.serialization.atomic import atomic_writer
 from tritorch.serialization.saving import bytes_of, write_all

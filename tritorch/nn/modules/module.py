@@ -10,9 +10,10 @@ from typing import Any
 
 from tritorch.autograd import no_grad
 from tritorch.core.device import device as Device
-from tritorch.core.dtype import dtype as Dtype
+from tritorch.core.dtype import as_dtype, dtype as Dtype
 from tritorch.core.meta import NO_DATA
 from tritorch.core.published import PUBLIC
+from tritorch.core.swap import swap_tensors
 from tritorch.core.tensor import Tensor
 from tritorch.nn.hooks import BackwardHook, Hooks, RemovableHandle, _WrappedHook, add_hook
 from tritorch.nn.modules.state import (
@@ -471,17 +472,24 @@ class Module(StateDict):
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        from tritorch.__future__ import get_overwrite_module_params_on_conversion
+        from tritorch.__future__ import (
+            get_overwrite_module_params_on_conversion,
+            get_swap_module_params_on_conversion,
+        )
 
         for name, param in self._parameters.items():
             if param is None:
                 continue
             with no_grad():
                 converted = fn(param.data if not is_lazy(param) else param)
-                if get_overwrite_module_params_on_conversion() and not is_lazy(param):
+                swap = get_swap_module_params_on_conversion()
+                if (swap or get_overwrite_module_params_on_conversion()) and not is_lazy(param):
                     fresh = Parameter(converted, param.requires_grad)
                     fresh.grad = None if param.grad is None else fn(param.grad)
-                    self._parameters[name] = fresh
+                    if swap:  # who holds the parameter sees what it becomes
+                        swap_tensors(param, fresh)
+                    else:
+                        self._parameters[name] = fresh
                     continue
                 param.data = converted
                 if param.grad is not None:
@@ -500,6 +508,14 @@ class Module(StateDict):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired "
                 f"dtype={dtype}"
+            )
+        if dtype is not None and dtype.is_complex:
+            warnings.warn(
+                "Complex modules are a new feature under active development whose design may "
+                "change, and some modules might not work as expected when using complex tensors "
+                "as parameters or buffers. Please file an issue if a complex module does not work "
+                "as expected.",
+                stacklevel=2,
             )
 
         def convert(tensor: Tensor) -> Tensor:
@@ -768,13 +784,15 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     for value in args:
         if isinstance(value, Tensor):
             device, dtype = value.device, value.dtype
-        elif isinstance(value, Dtype):
+        elif isinstance(as_dtype(value), Dtype):
             dtype = value
         elif isinstance(value, bool):
             non_blocking = value
         elif value is not None:
             device = Device(value)
-    return None if device is None else Device(device), dtype, non_blocking, memory_format
+    return (
+        None if device is None else Device(device), as_dtype(dtype), non_blocking, memory_format,
+    )  # fmt: skip
 
 
 def _hook_last_node(module: Module, hooks: list[Any], result: Any) -> None:

@@ -67,7 +67,7 @@ def _moved(value: Any, device: Any) -> Any:
 
     if isinstance(value, Tensor):
         return value.to(device)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    if isinstance(value, tuple) and hasattr(value, "_make"):
         return type(value)(*(_moved(item, device) for item in value))
     if isinstance(value, (list, tuple)):
         return type(value)(_moved(item, device) for item in value)

@@ -198,7 +198,7 @@ def _rewrap(result: Any, change: Any) -> Any:
     """Float or integer tensors of a result as quantised ones; indices stay."""
     if isinstance(result, Tensor):
         return change(result)
-    if isinstance(result, tuple) and hasattr(result, "_fields"):
+    if isinstance(result, tuple) and hasattr(result, "_make"):
         return type(result)(change(result[0]), *result[1:])
     return type(result)(change(part) for part in result)
 

@@ -8,31 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.core import layout as layouts
+from tritorch.core import dtype as dtypes, layout as layouts
 from tritorch.core.dtype import float32
 from tritorch.core.info import finfo
 from tritorch.core.published import FUNCTIONAL, INTERNAL, PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.legacy import matrices as matrices
+from tritorch.ops.legacy.layers import REDUCTIONS, internal, vjp
 from tritorch.ops.record.operator import OPERATORS
-
-
-def _internal(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        INTERNAL.update(dict.fromkeys(names or (function.__name__,), function))
-        return function
-
-    return decorate
 
 
 # ---- values, copies ------------------------------------------------------------------------------
 
 
-@_internal("_local_scalar_dense")
+@internal("_local_scalar_dense")
 def _local_scalar_dense(self: Tensor) -> Any:
     return self.item()
 
 
-@_internal("_to_copy")
+@internal("_to_copy")
 def _to_copy(
     self: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: Any = None, non_blocking: bool = False, memory_format: Any = None,
@@ -45,52 +39,64 @@ def _to_copy(
     return moved
 
 
-@_internal("alias", "lift", "lift_fresh")
+@internal("alias", "lift", "lift_fresh")
 def _same_memory(self: Tensor) -> Tensor:
     return PUBLIC["view_as"](self, self) if "view_as" in PUBLIC else self.view_as(self)
 
 
-@_internal("lift_fresh_copy")
+def _cast(name: str, kind: Any) -> None:
+    internal(name)(lambda self, non_blocking=False: self.to(kind))
+
+
+for _word, _kind in {
+    "Byte": dtypes.uint8, "Char": dtypes.int8, "Short": dtypes.int16, "Int": dtypes.int32,
+    "Long": dtypes.int64, "Half": dtypes.float16, "Float": dtypes.float32,
+    "Double": dtypes.float64,
+}.items():  # fmt: skip
+    _cast(f"_cast_{_word}", _kind)
+
+
+@internal("lift_fresh_copy")
 def _copied(self: Tensor) -> Tensor:
     return self.clone()
 
 
-@_internal("copy")
+@internal("copy")
 def _copy(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     return PUBLIC["clone"](self).copy_(src)
 
 
-@_internal("fill.Scalar", "fill.Tensor")
+@internal("fill.Scalar", "fill.Tensor")
 def _fill(self: Tensor, value: Any) -> Tensor:
     return PUBLIC["clone"](self).fill_(value)
 
 
-@_internal("_unsafe_view", "_reshape_alias")
+@internal("_unsafe_view", "_reshape_alias")
 def _unsafe_view(self: Tensor, size: Any, stride: Any = None) -> Tensor:
     return self.view(*size)
 
 
-@_internal("sym_size.int")
+@internal("sym_size.int")
 def _sym_size(self: Tensor, dim: int) -> int:
     return self.shape[dim]
 
 
-@_internal("sym_stride.int")
+@internal("sym_stride.int")
 def _sym_stride(self: Tensor, dim: int) -> int:
     return self.stride()[dim]
 
 
-@_internal("sym_numel")
+@internal("sym_numel")
 def _sym_numel(self: Tensor) -> int:
     return self.numel()
 
 
-@_internal("index.Tensor")
+@internal("index.Tensor")
 def _index(self: Tensor, indices: Any) -> Tensor:
     return self[tuple(slice(None) if i is None else i for i in indices)]
 
 
-@_internal("_index_put_impl_", "index_put_")
+@internal("_index_put_impl_", "index_put_")
 def _index_put_(
     self: Tensor, indices: Any, values: Tensor, accumulate: bool = False, unsafe: bool = False
 ) -> Tensor:
@@ -104,7 +110,7 @@ def _index_put_(
     return self.index_put_(tuple(indices), values, accumulate)
 
 
-@_internal("index_put", "_unsafe_index_put")
+@internal("index_put", "_unsafe_index_put")
 def _index_put(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     return _index_put_(self.clone(), indices, values, accumulate)
 
@@ -116,17 +122,17 @@ def _widened(self: Tensor, half_to_float: bool) -> Tensor:
     return self.to(float32) if half_to_float else self
 
 
-@_internal("_softmax")
+@internal("_softmax")
 def _softmax(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
     return PUBLIC["softmax"](_widened(self, half_to_float), dim)
 
 
-@_internal("_log_softmax")
+@internal("_log_softmax")
 def _log_softmax(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
     return PUBLIC["log_softmax"](_widened(self, half_to_float), dim)
 
 
-@_internal("native_layer_norm")
+@internal("native_layer_norm")
 def _native_layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -137,7 +143,7 @@ def _native_layer_norm(
     return out, mean, (var + eps).rsqrt()
 
 
-@_internal("_fused_rms_norm")
+@internal("_fused_rms_norm")
 def _fused_rms_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None, eps: float | None
 ) -> Any:
@@ -151,7 +157,7 @@ def _reduced_loss(name: str) -> None:
         *numbers, reduction = rest if rest else ("mean",)
         reduction = named.pop("reduction", reduction)
         if not isinstance(reduction, str):
-            reduction = ("none", "mean", "sum")[reduction]
+            reduction = REDUCTIONS[reduction]
         return FUNCTIONAL[name](self, target, *numbers, reduction=reduction, **named)
 
     INTERNAL[name] = loss
@@ -165,8 +171,9 @@ def _numbered_loss(name: str, parameter: str, default: float) -> None:
     def loss(self: Tensor, target: Tensor, reduction: int = 1, number: float = default,
              **named: Any) -> Tensor:  # fmt: skip
         number = named.pop(parameter, number)
-        words = ("none", "mean", "sum")
-        return FUNCTIONAL[name](self, target, reduction=words[reduction], **{parameter: number})
+        return FUNCTIONAL[name](
+            self, target, reduction=REDUCTIONS[reduction], **{parameter: number}
+        )
 
     INTERNAL[name] = loss
 
@@ -175,24 +182,7 @@ _numbered_loss("smooth_l1_loss", "beta", 1.0)
 _numbered_loss("huber_loss", "delta", 1.0)
 
 
-@_internal("nll_loss_forward")
-def _nll_loss_forward(
-    self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
-) -> tuple[Tensor, Tensor]:
-    words = ("none", "mean", "sum")
-    loss = FUNCTIONAL["nll_loss"](
-        self, target, weight, ignore_index=ignore_index, reduction=words[reduction]
-    )
-    counted = target != ignore_index
-    weights = (
-        counted.to(self.dtype)
-        if weight is None
-        else weight[target.masked_fill(~counted, 0)] * counted
-    )
-    return loss, weights.sum() if reduction else PUBLIC["zeros"]((), dtype=self.dtype)
-
-
-@_internal("native_dropout")
+@internal("native_dropout")
 def _native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     if not train or p == 0:
         return input.clone(), PUBLIC["ones_like"](input, dtype=PUBLIC["ones"](1).bool().dtype)
@@ -213,7 +203,7 @@ for _name in ("hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "mish", "sil
 INTERNAL["log_sigmoid"] = FUNCTIONAL["logsigmoid"]
 
 
-@_internal("elu")
+@internal("elu")
 def _elu(self: Tensor, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Tensor:
     out = FUNCTIONAL["elu"](self * input_scale if input_scale != 1 else self, alpha)
     return out * scale if scale != 1 else out
@@ -223,26 +213,9 @@ def _backward(name: str, forward: Callable[..., Tensor]) -> None:
     """An operator that is the gradient of another one: of grad_output first."""
 
     def gradient(grad_output: Tensor, self: Tensor, *args: Any, **named: Any) -> Any:
-        from tritorch.autograd import grad
-
-        with _recording():
-            x = self.detach().requires_grad_()
-            (found,) = grad(forward(x, *args, **named), x, grad_output)
-        return found
+        return vjp(lambda x: forward(x, *args, **named), (self,), grad_output)[0]
 
     INTERNAL.setdefault(name, gradient)
-
-
-class _recording:
-    def __enter__(self) -> None:
-        from tritorch import _C
-
-        self.before = _C.set_grad_enabled(True)
-
-    def __exit__(self, *exception: object) -> None:
-        from tritorch import _C
-
-        _C.set_grad_enabled(self.before)
 
 
 for _name in ("gelu", "silu", "hardswish", "hardsigmoid", "mish", "softplus", "leaky_relu",
@@ -258,6 +231,6 @@ INTERNAL.setdefault(
 )
 
 
-@_internal("threshold_backward")
+@internal("threshold_backward")
 def _threshold_backward(grad_output: Tensor, self: Tensor, threshold: Any) -> Tensor:
     return grad_output.masked_fill(self <= threshold, 0)

@@ -221,6 +221,17 @@ class OpOverloadPacket:
             f"No overload of {self._qualified_op_name} takes ({kinds}). They are:\n{shown}"
         )
 
+    @property
+    def is_computed(self) -> bool:
+        """Whether there is a function for one of the overloads at least."""
+        for name in self.overloads():
+            try:
+                if getattr(self, name)._op is not None:
+                    return True
+            except NotImplementedError:
+                continue
+        return False
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._dir)
 

@@ -146,7 +146,7 @@ def write_out(result: Any, out: Any, name: str = "") -> Any:
                 require_dtype(name, value.dtype, target.dtype)
         for value, target in zip(result, out):
             write_out(value, target, name)
-        if hasattr(result, "_fields"):
+        if hasattr(result, "_make"):
             return getattr(result, "written", type(result))(*out)
         return tuple(out)
     if not isinstance(out, Tensor):

@@ -248,8 +248,13 @@ def sparse_mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
 def _reduced_mm(a: Tensor, b: Tensor, reduce: str) -> Tensor:
     if layout_of(a) is not layouts.sparse_csr:
         raise cannot_run("_sparse_mm_reduce_impl", a)
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
+    if reduce == "prod":
+        raise RuntimeError("sparse_mm_reduce: reduce type of prod has not been enabled.")
     if reduce not in _REDUCTIONS:
-        raise RuntimeError(f"sparse_mm_reduce: reduce type of {reduce} has not been enabled.")
+        raise RuntimeError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+        )
     _check_product("sparse.mm", a, b)
     if reduce == "sum":
         return sparse_times_dense(a, b)

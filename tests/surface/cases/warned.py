@@ -1,0 +1,3 @@
+"""Placeholder."""
+
+FAMILIES: dict[str, list[str]] = {}

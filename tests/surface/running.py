@@ -1,0 +1,92 @@
+"""Runs families of expressions in a process of its own, and writes what each gives as JSON.
+
+    python -m tests.surface.running torch      with the real torch
+    python -m tests.surface.running            with tritorch as torch
+
+Errors that list overloads are cut before the list.  An expression may have statements before it, apart by "; ".  What it gives is its value's repr, or the
+error's type and text, and behind it the warnings: their category and first words.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import os
+import re
+import sys
+import warnings
+from typing import Any
+
+WORDS = 8  # of a warning that are compared
+# Addresses and paths differ from run to run.
+_HEX = re.compile(r"0x[0-9a-f]+")
+_INTERNAL = re.compile(r" \(Triggered internally at [^)]*\)")
+_ANY_PATH = re.compile(r"(/[\w.+-]+)+/(site-packages/)?")
+
+
+def evaluated(source: str, space: dict[str, Any]) -> str:
+    """What a line gives, as text."""
+    printed = io.StringIO()
+    with warnings.catch_warnings(record=True) as seen, contextlib.redirect_stdout(printed):
+        warnings.simplefilter("always")
+        try:
+            tree = ast.parse(source)
+            last = tree.body.pop()
+            assert isinstance(last, ast.Expr), source
+            exec(compile(tree, "<case>", "exec"), space)
+            value = eval(compile(ast.Expression(last.value), "<case>", "eval"), space)
+            text = repr(value)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}".partition(" received an invalid comb")[0]
+    text += printed.getvalue()
+    text = _INTERNAL.sub("", text)  # where a C++ file warns
+    for each in seen:
+        words = " ".join(str(each.message).split()[:WORDS])
+        text += f"\n{each.category.__name__}: {words}"
+    text = text.replace("tritorch", "torch")
+    return _ANY_PATH.sub("", _HEX.sub("0x", text))
+
+
+def apart(line: str, space: dict[str, Any]) -> str:
+    """What a line gives in a forked process: what it sets, and warnings that come once, stay there."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        with open(writing, "w") as file:
+            file.write(evaluated(line, space))
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as file:
+        text = file.read()
+    _, status = os.waitpid(child, 0)
+    return text if status == 0 else f"process died: {status}"
+
+
+def main() -> None:
+    """Runs all families, or those that are named."""
+    chosen = sys.argv[1:]
+    if chosen[:1] == ["torch"]:
+        chosen = chosen[1:]
+    else:
+        from tritorch import _as_torch
+
+        _as_torch.as_torch()
+    from tests.surface.cases import FAMILIES, PREPARE
+
+    space: dict[str, Any] = {}
+    exec(PREPARE, space)
+    results: dict[str, dict[str, str]] = {}
+    for family, lines in FAMILIES.items():
+        if chosen and family not in chosen:
+            continue
+        results[family] = {}
+        for line in lines:
+            results[family][line] = apart(line, space)
+    json.dump(results, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()

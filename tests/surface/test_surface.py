@@ -1,0 +1,55 @@
+"""What PyTorch's source shows behaves as there: values, errors, warnings, reprs."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from .cases import FAMILIES
+
+HERE = Path(__file__).parent
+RECORDED = json.loads((HERE / "recorded.json").read_text())
+DIFFERS = tomllib.loads((HERE / "differs.toml").read_text())
+
+
+@pytest.fixture(scope="session")
+def found():
+    """What every expression gives, run in one process that knows tritorch as torch."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.surface.running"],
+        capture_output=True, text=True, check=False, cwd=HERE.parents[1],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family(family, found):
+    wrong = {
+        line: (text, RECORDED[family][line])
+        for line, text in found[family].items()
+        if text != RECORDED[family][line]
+    }
+    told = DIFFERS.get(family, {})
+    assert not {line: pair for line, pair in wrong.items() if line not in told}
+    agree_now = set(told) - set(wrong)
+    assert not agree_now, "these agree now: take them out of differs.toml"
+
+
+def test_enough_agree():
+    total = sum(map(len, RECORDED.values()))
+    apart = sum(map(len, DIFFERS.values()))
+    assert total >= 1300 and apart <= 0.05 * total
+
+
+def test_each_item_is_held():
+    items = tomllib.loads((HERE / "coverage.toml").read_text())
+    for section in items.values():
+        for item, families in section.items():
+            assert families, item
+            for family in families:
+                place = HERE.parents[1] / family.partition("::")[0]
+                assert family in FAMILIES or place.exists(), (item, family)

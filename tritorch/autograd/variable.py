@@ -1,0 +1,7 @@
+"""torch.autograd.variable: the class Variable."""
+
+from tritorch.autograd import Variable
+
+__all__ = ["Variable", "VariableMeta"]
+
+VariableMeta = type(Variable)

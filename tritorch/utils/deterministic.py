@@ -1,0 +1,25 @@
+"""torch.utils.deterministic: whether deterministic algorithms fill memory nobody has written yet."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+from tritorch.core import defaults
+
+
+class _Settings(types.ModuleType):
+    """The module, whose attribute is the setting."""
+
+    @property
+    def fill_uninitialized_memory(self) -> bool:
+        """Whether `torch.empty` and its like give NaN, or the largest integer, while
+        `use_deterministic_algorithms` is on."""
+        return defaults.get_fill_uninitialized_memory()
+
+    @fill_uninitialized_memory.setter
+    def fill_uninitialized_memory(self, mode: bool) -> None:
+        defaults.set_fill_uninitialized_memory(mode)
+
+
+sys.modules[__name__].__class__ = _Settings

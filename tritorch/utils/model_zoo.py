@@ -1,0 +1,8 @@
+"""Downloads, under an older name of `torch.hub`'s functions."""
+
+from tritorch.hub import (
+    load_state_dict_from_url as load_url,
+    load_state_dict_from_url as load_state_dict_from_url,
+)
+
+__all__ = ["load_url"]
