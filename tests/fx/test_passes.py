@@ -1,5 +1,6 @@
 """Passes over graphs: parts as modules, patterns, drawings, operators that write in place."""
 
+import collections
 import operator
 
 import pytest
@@ -9,7 +10,15 @@ from tests.fx.architectures import MODELS
 from tritorch import fx, nn
 from tritorch._subclasses import FakeTensorMode
 from tritorch.fx.experimental import const_fold, optimization
+from tritorch.fx.experimental.accelerator_partitioner import Partitioner
 from tritorch.fx.experimental.normalize import NormalizeArgs, NormalizeOperators
+from tritorch.fx.experimental.partitioner_utils import (
+    Device,
+    NodeLatency,
+    PartitionerConfig,
+    PartitionMode,
+    get_extra_size_of,
+)
 from tritorch.fx.experimental.proxy_tensor import make_fx
 from tritorch.fx.experimental.rewriter import RewritingTracer
 from tritorch.fx.passes.dialect.common.cse_pass import CSEPass
@@ -277,3 +286,62 @@ def test_asserts_are_rewritten():
     assert traced(torch.ones(3)).tolist() == [2, 2, 2]
     with pytest.raises(AssertionError, match="too short"):
         traced(torch.ones(1))
+
+
+def sized(module, *inputs):
+    """The module as a graph whose nodes know their sizes."""
+    traced = fx.symbolic_trace(module)
+    get_size_of_all_nodes(traced, list(inputs))
+    return traced
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, a):
+        first = a + torch.ones(4)
+        second = first + torch.ones(4)
+        third = self.linear(first)
+        return second + (second + third)
+
+
+@pytest.mark.parametrize("mode", ["size_based", "cost_aware", "kl_based"])
+def test_a_module_too_large_for_a_device(mode):
+    """Each part fits its device, and the parts compute what the module does."""
+    module, x = Branches(), torch.randn(4)
+    traced = sized(module, x)
+    seconds = {
+        node: NodeLatency(node.size_bytes.total_size, 2.0)
+        for node in traced.graph.nodes
+        if node.op.startswith("call")
+    }
+    devices = [Device(f"dev_{n}", 150, n) for n in range(4)]
+    config = PartitionerConfig(devices, PartitionMode[mode], 2.0, seconds)
+    partitioner = Partitioner()
+    dag, divided = partitioner.partition_graph(traced, module, config)
+    assert len(partitioner.partitions) > 1 and divided(x).equal(module(x))
+    assert [str(each) for each in dag.nodes] == [
+        n.name for n in divided.graph.nodes if n.op == "call_module"
+    ]
+    held = collections.defaultdict(set)
+    for each in partitioner.partitions:
+        (number,) = each.logical_device_ids
+        held[number] |= each.nodes
+    for nodes in held.values():  # what parts share is there once
+        assert sum(get_extra_size_of(node, nodes) for node in nodes) <= 150
+
+
+def test_idle_devices_hold_copies():
+    module, x = Branches(), torch.randn(4)
+    sizes = (200, 200, 100, 100, 200, 100)
+    devices = [Device(f"dev_{n}", size, n) for n, size in enumerate(sizes)]
+    partitioner = Partitioner()
+    config = PartitionerConfig(devices, saturate_host=True)
+    partitioner.partition_graph(sized(module, x), module, config)
+    assert [p.logical_device_ids for p in partitioner.partitions] == [[0, 4], [1, 2]]
+    with pytest.raises(RuntimeError, match="enough memory"):
+        Partitioner().partition_graph(
+            sized(module, x), module, PartitionerConfig([Device("dev_0", 10, 0)])
+        )
