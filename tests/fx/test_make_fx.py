@@ -54,8 +54,8 @@ def test_a_training_step(name, tracing_mode):
         for n in traced.graph.nodes
         if n.op == "call_function"
     )
-    flat = [*params, *moments, x, y]
-    for found in (traced(*flat), fx.Interpreter(traced).run(*flat)):
+    given = (params, moments, x, y)
+    for found in (traced(*given), fx.Interpreter(traced).run(*given)):
         for a, b in zip([*found[0], *found[1], found[2]], [*want[0], *want[1], want[2]]):
             assert a.detach().equal(b.detach())
 

@@ -140,6 +140,11 @@ class FakeTensorMode(TorchFunctionMode):
         self._fakes[id(tensor)] = (weakref.ref(tensor, lambda _: forget(None)), made)
         return made
 
+    def real_of(self, tensor: Tensor) -> Tensor:
+        """The tensor that a fake was made of; else the tensor itself."""
+        made_of = (real() for real, made in self._fakes.values() if made is tensor)
+        return next((real for real in made_of if real is not None), tensor)
+
     def _describe(self, tensor: Tensor, static: bool) -> Any:
         array = tensor._array
         if type(array) not in (arrays.ndarray, _C.Array, MetaArray):

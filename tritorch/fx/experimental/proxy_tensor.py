@@ -8,27 +8,33 @@ node of every operator; its nodes call `torch.ops.aten.<operator>.<overload>`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from tritorch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from tritorch.core.device import PretendedDevice, device as Device
+from tritorch.core.dispatching import without_modes
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
 from tritorch.fx._lazy_graph_module import _make_graph_module
-from tritorch.fx.graph import Graph
+from tritorch.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from tritorch.fx.graph_module import GraphModule
 from tritorch.fx.node import Node, map_aggregate
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter
+from tritorch.ops.factory import empty_strided
 from tritorch.ops.record.overloads import namespace
 from tritorch.overrides import TorchFunctionMode
 from tritorch.utils._python_dispatch import TorchDispatchMode
+from tritorch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 __all__ = ["ProxyTorchDispatchMode", "get_proxy_mode", "make_fx"]
 
 _VALUE = "aten::_local_scalar_dense"
+_KNOWN = 1  # how many elements a tensor may have whose value is known in a trace, as in PyTorch
 
 
 class ProxyTorchDispatchMode(TorchDispatchMode):
@@ -44,11 +50,19 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         # one); kept alive so that its id stays its own.
         self._nodes: dict[int, tuple[Any, Node]] = {}
         self._constants: dict[int, Node] = {}
-        self._fresh: dict[int, Any] = {}
+        # What the program made from numbers, and the values that are known as it runs.
+        self._fresh: dict[int, tuple[Any, Any]] = {}
+        self._known: dict[int, tuple[Any, Tensor]] = {}
+        self.fakes: Any = None
+        self.pretends = False  # whether the program runs on fakes
 
-    def fresh(self, value: Any) -> None:
-        """Says that the program made a tensor from numbers: each run of the graph has its own."""
-        self._fresh[id(value._array)] = value._array
+    def fresh(self, value: Any, real: Any) -> None:
+        """Says that the program made a tensor from numbers: each run of the graph has its own.
+
+        real: itself, or what it pretends to be."""
+        self._fresh[id(value._array)] = (value._array, real)
+        if real.numel() <= _KNOWN:
+            self._known[id(value._array)] = (value._array, real.clone())
 
     def track(self, tensor: Tensor, node: Node) -> None:
         """Says which node a tensor is the value of."""
@@ -59,16 +73,51 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         found = self._nodes.get(id(tensor._array))
         return None if found is None else found[1]
 
-    def _depends_on_inputs(self, node: Node | None) -> bool:
-        """Whether a node's value is another for other inputs; else it is as in the trace."""
+    def _varies(self, node: Node | None) -> bool:
+        """Whether a value is another for other inputs, or random; else it is as in the trace."""
         pending, seen = [node] if node is not None else [], set()
         while pending:
             each = pending.pop()
-            if each.op == "placeholder":
+            if each.op == "placeholder" or _draws(each.target):
                 return True
             seen.add(each)
             pending += [x for x in each.all_input_nodes if x not in seen]
         return False
+
+    def _compute_known(self, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
+        """What an operator gives for known values; None where one is not, or it draws numbers."""
+        known = [self._known.get(id(x._array)) for x in tensors]
+        if _draws(func) or not known or None in known:
+            return None
+
+        def real(x: Any) -> Any:
+            return self._known[id(x._array)][1] if isinstance(x, Tensor) else x
+
+        with _as_it_is():
+            return func(*map_aggregate(args, real), **map_aggregate(kwargs, real))
+
+    def _note(self, out: Any, node: Node, real: Any) -> None:
+        """Says which node a result is of, its value if that is known, and how it is now."""
+        self.track(out, node)
+        self._known.pop(id(out._array), None)
+        if isinstance(real, Tensor) and real.numel() <= _KNOWN:
+            self._known[id(out._array)] = (out._array, real)
+        self.describe(out, node)
+
+    def describe(self, tensor: Tensor, node: Node) -> None:
+        """Leaves a description of a value at its node: a fake, which later writes do not reach."""
+        if self.fakes is None:
+            from tritorch._subclasses import FakeTensorMode
+
+            self.fakes = FakeTensorMode(allow_non_fake_inputs=True)
+        with _as_it_is():
+            if is_fake(tensor._array):
+                node.meta["val"] = tensor.detach()
+                return
+            sizes = tensor.shape, tensor.stride()
+            kind, device = tensor.dtype, tensor.device
+        with without_modes(), self.fakes:
+            node.meta["val"] = empty_strided(*sizes, dtype=kind, device=device)
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, PretendedDevice):
@@ -88,7 +137,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         name = f"{stem}{number}"
         fresh = id(value._array) in self._fresh
         if not hasattr(self.root, name):
-            setattr(self.root, name, value.clone() if fresh else value)
+            setattr(self.root, name, self._real(value))
         node = self._constants.get(id(value))
         if node is None:
             node = self._constants[id(value)] = self.graph.create_node("get_attr", name)
@@ -96,6 +145,13 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 node = self.graph.call_function(namespace("aten").lift_fresh_copy.default, (node,))
                 self.track(value, node)
         return node
+
+    def _real(self, value: Tensor) -> Tensor:
+        """The tensor that a constant is, or pretends to be."""
+        with _as_it_is():
+            if id(value._array) in self._fresh:
+                return self._fresh[id(value._array)][1].clone()
+            return value if self.fakes is None else self.fakes.real_of(value)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -107,7 +163,10 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         tensors: list[Tensor] = []
         map_aggregate((args, kwargs), lambda x: tensors.append(x) if isinstance(x, Tensor) else x)
         if func._schema.name == _VALUE:
-            if any(self._depends_on_inputs(self.node_of(x)) for x in tensors):
+            value = self._compute_known(func, args, kwargs, tensors)
+            if value is not None:
+                return value
+            if self.pretends or any(self._varies(self.node_of(x)) for x in tensors):
                 raise RuntimeError(
                     f"It appears that you're trying to get value out of a tracing tensor with "
                     f"{func} - erroring out! It's likely that this is caused by data-dependent "
@@ -119,19 +178,32 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         named = map_aggregate(named, self._argument)
         name = self.graph._target_to_str(func.overloadpacket.__name__.rstrip("_"))
         node = self.graph.create_node("call_function", func, given, dict(named), name)
+        real = self._compute_known(func, args, kwargs, tensors)
         out = func(*args, **kwargs)
         if isinstance(out, Tensor):
-            self.track(out, node)
+            self._note(out, node, real)
         elif isinstance(out, (tuple, list)):
             import operator
 
             for place, each in enumerate(out):
                 if isinstance(each, Tensor):
                     item = self.graph.call_function(operator.getitem, (node, place))
-                    self.track(each, item)
+                    self._note(each, item, None if real is None else real[place])
         if func._schema.is_mutable and tensors and not isinstance(out, Tensor):
             self.track(tensors[0], node)
         return out
+
+
+def _draws(func: Any) -> bool:
+    """Whether an operator draws random numbers."""
+    return any(tag.name == "nondeterministic_seeded" for tag in getattr(func, "tags", ()))
+
+
+@contextlib.contextmanager
+def _as_it_is() -> Iterator[None]:
+    """No mode is asked, and tensors are real."""
+    with unset_fake_temporarily(), without_modes():
+        yield
 
 
 class _NotesFresh(TorchFunctionMode):
@@ -144,7 +216,11 @@ class _NotesFresh(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         if getattr(func, "__name__", "") == "tensor" and isinstance(out, Tensor):
-            self.mode.fresh(out)
+            real = out
+            if is_fake(out._array):
+                with _as_it_is():
+                    real = func(*args, **(kwargs or {}))
+            self.mode.fresh(out, real)
         return out
 
 
@@ -205,18 +281,22 @@ def make_fx(
         if tracing_mode == "fake":
             from tritorch._subclasses import FakeTensorMode
 
-            fakes = FakeTensorMode(allow_non_fake_inputs=True)
-            args = map_aggregate(
-                args, lambda x: fakes.from_tensor(x) if isinstance(x, Tensor) else x
-            )
+            mode.pretends = True
+            mode.fakes = fakes = FakeTensorMode(allow_non_fake_inputs=_allow_non_fake_inputs)
+            args = tree_map(lambda x: fakes.from_tensor(x) if isinstance(x, Tensor) else x, args)
 
             def run(*given: Any) -> Any:
                 with fakes:
                     return f(*given)
 
-        given = [_placed(mode, name, value) for name, value in zip(names, args)]
+        for name, value in zip(names, args):
+            _place(mode, name, value)
+        _, spec = tree_flatten(args)
+        if not all(child.is_leaf() for child in spec.children()):
+            plain = [name.removesuffix("_1") for name in names]
+            graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(plain, spec, None)))
         with _NotesFresh(mode), mode:
-            out = run(*given)
+            out = run(*args)
         graph.output(map_aggregate(out, mode._argument))
         graph.eliminate_dead_code()
         name = getattr(f, "__name__", "traced").replace("<lambda>", "fx")
@@ -236,20 +316,10 @@ def _names(f: Callable[..., Any], count: int) -> list[str]:
     return [f"{name}_1" for name in names]
 
 
-def _placed(mode: ProxyTorchDispatchMode, name: str, value: Any) -> Any:
-    """An argument, each tensor of it an input of the graph."""
-    if isinstance(value, Tensor):
-        mode.track(value, mode.graph.placeholder(name))
-        return value
-    if isinstance(value, (list, tuple, dict)):
-        number = iter(range(1, 10**6))
-
-        def leaf(x: Any) -> Any:
-            node = mode.graph.placeholder(f"{name.removesuffix('_1')}_{next(number)}")
-            if isinstance(x, Tensor):
-                mode.track(x, node)
-            return x
-
-        return map_aggregate(value, leaf)
-    mode.graph.placeholder(name)
-    return value
+def _place(mode: ProxyTorchDispatchMode, name: str, value: Any) -> None:
+    """Makes an input of each leaf of an argument."""
+    for number, leaf in enumerate(tree_leaves(value), 1):
+        node = mode.graph.placeholder(f"{name.removesuffix('_1')}_{number}")
+        if isinstance(leaf, Tensor):
+            mode.track(leaf, node)
+            mode.describe(leaf, node)
