@@ -280,11 +280,6 @@ def _jit_get_all_schemas() -> list[Any]:
     return [table.find(n, overload) for n in table.names() for overload in table.overloads(n)]
 
 
-def _len_torch_function_stack() -> int:
-    """How many function modes are entered."""
-    return len(gates.modes.stack)
-
-
 def _is_torch_function_mode_enabled() -> bool:
     """Whether a function mode is entered."""
     return bool(gates.modes.stack)

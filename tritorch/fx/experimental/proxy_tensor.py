@@ -16,7 +16,7 @@ from typing import Any
 
 from tritorch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from tritorch.core.device import PretendedDevice, device as Device
-from tritorch.core.dispatching import without_modes
+from tritorch.core.dispatching import entered, without_modes
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
 from tritorch.fx._lazy_graph_module import _make_graph_module
@@ -29,9 +29,16 @@ from tritorch.ops.factory import empty_strided
 from tritorch.ops.record.overloads import namespace
 from tritorch.overrides import TorchFunctionMode
 from tritorch.utils._python_dispatch import TorchDispatchMode
-from tritorch.utils._pytree import tree_flatten, tree_leaves, tree_map
+from tritorch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-__all__ = ["ProxyTorchDispatchMode", "get_proxy_mode", "make_fx"]
+__all__ = [
+    "ProxyTorchDispatchMode",
+    "disable_proxy_modes_tracing",
+    "get_isolated_graphmodule",
+    "get_proxy_mode",
+    "make_fx",
+    "wrapper_and_args_for_make_fx",
+]
 
 _VALUE = "aten::_local_scalar_dense"
 _KNOWN = 1  # how many elements a tensor may have whose value is known in a trace, as in PyTorch
@@ -248,8 +255,6 @@ def _without_defaults(
 
 def get_proxy_mode() -> ProxyTorchDispatchMode | None:
     """The mode of the make_fx that runs."""
-    from tritorch.core.dispatching import entered
-
     modes = [m for m in entered.modes if isinstance(m, ProxyTorchDispatchMode)]
     return modes[-1] if modes else None
 
@@ -303,6 +308,43 @@ def make_fx(
         return _make_graph_module(root, graph, name)
 
     return traced
+
+
+@contextlib.contextmanager
+def disable_proxy_modes_tracing() -> Iterator[None]:
+    """No make_fx that runs notes what happens inside."""
+    before = entered.modes
+    entered.modes = [m for m in before if not isinstance(m, ProxyTorchDispatchMode)]
+    try:
+        yield
+    finally:
+        entered.modes = before
+
+
+def wrapper_and_args_for_make_fx(
+    func: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+) -> tuple[Callable[[list[Any]], Any], list[Any]]:
+    """A function of one list, which make_fx traces, and that list: a call's arguments."""
+    leaves, spec = tree_flatten((args, kwargs))
+
+    def wrapped(flat_args: list[Any]) -> Any:
+        given, named = tree_unflatten(list(flat_args), spec)
+        return func(*given, **named)
+
+    return wrapped, leaves
+
+
+def get_isolated_graphmodule(
+    func: Callable[..., Any],
+    args: Any,
+    kwargs: dict[str, Any],
+    tracing_mode: str = "real",
+    decomposition_table: dict[Any, Any] | None = None,
+) -> GraphModule:
+    """The graph of a call, of which a make_fx that runs sees nothing."""
+    wrapped, leaves = wrapper_and_args_for_make_fx(func, args, kwargs)
+    with disable_proxy_modes_tracing():
+        return make_fx(wrapped, decomposition_table, tracing_mode)(leaves)
 
 
 def _names(f: Callable[..., Any], count: int) -> list[str]:
