@@ -107,6 +107,18 @@ def offered(path: str) -> list[str]:
     return [name for name, entry in _entries(path).items() if entry.mark != "~"]
 
 
+@functools.cache
+def defined_in(prefix: str) -> dict[str, str]:
+    """The modules, of those whose path begins so, that define names which a package around has."""
+    return {
+        name: path
+        for path in _lines()
+        if path.startswith(prefix)
+        for name, entry in _entries(path).items()
+        if entry.mark == "+"
+    }
+
+
 def module_of(path: str, name: str) -> str:
     """The path of the module of PyTorch that a name stands for; "" if it is no module."""
     if is_module(f"{path}.{name}".lstrip(".")):

@@ -23,7 +23,10 @@ from tritorch.core.device import device as Device
 from tritorch.core.published import PUBLIC
 from tritorch.core.size import Size
 from tritorch.ops.checks import broadcast_shapes
+from tritorch.schema.infer import infer_type
 
+has_spectral = settings.has_spectral
+_jit_try_infer_type = infer_type
 _TensorBase = _C.TensorBase
 _FunctionBase = function.FunctionCtx
 has_lapack = settings.has_lapack

@@ -4,7 +4,11 @@ import pytest
 
 import tritorch as torch
 from tritorch import fx, nn
-from tritorch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
+from tritorch.fx.experimental.proxy_tensor import (
+    get_isolated_graphmodule,
+    get_proxy_mode,
+    make_fx,
+)
 from tritorch.nn import functional as F
 
 
@@ -54,8 +58,8 @@ def test_a_training_step(name, tracing_mode):
         for n in traced.graph.nodes
         if n.op == "call_function"
     )
-    flat = [*params, *moments, x, y]
-    for found in (traced(*flat), fx.Interpreter(traced).run(*flat)):
+    given = (params, moments, x, y)
+    for found in (traced(*given), fx.Interpreter(traced).run(*given)):
         for a, b in zip([*found[0], *found[1], found[2]], [*want[0], *want[1], want[2]]):
             assert a.detach().equal(b.detach())
 
@@ -155,3 +159,59 @@ def test_an_optimizers_step():
 
     for got, want in zip(trained(4, True), trained(4, False)):
         assert got.equal(want)
+
+
+@pytest.mark.parametrize("tracing_mode", ["real", "fake"])
+def test_nested_inputs_and_descriptions(tracing_mode):
+    """The graph takes what the function takes; nodes say what their values were when made."""
+
+    def f(x, params):
+        params = dict(params)
+        y = x.clone()
+        y.unsqueeze_(0)
+        return {"out": y * params.pop("w"), "rest": params}
+
+    params = {"w": torch.full((3,), 2.0), "b": torch.ones(1)}
+    traced = make_fx(f, tracing_mode=tracing_mode)(torch.ones(3), params)
+    shapes = [tuple(n.meta["val"].shape) for n in traced.graph.nodes if "val" in n.meta]
+    assert shapes == [(3,), (3,), (1,), (3,), (1, 3), (1, 3)]
+    found = traced(torch.arange(3.0), params)
+    assert found["out"].tolist() == [[0, 2, 4]] and found["rest"]["b"] is params["b"]
+
+
+@pytest.mark.parametrize("tracing_mode", ["real", "fake"])
+def test_values_that_are_known(tracing_mode):
+    """Numbers that the program writes are known in a trace; drawn ones are not, nor outer fakes."""
+
+    def known():
+        value = torch.tensor(1.0)
+        value.add_(2)
+        return torch.full((2,), value.item()) + torch.tensor([1.0, 2.0])
+
+    def drawn():
+        return torch.tensor([2.0]).normal_().item()
+
+    traced = make_fx(known, tracing_mode=tracing_mode)()
+    for _ in range(2):
+        assert traced().tolist() == [4, 5]
+    with pytest.raises(RuntimeError, match="data-dependent"):
+        make_fx(drawn, tracing_mode=tracing_mode)()
+    outer = torch.ones(2)
+    if tracing_mode == "fake":
+        with pytest.raises(AssertionError, match="Please convert all Tensors"):
+            make_fx(lambda: outer + 1, tracing_mode="fake")()
+    given = {"_allow_non_fake_inputs": True, "tracing_mode": tracing_mode}
+    traced = make_fx(lambda x: x + outer, **given)(torch.ones(2))
+    assert traced._tensor_constant0 is outer and traced(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_a_graph_inside_of_a_trace():
+    inner = []
+
+    def f(x):
+        inner.append(get_isolated_graphmodule(lambda y, *, by: y.sum() * by, (x,), {"by": 2}))
+        return x + 1
+
+    outer = make_fx(f)(torch.ones(3))
+    assert "sum" not in outer.code and "add" in outer.code
+    assert "sum" in inner[0].code and inner[0]([torch.ones(3), 2]).item() == 6

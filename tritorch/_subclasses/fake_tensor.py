@@ -158,7 +158,8 @@ class FakeTensorConverter:
         static = options.pop("static_shapes", fake_mode.static_shapes)
         found = self.tensor_memo.get(t)
         if found is None:
-            with gates.DisableTorchFunction():  # the mode itself may be entered
+            # The mode itself may be entered; the real tensor is read.
+            with unset_fake_temporarily(), gates.DisableTorchFunction():
                 found = fake_mode._describe(t, static, self)
             self.tensor_memo.set(t, found)
         return found
@@ -186,6 +187,11 @@ class _Memo:
     def set(self, tensor: Tensor, fake: Any) -> None:
         forget = functools.partial(self._kept.pop, id(tensor))
         self._kept[id(tensor)] = (weakref.ref(tensor, lambda _: forget(None)), fake)
+
+    def made_of(self, fake: Any) -> Any:
+        """The tensor that a fake is of; else the fake itself."""
+        tensors = (real() for real, made in self._kept.values() if made is fake)
+        return next((real for real in tensors if real is not None), fake)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -286,6 +292,10 @@ class FakeTensorMode(TorchFunctionMode):
             return tensor
         static = self.static_shapes if static_shapes is None else static_shapes
         return self.fake_tensor_converter.from_real_tensor(self, tensor, static_shapes=static)
+
+    def real_of(self, tensor: Tensor) -> Tensor:
+        """The tensor that a fake was made of; else the tensor itself."""
+        return self.fake_tensor_converter.tensor_memo.made_of(tensor)
 
     def _describe(self, tensor: Tensor, static: bool, converter: FakeTensorConverter) -> Any:
         array = tensor._array

@@ -20,7 +20,7 @@ from tritorch.backends._flags import (
 from tritorch.backends._precision import Precision as _Precision
 
 _NAMES = """cpu cuda cudnn cusparselt kleidiai mha miopen mkl mkldnn mps nnpack openmp opt_einsum
-    quantized""".split()
+    python_native quantized""".split()
 
 
 def __getattr__(name: str) -> Any:

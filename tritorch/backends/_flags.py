@@ -50,7 +50,8 @@ class Flag:
         return self.value if self.read is None else self.read()
 
     def __set__(self, instance: Any, value: Any) -> None:
-        if flags_frozen():
+        # As in PyTorch, those of an object in a module (torch.backends.cuda.matmul) stay free.
+        if isinstance(instance, types.ModuleType) and flags_frozen():
             raise RuntimeError(
                 f"not allowed to set {self._shown} flags after disable_global_flags; please use "
                 "flags() context manager instead"

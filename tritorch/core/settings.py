@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
+from tritorch.core import gates
 from tritorch.core.published import PUBLIC
 from tritorch.core.symbolic import SymBool
 
@@ -67,8 +68,13 @@ def compiled_with_cxx11_abi() -> bool:
 
 
 def _assert(condition: Any, message: str) -> None:
-    """An assertion."""
-    assert condition, message
+    """An assertion; where it is of an object that overrides functions, a call that this may do."""
+    overriding = gates.overloaded_arguments((condition,))
+    if overriding:
+        gates.override(_assert, overriding, (condition, message), {})
+        return
+    if not condition:
+        raise AssertionError(message)
 
 
 _IMPROVE = (
@@ -167,9 +173,7 @@ def _assert_async(input: Any, assert_msg: str | None = None) -> None:
         what = "no values" if not input.numel() else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
     if not bool(input):
-        raise RuntimeError(
-            assert_msg or "Expected Tensor with single nonzero value, but got zero"
-        )
+        raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
 
 
 class FatalError(Exception):

@@ -8,8 +8,16 @@ from tritorch.fx import (
     operator_schemas,
     proxy as _proxy,
     subgraph_rewriter,
+    tensor_type,
+    traceback,
 )
-from tritorch.fx._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wrap
+from tritorch.fx._symbolic_trace import (
+    PH,
+    ProxyableClassMeta,
+    Tracer,
+    symbolic_trace,
+    wrap,
+)
 from tritorch.fx.graph import CodeGen, Graph
 from tritorch.fx.graph_module import GraphModule
 from tritorch.fx.interpreter import Interpreter, Transformer

@@ -5,39 +5,79 @@ from __future__ import annotations
 import builtins
 import collections
 import contextlib
+import copy
 import functools
 import inspect
+import logging
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+import os
+import types
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar
 
+from tritorch import _C
+from tritorch.core.settings import _assert
 from tritorch.core.tensor import Tensor
-from tritorch.fx.graph import Graph
+from tritorch.fx._compatibility import compatibility
+from tritorch.fx._lazy_graph_module import _LazyGraphModule, _make_graph_module
+from tritorch.fx._patching import _Patcher
+from tritorch.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from tritorch.fx.graph_module import GraphModule
+from tritorch.fx.node import base_types, map_aggregate
 from tritorch.fx.proxy import (
     ParameterProxy,
     Proxy,
     Scope,
     ScopeContextManager,
     TracerBase,
+    _create_arg_bypass,
 )
 from tritorch.nn.modules.container import Sequential
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter
+from tritorch.utils import _pytree as pytree
 
 __all__ = ["PH", "PHBase", "PHWithMeta", "ProxyableClassMeta", "Tracer", "is_fx_tracing",
            "symbolic_trace", "wrap"]  # fmt: skip
 
-_tracing = False
-_Wrapped = tuple[dict[str, Any], str]
-_wrapped: list[_Wrapped] = []  # a module's globals and a name in them
+log = logging.getLogger(__name__)
+HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_orig_module_call: Callable[..., Any] = Module.__call__
+_orig_module_getattr: Callable[..., Any] = Module.__getattr__
+_proxyable_classes: dict[type, None] = {}
+_is_fx_tracing_flag = False
+# The globals of modules and the names in them that `wrap` was called for.
+_wrapped_fns_to_patch: dict[tuple[int, str], dict[str, Any]] = {}
+# Methods whose calls become nodes: (class, name).
+_wrapped_methods_to_patch: list[tuple[type, str]] = []
+if os.environ.get("FX_PATCH_GETITEM") == "1":
+    _wrapped_methods_to_patch.append((Tensor, "__getitem__"))
+_constant_attribute_types = (Tensor, pytree.TreeSpec)
+CURRENT_PATCHER: _Patcher | None = None
+
+
+@functools.lru_cache
+def is_fx_tracing_warning() -> None:
+    """Says once that PyTorch has other names for what programs mostly want to know."""
+    log.warning(
+        "is_fx_tracing will return true for both fx.symbolic_trace and torch.export. Please use "
+        "is_fx_tracing_symbolic_tracing() for specifically fx.symbolic_trace or "
+        "torch.compiler.is_compiling() for specifically torch.export/compile."
+    )
 
 
 def is_fx_tracing() -> bool:
     """Whether a function is being traced."""
-    return _tracing
+    return _is_fx_tracing_flag
 
 
+def is_fx_symbolic_tracing() -> bool:
+    """Whether a function is being traced, by a Tracer."""
+    return _is_fx_tracing_flag
+
+
+@compatibility(is_backward_compatible=False)
 class PHBase:
     """Stands in concrete_args for what stays an input."""
 
@@ -48,31 +88,493 @@ class PHBase:
 PH = PHBase()
 
 
+@compatibility(is_backward_compatible=False)
 class PHWithMeta(PHBase):
-    """The same with a key."""
+    """The same with a key, and whatever else is set on it, which its node gets too."""
 
     def __init__(self, ph_key: str | None = None) -> None:
         super().__init__()
         self.ph_key = ph_key
 
 
+def _transfer_attrs(fr: Any, to: Any) -> None:
+    for name in dir(fr):
+        value = getattr(fr, name)
+        if not callable(value) and not name.startswith("__") and not hasattr(to, name):
+            setattr(to, name, value)
+
+
+@compatibility(is_backward_compatible=True)
 class ProxyableClassMeta(type):
     """The type of classes whose construction from proxies becomes a node."""
 
     def __init__(cls, name: str, bases: Any, attrs: Any) -> None:
-        _proxyable[cls] = None
+        _proxyable_classes.setdefault(cls)
         super().__init__(name, bases, attrs)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        found = [x for x in (*args, *kwargs.values()) if isinstance(x, Proxy)]
-        if not (found and is_fx_tracing()):
-            return super().__call__(*args, **kwargs)
-        return found[0].tracer.create_proxy("call_function", cls, args, kwargs)
+        found = _find_proxy(args, kwargs) if is_fx_tracing() else None
+        if found is not None:
+            return found.tracer.create_proxy("call_function", cls, args, kwargs)
+        return super().__call__(*args, **kwargs)
 
 
-_proxyable: dict[type, None] = {}
+def _patch_function(fn: types.FunctionType, nargs: int) -> types.FunctionType:
+    """The function with *args and **kwargs as one argument each, as proxies stand for them."""
+    code = fn.__code__
+    made = code.replace(
+        co_flags=code.co_flags & ~HAS_VARSTUFF, co_argcount=nargs, co_posonlyargcount=0,
+        co_kwonlyargcount=0,
+    )  # fmt: skip
+    return types.FunctionType(made, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
 
 
+@compatibility(is_backward_compatible=True)
+class Tracer(TracerBase):
+    """Tracer(autowrap_modules=(math,), autowrap_functions=())
+
+    Traces a module, or a function: `Tracer().trace(root)` gives its graph."""
+
+    @compatibility(is_backward_compatible=True)
+    def __init__(
+        self, autowrap_modules: tuple[Any, ...] = (math,),
+        autowrap_functions: tuple[Callable[..., Any], ...] = (),
+        param_shapes_constant: bool = False,
+    ) -> None:  # fmt: skip
+        """autowrap_modules: whose functions, called with proxies, become nodes.
+        param_shapes_constant: shapes of parameters are numbers, not nodes."""
+        super().__init__()
+        self._autowrap_function_ids = {
+            id(value)
+            for module in autowrap_modules
+            for name, value in vars(module).items()
+            if not name.startswith("_") and callable(value)
+        }
+        self._autowrap_function_ids |= {id(f) for f in autowrap_functions}
+        self._autowrap_search = list(autowrap_modules)
+        self.param_shapes_constant = param_shapes_constant
+        self.submodule_paths: dict[Any, str] | None = None
+        self.root_module_name = ""
+        self.scope = Scope("", None)
+        self.module_stack = collections.OrderedDict()
+        self.num_calls: dict[str, int] = {}
+        self.node_name_to_scope = {}
+
+    _qualname_counter: ClassVar[dict[str, int]] = collections.defaultdict(int)
+
+    # ---- what a subclass may change -------------------------------------------------------------
+
+    @compatibility(is_backward_compatible=True)
+    def get_fresh_qualname(self, prefix: str) -> str:
+        """A name that begins so, and that the root has no attribute of."""
+        if not hasattr(self.root, f"{prefix}0"):
+            self._qualname_counter[prefix] = 0
+            return f"{prefix}0"
+        number = self._qualname_counter[prefix]
+        while hasattr(self.root, f"{prefix}{number}"):
+            number += 1
+        self._qualname_counter[prefix] = number + 1
+        return f"{prefix}{number}"
+
+    @compatibility(is_backward_compatible=True)
+    def create_arg(self, a: Any) -> Any:
+        """An argument as a node holds it; tensors, and modules, become attributes of the root."""
+        handler = _create_arg_bypass.get(type(a))
+        if handler is not None and type(a) is not Tensor:
+            return handler(self, a)
+        if isinstance(a, Parameter):
+            for name, parameter in self.root.named_parameters():
+                if a is parameter:
+                    return self.create_node("get_attr", name, (), {})
+            raise NameError("parameter is not a member of this module")
+        if isinstance(a, Tensor):
+            for name, buffer in self.root.named_buffers():
+                if a is buffer:
+                    return self.create_node("get_attr", name, (), {})
+        elif isinstance(a, Module):
+            for name, module in self.root.named_modules():
+                if a is module:
+                    return self.create_node("get_attr", name, (), {})
+        elif isinstance(a, tuple) and hasattr(a, "_fields"):
+            args = tuple(self.create_arg(each) for each in a)
+            return self.create_node("call_function", type(a), args, {})
+        if isinstance(a, _constant_attribute_types):
+            known = self.tensor_attrs.get(a)
+            if known is None:
+                stem = "_tensor_constant" if isinstance(a, Tensor) else "_tree_spec_constant"
+                known = self.get_fresh_qualname(stem)
+                self.tensor_attrs[a] = known
+                setattr(self.root, known, a)
+            return self.create_node("get_attr", known, (), {})
+        if type(a) in _proxyable_classes:
+            name = self.get_fresh_qualname(f"_{type(a).__name__}_constant_")
+            setattr(self.root, name, a)
+            return self.create_node("get_attr", name, (), {})
+        return super().create_arg(a)
+
+    @compatibility(is_backward_compatible=True)
+    def is_leaf_module(self, m: Any, module_qualified_name: str) -> bool:
+        """Whether a module's call is a node: those of torch.nn, but for Sequential."""
+        ours = m.__module__.startswith(("torch.nn", "torch.ao.nn", "tritorch.nn"))
+        return ours and not isinstance(m, Sequential)
+
+    @compatibility(is_backward_compatible=True)
+    def path_of_module(self, mod: Any) -> str:
+        """The name by which the root has a module."""
+        if self.submodule_paths:
+            path = self.submodule_paths.get(mod)
+            if path is None:
+                raise NameError("module is not installed as a submodule")
+            return path
+        for name, each in self.root.named_modules():
+            if each is mod:
+                return name
+        raise NameError("module is not installed as a submodule")
+
+    @compatibility(is_backward_compatible=True)
+    def call_module(self, m: Any, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A call of a module while it is traced: a node, or what its forward gives."""
+        path = self.path_of_module(m)
+        with ScopeContextManager(self.scope, Scope(path, type(m))) as scope:
+            count = self.num_calls.get(path, 0)
+            self.num_calls[path] = count + 1
+            key = f"{scope.module_path}@{count}" if count else scope.module_path
+            self.module_stack[key] = (path, scope.module_type)
+            if self.is_leaf_module(m, path):
+                result = self.create_proxy("call_module", path, args, kwargs)
+            else:
+                result = forward(*args, **kwargs)
+            last, _ = self.module_stack.popitem(last=True)
+            if last != key:
+                raise AssertionError(f"Unexpected key {last}, expected {key}")
+        return result
+
+    @compatibility(is_backward_compatible=False)
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """What reading an attribute of a module gives: a proxy of a parameter."""
+        named: Iterable[tuple[str, Any]] = ()
+        if isinstance(attr_val, Parameter):
+            named = self.root.named_parameters()
+        elif self.proxy_buffer_attributes and isinstance(attr_val, Tensor):
+            named = self.root.named_buffers()
+        for name, each in named:
+            if each is attr_val:
+                if name not in parameter_proxy_cache:
+                    parameter_proxy_cache[name] = self._proxy_of(name, each)
+                return parameter_proxy_cache[name]
+        return attr_val
+
+    def _proxy_of(self, name: str, value: Any) -> Any:
+        options: dict[str, Any] = {}
+        # A subclass's create_proxy may be older than the argument.
+        if "proxy_factory_fn" in inspect.signature(self.create_proxy).parameters:
+            options["proxy_factory_fn"] = (
+                (lambda node: ParameterProxy(self, node, name, value))
+                if self.param_shapes_constant
+                else None
+            )
+        return self.create_proxy("get_attr", name, (), {}, **options)
+
+    # ---- inputs ---------------------------------------------------------------------------------
+
+    @compatibility(is_backward_compatible=False)
+    def create_args_for_root(
+        self, root_fn: Any, is_module: bool, concrete_args: Any = None
+    ) -> tuple[Any, list[Any]]:
+        """The function to call, and its arguments: proxies, but for the root itself.
+
+        concrete_args: what arguments are, by name or in order; PH stands for what stays open."""
+        function = inspect.unwrap(root_fn)
+        code = function.__code__
+        total = code.co_argcount + code.co_kwonlyargcount
+        skip = int(is_module)
+        if is_module and total == 0:
+            raise RuntimeError("``self`` argument cannot be part of *args expansion!")
+        args: list[Any] = [self.root] if is_module else []
+        signature = inspect.signature(function)
+        if isinstance(concrete_args, tuple):
+            if concrete_args and code.co_flags & HAS_VARSTUFF and total == 1:
+                for number, value in enumerate(concrete_args):
+                    proxy = self.create_proxy("placeholder", f"input_{number}", (), {})
+                    if isinstance(value, PHBase) and value != PH:
+                        _transfer_attrs(fr=value, to=proxy.node)
+                    args.append(proxy)
+                return root_fn, args
+            if len(concrete_args) != total - skip:
+                raise RuntimeError(
+                    f"Tracing expected {total - skip} arguments but got {len(concrete_args)} "
+                    "concrete arguments"
+                )
+            concrete_args = dict(zip(code.co_varnames[skip:total], concrete_args))
+        made = lambda name: self._proxy_placeholder(name, concrete_args, signature, function)
+        args += [made(name) for name in code.co_varnames[skip:total]]
+        if code.co_kwonlyargcount or code.co_flags & HAS_VARSTUFF:
+            rest = iter(code.co_varnames[total:])
+            if code.co_flags & inspect.CO_VARARGS:
+                args.append(made(f"*{next(rest)}"))
+            if code.co_flags & inspect.CO_VARKEYWORDS:
+                args.append(made(f"**{next(rest)}"))
+            root_fn = _patch_function(root_fn, len(args))
+        flat, spec = pytree.tree_flatten(tuple(args))
+        if all(child.is_leaf() for child in spec.children()):
+            return root_fn, args
+        info = _PyTreeInfo(list(code.co_varnames[:total]), spec, None)
+        self.graph._codegen = codegen = _PyTreeCodeGen(info)
+
+        def flattened(*leaves: Any) -> Any:
+            out = root_fn(*pytree.tree_unflatten(list(leaves), spec))
+            values, out_spec = pytree.tree_flatten(out)
+            codegen.pytree_info = codegen.pytree_info._replace(out_spec=out_spec)
+            return values
+
+        return flattened, flat
+
+    def _proxy_placeholder(
+        self, name: str, concrete_args: Any, sig: inspect.Signature, fn_for_analysis: Any
+    ) -> Any:
+        parameter = sig.parameters.get(name)
+        given = parameter is not None and parameter.default is not inspect.Parameter.empty
+        default = (parameter.default,) if given else ()  # type: ignore[union-attr]
+        if not concrete_args or name not in concrete_args:
+            kind = _annotations(fn_for_analysis).get(name)
+            return self.create_proxy("placeholder", name, default, {}, type_expr=kind)
+        count = 0
+
+        def leaf(value: Any) -> Any:
+            nonlocal count
+            count += 1
+            proxy = self.create_proxy("placeholder", f"{name}_{count}", default, {})
+            if isinstance(value, PHBase):
+                if value != PH:
+                    _transfer_attrs(fr=value, to=proxy.node)
+                return proxy
+            self._specialize(name, proxy, value)
+            return value
+
+        return pytree.tree_map(leaf, concrete_args[name])
+
+    def _specialize(self, name: str, proxy: Any, value: Any) -> None:
+        """Makes the graph check that an argument is what it was traced for."""
+        message = f"{name} has been specialized to have value {value} but got another value"
+        if value is None:
+            self.create_proxy("call_function", _assert_is_none, (proxy, message), {})
+        elif type(value) in base_types and type(value) is not Tensor:
+            _assert(proxy == value, message)
+        else:
+            warnings.warn(
+                f"Was not able to add assertion to guarantee correct input {name} to specialized "
+                "function. It is up to the user to make sure that your inputs match the inputs "
+                "you specialized the function with.",
+                stacklevel=2,
+            )
+
+    # ---- tracing --------------------------------------------------------------------------------
+
+    @compatibility(is_backward_compatible=True)
+    def trace(self, root: Any, concrete_args: Any = None) -> Graph:
+        """The graph of a module's forward, or of a function."""
+        global _is_fx_tracing_flag
+        before, _is_fx_tracing_flag = _is_fx_tracing_flag, True
+        try:
+            if isinstance(root, Module):
+                _LazyGraphModule.force_recompile(root)
+                self.root = root
+                if not hasattr(type(root), self.traced_func_name):
+                    raise AssertionError(
+                        f"traced_func_name={self.traced_func_name} doesn't exist in "
+                        f"{type(root).__name__}"
+                    )
+                function = getattr(type(root), self.traced_func_name)
+                self.root_module_name = root._get_name()
+                self.submodule_paths = {each: name for name, each in root.named_modules()}
+            else:
+                self.root = Module()
+                function = root
+            self.graph = Graph(tracer_cls=type(self))
+            code = getattr(function, "__code__", None)
+            if code is not None:
+                fields = ("co_name", "co_filename", "co_firstlineno")
+                self.graph._co_fields = {field: getattr(code, field) for field in fields}
+            self.tensor_attrs: dict[Any, str] = dict(_constants_of(self.root, ""))
+            if isinstance(function, _C.Gate):  # a function of the package is one call
+                function = _called(function)
+            if not isinstance(function, types.FunctionType):
+                raise AssertionError(f"Expected FunctionType, got {type(function)}")
+            space = function.__globals__
+            call, args = self.create_args_for_root(
+                function, isinstance(root, Module), concrete_args
+            )
+            with _new_patcher() as patcher:
+                self._patch(patcher, space)
+                hint = _annotations(inspect.unwrap(call)).get("return")
+                self.create_node(
+                    "output", "output", (self.create_arg(call(*args)),), {}, type_expr=hint
+                )
+            self.submodule_paths = None
+        except RuntimeError as error:
+            if error.args and isinstance(error.args[0], str) and "data-dependent" in error.args[0]:
+                error.partial_fx_graph = self.graph.python_code("self", verbose=True).src  # type: ignore[attr-defined]
+            raise
+        finally:
+            _is_fx_tracing_flag = before
+        return self.graph
+
+    def _patch(self, patcher: _Patcher, space: dict[str, Any]) -> None:
+        """Makes attributes and calls of modules come to the tracer, and wrapped functions too."""
+        cache: dict[str, Any] = {}
+
+        @functools.wraps(_orig_module_getattr)
+        def read(module: Any, attr: str) -> Any:
+            return self.getattr(attr, _orig_module_getattr(module, attr), cache)
+
+        @functools.wraps(_orig_module_call)
+        def called(module: Any, *args: Any, **kwargs: Any) -> Any:
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                return _orig_module_call(module, *args, **kwargs)
+
+            inner = getattr(getattr(module, "forward", module), "__globals__", {})
+            _autowrap_check(patcher, inner, self._autowrap_function_ids)
+            return self.call_module(module, forward, args, kwargs)
+
+        patcher.patch_method(Module, "__getattr__", read, deduplicate=False)
+        patcher.patch_method(Module, "__call__", called, deduplicate=False)
+        _patch_wrapped_functions(patcher)
+        _autowrap_check(patcher, space, self._autowrap_function_ids)
+        for module in self._autowrap_search:
+            _autowrap_check(patcher, vars(module), self._autowrap_function_ids)
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        made = Tracer.__new__(Tracer)
+        for key, value in self.__dict__.items():
+            kept = key == "_autowrap_search"  # modules of Python
+            made.__dict__[key] = copy.copy(value) if kept else copy.deepcopy(value, memo)
+        return made
+
+
+def _called(gate: Any) -> types.FunctionType:
+    """A function that calls one of the package's, with its parameters."""
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    plain = [p for p in inspect.signature(gate).parameters.values() if p.kind not in variadic]
+    names = [p.name for p in plain if p.kind is not p.KEYWORD_ONLY]
+    named = {p.name: p.default for p in plain if p.kind is p.KEYWORD_ONLY}
+    heads = names + (["*", *named] if named else [])
+    given = names + [f"{name}={name}" for name in named]
+    space = {"__gate": gate}
+    exec(f"def {gate.__name__}({', '.join(heads)}):\n    return __gate({', '.join(given)})", space)
+    made: Any = space[gate.__name__]
+    absent = inspect.Parameter.empty
+    defaults = [p.default for p in plain if p.name not in named]
+    made.__defaults__ = tuple(each for each in defaults if each is not absent)
+    made.__kwdefaults__ = {name: each for name, each in named.items() if each is not absent}
+    return made
+
+
+def _annotations(function: Any) -> dict[str, Any]:
+    """The types in a function's signature; those that it has as text, as what they mean."""
+    found = inspect.get_annotations(function)
+    space = getattr(function, "__globals__", {})
+    meant = {}
+    for name, kind in found.items():
+        if isinstance(kind, str):
+            try:
+                kind = eval(kind, space)
+            except Exception:  # a name that is imported for type checkers only
+                kind = None
+        meant[name] = kind
+    return meant
+
+
+def _constants_of(module: Any, prefix: str) -> Iterator[tuple[Any, str]]:
+    """The tensors that are plain attributes of a module, or of one inside, and their names."""
+    for name, value in vars(module).items():
+        if isinstance(value, _constant_attribute_types):
+            yield value, f"{prefix}{name}"
+    for name, child in module.named_children():
+        yield from _constants_of(child, f"{prefix}{name}.")
+
+
+# ---- wrapped functions ---------------------------------------------------------------------------
+
+
+def _find_proxy(*objects_to_search: Any) -> Any:
+    """A proxy among values, inside of containers too; None if there is none."""
+    found: list[Any] = []
+    map_aggregate(objects_to_search, lambda x: found.append(x) if isinstance(x, Proxy) else None)
+    return found[-1] if found else None
+
+
+def _create_wrapped_func(orig_fn: Any) -> Any:
+    @functools.wraps(orig_fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        proxy = _find_proxy(args, kwargs)
+        if proxy is None:
+            return orig_fn(*args, **kwargs)
+        made = proxy.tracer.create_proxy("call_function", orig_fn, args, kwargs)
+        made.node.meta["is_wrapped"] = True
+        return made
+
+    return wrapped
+
+
+def _create_wrapped_method(cls: type, name: str) -> Any:
+    orig_fn = getattr(cls, name)
+
+    @functools.wraps(orig_fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        proxy = _find_proxy(args, kwargs)
+        if proxy is None:
+            return orig_fn(*args, **kwargs)
+        return proxy.tracer.create_proxy("call_method", name, args, kwargs)
+
+    return wrapped
+
+
+@contextlib.contextmanager
+def _new_patcher() -> Iterator[_Patcher]:
+    global CURRENT_PATCHER
+    before = CURRENT_PATCHER
+    CURRENT_PATCHER = patcher = _Patcher()
+    try:
+        yield patcher
+    finally:
+        patcher.revert_all_patches()
+        CURRENT_PATCHER = before
+
+
+@contextlib.contextmanager
+def _maybe_revert_all_patches() -> Iterator[None]:
+    """Inside, modules are called as if nothing were traced."""
+    patcher = CURRENT_PATCHER
+    if patcher is None:
+        yield
+        return
+    removed = patcher.revert_all_patches()
+    try:
+        yield
+    finally:
+        if patcher.reapply_all_patches() != removed:
+            raise AssertionError("CURRENT_PATCHER was changed during a revert_all_patches")
+
+
+def _patch_wrapped_functions(patcher: _Patcher) -> None:
+    for (_, name), space in _wrapped_fns_to_patch.copy().items():
+        builtin = name not in space and hasattr(builtins, name)
+        original = getattr(builtins, name) if builtin else space[name]
+        patcher.patch(space, name, _create_wrapped_func(original))
+    for cls, name in _wrapped_methods_to_patch:
+        patcher.patch_method(cls, name, _create_wrapped_method(cls, name))
+
+
+def _autowrap_check(patcher: _Patcher, frame_dict: dict[str, Any], function_ids: set[int]) -> None:
+    """Wraps the functions of these that globals have names for."""
+    if not patcher.visit_once(frame_dict):
+        return
+    for name, value in list(frame_dict.items()):
+        if not name.startswith("_") and callable(value) and id(value) in function_ids:
+            patcher.patch(frame_dict, name, _create_wrapped_func(value))
+
+
+@compatibility(is_backward_compatible=True)
 def wrap(fn_or_name: Any) -> Any:
     """Makes calls of a function of this module nodes, without looking inside; at module scope."""
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
@@ -84,360 +586,24 @@ def wrap(fn_or_name: Any) -> Any:
     assert frame is not None and frame.f_back is not None
     if frame.f_back.f_code.co_name != "<module>":
         raise NotImplementedError("wrap must be called at the top level of a module")
-    _wrapped.append((frame.f_back.f_globals, name))
+    space = frame.f_back.f_globals
+    _wrapped_fns_to_patch[(id(space), name)] = space
     return fn_or_name
 
 
-class Tracer(TracerBase):
-    """Traces a module, or a function: `Tracer().trace(root)` gives its graph."""
-
-    def __init__(
-        self, autowrap_modules: tuple[Any, ...] = (math,),
-        autowrap_functions: tuple[Callable[..., Any], ...] = (),
-        param_shapes_constant: bool = False,
-    ) -> None:  # fmt: skip
-        """autowrap_modules: whose functions, called with proxies, become nodes.
-        param_shapes_constant: shapes of parameters are numbers, not nodes."""
-        super().__init__()
-        functions = [
-            each for module in autowrap_modules for name, each in vars(module).items()
-            if not name.startswith("_") and callable(each)
-        ]  # fmt: skip
-        self._autowrap_function_ids = {id(f) for f in (*functions, *autowrap_functions)}
-        self._autowrap_search = list(autowrap_modules)
-        self.param_shapes_constant = param_shapes_constant
-        self.submodule_paths: dict[Any, str] | None = None
-        self.root_module_name = ""
-        self.scope = Scope("", None)
-        self.module_stack = collections.OrderedDict()
-        self.node_name_to_scope = {}
-        self.num_calls: dict[str, int] = {}
-
-    # ---- what a subclass may change -------------------------------------------------------------
-
-    def is_leaf_module(self, m: Any, module_qualified_name: str) -> bool:
-        """Whether a module's call is a node: those of torch.nn, but for Sequential."""
-        module = m.__module__
-        ours = module.startswith(("torch.nn", "torch.ao.nn", "tritorch.nn"))
-        return ours and not isinstance(m, Sequential)
-
-    def path_of_module(self, mod: Any) -> str:
-        """The name by which the root has a module."""
-        if self.submodule_paths is not None:
-            path = self.submodule_paths.get(mod)
-            if path is None:
-                raise NameError("module is not installed as a submodule")
-            return path
-        for name, each in self.root.named_modules():
-            if each is mod:
-                return name
-        raise NameError("module is not installed as a submodule")
-
-    def call_module(self, m: Any, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """A call of a module while it is traced: a node, or what its forward gives."""
-        path = self.path_of_module(m)
-        with ScopeContextManager(self.scope, Scope(path, type(m))) as current:
-            count = self.num_calls.get(path, 0)
-            self.num_calls[path] = count + 1
-            key = f"{current.module_path}@{count}" if count else current.module_path
-            self.module_stack[key] = (current.module_path, current.module_type)
-            try:
-                if not self.is_leaf_module(m, path):
-                    return forward(*args, **kwargs)
-                return self.create_proxy("call_module", path, args, kwargs)
-            finally:
-                self.module_stack.pop(key, None)
-
-    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
-        """What reading an attribute of a module gives: a proxy of a parameter."""
-        if isinstance(attr_val, Tensor) and isinstance(attr_val, Parameter):
-            return self._proxy_of(attr_val, self.root.named_parameters(), parameter_proxy_cache)
-        if self.proxy_buffer_attributes and isinstance(attr_val, Tensor):
-            found = self._proxy_of(attr_val, self.root.named_buffers(), parameter_proxy_cache)
-            if found is not None:
-                return found
-        return attr_val
-
-    def _proxy_of(self, value: Any, named: Any, cache: dict[str, Any]) -> Any:
-        for name, each in named:
-            if each is value:
-                if name not in cache:
-                    factory = None
-                    if self.param_shapes_constant:
-                        factory = lambda node, name=name: ParameterProxy(self, node, name, value)
-                    cache[name] = self.create_proxy(
-                        "get_attr", name, (), {}, proxy_factory_fn=factory
-                    )
-                return cache[name]
-        return value
-
-    def create_arg(self, a: Any) -> Any:
-        """An argument as a node holds it; tensors become attributes of the root."""
-        if isinstance(a, Proxy):
-            return a.node
-        if isinstance(a, Parameter):
-            for name, parameter in self.root.named_parameters():
-                if a is parameter:
-                    return self.create_node("get_attr", name, (), {})
-            raise NameError("parameter is not a member of this module")
-        if isinstance(a, Tensor):
-            for name, buffer in self.root.named_buffers():
-                if a is buffer:
-                    return self.create_node("get_attr", name, (), {})
-            return self.create_node("get_attr", self._constant(a, "_tensor_constant"), (), {})
-        if isinstance(a, Module):
-            for name, each in self.root.named_modules():
-                if a is each and name:
-                    return self.create_node("get_attr", name, (), {})
-        if type(a) in _proxyable:
-            name = self._constant(a, f"_{type(a).__name__}_constant_")
-            return self.create_node("get_attr", name, (), {})
-        return super().create_arg(a)
-
-    def _constant(self, value: Any, stem: str) -> str:
-        for name, each in vars(self.root).items():
-            if each is value and name.startswith(stem):
-                return name
-        for name, each in self.root.__dict__.get("_tensor_attrs", {}).items():
-            if each is value:
-                return name
-        number = 0
-        while hasattr(self.root, f"{stem}{number}"):
-            number += 1
-        setattr(self.root, f"{stem}{number}", value)
-        return f"{stem}{number}"
-
-    # ---- tracing --------------------------------------------------------------------------------
-
-    def create_args_for_root(
-        self, root_fn: Any, is_module: bool, concrete_args: Any = None
-    ) -> tuple[Any, list[Any]]:
-        """The function to call, and proxies for its arguments."""
-        function = inspect.unwrap(root_fn)
-        code = function.__code__
-        names = list(code.co_varnames)
-        total = code.co_argcount + code.co_kwonlyargcount
-        parameters = inspect.signature(function).parameters
-        args: list[Any] = []
-        skip = 0
-        if is_module:
-            if total == 0:
-                raise RuntimeError("``self`` argument cannot be part of *args expansion!")
-            skip = 1
-            args.append(self.root)
-        concrete = concrete_args or {}
-        self._tree_inputs: list[Any] = []
-
-        def placeholder(name: str) -> Any:
-            default = () if name.startswith("*") or name not in parameters else (
-                () if parameters[name].default is inspect.Parameter.empty
-                else (parameters[name].default,)
-            )  # fmt: skip
-            kind = self._hint(function, name)
-            if name in concrete:
-                return self._concrete(name, concrete[name])
-            if default and not isinstance(default[0], (int, float, str, bool, type(None), tuple,
-                                                       list, dict, complex)):  # fmt: skip
-                default = (self.create_arg(default[0]),)
-            return self.create_proxy("placeholder", name, default, {}, type_expr=kind)
-
-        if isinstance(concrete_args, tuple):
-            if len(concrete_args) != total - skip:
-                raise RuntimeError(
-                    f"Tracing expected {total - skip} arguments but got {len(concrete_args)} "
-                    "concrete arguments"
-                )
-            concrete = dict(zip(names[skip:total], concrete_args))
-        positional = names[skip : code.co_argcount]
-        args += [placeholder(name) for name in positional]
-        keywords = {n: placeholder(n) for n in names[code.co_argcount : total]}
-        place = total
-        starred: list[Any] = []
-        if code.co_flags & inspect.CO_VARARGS:
-            starred = [self.create_proxy("placeholder", f"*{names[place]}", (), {})]
-            place += 1
-        extra = None
-        if code.co_flags & inspect.CO_VARKEYWORDS:
-            extra = self.create_proxy("placeholder", f"**{names[place]}", (), {})
-        if starred or extra is not None:
-            root_fn = _patched(function, starred, extra)
-            more = [*starred] + ([extra] if extra is not None else [])
-            return functools.partial(root_fn, **keywords), [*args, *more]
-        return functools.partial(root_fn, **keywords) if keywords else root_fn, args
-
-    def _hint(self, function: Any, name: str) -> Any:
-        return getattr(function, "__annotations__", {}).get(name)
-
-    def _concrete(self, name: str, value: Any) -> Any:
-        """An argument that is given: a value as it is, containers with PH inside."""
-        if value is PH or isinstance(value, PHBase):
-            return self.create_proxy("placeholder", name, (), {})
-        if isinstance(value, (list, tuple, dict)) and _has_placeholder(value):
-            counter = iter(range(10**6))
-
-            def leaf(x: Any) -> Any:
-                proxy = self.create_proxy("placeholder", f"{name}_{next(counter) + 1}", (), {})
-                return proxy if isinstance(x, PHBase) else x
-
-            return _leaves_mapped(value, leaf)
-        made = self.create_proxy("placeholder", name, (), {})
-        self._specialized(made, name, value)
-        return value
-
-    def _specialized(self, proxy: Any, name: str, value: Any) -> None:
-        from tritorch import _assert
-
-        if value is None or isinstance(value, (bool, str)):
-            comparison = self.create_proxy("call_function", _is_same, (proxy, value), {})
-            text = f"{name} has been specialized to have value {value} but got another value"
-            self.create_proxy("call_function", _assert, (comparison, text), {})
-        elif isinstance(value, (int, float)):
-            text = f"{name} has been specialized to have value {value} but got another value"
-            self.create_proxy("call_function", _assert, (proxy == value, text), {})
-
-    def trace(self, root: Any, concrete_args: Any = None) -> Graph:
-        """The graph of a module's forward, or of a function."""
-        global _tracing
-        before, _tracing = _tracing, True
-        try:
-            if isinstance(root, Module):
-                self.root = root
-                function = getattr(type(root), self.traced_func_name)
-                self.root_module_name = root._get_name()
-                self.submodule_paths = {each: name for name, each in root.named_modules()}
-            else:
-                self.root = Module()
-                function = root
-            self.graph = Graph(tracer_cls=getattr(self, "__class__", None))
-            self.scope = Scope("", None)
-            self.num_calls = {}
-            self.module_stack = collections.OrderedDict()
-            self.tensor_attrs: dict[Any, str] = {}
-            call, args = self.create_args_for_root(
-                function, isinstance(root, Module), concrete_args
-            )
-            cache: dict[str, Any] = {}
-            with _patches(self, cache):
-                result = call(*args)
-            self.create_node(
-                "output", "output", (self.create_arg(result),), {},
-                type_expr=getattr(function, "__annotations__", {}).get("return"),
-            )  # fmt: skip
-            self.submodule_paths = None
-        finally:
-            _tracing = before
-        return self.graph
-
-
-def _is_same(a: Any, b: Any) -> bool:
-    return a is b if b is None else a == b
-
-
-def _has_placeholder(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_placeholder, value.values()))
-    if isinstance(value, (list, tuple)):
-        return any(map(_has_placeholder, value))
-    return isinstance(value, PHBase)
-
-
-def _leaves_mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    if isinstance(value, dict):
-        return {k: _leaves_mapped(v, function) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [_leaves_mapped(v, function) for v in value]
-        return items if isinstance(value, list) else tuple(items)
-    return function(value)
-
-
-def _patched(function: Any, starred: list[Any], extra: Any) -> Callable[..., Any]:
-    """The function with *args and **kwargs as one argument each, as proxies stand for them."""
-    code = function.__code__
-    flags = code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
-    count = code.co_argcount + len(starred) + (extra is not None)
-    names = list(code.co_varnames)
-    made = code.replace(
-        co_flags=flags, co_argcount=count if not code.co_kwonlyargcount else code.co_argcount,
-        co_varnames=tuple(names),
-    )  # fmt: skip
-    new = type(function)(made, function.__globals__, function.__name__, None, function.__closure__)
-    new.__kwdefaults__ = function.__kwdefaults__
-    return new
-
-
-@contextlib.contextmanager
-def _patches(tracer: Tracer, cache: dict[str, Any]) -> Iterator[None]:
-    """While a function is traced: attributes and calls of modules come to the tracer, and so do
-    wrapped functions that are given proxies."""
-    undo: list[Callable[[], None]] = []
-    plain_getattr, plain_call = Module.__getattr__, Module.__call__
-
-    def read(module: Any, name: str) -> Any:
-        return tracer.getattr(name, plain_getattr(module, name), cache)
-
-    def called(module: Any, *args: Any, **kwargs: Any) -> Any:
-        forward = lambda *a, **k: plain_call(module, *a, **k)
-        return tracer.call_module(module, forward, args, kwargs)
-
-    Module.__getattr__, Module.__call__ = read, called  # type: ignore[method-assign, assignment]
-    try:
-        for space, name in _wrapped:
-            there = name in space
-            original = space[name] if there else getattr(builtins, name)
-            space[name] = _node_of(original)
-            undo.append(
-                functools.partial(space.__setitem__, name, original)
-                if there
-                else functools.partial(space.pop, name)
-            )
-        function: Any = getattr(type(tracer.root), tracer.traced_func_name, None)
-        spaces = [function.__globals__] if hasattr(function, "__globals__") else []
-        for space in (*spaces, *(vars(m) for m in tracer._autowrap_search)):
-            for name, each in list(space.items()):
-                if id(each) in tracer._autowrap_function_ids and callable(each):
-                    space[name] = _node_of(each)
-                    undo.append(functools.partial(space.__setitem__, name, each))
-        yield
-    finally:
-        for step in reversed(undo):
-            step()
-        Module.__getattr__, Module.__call__ = plain_getattr, plain_call  # type: ignore[method-assign]
-
-
-def _node_of(original: Any) -> Any:
-    @functools.wraps(original)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        proxy = _find_proxy(args, kwargs)
-        if proxy is None:
-            return original(*args, **kwargs)
-        made = proxy.tracer.create_proxy("call_function", original, args, kwargs)
-        made.node.meta["is_wrapped"] = True
-        return made
-
-    return wrapped
-
-
-def _find_proxy(*values: Any) -> Any:
-    for value in values:
-        if isinstance(value, Proxy):
-            return value
-        inner = value.values() if isinstance(value, dict) else value
-        if isinstance(value, (list, tuple, dict)):
-            found = _find_proxy(*inner)
-            if found is not None:
-                return found
-        if isinstance(value, slice):
-            found = _find_proxy(value.start, value.stop, value.step)
-            if found is not None:
-                return found
-    return None
-
-
+@compatibility(is_backward_compatible=True)
 def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> GraphModule:
     """A module, or a function, as a GraphModule.
 
-    concrete_args: values of arguments that the graph may depend on."""
+    concrete_args: values of arguments that the graph may depend on; nested ones may have `PH` for
+    what stays an input."""
     tracer = Tracer()
     graph = tracer.trace(root, concrete_args)
-    name = root.__class__.__name__ if isinstance(root, Module) else root.__name__
-    return GraphModule(tracer.root, graph, name)
+    name = type(root).__name__ if isinstance(root, Module) else root.__name__
+    return _make_graph_module(tracer.root, graph, name)
+
+
+@wrap
+def _assert_is_none(value: Any, msg: str) -> None:
+    if value is not None:
+        raise AssertionError(msg)

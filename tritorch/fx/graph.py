@@ -2,289 +2,47 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import copy
-import dataclasses
-import keyword
-import math
-import re
-import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tritorch.fx.node import Node, get_qualified_name, map_arg, type_text
+from tritorch.core.symbolic import SymBool, SymFloat, SymInt
+from tritorch.fx._codegen import (
+    CodeGen,
+    PythonCode,
+    TransformCodeFunc,
+    _BoxedCodeGen as _BoxedCodeGen,
+    _custom_builtins as _custom_builtins,
+    _ExportCodeGen as _ExportCodeGen,
+    _format_target as _format_target,
+    _is_magic,
+    _Namespace,
+    _override_sym_repr as _override_sym_repr,
+    _parse_stack_trace as _parse_stack_trace,
+    _ParsedStackTrace as _ParsedStackTrace,
+    _PyTreeCodeGen as _PyTreeCodeGen,
+    _PyTreeInfo as _PyTreeInfo,
+    _register_custom_builtin as _register_custom_builtin,
+    _snake_case,
+    inplace_methods as inplace_methods,
+    magic_methods as magic_methods,
+    reflectable_magic_methods as reflectable_magic_methods,
+)
+from tritorch.fx._compatibility import compatibility
+from tritorch.fx._naming import is_ours as _is_from_torch  # noqa: F401  (PyTorch's name)
+from tritorch.fx.immutable_collections import immutable_dict
+from tritorch.fx.node import _GAP, Node, _legal_ops, map_arg
+from tritorch.nn.modules.module import Module
 
 if TYPE_CHECKING:
     from tritorch.fx.graph_module import GraphModule
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
 
-_OPERATORS = {
-    "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "floordiv": "{} // {}",
-    "truediv": "{} / {}", "div": "{} / {}", "mod": "{} % {}", "pow": "{} ** {}",
-    "lshift": "{} << {}", "rshift": "{} >> {}", "and_": "{} & {}", "or_": "{} | {}",
-    "xor": "{} ^ {}", "getitem": "{}[{}]", "matmul": "{} @ {}", "neg": "-{}", "invert": "~{}",
-    "pos": "+{}", "eq": "{} == {}", "ne": "{} != {}", "lt": "{} < {}", "le": "{} <= {}",
-    "gt": "{} > {}", "ge": "{} >= {}",
-}  # fmt: skip
-_IN_PLACE = {
-    "iadd": "+=", "iand": "&=", "ifloordiv": "//=", "ilshift": "<<=", "imod": "%=", "imul": "*=",
-    "imatmul": "@=", "ior": "|=", "ipow": "**=", "irshift": ">>=", "isub": "-=", "itruediv": "/=",
-    "ixor": "^=", "setitem": "{}[{}] = {}",
-}  # fmt: skip
-_ILLEGAL = re.compile("[^0-9a-zA-Z_]+")
-
-
-@dataclasses.dataclass
-class PythonCode:
-    """A graph as code, and the global names that it reads."""
-
-    src: str
-    globals: dict[str, Any]
-    _lineno_map: dict[int, int | None] | None = None
-    _prologue_start: int = 0
-
-
-class _Namespace:
-    """Names that are given out once."""
-
-    def __init__(self) -> None:
-        self._objects: dict[Any, str] = {}
-        self._used: set[str] = set()
-        self._counts: dict[str, int] = defaultdict(int)
-
-    def create_name(self, candidate: str, obj: Any) -> str:
-        """A name like this one that nothing else has."""
-        if obj is not None and obj in self._objects:
-            return self._objects[obj]
-        candidate = _ILLEGAL.sub("_", candidate) or "_unnamed"
-        if candidate[0].isdigit():
-            candidate = f"_{candidate}"
-        base, number = candidate, None
-        match = re.match(r"(.*)_(\d+)$", candidate)
-        if match is not None:
-            base, number = match[1], int(match[2])
-        taken = lambda name: name in self._used or self._is_illegal(name, obj)
-        found = candidate
-        if taken(candidate):
-            number = self._counts[base]
-            while taken(found):
-                number += 1
-                found = f"{base}_{number}"
-        self._counts[base] = max(number or 0, self._counts[base])
-        self._used.add(found)
-        if obj is not None:
-            self._objects[obj] = found
-        return found
-
-    def associate_name_with_obj(self, name: str, obj: Any) -> None:
-        """Gives a name that an object has already."""
-        self._objects.setdefault(obj, name)
-
-    def rename(self, obj: Any, name: str) -> None:
-        """Gives an object another name."""
-        self._objects[obj] = name
-        self._used.add(name)
-
-    def _is_illegal(self, name: str, obj: Any) -> bool:
-        if keyword.iskeyword(name):
-            return True
-        if name in vars(builtins):
-            return vars(builtins)[name] is not obj
-        return name in _CUSTOM and _CUSTOM[name] is not obj
-
-
-def _package() -> Any:
-    return sys.modules["tritorch"]
-
-
-_CUSTOM: dict[str, Any] = {"inf": math.inf, "nan": math.nan, "NoneType": type(None)}
-_CUSTOM |= dict.fromkeys(("torch", "device", "fx_pytree", "pytree"))
-
-
-class CodeGen:
-    """Writes a graph as a function."""
-
-    def __init__(self) -> None:
-        self._body_transformer: Callable[[list[str]], list[str]] | None = None
-        self._func_name = "forward"
-
-    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str) -> str:
-        """The head of the function."""
-        if not free_vars or free_vars[0] != "self":
-            free_vars.insert(0, "self")
-        return f"def {self._func_name}({', '.join(free_vars)}){maybe_return_annotation}:"
-
-    def generate_output(self, output_args: Any) -> str:
-        """Its last line."""
-        return f"return {_written(output_args, lambda value: None)}"
-
-    def process_inputs(self, *args: Any) -> Any:
-        """The values of placeholders for the function's arguments."""
-        return args
-
-    def process_outputs(self, outputs: Any) -> Any:
-        """What the function gives, for the value of the output node."""
-        return outputs
-
-    def additional_globals(self) -> list[tuple[str, Any]]:
-        """More names that its code reads."""
-        return []
-
-    def _gen_python_code(self, nodes: Iterable[Node], root_module: str) -> PythonCode:
-        nodes = list(nodes)
-        space = _Namespace()
-        found: dict[str, Any] = {}
-        for name, value in {**_CUSTOM, "torch": _package(), "device": _package().device}.items():
-            if value is not None:
-                found[name] = value
-        for name, value in self.additional_globals():
-            found[name] = value
-
-        def global_name(value: Any) -> str:
-            """How the code names an object."""
-            full = get_qualified_name(value) if not isinstance(value, type) else type_text(value)
-            if "." not in full and getattr(builtins, full, None) is value:
-                return full
-            if full.startswith("torch."):
-                with contextlib.suppress(AttributeError):
-                    each: Any = _package()
-                    for part in full.split(".")[1:]:
-                        each = getattr(each, part)
-                    if each is value:
-                        return full
-            name = full.replace(".", "_")
-            while name in found and found[name] is not value:
-                name = space.create_name(name, value)
-            found[name] = value
-            return name
-
-        last_uses: dict[Node, Node] = {}
-        dead_after: dict[Node, list[Node]] = defaultdict(list)
-        for node in reversed(nodes):
-            for used in node._input_nodes:
-                if used not in last_uses:
-                    last_uses[used] = node
-                    dead_after[node].append(used)
-        free_vars: list[str] = []
-        body: list[str] = []
-        lines: dict[int, int | None] = {}
-        returned = [""]
-
-        def write(node: Node) -> str:
-            text = lambda value: _written(value, global_name)
-            kind = f" : {_annotation(node.type, global_name)}" if node.type is not None else ""
-            if node.op == "placeholder":
-                default = f" = {text(node.args[0])}" if node.args else ""
-                shown = f" : {_annotation(node.type, global_name)}" if node.type else ""
-                free_vars.append(f"{node.target}{shown}{default}")
-                raw = str(node.target).replace("*", "")
-                return "" if raw == repr(node) else f"{node!r} = {raw}\n"
-            if node.op == "call_method":
-                owner, *rest = node.args
-                target = f"{text(owner)}.{node.target}"
-                return f"{node!r}{kind} = {target}({_call(rest, node.kwargs, text)})"
-            if node.op == "call_function":
-                module = getattr(node.target, "__module__", "")
-                name = getattr(node.target, "__name__", "")
-                if module == "_operator" and name in _OPERATORS and not node.kwargs:
-                    values = map(text, node.args)
-                    return f"{node!r}{kind} = {_OPERATORS[name].format(*values)}"
-                if module == "_operator" and name in _IN_PLACE and not node.kwargs:
-                    if name == "setitem":
-                        line = _IN_PLACE[name].format(*map(text, node.args))
-                        return f"{line};  {node!r} = None" if node.users else line
-                    left, right = map(text, node.args)
-                    return f"{left} {_IN_PLACE[name]} {right};  {node!r}{kind} = {left}"
-                plain = node.target is getattr and len(node.args) == 2
-                if plain and isinstance(node.args[1], str) and node.args[1].isidentifier():
-                    if isinstance(node.args[0], Node):
-                        return f"{node!r}{kind} = {node.args[0]!r}.{node.args[1]}"
-                callee = global_name(node.target)
-                return f"{node!r}{kind} = {callee}({_call(node.args, node.kwargs, text)})"
-            if node.op == "call_module":
-                target = _attributes(root_module, str(node.target))
-                return f"{node!r}{kind} = {target}({_call(node.args, node.kwargs, text)})"
-            if node.op == "get_attr":
-                return f"{node!r}{kind} = {_attributes(root_module, str(node.target))}"
-            if node.type is not None:
-                returned[0] = f" -> {_annotation(node.type, global_name)}"
-            inside = node.args[0]
-            if type(self).generate_output is CodeGen.generate_output:
-                return f"return {text(inside)}\n"
-            return self.generate_output(inside) + "\n"
-
-        for place, node in enumerate(nodes):
-            line = write(node)
-            if line:
-                if node.op not in ("placeholder", "output"):
-                    dead = [repr(n) for n in dead_after.get(node, ())]
-                    unused = [] if node.users or "=" not in line else [repr(node)]
-                    names = [*dead, *unused]
-                    line += f";  {' = '.join([*names, 'None'])}" if names else ""
-                    line += "\n"
-                lines[len(body)] = place
-                body.append(line)
-        if not body:
-            body.append("pass\n")
-        if self._body_transformer is not None:
-            body = self._body_transformer(body)
-        head = self.gen_fn_def(free_vars, returned[0])
-        code = "\n".join("    " + line for line in "".join(body).split("\n"))
-        return PythonCode(f"\n\n\n{head}\n{code}", found, lines)
-
-
-def _attributes(root: str, target: str) -> str:
-    """An attribute of an attribute; numbers and the like by getattr."""
-    text = root
-    for part in target.split("."):
-        legal = part.isidentifier() and not keyword.iskeyword(part)
-        text = f"{text}.{part}" if legal else f'getattr({text}, "{part}")'
-    return text
-
-
-def _call(args: Any, kwargs: Any, text: Callable[[Any], str]) -> str:
-    return ", ".join([*map(text, args), *(f"{k} = {text(v)}" for k, v in kwargs.items())])
-
-
-def _annotation(kind: Any, name: Callable[[Any], Any]) -> str:
-    if isinstance(kind, type) and not getattr(kind, "__args__", None):
-        return str(name(kind))
-    return type_text(kind)
-
-
-def _written(value: Any, name: Callable[[Any], Any]) -> str:
-    """A value as generated code writes it."""
-    if isinstance(value, tuple):
-        if hasattr(value, "_fields"):
-            inside = ", ".join(_written(each, name) for each in value)
-            return f"{name(type(value)) or type(value).__name__}({inside})"
-        inside = ", ".join(_written(each, name) for each in value)
-        return f"({inside},)" if len(value) == 1 else f"({inside})"
-    if isinstance(value, list):
-        return f"[{', '.join(_written(each, name) for each in value)}]"
-    if isinstance(value, dict):
-        pairs = (f"{_written(k, name)}: {_written(v, name)}" for k, v in value.items())
-        return f"{{{', '.join(pairs)}}}"
-    if isinstance(value, slice):
-        parts = (_written(each, name) for each in (value.start, value.stop, value.step))
-        return f"slice({', '.join(parts)})"
-    if isinstance(value, Node):
-        return repr(value)
-    package = _package()
-    if isinstance(value, (package.dtype, package.layout, package.memory_format)):
-        return f"torch.{str(value).rpartition('.')[2]}"
-    if isinstance(value, package.device):
-        return f"device(type='{value.type}'" + (
-            f", index={value.index})" if value.index is not None else ")"
-        )
-    if callable(value) and not isinstance(value, (str, int, float)):
-        return str(name(value) or repr(value))
-    if hasattr(type(value), "value") and hasattr(type(value), "__members__"):  # an Enum
-        return f"{name(type(value))}.{value.name}"
-    return repr(value)
+_NO_NODES: immutable_dict[str, Any] = immutable_dict()
 
 
 class _node_list:
@@ -309,21 +67,24 @@ class _node_list:
         return _node_list(self.graph, "_prev" if self.direction == "_next" else "_next")
 
 
+@compatibility(is_backward_compatible=True)
 class Graph:
     """A program as a list of nodes: inputs, calls, an output."""
 
+    @compatibility(is_backward_compatible=True)
     def __init__(
         self, owning_module: GraphModule | None = None, tracer_cls: Any = None,
         tracer_extras: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
         self._root = Node(self, "", "root", "", (), {})
+        self._used_names: dict[str, int] = {}
         self._insert: Callable[[Node], None] = self._root.prepend
         self._len = 0
         self._graph_namespace = _Namespace()
         self._owning_module = owning_module
         self._tracer_cls, self._tracer_extras = tracer_cls, tracer_extras
         self._codegen = CodeGen()
-        self._output_node: Node | None = None
+        self._co_fields: dict[str, Any] = {}  # where the traced function is defined
 
     @property
     def owning_module(self) -> Any:
@@ -331,40 +92,61 @@ class Graph:
         return self._owning_module
 
     @owning_module.setter
-    def owning_module(self, module: Any) -> None:
-        self._owning_module = module
+    def owning_module(self, mod: Any) -> None:
+        self._owning_module = mod
 
     @property
     def nodes(self) -> _node_list:
         """All nodes."""
         return _node_list(self)
 
+    @compatibility(is_backward_compatible=False)
     def output_node(self) -> Node:
         """The node of the result."""
-        return next(node for node in reversed(self.nodes) if node.op == "output")
+        last = self._root._prev
+        if last.op != "output":
+            raise AssertionError(f"Expected output node, got op={last.op}")
+        return last
 
+    @compatibility(is_backward_compatible=False)
     def find_nodes(self, *, op: str, target: Any = None, sort: bool = True) -> list[Node]:
-        """The nodes of a kind, which call a function."""
+        """The nodes of a kind, in their order; target: those which call it."""
         if op == "call_function" and target is None:
-            raise AssertionError(f"target is required for op='{op}'")
+            raise AssertionError("target must not be None for call_function op")
         return [n for n in self.nodes if n.op == op and (target is None or n.target == target)]
+
+    def _number_again(self) -> None:
+        """Gives nodes sort keys with room between neighbours."""
+        for place, node in enumerate(self.nodes, 1):
+            node._sort_key = place * _GAP
 
     # ---- making nodes ---------------------------------------------------------------------------
 
+    @compatibility(is_backward_compatible=True)
     def create_node(
         self, op: str, target: Any, args: Any = None, kwargs: Any = None, name: str | None = None,
         type_expr: Any = None,
     ) -> Node:  # fmt: skip
         """A node where nodes are put."""
-        args, kwargs = args or (), kwargs or {}
-        if not isinstance(args, tuple):
+        if not args:
+            args = ()
+        elif not isinstance(args, tuple):
             raise AssertionError(f"args must be a tuple, got {type(args)}")
-        if not isinstance(kwargs, dict):
+        if not kwargs:
+            kwargs = _NO_NODES
+        elif not isinstance(kwargs, dict):
             raise AssertionError(f"kwargs must be a dict, got {type(kwargs)}")
-        candidate = name if name is not None else self._target_to_str(target)
-        name = self._graph_namespace.create_name(candidate, None)
+        for value in args:
+            if isinstance(value, (SymInt, SymFloat, SymBool)):
+                _warn_of_symbol(op, target, value)
+        space = self._graph_namespace
+        name = space.create_name(name if name is not None else self._target_to_str(target), None)
         node = Node(self, name, op, target, args, kwargs, type_expr)
-        self._graph_namespace.associate_name_with_obj(name, node)
+        owner = self._owning_module
+        if owner is not None:
+            for hook in getattr(owner, "_create_node_hooks", ()):
+                hook(node)
+        space._obj_to_name[node] = name
         self._insert(node)
         self._len += 1
         return node
@@ -373,22 +155,24 @@ class Graph:
         if callable(target):
             name = target.__name__
         else:
-            name = str(target)
-            if name.startswith("__") and name.endswith("__"):
-                name = name[2:-2]
-        return _snake_case(name.lstrip("*"))
+            if not isinstance(target, str):
+                raise AssertionError(f"Expected target to be str, got {type(target)}")
+            name = target[2:-2] if _is_magic(target) else target
+        return _snake_case(name)
 
-    def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
+    @compatibility(is_backward_compatible=True)
+    def placeholder(
+        self, name: str, type_expr: Any = None, default_value: Any = inspect.Signature.empty
+    ) -> Node:
         """An input of the function."""
-        args = () if default_value is ... else (default_value,)
+        args = () if default_value is inspect.Signature.empty else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
+    @compatibility(is_backward_compatible=True)
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
         """An attribute of the module."""
         owner = self.owning_module
-        if owner is not None and not _has_attribute(owner, qualified_name):
-            import warnings
-
+        if owner is not None and not _is_value(owner, qualified_name):
             warnings.warn(
                 "Attempted to insert a get_attr Node with no underlying reference in the owning "
                 "GraphModule! Call GraphModule.add_submodule to add the necessary submodule, "
@@ -398,18 +182,24 @@ class Graph:
             )
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
+    @compatibility(is_backward_compatible=True)
     def call_module(
         self, module_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
     ) -> Node:
         """A call of a submodule."""
+        owner = self.owning_module
+        if owner is not None:
+            owner.get_submodule(module_name)  # raises where there is none
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
+    @compatibility(is_backward_compatible=True)
     def call_method(
         self, method_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
     ) -> Node:
         """A call of a method of the first argument."""
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
+    @compatibility(is_backward_compatible=True)
     def call_function(
         self, the_function: Callable[..., Any], args: Any = None, kwargs: Any = None,
         type_expr: Any = None, name: str | None = None,
@@ -417,18 +207,21 @@ class Graph:
         """A call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
 
+    @compatibility(is_backward_compatible=True)
     def output(self, result: Any, type_expr: Any = None) -> Node:
         """The result of the function."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
+    @compatibility(is_backward_compatible=True)
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:
         """A copy of another graph's node, its arguments' nodes replaced."""
         args = map_arg(node.args, arg_transform)
         kwargs = map_arg(node.kwargs, arg_transform)
-        made = self.create_node(node.op, node.target, args, dict(kwargs), node.name, node.type)
+        made = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
         made.meta = copy.copy(node.meta)
         return made
 
+    @compatibility(is_backward_compatible=True)
     def graph_copy(
         self, g: Graph, val_map: dict[Node, Any], return_output_node: bool = False
     ) -> Any:
@@ -444,6 +237,7 @@ class Graph:
 
     # ---- places ---------------------------------------------------------------------------------
 
+    @compatibility(is_backward_compatible=True)
     def inserting_before(self, n: Node | None = None) -> _InsertPoint:
         """Inside of `with`, and from now on, nodes are put before one (None: at the beginning)."""
         if n is None:
@@ -452,6 +246,7 @@ class Graph:
             raise AssertionError("Node to insert before is not in graph.")
         return _InsertPoint(self, n.prepend)
 
+    @compatibility(is_backward_compatible=True)
     def inserting_after(self, n: Node | None = None) -> _InsertPoint:
         """Inside of `with`, and from now on, nodes are put after one (None: at the end)."""
         if n is None:
@@ -460,6 +255,7 @@ class Graph:
             raise AssertionError("Node to insert after is not in graph.")
         return _InsertPoint(self, n.append)
 
+    @compatibility(is_backward_compatible=True)
     def erase_node(self, to_erase: Node) -> None:
         """Takes out a node that nobody uses."""
         if to_erase.users:
@@ -470,37 +266,61 @@ class Graph:
         if to_erase.graph is not self:
             raise RuntimeError(f"Attempting to remove {to_erase} from wrong graph!")
         if to_erase._erased:
-            import warnings
-
             warnings.warn(f"erase_node({to_erase}) on an already erased node", stacklevel=2)
             return
+        for hook in getattr(self._owning_module, "_erase_node_hooks", ()):
+            hook(to_erase)
         to_erase._remove_from_list()
         to_erase._erased = True
         self._len -= 1
-        to_erase._set_arguments((), {})
+        nothing = lambda n: None
+        to_erase._update_args_kwargs(
+            map_arg(to_erase._args, nothing), map_arg(to_erase._kwargs, nothing)
+        )
 
+    @compatibility(is_backward_compatible=True)
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Takes out nodes whose results nobody uses; gives whether there were any."""
+        """Takes out nodes whose results nobody uses, in graphs that it holds too; gives whether
+        there were any."""
+        from tritorch.fx.graph_module import GraphModule
+
         self.lint()
-        impure = is_impure_node or (lambda node: node.is_impure())
+        impure = is_impure_node or Node.is_impure
         changed = False
         for node in reversed(self.nodes):
             if not node.users and not impure(node):
                 self.erase_node(node)
                 changed = True
+        if self.owning_module is not None:
+            inner = {node.target for node in self.find_nodes(op="get_attr")}
+            for name, module in self.owning_module.named_children():
+                if name in inner and isinstance(module, GraphModule):
+                    changed |= module.graph.eliminate_dead_code()
+                    module.recompile()
         return changed
+
+    def _clear_nodes(self) -> None:
+        for node in reversed(self.nodes):
+            node.meta.clear()
+            self.erase_node(node)
 
     # ---- text -----------------------------------------------------------------------------------
 
+    @compatibility(is_backward_compatible=False)
     def set_codegen(self, codegen: CodeGen) -> None:
         """Says how it is written as code."""
         self._codegen = codegen
 
-    def on_generate_code(self, make_transformer: Callable[[Any], Any]) -> Any:
-        """Registers what changes the lines of generated code; gives a context that undoes it."""
-        before = self._codegen._body_transformer
-        self._codegen._body_transformer = make_transformer(before)
+    @compatibility(is_backward_compatible=False)
+    def on_generate_code(
+        self, make_transformer: Callable[[TransformCodeFunc | None], TransformCodeFunc]
+    ) -> Any:
+        """Registers what changes the lines of generated code; gives a context that undoes it.
+
+        make_transformer: gives it, for the one that is registered, or None."""
         codegen = self._codegen
+        before = codegen._body_transformer
+        codegen._body_transformer = make_transformer(before)
 
         @contextlib.contextmanager
         def undo() -> Iterator[None]:
@@ -511,62 +331,85 @@ class Graph:
 
         return undo()
 
+    @compatibility(is_backward_compatible=False)
     def process_inputs(self, *args: Any) -> Any:
         """The values of placeholders for the function's arguments."""
         return self._codegen.process_inputs(*args)
 
+    @compatibility(is_backward_compatible=False)
     def process_outputs(self, out: Any) -> Any:
         """What the function gives, for the value of the output node."""
         return self._codegen.process_outputs(out)
 
-    def python_code(self, root_module: str, **options: Any) -> PythonCode:
-        """The graph as a function; root_module: what its code calls the module."""
+    @compatibility(is_backward_compatible=True)
+    def python_code(
+        self, root_module: str, *, verbose: bool = False, include_stride: bool = False,
+        include_device: bool = False, colored: bool = False, expanded_def: bool = False,
+        record_func: bool = False, additional_meta: list[str] | None = None,
+    ) -> PythonCode:  # fmt: skip
+        """The graph as a function; root_module: what its code calls the module.
+
+        verbose: with what is known of values, and comments that say where the program makes the
+        calls; include_stride, include_device: more of values; expanded_def: a line for each
+        argument; additional_meta: keys of `meta` for the comments.  record_func: nothing here."""
         space = _Namespace()
-
-        def named(node: Node) -> str:
-            return space.create_name(node.name, node)
-
+        named = lambda node: space.create_name(node.name, node)
         nodes = list(self.nodes)
         before = [node._repr_fn for node in nodes]
         for node in nodes:
             node._repr_fn = named
         try:
-            return self._codegen._gen_python_code(nodes, root_module)
+            return self._python_code(
+                root_module, space, verbose=verbose, include_stride=include_stride,
+                include_device=include_device, colored=colored, expanded_def=expanded_def,
+                record_func=record_func, additional_meta=additional_meta,
+            )  # fmt: skip
         finally:
             for node, function in zip(nodes, before):
                 node._repr_fn = function
 
+    def _python_code(self, root_module: str, namespace: _Namespace, **options: Any) -> PythonCode:
+        return self._codegen._gen_python_code(self.nodes, root_module, namespace, **options)
+
     def __str__(self) -> str:
         names: list[str] = []
-        returned = [""]
-        lines = [node.format_node(None, returned) for node in self.nodes]
+        lines = [node.format_node(names) for node in self.nodes]
         body = "".join(f"\n    {line}" for line in lines if line)
-        return f"graph({', '.join(names)}){returned[0]}:{body}"
+        return f"graph({', '.join(names)}):{body}"
 
+    @compatibility(is_backward_compatible=True)
     def print_tabular(self) -> None:
-        """Prints a table of its nodes."""
-        rows = [[n.op, n.name, str(n.target), str(n.args), str(n.kwargs)] for n in self.nodes]
-        header = ["opcode", "name", "target", "args", "kwargs"]
-        widths = [max(len(row[i]) for row in (header, *rows)) for i in range(5)]
-        line = lambda row: "  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip()
-        print("\n".join([line(header), "  ".join("-" * w for w in widths), *map(line, rows)]))
+        """Prints a table of its nodes, as the package `tabulate` writes one."""
+        try:
+            from tabulate import tabulate  # type: ignore[import-untyped]
+        except ImportError:
+            print(
+                "`print_tabular` relies on the library `tabulate`, which could not be found on "
+                "this machine. Run `pip install tabulate` to install the library."
+            )
+            raise
+        rows = [[n.op, n.name, n.target, n.args, n.kwargs] for n in self.nodes]
+        print(tabulate(rows, headers=["opcode", "name", "target", "args", "kwargs"]))
 
     # ---- soundness ------------------------------------------------------------------------------
 
+    @compatibility(is_backward_compatible=True)
     def lint(self) -> None:
         """Raises where the graph is no program: wrong owners, uses before definitions, targets
         that the module does not have."""
         seen: set[Node] = set()
         names: set[str] = set()
         for node in self.nodes:
+            if node.op not in _legal_ops or node.op == "root":
+                raise RuntimeError(f"Node {node} had unknown opcode {node.op}!")
             if node.graph is not self:
-                raise RuntimeError(f"Node '{node}' does not belong to this Graph")
+                raise RuntimeError(f"Node '{node}' does not belong to this Graph!")
             for used in node._input_nodes:
                 if used.graph is not self:
                     raise RuntimeError(
                         f"Argument '{used}' of Node '{node}' does not belong to this Graph, but "
                         "was used as an argument! If you are copying nodes from another graph, "
-                        "make sure to use ``arg_transform`` on node_copy() to remap values"
+                        f"make sure to use ``arg_transform`` on node_copy() to remap values\n{self}"
                     )
                 if used not in seen:
                     raise RuntimeError(
@@ -577,26 +420,54 @@ class Graph:
             if node.name in names:
                 raise RuntimeError(f"Node redefined name {node.name}!")
             names.add(node.name)
-            if self.owning_module is None or node.op not in ("get_attr", "call_module"):
-                continue
-            if not _has_attribute(self.owning_module, str(node.target)):
+        if self.owning_module is not None:
+            for node in self.nodes:
+                self._lint_target(node)
+
+    def _lint_target(self, node: Node) -> None:
+        """Raises where what a node calls is not there."""
+        if (node.op == "call_function") is isinstance(node.target, str):
+            wanted = "Callable" if node.op == "call_function" else "str"
+            raise ValueError(
+                f"Node {node} target {node.target} has type {type(node.target).__name__} but a "
+                f"{wanted} is expected"
+            )
+        if node.op not in ("get_attr", "call_module"):
+            return
+        found = self.owning_module
+        parts = node.target.split(".")
+        for place, part in enumerate(parts):
+            found, seen = getattr(found, part, None), ".".join(parts[:place])
+            if found is None:
                 raise RuntimeError(
-                    f"Node {node} target {node.target} references nonexistent attribute of "
-                    f"{self.owning_module.__class__.__name__}"
+                    f"Node {node} target {node.target} references nonexistent attribute {part} of "
+                    f"{seen}"
+                )
+            if node.op == "call_module" and not isinstance(found, Module):
+                raise RuntimeError(
+                    f"Node {node} target {node.target} {part} of {seen} does not reference an "
+                    "nn.Module"
                 )
 
     def __deepcopy__(self, memo: Any = None) -> Graph:
         memo = {} if memo is None else memo
         made = Graph(tracer_cls=self._tracer_cls)
-        memo[id(self)] = made
-        nodes: dict[Node, Node] = {}
-        result = made.graph_copy(self, nodes, return_output_node=True)
+        result = made.graph_copy(self, memo, return_output_node=True)
         made._codegen = copy.deepcopy(self._codegen)
         if result is not None:
             value, old = result
             new = made.output(value, old.type)
             new.meta = copy.copy(old.meta)
         return made
+
+
+def _warn_of_symbol(op: str, target: Any, value: Any) -> None:
+    if op in ("call_function", "call_method", "call_module"):
+        warnings.warn(
+            f"Raw {type(value).__name__} value ({value}) passed as argument to "
+            f"Graph.create_node(op='{op}', target={target}).",
+            stacklevel=3,
+        )
 
 
 class _InsertPoint:
@@ -611,19 +482,14 @@ class _InsertPoint:
         self.graph._insert = self.before
 
 
-def _has_attribute(module: Any, target: str) -> bool:
-    each = module
-    for part in target.split("."):
-        if not hasattr(each, part):
-            return False
-        each = getattr(each, part)
-    return True
-
-
-def _snake_case(text: str) -> str:
-    out = ""
-    for i, c in enumerate(text):
-        if i and c.isupper() and text[i - 1].isalnum() and not text[i - 1].isupper():
-            out += "_"
-        out += c.lower()
-    return out
+def _is_value(module: Any, target: str) -> bool:
+    """Whether a module has a submodule, parameter or buffer under a dotted name."""
+    path, _, name = target.rpartition(".")
+    try:
+        owner = module.get_submodule(path)
+    except AttributeError:
+        return False
+    if not hasattr(owner, name):
+        return False
+    found = getattr(owner, name)
+    return isinstance(found, Module) or name in owner._parameters or name in owner._buffers

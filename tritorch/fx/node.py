@@ -3,57 +3,67 @@
 from __future__ import annotations
 
 import builtins
-import inspect
 import operator
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Union
 
 from tritorch.core.device import device
 from tritorch.core.dtype import dtype
 from tritorch.core.layout import layout, memory_format
+from tritorch.core.settings import _assert
 from tritorch.core.symbolic import SymBool, SymFloat, SymInt
 from tritorch.core.tensor import Tensor
+from tritorch.fx._compatibility import compatibility
+from tritorch.fx._naming import qualified_name
 from tritorch.fx.immutable_collections import immutable_dict, immutable_list
+from tritorch.fx.operator_schemas import ArgsKwargsPair, normalize_function, normalize_module
 from tritorch.ops.record.overloads import OpOverload, OpOverloadPacket
 from tritorch.ops.record.publishing import record_of
 
 if TYPE_CHECKING:
     from tritorch.fx.graph import Graph
 
-__all__ = ["Argument", "Node", "has_side_effect", "map_aggregate", "map_arg"]
+__all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
 
-Argument = Any
-BASE_TYPES = (
+BaseArgumentTypes = Union[  # noqa: UP007
     str, int, float, bool, complex, dtype, Tensor, device, memory_format, layout, OpOverload,
     SymInt, SymBool, SymFloat,
-)  # fmt: skip
-OPS = (
+]  # fmt: skip
+base_types = typing.get_args(BaseArgumentTypes)
+Target = Union[Callable[..., Any], str]  # noqa: UP007
+Argument = Any
+_legal_ops = dict.fromkeys((
     "placeholder", "call_method", "call_module", "call_function", "get_attr", "output", "root",
-)  # fmt: skip
-_side_effects: set[Any] = {builtins.setattr, operator.setitem}
+))  # fmt: skip
+_side_effectful_functions: set[Any] = {builtins.setattr, operator.setitem, _assert}
+_GAP = 1 << 40  # between the sort keys of neighbours that were appended
 
 
-def has_side_effect(function: Any) -> Any:
+@compatibility(is_backward_compatible=False)
+def has_side_effect(fn: Any) -> Any:
     """Says that calls of a function may not be dropped though nobody uses their result."""
-    _side_effects.add(function)
-    return function
+    _side_effectful_functions.add(fn)
+    return fn
 
 
+@compatibility(is_backward_compatible=True)
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
     """`fn` of everything that is no tuple, list, dict or slice, inside of these."""
-    kind = type(a)
     if isinstance(a, tuple):
         items = [map_aggregate(item, fn) for item in a]
-        return kind(*items) if hasattr(a, "_fields") else tuple(items)
+        return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
     if isinstance(a, list):
         return immutable_list([map_aggregate(item, fn) for item in a])
     if isinstance(a, dict):
         return immutable_dict([(key, map_aggregate(value, fn)) for key, value in a.items()])
-    if kind is slice:
+    if isinstance(a, slice):
         return slice(*(map_aggregate(v, fn) for v in (a.start, a.stop, a.step)))
     return fn(a)
 
 
+@compatibility(is_backward_compatible=True)
 def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
     """`fn` of every node among arguments."""
     if not callable(fn):
@@ -61,75 +71,98 @@ def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
     return map_aggregate(a, lambda x: fn(x) if isinstance(x, Node) else x)
 
 
-def _public_module(func: Any, name: str) -> str:
-    module = getattr(func, "__module__", None)
-    return _find_module(func, name) if module is None else module
+def _get_qualified_name(func: Any) -> str:
+    return qualified_name(func)
 
 
-def _find_module(func: Any, name: str) -> str:
-    for module in (operator, builtins):
-        if getattr(module, name, None) is func:
-            return module.__name__
-    raise RuntimeError(f"cannot find module for {func}")
+def _type_repr(obj: Any) -> str:
+    """A type as texts of graphs have it."""
+    if isinstance(obj, type) and not isinstance(obj, types.GenericAlias):
+        if obj.__module__ == "builtins":
+            return obj.__qualname__
+        return qualified_name(obj)
+    if obj is ...:
+        return "..."
+    if isinstance(obj, types.FunctionType):
+        return obj.__name__
+    return repr(obj)
 
 
-def get_qualified_name(func: Any) -> str:
-    """The dotted name by which generated code calls a function, beginning with "torch" for ours."""
-    if isinstance(func, (OpOverload, OpOverloadPacket)):
-        return f"torch.ops.{func}"
-    name = getattr(func, "__name__", None)
-    if getattr(builtins, name or "", None) is func:
-        return str(name)
-    if isinstance(func, type(str.upper)):
-        return f"str.{name}"
-    qualified = getattr(func, "__qualname__", name)
-    module = _public_module(func, str(name))
-    if module == "_operator":
-        module = "operator"
-    first, dot, rest = module.partition(".")
-    if first in ("tritorch", "torch"):
-        module = f"torch{dot}{rest}"
-        if str(qualified).startswith("Tensor."):
-            return f"torch.{qualified}"
-    return f"{module}.{name}"
+def _format_arg(arg: Any, max_list_len: float = float("inf")) -> str:
+    """An argument as texts of graphs have it."""
+    if hasattr(arg, "_custom_fx_repr_fn"):
+        return str(arg._custom_fx_repr_fn())
+    if isinstance(arg, (list, tuple)):
+        inside = ", ".join(_format_arg(a) for i, a in enumerate(arg) if i < max_list_len)
+        rest = f", ...[total_len={len(arg)}]" if len(arg) > max_list_len else ""
+        if isinstance(arg, list):
+            return f"[{inside}{rest}]"
+        return f"({inside}{',' if len(arg) == 1 else ''}{rest})"
+    if isinstance(arg, dict):
+        return "{" + ", ".join(f"{k}: {_format_arg(v)}" for k, v in arg.items()) + "}"
+    return f"%{arg}" if isinstance(arg, Node) else str(arg)
 
 
+# Kinds of arguments in which no node can be.
+_PLAIN = frozenset((str, int, float, bool, complex, type(None), dtype, device))
+
+
+@compatibility(is_backward_compatible=True)
 class Node:
     """One call in a graph: what it calls, with which arguments, and who uses its result."""
 
+    @compatibility(is_backward_compatible=True)
     def __init__(
         self, graph: Graph, name: str, op: str, target: Any, args: tuple[Any, ...],
         kwargs: dict[str, Any], return_type: Any = None,
     ) -> None:  # fmt: skip
-        if op not in OPS:
-            raise AssertionError(f"op '{op}' is no kind of node: {OPS}")
+        """op: one of placeholder, get_attr, call_function, call_method, call_module, output."""
         if op == "call_function":
             if not callable(target):
-                raise ValueError(
-                    f"Node [graph = {graph}, name = '{name}'] target {target} has type "
-                    f"{type(target)} but a Callable is expected"
-                )
-        elif not isinstance(target, str):
-            raise ValueError(
-                f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target)} "
-                "but a str is expected"
-            )
-        self.graph, self.name, self.op, self.target, self.type = (
-            graph,
-            name,
-            op,
-            target,
-            return_type,
-        )
+                raise ValueError(_wrong_target(graph, name, target, "Callable"))
+        else:
+            if op not in _legal_ops:
+                raise AssertionError(f"op '{op}' is not in _legal_ops")
+            if not isinstance(target, str):
+                raise ValueError(_wrong_target(graph, name, target, "str"))
+        self.graph = graph
+        self._name = name
+        self.op = op
+        self.target = target
+        self.type = return_type
         self.users: dict[Node, None] = {}
         self._input_nodes: dict[Node, None] = {}
-        self._args: tuple[Any, ...] = ()
-        self._kwargs: dict[str, Any] = {}
-        self._set_arguments(tuple(args), dict(kwargs))
         self._prev = self._next = self
         self._erased = False
-        self.meta: dict[str, Any] = {}
+        self._sort_key = 0
         self._repr_fn: Callable[[Node], str] | None = None
+        self.meta: dict[str, Any] = {}
+        self._args = self._noted(args)
+        self._kwargs: dict[str, Any] = self._noted(kwargs) if kwargs else immutable_dict()
+
+    if TYPE_CHECKING:
+        # Passes keep what they find on nodes.
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
+    @property
+    def name(self) -> str:
+        """What its value is called."""
+        return self._name
+
+    @name.setter
+    def name(self, value: str) -> None:
+        for hook in getattr(self.graph.owning_module, "_replace_hooks", ()):
+            for user in self.users:
+                hook(old=self, new=value, user=user)
+        self._name = value
+
+    def _rename(self, candidate: str) -> None:
+        if candidate == self._name:
+            return
+        name = self.graph._graph_namespace.create_name(candidate, None)
+        self.name = name
+        self.graph._graph_namespace._rename_object(self, name)
 
     # ---- order ----------------------------------------------------------------------------------
 
@@ -146,38 +179,44 @@ class Node:
     def _remove_from_list(self) -> None:
         self._prev._next, self._next._prev = self._next, self._prev
 
+    @compatibility(is_backward_compatible=True)
     def prepend(self, x: Node) -> None:
         """Puts a node before this one."""
         if x.graph is not self.graph:
             raise AssertionError("Attempting to move a Node into a different Graph")
         if x is self:
             return
-        x._remove_from_list()
+        x._prev._next, x._next._prev = x._next, x._prev
         before = self._prev
         before._next = x
         x._prev, x._next = before, self
         self._prev = x
+        if self.op == "root":
+            x._sort_key = before._sort_key + _GAP
+        elif before.op == "root":
+            x._sort_key = self._sort_key - _GAP
+        else:
+            x._sort_key = (before._sort_key + self._sort_key) >> 1
+            if x._sort_key == before._sort_key:
+                self.graph._number_again()
 
+    @compatibility(is_backward_compatible=True)
     def append(self, x: Node) -> None:
         """Puts a node after this one."""
-        self._next.prepend(x)
+        if x is not self:
+            self._next.prepend(x)
 
     def __lt__(self, other: Node) -> bool:
-        node = self._next
-        while node is not other.graph._root:
-            if node is other:
-                return True
-            node = node._next
-        return False
+        return self._sort_key < other._sort_key
 
     def __gt__(self, other: Node) -> bool:
-        return other < self
+        return self._sort_key > other._sort_key
 
     def __le__(self, other: Node) -> bool:
-        return self is other or self < other
+        return self is other or self._sort_key < other._sort_key
 
     def __ge__(self, other: Node) -> bool:
-        return self is other or other < self
+        return self is other or self._sort_key > other._sort_key
 
     # ---- arguments ------------------------------------------------------------------------------
 
@@ -188,7 +227,7 @@ class Node:
 
     @args.setter
     def args(self, a: tuple[Any, ...]) -> None:
-        self._set_arguments(tuple(a), self._kwargs)
+        self._update_args_kwargs(a, self._kwargs)
 
     @property
     def kwargs(self) -> dict[str, Any]:
@@ -197,50 +236,78 @@ class Node:
 
     @kwargs.setter
     def kwargs(self, k: dict[str, Any]) -> None:
-        self._set_arguments(self._args, dict(k))
+        self._update_args_kwargs(self._args, k)
 
     @property
     def all_input_nodes(self) -> list[Node]:
         """The nodes among its arguments, each once."""
         return list(self._input_nodes)
 
-    def _set_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _noted(self, value: Any) -> Any:
+        """Arguments as a node keeps them; nodes among them learn that this one uses them."""
+        kind = type(value)
+        if kind is Node:
+            self._input_nodes[value] = None
+            value.users[self] = None
+            return value
+        if kind in _PLAIN:
+            return value
+        if kind is tuple:
+            return tuple([self._noted(item) for item in value])
+        if kind is list or kind is immutable_list:
+            return immutable_list([self._noted(item) for item in value])
+        if kind is dict or kind is immutable_dict:
+            return immutable_dict([(key, self._noted(item)) for key, item in value.items()])
+        return map_aggregate(value, self._noted_leaf)
+
+    def _noted_leaf(self, value: Any) -> Any:
+        if isinstance(value, Node):
+            self._input_nodes[value] = None
+            value.users[self] = None
+        return value
+
+    def _update_args_kwargs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         for old in self._input_nodes:
             old.users.pop(self, None)
-        inputs: dict[Node, None] = {}
+        self._input_nodes = {}
+        self._args = self._noted(tuple(args))
+        self._kwargs = self._noted(dict(kwargs))
 
-        def seen(node: Node) -> Node:
-            inputs.setdefault(node)
-            node.users.setdefault(self)
-            return node
-
-        self._args = map_arg(args, seen)
-        self._kwargs = map_arg(kwargs, seen)
-        self._input_nodes = inputs
-
+    @compatibility(is_backward_compatible=True)
     def update_arg(self, idx: int, arg: Any) -> None:
         """Replaces an argument by position."""
         args = list(self.args)
         args[idx] = arg
         self.args = tuple(args)
 
+    @compatibility(is_backward_compatible=True)
     def insert_arg(self, idx: int, arg: Any) -> None:
         """Puts an argument before the one at a position."""
         if not 0 <= idx <= len(self.args):
-            raise AssertionError("insert_args index must be between 0 and len(self.args)")
+            raise AssertionError(
+                f"insert_args index must be between 0 and len(self.args), got {idx}"
+            )
         self.args = (*self.args[:idx], arg, *self.args[idx:])
 
+    @compatibility(is_backward_compatible=True)
     def update_kwarg(self, key: str, arg: Any) -> None:
         """Replaces an argument by name."""
         self.kwargs = {**self.kwargs, key: arg}
 
+    def _replace_input_with(self, old_input: Node, new_input: Node) -> None:
+        change = lambda n: new_input if n is old_input else n
+        self._update_args_kwargs(map_arg(self.args, change), map_arg(self.kwargs, change))
+
+    @compatibility(is_backward_compatible=True)
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
         """Puts a node in another one's place among the arguments."""
-        change = lambda n: new_input if n is old_input else n
-        self._set_arguments(map_arg(self.args, change), map_arg(self.kwargs, change))
+        for hook in getattr(self.graph.owning_module, "_replace_hooks", ()):
+            hook(old=old_input, new=new_input.name, user=self)
+        self._replace_input_with(old_input, new_input)
 
+    @compatibility(is_backward_compatible=True)
     def replace_all_uses_with(
-        self, replace_with: Node, delete_user_cb: Callable[[Node], bool] = lambda user: True,
+        self, replace_with: Node, delete_user_cb: Callable[[Node], bool] | None = None,
         *, propagate_meta: bool = False,
     ) -> list[Node]:  # fmt: skip
         """Puts a node in this one's place wherever it is used; gives the users."""
@@ -251,9 +318,12 @@ class Node:
                     "replace_with already has .meta keys"
                 )
             replace_with.meta.update(self.meta)
-        changed = [user for user in list(self.users) if delete_user_cb(user)]
+        hooks = getattr(self.graph.owning_module, "_replace_hooks", ())
+        changed = [u for u in list(self.users) if delete_user_cb is None or delete_user_cb(u)]
         for user in changed:
-            user.replace_input_with(self, replace_with)
+            for hook in hooks:
+                hook(old=self, new=replace_with.name, user=user)
+            user._replace_input_with(self, replace_with)
         return changed
 
     # ---- what it is -----------------------------------------------------------------------------
@@ -267,34 +337,34 @@ class Node:
     def stack_trace(self, trace: str | None) -> None:
         self.meta["stack_trace"] = trace
 
+    @compatibility(is_backward_compatible=False)
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Whether it may not be dropped though nobody uses its result."""
+        """Whether it may not be dropped though nobody uses its result.
+
+        impure_random: so may calls that draw random numbers not."""
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
-            schema = getattr(self.target, "_schema", None)
+            if self.target in _side_effectful_functions:
+                return True
+            overload = getattr(self.target, "default", self.target)
+            schema = getattr(overload, "_schema", None)
             if schema is not None and schema.is_mutable:
                 return True
-            if impure_random and _draws(self.target):
-                return True
-            return self.target in _side_effects
-        if self.op == "call_method":
-            return str(self.target).endswith("_") and not str(self.target).endswith("__")
+            return impure_random and _draws(self.target)
         if self.op == "call_module":
             owner = self.graph.owning_module
             if owner is None:
                 raise AssertionError("self.graph.owning_module not set for purity check")
-            module = owner.get_submodule(self.target)
-            return getattr(module, "_is_impure", False)
+            return getattr(owner.get_submodule(self.target), "_is_impure", False)
         return False
 
+    @compatibility(is_backward_compatible=False)
     def normalized_arguments(
         self, root: Any, arg_types: Any = None, kwarg_types: Any = None,
         normalize_to_only_use_kwargs: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> ArgsKwargsPair | None:  # fmt: skip
         """Its arguments in the order of what it calls; None where that does not say."""
-        from tritorch.fx.operator_schemas import normalize_function, normalize_module
-
         if self.op == "call_function":
             return normalize_function(
                 self.target, self.args, self.kwargs, arg_types, kwarg_types,
@@ -306,60 +376,90 @@ class Node:
             )
         return None
 
-    def _pretty_print_target(self, target: Any) -> str:
+    # ---- text -----------------------------------------------------------------------------------
+
+    @staticmethod
+    def _pretty_print_target(target: Any) -> str:
         if isinstance(target, str):
             return target
-        if getattr(target, "__module__", "") == "builtins" or (
-            getattr(builtins, getattr(target, "__name__", ""), None) is target
-        ):
-            return f"builtins.{target.__name__}"
-        if getattr(target, "__module__", "") == "_operator":
-            return f"operator.{target.__name__}"
-        return get_qualified_name(target)
+        name = getattr(target, "__name__", None)
+        if name is not None and getattr(target, "__module__", "") == "builtins":
+            return f"builtins.{name}"
+        if name is not None and getattr(target, "__module__", "") == "_operator":
+            return f"operator.{name}"
+        return qualified_name(target)
 
+    @compatibility(is_backward_compatible=True)
     def format_node(
         self, placeholder_names: list[str] | None = None,
-        maybe_return_typename: list[str] | None = None, **options: Any,
+        maybe_return_typename: list[str] | None = None, *, include_tensor_metadata: bool = False,
     ) -> str | None:  # fmt: skip
         """Its line in the text of a graph."""
+        shown = f"{_type_repr(self.type)} " if self.type is not None else ""
         if self.op == "placeholder":
             text = str(self.target)
-            text += f": {type_text(self.type)}" if self.type else ""
+            text += text + f": {_type_repr(self.type)}" if self.type else ""
             if placeholder_names:
                 placeholder_names.append(text)
                 return None
             default = f"(default={self.args[0]})" if self.args else ""
-            shown = f"{type_text(self.type)} " if self.type else ""
             return (
                 f"%{self.name} : {shown}[num_users={len(self.users)}] = "
                 f"{self.op}[target={self.target}]{default}"
             )
-        if self.op == "get_attr":
-            shown = f"{type_text(self.type)} " if self.type is not None else ""
-            return (
-                f"%{self.name} : {shown}[num_users={len(self.users)}] = "
-                f"{self.op}[target={self._pretty_print_target(self.target)}]"
-            )
         if self.op == "output":
             if self.type and maybe_return_typename:
-                maybe_return_typename[0] = f" -> {type_text(self.type)}"
+                maybe_return_typename[0] = f" -> {_type_repr(self.type)}"
             return f"return {self.args[0]}"
-        shown = f"{type_text(self.type)} " if self.type is not None else ""
+        target = self._pretty_print_target(self.target)
+        if self.op == "get_attr":
+            return (
+                f"%{self.name} : {shown}[num_users={len(self.users)}] = {self.op}[target={target}]"
+            )
+        if include_tensor_metadata:
+            shown = _described(self.meta) or shown
         args, kwargs = _format_arg(self.args), _format_arg(self.kwargs)
         return (
-            f"%{self.name} : {shown}[num_users={len(self.users)}] = {self.op}"
-            f"[target={self._pretty_print_target(self.target)}](args = {args}, kwargs = {kwargs})"
+            f"%{self.name} : {shown}[num_users={len(self.users)}] = {self.op}[target={target}]"
+            f"(args = {args}, kwargs = {kwargs})"
         )
 
     def __repr__(self) -> str:
-        return self._repr_fn(self) if self._repr_fn else self.name
+        return self._repr_fn(self) if self._repr_fn else self._name
 
-    def __reduce__(self) -> Any:
-        raise TypeError("nodes are pickled with their graph")
+
+def _wrong_target(graph: Any, name: str, target: Any, wanted: str) -> str:
+    kind = type(target)
+    where = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return (
+        f"Node [graph = {graph}, name = '{name}'] target {target} has type "
+        f"{where}{kind.__qualname__} but a {wanted} is expected"
+    )
+
+
+def described_value(meta: dict[str, Any]) -> Any:
+    """What is known of a node's value: the value itself, a fake of it, or what ShapeProp notes."""
+    return meta.get("val", meta.get("tensor_meta", meta.get("example_value")))
+
+
+def _described(meta: dict[str, Any]) -> str:
+    from tritorch.utils._dtype_abbrs import dtype_abbrs
+
+    value = described_value(meta)
+    if not isinstance(value, Tensor):
+        return ""
+    shape, stride = _joined(value.shape), _joined(value.stride())
+    return f'Tensor "{dtype_abbrs[value.dtype]}{shape}{stride}{value.device}"'
+
+
+def _joined(values: Sequence[Any]) -> str:
+    return f"[{', '.join(map(str, values))}]"
 
 
 def _draws(target: Any) -> bool:
     """Whether a function draws random numbers: it takes a generator, or its record keeps a seed."""
+    if isinstance(target, OpOverloadPacket):
+        return any(_draws(getattr(target, name)) for name in target.overloads())
     if isinstance(target, OpOverload):
         names = {a.name for a in target._schema.arguments}
         record = target.record
@@ -371,28 +471,3 @@ def _draws(target: Any) -> bool:
         )
         record = record_of(target)
     return "generator" in names or (record is not None and record.kind == "random")
-
-
-def _format_arg(arg: Any) -> str:
-    if isinstance(arg, list):
-        return f"[{', '.join(map(_format_arg, arg))}]"
-    if isinstance(arg, tuple):
-        inside = ", ".join(map(_format_arg, arg))
-        return f"({inside},)" if len(arg) == 1 else f"({inside})"
-    if isinstance(arg, dict):
-        return "{" + ", ".join(f"{k}: {_format_arg(v)}" for k, v in arg.items()) + "}"
-    return f"%{arg}" if isinstance(arg, Node) else str(arg)
-
-
-def type_text(kind: Any) -> str:
-    """A type as generated code writes it."""
-    if isinstance(kind, str):
-        return kind
-    if kind is type(None):
-        return "NoneType"
-    if isinstance(kind, type):
-        if kind.__module__ == "builtins":
-            return kind.__name__
-        first, _, rest = f"{kind.__module__}.{kind.__qualname__}".partition(".")
-        return f"torch.{rest}" if first in ("tritorch", "torch") else f"{first}.{rest}"
-    return inspect.formatannotation(kind)

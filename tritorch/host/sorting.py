@@ -154,8 +154,8 @@ def searchsorted(sorted: Array, values: Array, right: bool) -> Array:
         return np.asarray(np.searchsorted(widen(sorted), widen(values), side)).astype(np.int64)
     out = np.empty(values.shape, np.int64)
     rows = widen(sorted).reshape(math.prod(sorted.shape[:-1]), sorted.shape[-1])
-    wanted = widen(values).reshape(rows.shape[0], -1)
-    flat = out.reshape(rows.shape[0], -1)
+    wanted = widen(values).reshape(rows.shape[0], values.shape[-1])
+    flat = out.reshape(wanted.shape)
     for i, row in enumerate(rows):
         flat[i] = np.searchsorted(row, wanted[i], side)
     return out

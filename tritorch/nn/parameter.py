@@ -12,8 +12,9 @@ from tritorch.core.tensor import Tensor, make_subclass
 
 class _ParameterMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
-        if cls is Parameter and getattr(instance, "_is_param", False):
-            return isinstance(instance, Tensor)
+        if cls is Parameter and isinstance(instance, Tensor):
+            if getattr(instance, "_is_param", False):
+                return True
         return super().__instancecheck__(instance)
 
 
@@ -71,8 +72,9 @@ def _preserve() -> Any:
 
 class _BufferMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
-        if cls is Buffer and getattr(instance, "_is_buffer", False):
-            return isinstance(instance, Tensor)
+        if cls is Buffer and isinstance(instance, Tensor):
+            if getattr(instance, "_is_buffer", False):
+                return True
         return super().__instancecheck__(instance)
 
 

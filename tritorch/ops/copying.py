@@ -84,6 +84,8 @@ _clone = Operator(
 @public()
 def clone(input: Tensor, *, memory_format: Any = layouts.preserve_format) -> Tensor:
     """A copy; by default dense in the same order of dims."""
+    if memory_format is None:
+        memory_format = layouts.preserve_format
     return _clone.call((input,), (memory_format,))
 
 

@@ -258,6 +258,8 @@ def _like(name: str, make: Any, with_value: bool = False) -> None:
         **named: Any,
     ) -> Tensor:
         require_options(name, dtype, layout, requires_grad, pin_memory, memory_format)
+        if memory_format is None:
+            memory_format = layouts.preserve_format
         if with_value:
             number = one_of(name, value, named, "fill_value")[0]
             number = number.item() if isinstance(number, Tensor) else number

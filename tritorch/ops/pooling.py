@@ -326,6 +326,19 @@ def _make_avg(n: int) -> None:
                                     divisor_override))  # fmt: skip
         return out if x is input else out.squeeze(0)
 
+    if n == 1:  # whose windows' divisor is not for callers to choose
+        run = function
+
+        def function(  # type: ignore[misc]
+            input: Tensor,
+            kernel_size: Any,
+            stride: Any = None,
+            padding: Any = 0,
+            ceil_mode: bool = False,
+            count_include_pad: bool = True,
+        ) -> Tensor:
+            return run(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
     function.__name__ = name
     function.__doc__ = f"The mean of each window of {n} dims."
     FUNCTIONAL[name] = with_out(function)

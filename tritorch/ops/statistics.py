@@ -450,7 +450,7 @@ def histogram(
 
 @public(method=False)
 def histogramdd(
-    input: Tensor, bins: Any, *, range: Sequence[float] | None = None,
+    input: Tensor, bins: Any, range: Sequence[float] | None = None,
     weight: Tensor | None = None, density: bool = False,
 ) -> Any:  # fmt: skip
     """How many points, in rows, lie in each cell of a grid, and the grid's edges."""

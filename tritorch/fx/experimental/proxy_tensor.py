@@ -8,33 +8,40 @@ node of every operator; its nodes call `torch.ops.aten.<operator>.<overload>`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from tritorch._ops import ops
-from tritorch._trees.walk import tree_leaves
-from tritorch.core import sym_functions
+from tritorch._subclasses.fake_tensor import is_fake_array, unset_fake_temporarily
 from tritorch.core.device import PretendedDevice, device as Device
-from tritorch.core.symbolic import Symbol, SymInt
+from tritorch.core.dispatching import entered, without_modes
+from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
-from tritorch.fx.experimental.symbolic_shapes import ShapeEnv
-from tritorch.fx.graph import Graph
+from tritorch.fx._lazy_graph_module import _make_graph_module
+from tritorch.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from tritorch.fx.graph_module import GraphModule
 from tritorch.fx.node import Node, map_aggregate
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter
+from tritorch.ops.factory import empty_strided
+from tritorch.ops.record.overloads import namespace
+from tritorch.overrides import TorchFunctionMode
 from tritorch.utils._python_dispatch import TorchDispatchMode
+from tritorch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-__all__ = ["ProxyTorchDispatchMode", "get_proxy_mode", "make_fx"]
+__all__ = [
+    "ProxyTorchDispatchMode",
+    "disable_proxy_modes_tracing",
+    "get_isolated_graphmodule",
+    "get_proxy_mode",
+    "make_fx",
+    "wrapper_and_args_for_make_fx",
+]
 
 _VALUE = "aten::_local_scalar_dense"
-_ARITHMETIC = {
-    "//": operator.floordiv, "%": operator.mod, "min": sym_functions.sym_min,
-    "max": sym_functions.sym_max,
-}  # fmt: skip
+_KNOWN = 1  # how many elements a tensor may have whose value is known in a trace, as in PyTorch
 
 
 class ProxyTorchDispatchMode(TorchDispatchMode):
@@ -50,75 +57,78 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         # one); kept alive so that its id stays its own.
         self._nodes: dict[int, tuple[Any, Node]] = {}
         self._constants: dict[int, Node] = {}
-        # Of each symbol, its node; of one that nothing has asked for yet, a tensor's node and dim.
-        self._symbols: dict[Symbol, Node] = {}
-        self._sources: dict[Symbol, tuple[Node, int]] = {}
-        self._numbers: dict[str, Node] = {}
+        # What the program made from numbers, and the values that are known as it runs.
+        self._fresh: dict[int, tuple[Any, Any]] = {}
+        self._known: dict[int, tuple[Any, Tensor]] = {}
+        self.fakes: Any = None
+        self.pretends = False  # whether the program runs on fakes
+
+    def fresh(self, value: Any, real: Any) -> None:
+        """Says that the program made a tensor from numbers: each run of the graph has its own.
+
+        real: itself, or what it pretends to be."""
+        self._fresh[id(value._array)] = (value._array, real)
+        if real.numel() <= _KNOWN:
+            self._known[id(value._array)] = (value._array, real.clone())
 
     def track(self, tensor: Tensor, node: Node) -> None:
         """Says which node a tensor is the value of."""
         self._nodes[id(tensor._array)] = (tensor._array, node)
-        for dim, size in enumerate(tensor._array.shape):
-            symbol = _symbol_of(size)
-            if symbol is not None:
-                self._sources.setdefault(symbol, (node, dim))
-
-    def track_number(self, number: Any, node: Node) -> None:
-        """Says which node a symbol is the value of."""
-        symbol = _symbol_of(number)
-        if symbol is not None:
-            self._symbols[symbol] = node
-
-    def _number(self, number: SymInt) -> Any:
-        """A number that is left open: made of the sizes of tensors by nodes of arithmetic."""
-        text = str(number)
-        if text not in self._numbers:
-            total: Any = None
-            for monomial, n in number.terms.items():
-                product: Any = n if n != 1 or not monomial else None
-                for atom, power in monomial:
-                    for _ in range(power):
-                        product = self._combined(operator.mul, product, self._atom(atom))
-                total = self._combined(operator.add, total, product)
-            self._numbers[text] = total
-        return self._numbers[text]
-
-    def _combined(self, function: Any, a: Any, b: Any) -> Any:
-        return b if a is None else self.graph.call_function(function, (a, b))
-
-    def _atom(self, atom: Any) -> Any:
-        if not isinstance(atom, Symbol):
-            parts = (self._argument(atom.a._plain()), self._argument(atom.b._plain()))
-            return self.graph.call_function(_ARITHMETIC[atom.kind], parts)
-        if atom not in self._symbols:
-            node, dim = self._sources[atom]
-            size = ops.aten.sym_size.int
-            self._symbols[atom] = self.graph.create_node(
-                "call_function", size, (node, dim), {}, "sym_size_int"
-            )
-        return self._symbols[atom]
 
     def node_of(self, tensor: Tensor) -> Node | None:
         """The node that a tensor is the value of."""
         found = self._nodes.get(id(tensor._array))
         return None if found is None else found[1]
 
-    def _depends_on_inputs(self, node: Node | None) -> bool:
-        """Whether a node's value is another for other inputs; else it is that of the trace."""
+    def _varies(self, node: Node | None) -> bool:
+        """Whether a value is another for other inputs, or random; else it is as in the trace."""
         pending, seen = [node] if node is not None else [], set()
         while pending:
             each = pending.pop()
-            if each.op == "placeholder":
+            if each.op == "placeholder" or _draws(each.target):
                 return True
             seen.add(each)
             pending += [x for x in each.all_input_nodes if x not in seen]
         return False
 
+    def _compute_known(self, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
+        """What an operator gives for known values; None where one is not, or it draws numbers."""
+        known = [self._known.get(id(x._array)) for x in tensors]
+        if _draws(func) or not known or None in known:
+            return None
+
+        def real(x: Any) -> Any:
+            return self._known[id(x._array)][1] if isinstance(x, Tensor) else x
+
+        with _as_it_is():
+            return func(*map_aggregate(args, real), **map_aggregate(kwargs, real))
+
+    def _note(self, out: Any, node: Node, real: Any) -> None:
+        """Says which node a result is of, its value if that is known, and how it is now."""
+        self.track(out, node)
+        self._known.pop(id(out._array), None)
+        if isinstance(real, Tensor) and real.numel() <= _KNOWN:
+            self._known[id(out._array)] = (out._array, real)
+        self.describe(out, node)
+
+    def describe(self, tensor: Tensor, node: Node) -> None:
+        """Leaves a description of a value at its node: a fake, which later writes do not reach."""
+        if self.fakes is None:
+            from tritorch._subclasses import FakeTensorMode
+
+            self.fakes = FakeTensorMode(allow_non_fake_inputs=True)
+        with _as_it_is():
+            if is_fake_array(tensor._array):
+                node.meta["val"] = tensor.detach()
+                return
+            sizes = tensor.shape, tensor.stride()
+            kind, device = tensor.dtype, tensor.device
+        with without_modes(), self.fakes:
+            node.meta["val"] = empty_strided(*sizes, dtype=kind, device=device)
+
     def _argument(self, value: Any) -> Any:
         if isinstance(value, PretendedDevice):
             return Device(value.type, value.index)
-        if isinstance(value, SymInt):
-            return self._number(value)
         if not isinstance(value, Tensor):
             return value
         return self.node_of(value) or self._constant(value)
@@ -132,17 +142,26 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 break
             number += 1
         name = f"{stem}{number}"
+        fresh = id(value._array) in self._fresh
         if not hasattr(self.root, name):
-            setattr(self.root, name, value)
+            setattr(self.root, name, self._real(value))
         node = self._constants.get(id(value))
         if node is None:
             node = self._constants[id(value)] = self.graph.create_node("get_attr", name)
+            if fresh:  # so that a write into it does not stay
+                node = self.graph.call_function(namespace("aten").lift_fresh_copy.default, (node,))
+                self.track(value, node)
         return node
+
+    def _real(self, value: Tensor) -> Tensor:
+        """The tensor that a constant is, or pretends to be."""
+        with _as_it_is():
+            if id(value._array) in self._fresh:
+                return self._fresh[id(value._array)][1].clone()
+            return value if self.fakes is None else self.fakes.real_of(value)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if types:  # a class that wraps tensors is asked first: the graph is of what is inside
-            return NotImplemented
         if func in self.decomposition_table:
             with self:
                 found = self.decomposition_table[func](*args, **kwargs)
@@ -151,55 +170,91 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         tensors: list[Tensor] = []
         map_aggregate((args, kwargs), lambda x: tensors.append(x) if isinstance(x, Tensor) else x)
         if func._schema.name == _VALUE:
-            if any(self._depends_on_inputs(self.node_of(x)) for x in tensors):
+            value = self._compute_known(func, args, kwargs, tensors)
+            if value is not None:
+                return value
+            if self.pretends or any(self._varies(self.node_of(x)) for x in tensors):
                 raise RuntimeError(
                     f"It appears that you're trying to get value out of a tracing tensor with "
                     f"{func} - erroring out! It's likely that this is caused by data-dependent "
                     "control flow or similar."
                 )
             return func(*args, **kwargs)
-        given = map_aggregate(args, self._argument)
-        named = map_aggregate(kwargs, self._argument)
+        given, named = _without_defaults(func._schema, args, kwargs)
+        given = map_aggregate(given, self._argument)
+        named = map_aggregate(named, self._argument)
         name = self.graph._target_to_str(func.overloadpacket.__name__.rstrip("_"))
         node = self.graph.create_node("call_function", func, given, dict(named), name)
+        real = self._compute_known(func, args, kwargs, tensors)
         out = func(*args, **kwargs)
         if isinstance(out, Tensor):
-            self.track(out, node)
-        elif isinstance(out, SymInt):
-            self.track_number(out, node)
+            self._note(out, node, real)
         elif isinstance(out, (tuple, list)):
+            import operator
+
             for place, each in enumerate(out):
                 if isinstance(each, Tensor):
                     item = self.graph.call_function(operator.getitem, (node, place))
-                    self.track(each, item)
+                    self._note(each, item, None if real is None else real[place])
         if func._schema.is_mutable and tensors and not isinstance(out, Tensor):
             self.track(tensors[0], node)
         return out
 
 
-def _symbol_of(number: Any) -> Symbol | None:
-    """The symbol that a number is; None for all else."""
-    if not isinstance(number, SymInt) or len(number.terms) != 1:
-        return None
-    ((monomial, n),) = number.terms.items()
-    if n != 1 or len(monomial) != 1 or monomial[0][1] != 1:
-        return None
-    atom = monomial[0][0]
-    return atom if isinstance(atom, Symbol) else None
+def _draws(func: Any) -> bool:
+    """Whether an operator draws random numbers."""
+    return any(tag.name == "nondeterministic_seeded" for tag in getattr(func, "tags", ()))
 
 
-def _mode_of(args: Any) -> Any:
-    """The mode of fakes among the arguments."""
-    from tritorch._subclasses.fake_tensor import maybe_get_fake_mode
+@contextlib.contextmanager
+def _as_it_is() -> Iterator[None]:
+    """No mode is asked, and tensors are real."""
+    with unset_fake_temporarily(), without_modes():
+        yield
 
-    modes = (maybe_get_fake_mode(x) for x in tree_leaves(args) if isinstance(x, Tensor))
-    return next((mode for mode in modes if mode is not None), None)
+
+class _NotesFresh(TorchFunctionMode):
+    """Tells a mode which tensors a program makes from numbers."""
+
+    def __init__(self, mode: ProxyTorchDispatchMode) -> None:
+        super().__init__()
+        self.mode = mode
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") == "tensor" and isinstance(out, Tensor):
+            real = out
+            if is_fake_array(out._array):
+                with _as_it_is():
+                    real = func(*args, **(kwargs or {}))
+            self.mode.fresh(out, real)
+        return out
+
+
+def _without_defaults(
+    schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A call as programs write it: lists as lists, and without what is the default anyway."""
+
+    def is_default(argument: Any, value: Any) -> bool:
+        if not argument.has_default_value():
+            return False
+        default = argument.default_value
+        if value is preserve_format:  # which None means
+            value = None
+        return type(value) is type(default) and value == default
+
+    arguments = schema.arguments
+    given = [list(v) if type(v) is tuple else v for v in args]
+    while given and is_default(arguments[len(given) - 1], given[-1]):
+        given.pop()
+    named = {a.name: a for a in arguments}
+    kept = {key: value for key, value in kwargs.items() if not is_default(named[key], value)}
+    return tuple(given), kept
 
 
 def get_proxy_mode() -> ProxyTorchDispatchMode | None:
     """The mode of the make_fx that runs."""
-    from tritorch.core.dispatching import entered
-
     modes = [m for m in entered.modes if isinstance(m, ProxyTorchDispatchMode)]
     return modes[-1] if modes else None
 
@@ -214,11 +269,13 @@ def make_fx(
     """The function that traces `f` for arguments: a GraphModule of ATen's operators.
 
     decomposition_table: functions that stand for overloads.  tracing_mode: "real" runs on the
-    arguments, "fake" on descriptions of them, "symbolic" on such whose sizes, and integers, are
-    left open: `shape_env` of the result has what was found out of them.  options: of PyTorch's
-    compiler, without effect."""
+    arguments, "fake" on descriptions of them.  options: of PyTorch's compiler, without effect."""
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f"Expected tracing_mode to be real, fake or symbolic: {tracing_mode}")
+    if tracing_mode == "symbolic":
+        raise NotImplementedError(
+            'make_fx with tracing_mode="symbolic" is not there yet: sizes are fixed'
+        )
 
     @functools.wraps(f)
     def traced(*args: Any) -> GraphModule:
@@ -226,39 +283,68 @@ def make_fx(
         mode = ProxyTorchDispatchMode(graph, root, decomposition_table)
         names = _names(f, len(args))
         run = f
-        env: Any = ShapeEnv()
-        if tracing_mode != "real":
+        if tracing_mode == "fake":
             from tritorch._subclasses import FakeTensorMode
 
-            fakes = _mode_of(args) or FakeTensorMode(
-                allow_non_fake_inputs=True, shape_env=env, static_shapes=tracing_mode == "fake"
-            )
-            env = fakes.shape_env or env
-
-            def described(x: Any) -> Any:
-                if isinstance(x, Tensor):
-                    return fakes.from_tensor(x)
-                return env.create_symbol(x) if type(x) is int and symbolic else x
-
-            symbolic = tracing_mode == "symbolic" and isinstance(env, ShapeEnv)
-            args = map_aggregate(args, described)
+            mode.pretends = True
+            mode.fakes = fakes = FakeTensorMode(allow_non_fake_inputs=_allow_non_fake_inputs)
+            args = tree_map(lambda x: fakes.from_tensor(x) if isinstance(x, Tensor) else x, args)
 
             def run(*given: Any) -> Any:
                 with fakes:
                     return f(*given)
 
-        given = [_placed(mode, name, value) for name, value in zip(names, args)]
-        with mode:
-            out = run(*given)
+        for name, value in zip(names, args):
+            _place(mode, name, value)
+        _, spec = tree_flatten(args)
+        if not all(child.is_leaf() for child in spec.children()):
+            plain = [name.removesuffix("_1") for name in names]
+            graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(plain, spec, None)))
+        with _NotesFresh(mode), mode:
+            out = run(*args)
         graph.output(map_aggregate(out, mode._argument))
         graph.eliminate_dead_code()
         name = getattr(f, "__name__", "traced").replace("<lambda>", "fx")
-        made = GraphModule(root, graph, name)
-        if tracing_mode == "symbolic":
-            made.shape_env = env
-        return made
+        return _make_graph_module(root, graph, name)
 
     return traced
+
+
+@contextlib.contextmanager
+def disable_proxy_modes_tracing() -> Iterator[None]:
+    """No make_fx that runs notes what happens inside."""
+    before = entered.modes
+    entered.modes = [m for m in before if not isinstance(m, ProxyTorchDispatchMode)]
+    try:
+        yield
+    finally:
+        entered.modes = before
+
+
+def wrapper_and_args_for_make_fx(
+    func: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+) -> tuple[Callable[[list[Any]], Any], list[Any]]:
+    """A function of one list, which make_fx traces, and that list: a call's arguments."""
+    leaves, spec = tree_flatten((args, kwargs))
+
+    def wrapped(flat_args: list[Any]) -> Any:
+        given, named = tree_unflatten(list(flat_args), spec)
+        return func(*given, **named)
+
+    return wrapped, leaves
+
+
+def get_isolated_graphmodule(
+    func: Callable[..., Any],
+    args: Any,
+    kwargs: dict[str, Any],
+    tracing_mode: str = "real",
+    decomposition_table: dict[Any, Any] | None = None,
+) -> GraphModule:
+    """The graph of a call, of which a make_fx that runs sees nothing."""
+    wrapped, leaves = wrapper_and_args_for_make_fx(func, args, kwargs)
+    with disable_proxy_modes_tracing():
+        return make_fx(wrapped, decomposition_table, tracing_mode)(leaves)
 
 
 def _names(f: Callable[..., Any], count: int) -> list[str]:
@@ -272,21 +358,10 @@ def _names(f: Callable[..., Any], count: int) -> list[str]:
     return [f"{name}_1" for name in names]
 
 
-def _placed(mode: ProxyTorchDispatchMode, name: str, value: Any) -> Any:
-    """An argument, each tensor of it an input of the graph."""
-    if isinstance(value, Tensor):
-        mode.track(value, mode.graph.placeholder(name))
-        return value
-    if isinstance(value, (list, tuple, dict)):
-        number = iter(range(1, 10**6))
-
-        def leaf(x: Any) -> Any:
-            node = mode.graph.placeholder(f"{name.removesuffix('_1')}_{next(number)}")
-            if isinstance(x, Tensor):
-                mode.track(x, node)
-            mode.track_number(x, node)
-            return x
-
-        return map_aggregate(value, leaf)
-    mode.track_number(value, mode.graph.placeholder(name))
-    return value
+def _place(mode: ProxyTorchDispatchMode, name: str, value: Any) -> None:
+    """Makes an input of each leaf of an argument."""
+    for number, leaf in enumerate(tree_leaves(value), 1):
+        node = mode.graph.placeholder(f"{name.removesuffix('_1')}_{number}")
+        if isinstance(leaf, Tensor):
+            mode.track(leaf, node)
+            mode.describe(leaf, node)

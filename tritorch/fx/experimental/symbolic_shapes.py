@@ -8,8 +8,11 @@ free_symbols(x.shape[0] * 2)                # {s0}
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
+import functools
+from collections.abc import Iterator
 from typing import Any
 
 from tritorch._trees.walk import tree_leaves
@@ -23,16 +26,26 @@ from tritorch.core.symbolic import (
     SymInt,
 )
 from tritorch.core.tensor import Tensor
+from tritorch.fx.interpreter import Interpreter
+from tritorch.fx.node import Node
+from tritorch.ops.record.overloads import namespace
 
 __all__ = [
-    "ConstraintViolationError", "DimDynamic", "GuardOnDataDependentSymNode", "ShapeEnv",
-    "ShapeEnvSettings", "StatelessSymbolicContext", "canonicalize_bool_expr", "definitely_false",
-    "definitely_true", "expect_true", "free_symbols", "free_unbacked_symbols", "guard_bool",
-    "guard_float", "guard_int", "guard_or_false", "guard_or_true", "guard_scalar",
-    "guard_size_oblivious", "has_free_symbols", "has_free_unbacked_symbols", "has_hint", "hint_int",
-    "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic",
-    "statically_known_false", "statically_known_true", "sym_eq",
+    "CallMethodKey", "ConstraintViolationError", "ConvertIntKey", "DimDynamic", "DivideByKey",
+    "GuardOnDataDependentSymNode", "InnerTensorKey", "PropagateUnbackedSymInts", "ShapeEnv",
+    "ShapeEnvSettings", "StatelessSymbolicContext", "canonicalize_bool_expr", "check_consistent",
+    "definitely_false", "definitely_true", "expect_true", "free_symbols", "free_unbacked_symbols",
+    "guard_bool", "guard_float", "guard_int", "guard_or_false", "guard_or_true", "guard_scalar",
+    "guard_size_oblivious", "guarding_hint_or_throw", "has_free_symbols",
+    "has_free_unbacked_symbols", "has_hint", "has_static_value", "hint_int", "is_accessor_node",
+    "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbol_binding_fx_node",
+    "is_symbolic", "lru_cache", "statically_known_false", "statically_known_true", "sym_and",
+    "sym_eq", "sym_or", "uninteresting_files",
 ]  # fmt: skip
+
+SymTypes = (SymInt, SymFloat, SymBool)
+SymPyValue = Any
+lru_cache = functools.lru_cache
 
 
 class ConstraintViolationError(RuntimeError):
@@ -266,16 +279,14 @@ def definitely_false(a: Any) -> bool:
 
 
 def sym_eq(x: Any, y: Any) -> Any:
-    """Whether numbers, or sequences of them, are equal; a condition, if that depends."""
+    """Whether two numbers, or two tuples or lists of them, are equal: a condition."""
     if isinstance(x, (tuple, list)) and isinstance(y, (tuple, list)):
         if len(x) != len(y):
             return False
-        found: Any = True
-        for a, b in zip(x, y):
-            each = sym_eq(a, b)
-            found = each if found is True else found if each is True else found & each
-        return found
-    return x == y
+        return sym_and(True, *map(sym_eq, x, y))
+    if isinstance(x, (int, SymInt)) and isinstance(y, (int, SymInt)):
+        return x == y
+    raise AssertionError(f"unexpected sym_eq between {type(x)} {type(y)}")
 
 
 def canonicalize_bool_expr(expr: Any) -> Any:
@@ -299,3 +310,152 @@ def constrain_range(a: Any, *, min: int | None = None, max: int | None = None) -
     for symbol in _symbols(a) if len(a.terms) == 1 else ():
         old_low, old_high = symbol.range
         symbol.range = (low if low > old_low else old_low, high if high < old_high else old_high)
+
+
+def has_static_value(a: Any) -> bool:
+    """Whether a number is known for every run."""
+    return not is_symbolic(a)
+
+
+def guarding_hint_or_throw(a: Any) -> Any:
+    """The value of a number in this run; an error where it has none."""
+    if not has_hint(a):
+        raise GuardOnDataDependentSymNode(f"{a} has no value in this run")
+    return a.value if isinstance(a, SymTypes) else a
+
+
+def sym_and(x: Any, *others: Any) -> Any:
+    """Whether all of these hold: a condition."""
+    for other in others:
+        x = x & other
+    return x
+
+
+def sym_or(x: Any, *others: Any) -> Any:
+    """Whether one of these holds: a condition."""
+    for other in others:
+        x = x | other
+    return x
+
+
+def check_consistent(new: Any, old: Any) -> None:
+    """Raises where two values, or two tensors' sizes, are not the same."""
+    if isinstance(new, Tensor):
+        if not isinstance(old, Tensor):
+            raise AssertionError(f"Expected Tensor, got {type(old)}")
+        if new.dim() != old.dim():
+            raise AssertionError(f"{old.shape} != {new.shape} (old != new)")
+        if not all(map(guard_bool, map(sym_eq, new.shape, old.shape))):
+            raise AssertionError(f"{old.shape} != {new.shape} (old != new)")
+    elif isinstance(new, (int, float, SymInt, SymFloat)) and not isinstance(new, bool):
+        if not isinstance(old, (int, float, SymInt, SymFloat)) or isinstance(old, bool):
+            raise AssertionError(f"Expected scalar, got {type(old)}")
+        if not new == old:
+            raise AssertionError(f"{old} != {new} (old != new)")
+
+
+# ---- nodes ---------------------------------------------------------------------------------------
+
+
+def is_symbol_binding_fx_node(node: Node) -> Symbol | None:
+    """The symbol that an input of a graph is; None of another node."""
+    value = node.meta.get("val")
+    if node.op != "placeholder" or not isinstance(value, SymInt):
+        return None
+    found = free_symbols(value)
+    return found.pop() if len(found) == 1 else None
+
+
+def is_accessor_node(node: Node) -> bool:
+    """Whether a node reads a size, a stride or an offset of a tensor."""
+    if node.op == "call_method":
+        known = node.args and isinstance(node.args[0], Node)
+        value = node.args[0].meta.get("example_value") if known else None
+        names = ("size", "stride", "storage_offset", "item")
+        return isinstance(value, Tensor) and node.target in names
+    aten = namespace("aten")
+    reads = {
+        getattr(aten.sym_size, "int", None), getattr(aten.sym_stride, "int", None),
+        getattr(aten.sym_size, "default", None), getattr(aten.sym_stride, "default", None),
+        getattr(aten.sym_storage_offset, "default", None),
+    }  # fmt: skip
+    return node.op == "call_function" and node.target in reads - {None}
+
+
+class PropagateUnbackedSymInts(Interpreter):
+    """Runs a graph; sizes of results are what they are in the run."""
+
+
+# ---- keys: how a symbol is found in a value ------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertIntKey:
+    """Of a condition: as an integer."""
+
+    def __str__(self) -> str:
+        return ".cast_symbool_to_symint_guardless()"
+
+    def get(self, b: Any) -> Any:
+        """The integer."""
+        return int(b)
+
+
+@dataclasses.dataclass(frozen=True)
+class CallMethodKey:
+    """Of a tensor: what a method gives."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}()"
+
+    def get(self, o: Any) -> Any:
+        """What the method gives."""
+        return getattr(o, self.name)()
+
+
+@dataclasses.dataclass(frozen=True)
+class InnerTensorKey:
+    """Of a tensor that holds others: one of them."""
+
+    inner_name: str
+
+    def __str__(self) -> str:
+        return f".{self.inner_name}"
+
+    def get(self, o: Any) -> Any:
+        """The tensor inside."""
+        return getattr(o, self.inner_name)
+
+
+@dataclasses.dataclass(frozen=True)
+class DivideByKey:
+    """Of an integer: a quotient."""
+
+    divisor: Any
+
+    def __str__(self) -> str:
+        return f".__floordiv__({self.divisor})"
+
+    def get(self, o: int) -> int:
+        """The quotient."""
+        return o // self.divisor
+
+
+@functools.lru_cache(None)
+def uninteresting_files() -> set[str]:
+    """The files of the package through which a trace goes."""
+    from tritorch.fx import graph, graph_module, interpreter, proxy
+
+    return {str(module.__file__) for module in (graph, graph_module, interpreter, proxy)}
+
+
+@contextlib.contextmanager
+def _suppress_guards(shape_env: ShapeEnv) -> Iterator[None]:
+    """Inside, no guards are noted."""
+    before = list(shape_env.guards)
+    try:
+        yield
+    finally:
+        shape_env.guards[:] = before

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from tritorch.nn import functional as _functions
@@ -76,8 +77,16 @@ def functional(
                 parts.append(f"{word}={getattr(self, word)!r}")
         return ", ".join(parts)
 
-    def forward(self: Any, *inputs: Any, **named: Any) -> Any:
-        return call(self, *inputs, **named)
+    # a copy, since classes share functions: its name is read in errors, its arguments by tracers
+    forward = FunctionType(
+        call.__code__, call.__globals__, "forward", call.__defaults__, call.__closure__
+    )
+    forward.__qualname__ = f"{name}.forward"
+    if call.__kwdefaults__:  # what tells classes of a loop apart is no argument
+        forward.__kwdefaults__ = call.__kwdefaults__
+        seen = inspect.signature(call)
+        kept = [p for p in seen.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+        forward.__signature__ = seen.replace(parameters=kept)  # type: ignore[attr-defined]
 
     fields = {
         "__doc__": doc or f"{name}({arguments})", "__init__": __init__, "forward": forward,
@@ -176,7 +185,7 @@ for _name, _function in (
 ):  # fmt: skip
     functional(
         _name, "p=0.5, inplace=False",
-        lambda self, input, function=_function: function(
+        lambda self, input, *, function=_function: function(
             input, self.p, self.training, self.inplace
         ),
         shown=lambda self: f"p={self.p}, inplace={self.inplace}", prepare=_check_p,
@@ -200,7 +209,7 @@ for _n in (1, 2, 3):
     ):  # fmt: skip
         functional(
             f"{_title}Pad{_n}d", "padding",
-            lambda self, input, mode=_mode: F.pad(input, self.padding, mode),
+            lambda self, input, *, mode=_mode: F.pad(input, self.padding, mode),
             shown="=padding", prepare=_pads(_n), doc=f"Pads {_n} dims, {_mode}.",
         )  # fmt: skip
     functional(
@@ -241,7 +250,7 @@ for _n in (1, 2, 3):
     functional(
         f"MaxPool{_n}d",
         "kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False",
-        lambda self, input, n=_n: getattr(F, f"max_pool{n}d")(
+        lambda self, input, *, n=_n: getattr(F, f"max_pool{n}d")(
             input, self.kernel_size, self.stride, self.padding, self.dilation,
             ceil_mode=self.ceil_mode, return_indices=self.return_indices,
         ),
@@ -250,28 +259,28 @@ for _n in (1, 2, 3):
     )  # fmt: skip
     functional(
         f"AdaptiveAvgPool{_n}d", "output_size",
-        lambda self, input, n=_n: getattr(F, f"adaptive_avg_pool{n}d")(
+        lambda self, input, *, n=_n: getattr(F, f"adaptive_avg_pool{n}d")(
             input, self.output_size
         ),
         shown="output_size", doc="Means over windows that give an output size.",
     )  # fmt: skip
     functional(
         f"AdaptiveMaxPool{_n}d", "output_size, return_indices=False",
-        lambda self, input, n=_n: getattr(F, f"adaptive_max_pool{n}d")(
+        lambda self, input, *, n=_n: getattr(F, f"adaptive_max_pool{n}d")(
             input, self.output_size, self.return_indices
         ),
         shown="output_size", doc="Maxima over windows that give an output size.",
     )  # fmt: skip
     functional(
         f"LPPool{_n}d", "norm_type, kernel_size, stride=None, ceil_mode=False",
-        lambda self, input, n=_n: getattr(F, f"lp_pool{n}d")(
+        lambda self, input, *, n=_n: getattr(F, f"lp_pool{n}d")(
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         ),
         shown="norm_type kernel_size stride ceil_mode", doc="The p-norm of each window.",
     )  # fmt: skip
     functional(
         f"MaxUnpool{_n}d", "kernel_size, stride=None, padding=0",
-        lambda self, input, indices, output_size=None, n=_n: getattr(F, f"max_unpool{n}d")(
+        lambda self, input, indices, output_size=None, *, n=_n: getattr(F, f"max_unpool{n}d")(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         ),
         shown="kernel_size stride padding", prepare=_windows(_n),
@@ -291,7 +300,7 @@ for _n in (2, 3):
         f"AvgPool{_n}d",
         "kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, "
         "divisor_override=None",
-        lambda self, input, n=_n: getattr(F, f"avg_pool{n}d")(
+        lambda self, input, *, n=_n: getattr(F, f"avg_pool{n}d")(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
             self.count_include_pad, self.divisor_override,
         ),
@@ -321,7 +330,7 @@ for _n in (2, 3):
         f"FractionalMaxPool{_n}d",
         "kernel_size, output_size=None, output_ratio=None, return_indices=False, "
         "_random_samples=None",
-        lambda self, input, n=_n: getattr(F, f"fractional_max_pool{n}d")(
+        lambda self, input, *, n=_n: getattr(F, f"fractional_max_pool{n}d")(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
             _random_samples=self._random_samples,
         ),

@@ -204,6 +204,13 @@ class OpOverloadPacket:
                 for name in _overloads(self._namespace, self.__name__)}  # fmt: skip
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        relevant = [*args, *kwargs.values()]
+        relevant += [x for each in relevant if type(each) in (list, tuple) for x in each]
+        if _C.overrides_enabled() and _C.has_override(*relevant):
+            # Objects that are no tensors (proxies of fx) fit no schema.
+            overloaded = gates.overloaded_arguments(relevant)
+            if not all(isinstance(each, Tensor) for each in overloaded):
+                return gates.override(self, overloaded, args, kwargs)
         return self._chosen(args, kwargs)(*args, **kwargs)
 
     def _chosen(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> OpOverload:
