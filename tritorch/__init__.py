@@ -93,8 +93,8 @@ from tritorch.core.promotion import can_cast, promote_types
 from tritorch.core.size import Size
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.streams import Event, Stream
-from tritorch.core.typed_storage import TypedStorage, is_storage
 from tritorch.core.tensor import Tensor, is_tensor, typename
+from tritorch.core.typed_storage import TypedStorage, is_storage
 from tritorch.func import vmap
 from tritorch.host.threads import get_num_threads, set_num_threads
 from tritorch.ops.interpret.quantized import (

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import importlib
 import sys
-import traceback
-import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 from tritorch import _C, cuda, overrides
 from tritorch.core import dtype as dtypes, layout as layouts
 from tritorch.core.deprecation import deprecated
 from tritorch.core.device import device as Device
 from tritorch.core.published import PUBLIC
+from tritorch.core.reraising import (
+    ExceptionWrapper as ExceptionWrapper,
+    KeyErrorMessage as KeyErrorMessage,
+)
 from tritorch.core.tensor import Tensor
 from tritorch.ops.joining import cat
 
@@ -26,36 +28,6 @@ from tritorch.ops.joining import cat
 def is_compiling() -> bool:
     """False: nothing is."""
     return False
-
-
-class KeyErrorMessage(str):
-    """A text that KeyError shows as it is: KeyError prints the repr, in one line."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-class ExceptionWrapper:
-    """The current exception as its type and its traceback in words, which can be pickled."""
-
-    def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
-        kind, error, trace = exc_info if exc_info is not None else sys.exc_info()
-        self.exc_type: Any = kind
-        self.exc_msg = "".join(traceback.format_exception(kind, error, trace))
-        self.where = where
-
-    def reraise(self) -> NoReturn:
-        """Raises the same type of exception, with the traceback in its message."""
-        message: str = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
-        if self.exc_type is KeyError:
-            message = KeyErrorMessage(message)
-        elif getattr(self.exc_type, "message", None):
-            raise self.exc_type(message=message)
-        try:
-            error = self.exc_type(message)
-        except Exception:  # its constructor takes something else
-            raise RuntimeError(message) from None
-        raise error
 
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
@@ -230,15 +202,6 @@ class classproperty:
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self.func(owner)
-
-
-def is_compiling() -> bool:
-    """False: nothing is compiled (deprecated name)."""
-    warnings.warn(
-        "`torch._utils.is_compiling` is deprecated. Use `torch.compiler.is_compiling` instead.",
-        stacklevel=2,
-    )
-    return False
 
 
 def _get_available_device_type() -> str | None:

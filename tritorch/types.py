@@ -9,8 +9,8 @@ from typing import IO, Any, TypeAlias
 from tritorch.core.device import device as _device
 from tritorch.core.size import Size
 from tritorch.core.storage import UntypedStorage
-from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor
+from tritorch.core.typed_storage import TypedStorage
 
 __all__ = ["Device", "FileLike", "Number", "Storage"]
 

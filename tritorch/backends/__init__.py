@@ -12,8 +12,8 @@ from typing import Any
 
 from tritorch.backends._flags import (
     disable_global_flags as disable_global_flags,
-    flags_frozen as flags_frozen,
     exchange as _exchange,
+    flags_frozen as flags_frozen,
     install as _install,
     within as _within,
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from tritorch.backends import _libraries
 from tritorch.backends._flags import Flag, Strict
-from tritorch.backends._plans import cuFFTPlanCache, cuFFTPlanCacheManager, cufft_plan_cache
+from tritorch.backends._plans import cufft_plan_cache, cuFFTPlanCache, cuFFTPlanCacheManager
 from tritorch.backends._precision import Precision
 from tritorch.core import precision
 from tritorch.core.deprecation import deprecated

@@ -13,8 +13,8 @@ from tritorch.core.layout import layout, sparse_coo, strided
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC
-from tritorch.core.typed_storage import LEGACY
 from tritorch.core.tensor import Tensor
+from tritorch.core.typed_storage import LEGACY
 
 _KINDS = {
     "Float": dtypes.float32, "Double": dtypes.float64, "Half": dtypes.float16,

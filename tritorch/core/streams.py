@@ -68,7 +68,8 @@ class Stream(metaclass=_ByDevice):
 
     @property
     def device_type(self) -> int:
-        return self._numbers[2] if self._numbers else _TYPES.get(self.device.type, 20)
+        named = getattr(self, "_numbers", None)  # not of a GPU's own class
+        return named[2] if named else _TYPES.get(self.device.type, 20)
 
     @property
     def device_index(self) -> int:

@@ -10,8 +10,6 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from tritorch import _C
 from tritorch.core import defaults
 from tritorch.core.device import device as Device

@@ -9,8 +9,8 @@ import numpy as np
 
 from tritorch.core import arrays, sharing
 from tritorch.core.storage import UntypedStorage
-from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.multiprocessing import named
 
 NO_CUDA = (

@@ -6,7 +6,7 @@ import math
 import operator
 import warnings
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from tritorch.core.device import device as Device
 from tritorch.core.size import Size
 from tritorch.core.storage import UntypedStorage
-from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.serialization import names, rebuild
 
 if TYPE_CHECKING:

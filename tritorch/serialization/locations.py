@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from tritorch.core.device import device as Device
 from tritorch.core.storage import UntypedStorage
-from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import typename
+from tritorch.core.typed_storage import TypedStorage
 
 _Storage = TypedStorage | UntypedStorage
 MAP_LOCATION: TypeAlias = (

@@ -19,8 +19,8 @@ from tritorch.core.device import device as Device
 from tritorch.core.layout import memory_format
 from tritorch.core.size import Size
 from tritorch.core.storage import UntypedStorage
-from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.serialization import rebuild
 
 # What PyTorch allows and tritorch does not have: the error says so, rather than "unsafe".

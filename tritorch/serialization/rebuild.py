@@ -20,8 +20,8 @@ from tritorch import _C
 from tritorch.core import dtype as dtypes, layout as layouts
 from tritorch.core.meta import MetaArray
 from tritorch.core.storage import UntypedStorage
-from tritorch.core.typed_storage import TypedStorage
 from tritorch.core.tensor import Tensor, _as_class
+from tritorch.core.typed_storage import TypedStorage
 from tritorch.nn.hooks import warn_if_has_hooks
 
 _MAX_DIMS = 64  # NumPy's

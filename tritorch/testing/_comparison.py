@@ -16,14 +16,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tritorch.core.dtype import dtype as Dtype, float16, float32, float64, int64, complex128
+from tritorch.core.dtype import complex128, dtype as Dtype, float16, float32, float64, int64
 from tritorch.core.layout import strided
 from tritorch.core.promotion import promote_types
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.testing._mismatch import (
     ErrorMeta,
-    Message,
     default_tolerances,
     get_tolerances,
     make_scalar_mismatch_msg,

@@ -353,7 +353,7 @@ _QUIET = """
 FAMILIES["numpy_is_quiet"] = [
     f'warnings.simplefilter("error"); {line}' for line in lines(_QUIET)
 ] + [
-    f'warnings.simplefilter("error"); y = torch.@(g * 0); y.sum().backward(); g.grad'.replace("@", n)
+    'warnings.simplefilter("error"); y = torch.@(g * 0); y.sum().backward(); g.grad'.replace("@", n)
     for n in "log sqrt reciprocal rsqrt exp sigmoid tanh abs sinh acos atanh log1p expm1".split()
 ] + lines("""
     warnings.simplefilter("error"); (g / 0).sum().backward(); g.grad

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C, cuda
-from tritorch._utils import _get_device_index
-from tritorch.core.device import device as Device
+from tritorch.core.device import cuda_index, device as Device
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parallel import parallel_apply as _parallel, scatter_gather
 from tritorch.nn.parallel.replicate import replicate
@@ -35,9 +34,9 @@ class DataParallel(Module):
             return
         self.dim = dim
         given = range(cuda.device_count()) if device_ids is None else device_ids
-        self.device_ids = [_get_device_index(each, True) for each in given]
+        self.device_ids = [cuda_index(each) for each in given]
         first = self.device_ids[0] if output_device is None else output_device
-        self.output_device = _get_device_index(first, True)
+        self.output_device = cuda_index(first)
         self.src_device_obj = Device("cuda", self.device_ids[0])
         if len(self.device_ids) == 1:
             self.module.to(self.src_device_obj)

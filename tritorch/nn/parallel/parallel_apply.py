@@ -6,10 +6,11 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from tritorch import _C, accelerator, amp, cuda
-from tritorch._utils import ExceptionWrapper, _get_device_index
+from tritorch import _C, amp, cuda
 from tritorch.amp.state import is_autocast_enabled
 from tritorch.autograd.grad_mode import set_grad_enabled
+from tritorch.core.device import cuda_index
+from tritorch.core.reraising import ExceptionWrapper
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.module import Module
 
@@ -41,9 +42,9 @@ def parallel_apply(
         _require_as_many(modules, kwargs_tup, "kwargs_tup")
     if devices is not None:
         _require_as_many(modules, devices, "devices")
-    indices = [_get_device_index(d, True) for d in devices or [None] * len(modules)]
-    if not accelerator.is_available():
+    if not cuda.is_available():
         raise AssertionError("No available accelerator found.")
+    indices = [cuda_index(d) for d in devices or [None] * len(modules)]
     named = kwargs_tup or [{}] * len(modules)
     grad, casting = _C.is_grad_enabled(), is_autocast_enabled()
     results: list[Any] = [None] * len(modules)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tritorch._utils import _get_device_index
-from tritorch.core.device import device as Device
+from tritorch.core.device import cuda_index, device as Device
 from tritorch.nn.modules.module import Module
 
 __all__ = ["replicate"]
@@ -17,7 +16,7 @@ def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> 
 
     Their parameters are copies that remember where they come from: a pass back through a replica
     adds to the gradients of the module; with `detach` they do not."""
-    return [_replica(network, Device("cuda", _get_device_index(d, True)), detach) for d in devices]
+    return [_replica(network, Device("cuda", cuda_index(d)), detach) for d in devices]
 
 
 def _replica(network: Module, where: Device, detach: bool) -> Module:
