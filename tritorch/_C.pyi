@@ -322,6 +322,7 @@ class Shared:
     array: Any
     storage: Any
     lent: Any
+    fixed: bool
     version: int
 
 class TensorBase:

@@ -57,7 +57,7 @@ def test_tf32_of_matrices_and_convolutions():
         cuda.matmul.allow_tf32 = False
         assert precision.matmul == "ieee" and cuda.matmul.fp32_precision == "ieee"
         cudnn.allow_tf32 = False
-        assert precision.convolution == "ieee" and cudnn.conv.fp32_precision == "ieee"
+        assert precision.convolution == "ieee" and cudnn.conv.fp32_precision == "none"
         cudnn.conv.fp32_precision = "tf32"
         assert cudnn.allow_tf32 is True
         torch.set_float32_matmul_precision("highest")
@@ -179,12 +179,13 @@ def test_versions_compare_by_number():
 def test_named_results():
     r = torch.return_types
     assert isinstance(torch.ones(2, 2).max(0), r.max) and isinstance(torch.ones(3).sort(), r.sort)
-    assert r.topk in r.all_return_types and r.max._fields == ("values", "indices")
+    assert r.topk in r.all_return_types and r.max.n_fields == 2
+    assert r.max([1, 2]).indices == 2
 
 
 def test_nothing_is_compiled():
     c = torch.compiler
-    assert not c.is_compiling() and not c.is_exporting() and c.list_backends() == []
+    assert not c.is_compiling() and not c.is_exporting() and "inductor" in c.list_backends()
     double = c.disable(lambda x: 2 * x)
     assert double(3) == 6 and c.disable(reason="no")(double) is double
 
@@ -214,8 +215,12 @@ def test_modules_may_get_new_parameters_on_conversion():
         torch.__future__.set_overwrite_module_params_on_conversion(False)
     weight = layer.weight
     assert layer.float().weight is weight
-    with pytest.raises(NotImplementedError):
-        torch.__future__.set_swap_module_params_on_conversion(True)
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        layer.double()  # who holds the parameter sees what it becomes
+        assert layer.weight is weight and weight.dtype == torch.float64
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
 
 
 def test_checks_and_threads():

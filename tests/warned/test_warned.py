@@ -25,7 +25,6 @@ OTHER = {
     "it is not there": """
         torch.nested.nested_tensor([r, r])
         torch.nested.as_nested_tensor([r, r])
-        nn.parallel.scatter_gather.is_namedtuple(x)
         torch._vmap_internals.vmap(lambda t: t)(x)
         torch.profiler.profile(use_cuda=False)
         """,

@@ -14,7 +14,7 @@ import warnings
 matmul = "ieee"
 convolution = "tf32"
 
-_FORBIDDEN = os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"  # NVIDIA's variable: no TF32 anywhere
+_FORBIDDEN = os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"  # NVIDIA's variable: none at first
 _AT_FIRST = {} if _FORBIDDEN else {("cuda", "conv"): "tf32", ("cuda", "rnn"): "tf32"}
 _KNOWN = ("ieee", "tf32", "bf16", "none")
 _settings: dict[tuple[str, str], str] = {}
@@ -61,8 +61,6 @@ def _apply() -> None:
         "ieee" if how == "none" else how
         for how in (get_fp32_precision("cuda", "matmul"), get_fp32_precision("cuda", "conv"))
     )
-    if _FORBIDDEN:
-        matmul = convolution = "ieee"
 
 
 def set_float32_matmul_precision(precision: str) -> None:
