@@ -251,3 +251,21 @@ def test_debug_dump(tmp_path):
         cuda.zeros(N)
     graph.debug_dump(str(tmp_path / "graph.dot"))
     assert "digraph" in (tmp_path / "graph.dot").read_text()
+
+
+def test_the_drivers_graph():
+    graph = cuda.CUDAGraph(keep_graph=True)
+    with pytest.raises(RuntimeError, match=r"until capture_end\(\) has been called"):
+        graph.raw_cuda_graph()
+    with cuda.graph(graph):
+        cuda.zeros(N)
+    with pytest.raises(RuntimeError, match=r"until instantiate\(\) has been called"):
+        graph.raw_cuda_graph_exec()
+    graph.instantiate()
+    assert graph.raw_cuda_graph() and graph.raw_cuda_graph_exec()
+    graph.register_generator_state(tritorch.Generator("cuda"))
+    plain = cuda.CUDAGraph()
+    with cuda.graph(plain):
+        cuda.zeros(N)
+    with pytest.raises(RuntimeError, match="initialized with keep_graph=true"):
+        plain.raw_cuda_graph()

@@ -4,6 +4,7 @@ import ast
 import functools
 import hashlib
 import importlib.util
+import os
 import subprocess
 import sys
 import textwrap
@@ -297,3 +298,41 @@ def test_tritorch_imports_only_what_there_is():
                             if error.name == "tensorboard":  # may not be installed
                                 continue
                             pytest.fail(f"{file}: {node.module}.{alias.name}")
+
+
+DEVICE = """
+    from importlib import metadata
+    import sys, types
+
+    class Entry:
+        name = "foo"
+
+        def load(self):
+            return start
+
+    def start():
+        import torch
+
+        torch.utils.rename_privateuse1_backend("foo")
+        torch._register_device_module("foo", types.ModuleType("torch_foo"))
+
+    metadata.entry_points = lambda group: [Entry()] if group == "torch.backends" else []
+    import tritorch
+
+    tritorch.as_torch()
+    import torch
+
+    print(torch.device("foo:1"), torch.foo.__name__)
+"""
+
+
+def test_packages_of_devices_load_themselves(monkeypatch):
+    def run_it(**environment):
+        return subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(DEVICE)],
+            env={**os.environ, **environment}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    assert run_it().stdout == "foo:1 torch_foo\n"
+    off = run_it(TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert "device type at start of device string: foo" in off.stderr

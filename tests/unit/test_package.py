@@ -162,3 +162,15 @@ def test_demo_checks_its_result(tmp_path):
     assert "2 steps in" in done.stdout and "loss on text it has not seen" in done.stdout
     made = {path.name for path in (tmp_path / "tritorch-demo").iterdir()}
     assert made == {"checkpoint.pt", "loss.png", "sample.txt"}
+
+
+def test_metadata_and_the_commit():
+    about = importlib.metadata.metadata("tritorch")
+    links = {line.partition(",")[0] for line in about.get_all("Project-URL")}
+    assert {"Homepage", "Documentation", "Repository", "Changelog", "Issues"} <= links
+    assert "@" in about["Author-email"]
+    topics = [line for line in about.get_all("Classifier") if line.startswith("Topic ::")]
+    audience = [line for line in about.get_all("Classifier") if line.startswith("Intended")]
+    assert len(topics) >= 3 and len(audience) >= 3
+    assert {"opt-einsum", "optree"} <= set(about.get_all("Provides-Extra"))
+    assert re.fullmatch("[0-9a-f]{40}|", tritorch.version.git_version)

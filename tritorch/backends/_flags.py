@@ -104,4 +104,6 @@ def within(owner: Any, values: dict[str, Any]) -> Iterator[None]:
     try:
         yield
     finally:
-        exchange(owner, {n: v for n, v in before.items() if values[n] is not None})
+        # The last that was set goes first: one may ask for another.
+        back = [(n, v) for n, v in reversed(before.items()) if values[n] is not None]
+        exchange(owner, dict(back))

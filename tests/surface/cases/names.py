@@ -169,7 +169,6 @@ FAMILIES["facade"] = (
     torch._C._onnx.TensorProtoDataType.__members__["INT64"]
     torch._C._FunctionBase, issubclass(torch.autograd.Function, torch._C._FunctionBase)
     torch._C._autograd.DeviceType.CUDA, torch._C._autograd.ProfilerActivity.CPU
-    torch._C._profiler.ProfilerActivity if hasattr(torch._C._profiler, "ProfilerActivity") else None
     torch._C.default_generator is torch.default_generator
     torch._C._parallel_info().__class__, torch._C._show_config().__class__
     torch._C._get_privateuse1_backend_name(), torch._C._get_accelerator()

@@ -135,25 +135,11 @@ FAMILIES["small_modules"] = lines("""
     torch.serialization.get_crc32_options()
     torch.futures.Future().done(), torch.futures.collect_all([]).wait()
     torch.monitor.Aggregation.MEAN, torch.monitor.Stat.__name__
-    torch.distributed.is_available() in (True, False), torch.distributed.is_initialized()
-    torch.distributed.get_rank()
-    torch.distributed.get_world_size()
-    torch.distributed.get_backend()
-    torch.distributed.barrier()
-    torch.distributed.is_torchelastic_launched(), torch.distributed.is_nccl_available()
-    torch.distributed.ReduceOp.SUM, torch.distributed.group.WORLD
-    torch.distributed.destroy_process_group()
-    torch.utils.data.distributed.DistributedSampler([1, 2])
-    torch.utils.data.distributed.DistributedSampler([1, 2], num_replicas=2, rank=0).num_samples
     torch.jit.is_scripting(), torch.jit.is_tracing(), torch.onnx.is_in_onnx_export()
     torch._dynamo.is_compiling(), torch._dynamo.disable(lambda: 3)(), torch._dynamo.reset()
     torch._dynamo.config.suppress_errors, torch._dynamo.config.cache_size_limit
-    torch._inductor.config.max_autotune, torch._inductor.config.triton.cudagraphs
-    torch.profiler.record_function("x").__class__.__name__, torch.autograd.profiler.record_function("x").__class__.__name__
     torch._disable_dynamo(lambda: 3)(), torch._compile._disable_dynamo(lambda: 4)()
     torch._logging.set_logs(), torch._logging.warning_once.__name__
-    torch.export.Dim("b"), torch.export.Dim("b", min=2, max=5)
     torch.package.PackageExporter.__name__
-    torch.nested.nested_tensor([v, v[:2]])
     torch.ao.quantization.QConfig.__name__, torch.ao.nn.quantized.Linear.__name__
     """)  # fmt: skip

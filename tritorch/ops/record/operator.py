@@ -170,6 +170,8 @@ class Operator(_C.OperatorBase):
         self.layout = layout
         self._without, self.kernel, self.typed = without, kernel or name, typed
         self.lacks = dtypes_of(without)
+        if not name.isidentifier():  # it is a schema's name too
+            raise ValueError(f"a record's name is an identifier, not {name!r}")
         if name in OPERATORS:
             raise ValueError(f"there is a record named {name} already")
         OPERATORS[name] = self

@@ -17,6 +17,7 @@ import ast
 import functools
 import importlib
 import inspect
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -263,12 +264,14 @@ class OpOverloadPacket:
         return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
 
 
-class OpNamespace:
+class OpNamespace(types.ModuleType):
     """The operators of a namespace."""
 
+    __file__ = "torch.ops"
+
     def __init__(self, name: str) -> None:
-        self.name = self.__name__ = name
-        self.__module__ = f"{_C.__name__.partition('.')[0]}.ops"
+        super().__init__(qualified(f"ops.{name}"))
+        self.name = name
         self._dir: list[str] = []
 
     def __getattr__(self, key: str) -> OpOverloadPacket:
@@ -296,7 +299,7 @@ class OpNamespace:
         return [*ours, *(n.removeprefix(prefix) for n, _ in DEFINED if n.startswith(prefix))]
 
     def __repr__(self) -> str:
-        return f"<OpNamespace '{self.name}'>"
+        return f"<module '{self.__name__}' from '{self.__file__}'>"
 
 
 # Operators that programs define (`tritorch.library`), by qualified name and overload: objects with

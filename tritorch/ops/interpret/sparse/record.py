@@ -89,7 +89,7 @@ class SparseOperator(Operator):
 
     def renamed(self, title: str) -> SparseOperator:
         """The same, whose node has another name."""
-        made = self.like(f"{self.name}_{title}", title)
+        made = self.like(f"{self.name}_{title.rpartition('::')[2]}", title)
         return made  # type: ignore[return-value]
 
     def like(self, name: str, node: str, **changes: Any) -> Operator:

@@ -1,3 +1,0 @@
-"""Placeholder."""
-
-FAMILIES: dict[str, list[str]] = {}
