@@ -5,8 +5,8 @@
     PYTHON_WITH_BOTH tools/compare_overloads.py --ops '^nn'   some operators of its database
 
 PyTorch's database of operators runs under a dispatch mode that keeps each call of an overload with
-its arguments and results, gradients included; tritorch's overload then gets the same arguments.  torch 2.13 (CPU) and
-tritorch are needed in one interpreter.
+its arguments and results, gradients included; tritorch's overload then gets the same arguments.
+torch 2.13 (CPU) and tritorch are needed in one interpreter.
 """
 
 from __future__ import annotations
@@ -71,8 +71,10 @@ def cloned(value: Any) -> Any:
         copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
         return copy.copy_(value.detach()) if value.numel() else copy
     if isinstance(value, (list, tuple)):
-        return type(value)(map(cloned, value)) if type(value) in (list, tuple) else tuple(
-            map(cloned, value)
+        return (
+            type(value)(map(cloned, value))
+            if type(value) in (list, tuple)
+            else tuple(map(cloned, value))
         )
     if isinstance(value, dict):
         return {k: cloned(v) for k, v in value.items()}
@@ -89,9 +91,7 @@ def ours(value: Any) -> Any:
             plain = plain.reshape(1) if plain.ndim == 0 else plain
             bits = tritorch.from_numpy(plain.view(torch.uint8).numpy().copy())
             found = bits.view(ours(value.dtype)).reshape(tuple(value.shape))
-        out = tritorch.empty_strided(
-            tuple(value.shape), tuple(value.stride()), dtype=found.dtype
-        )
+        out = tritorch.empty_strided(tuple(value.shape), tuple(value.stride()), dtype=found.dtype)
         return out.copy_(found) if value.numel() else out
     if isinstance(value, torch.dtype):
         return getattr(tritorch, str(value).removeprefix("torch."))
@@ -100,8 +100,10 @@ def ours(value: Any) -> Any:
     if isinstance(value, torch.device):
         return tritorch.device(str(value))
     if isinstance(value, (list, tuple)):
-        return type(value)(map(ours, value)) if type(value) in (list, tuple) else tuple(
-            map(ours, value)
+        return (
+            type(value)(map(ours, value))
+            if type(value) in (list, tuple)
+            else tuple(map(ours, value))
         )
     if isinstance(value, dict):
         return {k: ours(v) for k, v in value.items()}

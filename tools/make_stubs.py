@@ -221,6 +221,8 @@ def class_stub(name: str, cls: type) -> str:
 
 def declaration(name: str, value: Any) -> str | None:
     """The line of a name; None for what is nobody's business."""
+    if isinstance(value, types.ModuleType) and value.__name__ not in sys.modules:
+        return f"{name}: _Any"  # an object that is a module, as `torch.classes`
     if isinstance(value, types.ModuleType):
         path = value.__name__
         if not path.startswith("tritorch."):

@@ -14,8 +14,8 @@ in one of anybody else (`>`).  `@` lists modules under the names that they have 
 that are not PyTorch's.  "~" marks a name that the module does not offer (merely uses); "+" one that
 was defined here and is known by a package around (torch.nn.Linear in torch.nn.modules.linear).
 Of the module's own names, `^` lists the classes, `!` the exceptions, `*` enumerations with their
-members, and `#` those that are a number, a word or None, with what they are; the others are functions
-and all else.
+members, and `#` those that are a number, a word or None, with what they are; the others are
+functions and all else.
 """
 
 from __future__ import annotations
@@ -268,7 +268,9 @@ def line(path: str, loaded: dict[str, Any], more: set[str], places: Any) -> str:
         elif place is None and module and (found := outside(name, value)):
             home, original = ">" + found[0], found[1]
         token = name if original == name else f"{name}={original}"
-        section, addition = kind(value) if not home and module and name in vars(module) else ("", "")
+        section, addition = (
+            kind(value) if not home and module and name in vars(module) else ("", "")
+        )
         if section:
             sections.setdefault(section, []).append(name + addition)
         sections.setdefault(home, []).append(mark + token)

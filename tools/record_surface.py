@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Records what the expressions of tests/surface give with torch 2.13, and compares tritorch.
 
-    python tools/record_surface.py --torch PYTHON_WITH_TORCH [FAMILY ...]    write recorded.json
-    python tools/record_surface.py --compare [FAMILY ...]                    what differs
+python tools/record_surface.py --torch PYTHON_WITH_TORCH [FAMILY ...]    write recorded.json
+python tools/record_surface.py --compare [FAMILY ...]                    what differs
 """
 
 from __future__ import annotations

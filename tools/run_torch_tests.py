@@ -216,7 +216,9 @@ def main() -> int:
     stand_in(families.pop("stand_ins"))
     report = Report({} if args.all else families, args.reference)
     files = [str(args.tests / name) for name in args.files]
-    return pytest.main([*files, "-p", "no:cacheprovider", "-p", "no:logging", *rest], plugins=[report])
+    return pytest.main(
+        [*files, "-p", "no:cacheprovider", "-p", "no:logging", *rest], plugins=[report]
+    )
 
 
 if __name__ == "__main__":

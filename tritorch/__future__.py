@@ -17,8 +17,8 @@ def get_overwrite_module_params_on_conversion() -> bool:
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Whether `module.to()`, `load_state_dict` and the like swap what a parameter holds with what it
-    becomes (`torch.utils.swap_tensors`), so that who holds the parameter sees the change."""
+    """Whether `module.to()` and the like swap what a parameter holds with what it becomes
+    (`torch.utils.swap_tensors`), so that who holds the parameter sees the change."""
     global _swap
     _swap = bool(value)
 

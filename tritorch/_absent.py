@@ -4,8 +4,9 @@ Programs and packages name at import much that they never use: a base class, a d
 annotation, the default of an argument, the exception of a handler. So every module and every name
 of PyTorch can be imported and asked for, as it can there, and means as little as possible:
 
-- a function or a class is an `AbsentName`, an error that names it as soon as it is called, iterated,
-  compared, indexed or entered; a class that derives from it can be defined and has no instances;
+- a function or a class is an `AbsentName`, an error that names it as soon as it is called,
+  iterated, compared, indexed or entered; a class that derives from it can be defined and has no
+  instances;
 - a function that decorates another gives one that is an error when it is called;
 - what a package calls while it is imported (a decorator's factory, a default's constructor) is
   put off: its result is an `AbsentName` too;
@@ -124,8 +125,11 @@ class AbsentName:
 
 def _is_typing(key: Any) -> bool:
     """Whether a subscript is one of an annotation: `...`, a type variable, `list[int]`, a name."""
-    return key is ... or key is None or isinstance(key, (str, list)) or (
-        type(key).__module__ in ("typing", "types", "typing_extensions")
+    return (
+        key is ...
+        or key is None
+        or isinstance(key, (str, list))
+        or (type(key).__module__ in ("typing", "types", "typing_extensions"))
     )
 
 

@@ -8,7 +8,11 @@ from typing import Any
 
 from tritorch.core.device import device as Device
 
-__all__ = ["_import_device_backends", "_is_device_backend_autoload_enabled", "_register_device_module"]
+__all__ = [
+    "_import_device_backends",
+    "_is_device_backend_autoload_enabled",
+    "_register_device_module",
+]
 
 _GROUP = "torch.backends"  # the entry points that PyTorch's packages of devices have
 
@@ -19,8 +23,7 @@ def _register_device_module(device_type: Any, module: Any) -> None:
     torch = sys.modules["tritorch"]
     if kind in vars(torch):
         raise RuntimeError(
-            f"The runtime module of '{kind}' has already been registered with "
-            f"'{vars(torch)[kind]}'"
+            f"The runtime module of '{kind}' has already been registered with '{vars(torch)[kind]}'"
         )
     setattr(torch, kind, module)
     for name in ("tritorch", "torch"):

@@ -240,7 +240,8 @@ class _InferenceMode:
     """Inference mode as long as the object lives, or inside of `with`."""
 
     def __init__(self, mode: bool = True) -> None:
-        self._mode, self._before = mode, _C.set_inference_mode(mode)
+        self._mode = mode
+        self._before: bool | None = _C.set_inference_mode(mode)
 
     def __enter__(self) -> None:
         _C.set_inference_mode(self._mode)
@@ -255,6 +256,8 @@ class _InferenceMode:
 
     def __del__(self) -> None:
         self._restore()
+
+
 _current_graph_task_id = passes.current_task
 _current_autograd_node = passes.current_node
 _will_engine_execute_node = passes.will_execute

@@ -27,16 +27,12 @@ def get_source_lines_and_file(
 
 def normalize_source_lines(sourcelines: list[str]) -> list[str]:
     """A function's lines, its body moved to the column of its `def`."""
-    for index, line in enumerate(sourcelines):
-        if line.lstrip().startswith("def"):
-            break
-    else:
+    at = next((i for i, x in enumerate(sourcelines) if x.lstrip().startswith("def")), None)
+    if at is None:
         return sourcelines
-    margin = len(line) - len(line.lstrip())
-    return [
-        *(each.lstrip() if at < index else each for at, each in enumerate(sourcelines[:index])),
-        *(each[margin:] if each[:margin].isspace() or not margin else each for each in sourcelines[index:]),
-    ]  # fmt: skip
+    margin = len(sourcelines[at]) - len(sourcelines[at].lstrip())
+    body = [x[margin:] if not x[:margin].strip() else x for x in sourcelines[at:]]
+    return [*(x.lstrip() for x in sourcelines[:at]), *body]
 
 
 class ParsedDef(NamedTuple):

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tritorch import _C, cuda, overrides
+from tritorch import cuda, overrides
 from tritorch.core import dtype as dtypes, layout as layouts
 from tritorch.core.deprecation import deprecated
-from tritorch.core.device import device as Device
+from tritorch.core.device import device as Device, renamed
 from tritorch.core.published import PUBLIC
 from tritorch.core.reraising import (
     ExceptionWrapper as ExceptionWrapper,
@@ -61,7 +61,7 @@ def get_device_module(device: Any = None) -> Any:
 
 def _is_privateuse1_backend_available() -> bool:
     """Whether a backend of somebody's own, renamed from "privateuseone", says that it is there."""
-    module = getattr(sys.modules["tritorch"], _C._get_privateuse1_backend_name(), None)
+    module = getattr(sys.modules["tritorch"], renamed.name, None)
     available = getattr(module, "is_available", None)
     return available is not None and bool(available())
 
@@ -79,11 +79,11 @@ def _rebuild_tensor_v2(
     backward_hooks: Any, metadata: Any = None,
 ) -> Tensor:  # fmt: skip
     """A tensor on a typed storage, with what else a checkpoint keeps of it."""
-    tensor = _rebuild_tensor(storage, storage_offset, size, stride)
+    tensor: Any = _rebuild_tensor(storage, storage_offset, size, stride)
     tensor.requires_grad = requires_grad
     if metadata:
         tensor.__dict__.update(metadata)
-    tensor._backward_hooks = backward_hooks  # type: ignore[attr-defined]
+    tensor._backward_hooks = backward_hooks
     return tensor
 
 
@@ -91,7 +91,7 @@ def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -
     """A parameter of a tensor."""
     from tritorch.nn.parameter import Parameter
 
-    parameter = Parameter(data, requires_grad)
+    parameter: Any = Parameter(data, requires_grad)
     parameter._backward_hooks = backward_hooks
     return parameter
 
@@ -111,7 +111,10 @@ def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
     if layout is layouts.sparse_coo:
         indices, values, size, *coalesced = data
         return public["sparse_coo_tensor"](
-            indices, values, size, is_coalesced=coalesced[0] if coalesced else None,
+            indices,
+            values,
+            size,
+            is_coalesced=coalesced[0] if coalesced else None,
             check_invariants=False,
         )
     first, second, values, size = data

@@ -31,9 +31,9 @@ def empty_cache() -> None:
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
     raise AssertionError(
-        "Torch not compiled with MTIA enabled. Ensure you have `import mtia.host_runtime.torch_mtia` "
-        "in your python src file and include `//mtia/host_runtime/torch_mtia:torch_mtia` as your "
-        "target dependency!"
+        "Torch not compiled with MTIA enabled. Ensure you have `import "
+        "mtia.host_runtime.torch_mtia` in your python src file and include "
+        "`//mtia/host_runtime/torch_mtia:torch_mtia` as your target dependency!"
     )
 
 

@@ -208,8 +208,7 @@ void bind_memory(nb::module_& m) {
     out["num_host_free"] = s.num_host_free;
     return out;
   });
-  m.def("reset_peak_host_memory_stats",
-        [] { memory::pinned_allocator().reset_peak_statistics(); });
+  m.def("reset_peak_host_memory_stats", [] { memory::pinned_allocator().reset_peak_statistics(); });
   m.def("reset_accumulated_host_memory_stats",
         [] { memory::pinned_allocator().reset_accumulated_statistics(); });
 }

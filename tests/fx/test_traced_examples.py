@@ -69,9 +69,7 @@ def lstm_tagger(example, rng):
 
     def loss(words, tags):  # how long sentences are decides what runs: no input of the graph
         logits = model(words, lengths)
-        return F.cross_entropy(
-            logits.flatten(0, 1), tags.flatten(), ignore_index=example.IGNORED
-        )
+        return F.cross_entropy(logits.flatten(0, 1), tags.flatten(), ignore_index=example.IGNORED)
 
     return model, [adam], loss, (words, tags)
 
@@ -111,7 +109,8 @@ def state_of(model, optimizers):
     """Every tensor that a step may write."""
     kept = [*model.parameters(), *model.buffers()]
     for optimizer in optimizers:
-        kept += [x for x in pytree.tree_leaves(optimizer.state_dict()) if isinstance(x, torch.Tensor)]
+        leaves = pytree.tree_leaves(optimizer.state_dict())
+        kept += [x for x in leaves if isinstance(x, torch.Tensor)]
     return kept
 
 

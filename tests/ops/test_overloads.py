@@ -55,7 +55,14 @@ def test_norms_with_what_they_kept():
     out, mean, rstd = aten.native_layer_norm(x, (5,), w, b, 1e-5)
     want = torch.autograd.grad(out, (x, w, b), g)
     found = aten.native_layer_norm_backward(
-        g, x.detach(), (5,), mean.detach(), rstd.detach(), w.detach(), b.detach(), (True, True, True)
+        g,
+        x.detach(),
+        (5,),
+        mean.detach(),
+        rstd.detach(),
+        w.detach(),
+        b.detach(),
+        (True, True, True),
     )
     for a, e in zip(found, want):
         close(a, e)
@@ -67,9 +74,9 @@ def test_norms_with_what_they_kept():
     )
     for a, e in zip(found, want):
         close(a, e)
-    assert aten.native_group_norm_backward(
-        g, x, mean, rstd, w, 4, 6, 5, 2, (False, True, False)
-    )[::2] == (None, None)
+    assert aten.native_group_norm_backward(g, x, mean, rstd, w, 4, 6, 5, 2, (False, True, False))[
+        ::2
+    ] == (None, None)
 
 
 @pytest.mark.parametrize("dim", [0, -1])

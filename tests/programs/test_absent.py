@@ -62,7 +62,8 @@ with lacks("torch.nn.quantized.Linear"):
 # What asks for no more than its identity works.
 def typed(a: onnx.ONNXProgram | None, b: typing.Optional[ONNXProgram], c: int | QConfig): ...
 assert typing.get_type_hints(typed)["b"] == typing.Optional[ONNXProgram]
-assert not isinstance(3, _TorchCompileInductorWrapper) and not isinstance(3, (str, torch._TorchCompileAOTInductorWrapper))
+assert not isinstance(3, _TorchCompileInductorWrapper)
+assert not isinstance(3, (str, torch._TorchCompileAOTInductorWrapper))
 assert not issubclass(int, _TorchCompileInductorWrapper)
 assert torch.float32 not in (torch._TorchCompileWrapper, torch.onnx.ONNXProgram)
 assert "torch.onnx.export, which tritorch does not have yet" in repr(export)
@@ -70,7 +71,8 @@ assert "torch.onnx.export, which tritorch does not have yet" in repr(export)
 # Who asks finds it, as in PyTorch, where it is; whether it works is another question.
 assert hasattr(torch, "_TorchCompileInductorWrapper") and getattr(onnx, "export", None) is export
 assert importlib.util.find_spec("torch.export") and importlib.import_module("torch.export").Dim
-assert not hasattr(torch, "_TorchCompileInductorWrappe") and importlib.util.find_spec("torch.exports") is None
+assert not hasattr(torch, "_TorchCompileInductorWrappe")
+assert importlib.util.find_spec("torch.exports") is None
 try:
     import torch.distributed.fsdp
     from torch.distributed.fsdp import fully_shard, FSDPModule as Sharded
@@ -90,7 +92,9 @@ except torch.distributed.DistStoreError:
     assert False
 except (torch.onnx.OnnxExporterError, ValueError) as error:
     assert str(error) == "mine"
-def reduce(x, op=torch.distributed.ReduceOp.SUM, group: "torch.distributed.ProcessGroup" = None): ...
+def reduce(
+    x, op=torch.distributed.ReduceOp.SUM, group: "torch.distributed.ProcessGroup" = None
+): ...
 assert "torch.distributed.ReduceOp.SUM" in repr(reduce.__defaults__[0])
 
 # What asks for what is not there is told so; what PyTorch counts has its number.
@@ -98,7 +102,7 @@ import torch.distributed.rpc, torch.onnx._flags
 assert torch._C._mps_is_available() is False and torch.distributed.rpc.is_available() is False
 assert torch.onnx.producer_name == "pytorch"
 
-# A decorator leaves a function that is an error when it is called; in a module, what makes one does.
+# A decorator leaves a function that is an error when it is called; what makes one does, too.
 @torch.onnx.symbolic_helper.quantized_args
 def symbolic(g): ...
 with pytest.raises(NotImplementedError, match="quantized_args yet: symbolic is decorated by it"):
@@ -266,7 +270,9 @@ def test_hub_runs_a_local_hubconf(tmp_path):
 
 
 def test_tritorch_itself_says_what_pytorch_has():
-    with pytest.raises(AttributeError, match="PyTorch has torch._TorchCompileInductorWrapper, tritorch does n"):
+    with pytest.raises(
+        AttributeError, match="PyTorch has torch._TorchCompileInductorWrapper, tritorch does n"
+    ):
         tritorch._TorchCompileInductorWrapper  # noqa: B018
     with pytest.raises(AttributeError, match=r"^module 'tritorch.nn' has no attribute 'Linaer'$"):
         tritorch.nn.Linaer  # noqa: B018

@@ -6,7 +6,7 @@ import tritorch as torch
 
 
 class Scaled(torch.jit.ScriptModule):
-    __constants__ = ["factor"]
+    __constants__ = ("factor",)
 
     def __init__(self):
         super().__init__()

@@ -3,8 +3,9 @@
     python -m tests.surface.running torch      with the real torch
     python -m tests.surface.running            with tritorch as torch
 
-Errors that list overloads are cut before the list.  An expression may have statements before it, apart by "; ".  What it gives is its value's repr, or the
-error's type and text, and behind it the warnings: their category and first words.
+An expression may have statements before it, apart by "; ".  What it gives is its value's repr, or
+the error's type and text, and behind it the warnings: their category and first words.  Errors that
+list overloads are cut before the list.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def evaluated(source: str, space: dict[str, Any]) -> str:
 
 
 def apart(line: str, space: dict[str, Any]) -> str:
-    """What a line gives in a forked process: what it sets, and warnings that come once, stay there."""
+    """What a line gives in a forked process: what it sets, and once-only warnings, stay there."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:

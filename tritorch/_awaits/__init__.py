@@ -13,7 +13,9 @@ W = TypeVar("W")
 class _Await(Generic[W]):
     """The result of a call, computed when somebody needs it; its attributes are the result's."""
 
-    def __init__(self, function: Callable[..., W], arguments: tuple[Any, ...], nowait: bool) -> None:
+    def __init__(
+        self, function: Callable[..., W], arguments: tuple[Any, ...], nowait: bool
+    ) -> None:
         self._function, self._arguments, self._nowait = function, arguments, nowait
         self._result: list[W] = []
 

@@ -19,8 +19,23 @@ from tritorch.backends._flags import (
 )
 from tritorch.backends._precision import Precision as _Precision
 
-_NAMES = """cpu cuda cudnn cusparselt kleidiai mha miopen mkl mkldnn mps nnpack openmp opt_einsum
-    python_native quantized""".split()
+_NAMES = [
+    "cpu",
+    "cuda",
+    "cudnn",
+    "cusparselt",
+    "kleidiai",
+    "mha",
+    "miopen",
+    "mkl",
+    "mkldnn",
+    "mps",
+    "nnpack",
+    "openmp",
+    "opt_einsum",
+    "python_native",
+    "quantized",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from tritorch import cuda
 from tritorch.core.device import cuda_index
@@ -34,7 +34,7 @@ class cuFFTPlanCache:
 class cuFFTPlanCacheManager:
     """The caches of all GPUs, by index; its attributes are those of the current one's cache."""
 
-    caches: dict[int, cuFFTPlanCache] = {}
+    caches: ClassVar[dict[int, cuFFTPlanCache]] = {}
 
     def __getitem__(self, device: Any) -> cuFFTPlanCache:
         index = device if isinstance(device, int) else cuda_index(device)

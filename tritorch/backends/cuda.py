@@ -67,7 +67,9 @@ class cuBLASModule(Strict):
         effect=precision.allow_matmul_tf32,
         read=lambda: precision.get_float32_matmul_precision() != "highest",
     )
-    fp32_precision = Precision("cuda", "matmul")  # PyTorch's values, and "tf32x3": three TF32 products, nearly as exact as float32
+    fp32_precision = Precision(
+        "cuda", "matmul"
+    )  # PyTorch's values, and "tf32x3": three TF32 products, nearly as exact as float32
     allow_fp16_reduced_precision_reduction = _Reduction()
     allow_bf16_reduced_precision_reduction = _Reduction()
     allow_fp16_reduced_precision_reduction_split_k = allow_fp16_reduced_precision_reduction.split

@@ -47,9 +47,9 @@ def _set_strategy(value: str) -> None:
             "Please install opt_einsum or unset `strategy`."
         )  # fmt: skip
         raise ValueError(
-            f"opt_einsum is not {there}, so setting a `strategy` to {value} will not be meaningful. "
-            f"torch.einsum will bypass path calculation and simply contract from left to right. "
-            f"{remedy}"
+            f"opt_einsum is not {there}, so setting a `strategy` to {value} will not be "
+            "meaningful. torch.einsum will bypass path calculation and simply contract from left "
+            f"to right. {remedy}"
         )
     if value not in ("auto", "greedy", "optimal"):
         raise ValueError(

@@ -72,7 +72,6 @@ class dtype:
         return scalar_name(self)
 
 
-
 dtype.__module__ = "tritorch"
 
 

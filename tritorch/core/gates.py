@@ -254,7 +254,12 @@ def install() -> None:
     tensor.__init_subclass__ = classmethod(_init_subclass)
     publish_methods()
     _C.set_gate_handlers(
-        dispatch, cast, translated, arguments.mistaken, arguments.wants, arguments.documented,
+        dispatch,
+        cast,
+        translated,
+        arguments.mistaken,
+        arguments.wants,
+        arguments.documented,
         BUILTIN,
     )
     _AS_THEY_ARE.update(p.__get__ for n, p in vars(Tensor).items() if n in ("grad", "_base"))

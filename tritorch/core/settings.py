@@ -114,8 +114,8 @@ def _check(cond: Any, message: Message = None) -> None:
 def _check_is_size(i: Any, message: Message = None, *, max: int | None = None) -> None:
     """RuntimeError unless a number can be a size (deprecated)."""
     warnings.warn(
-        "_check_is_size will be removed in a future PyTorch release along with guard_size_oblivious.  "
-        "Use _check(i >= 0) instead.",
+        "_check_is_size will be removed in a future PyTorch release along with "
+        "guard_size_oblivious.  Use _check(i >= 0) instead.",
         FutureWarning,
         stacklevel=2,
     )

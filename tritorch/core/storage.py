@@ -66,12 +66,23 @@ class _StorageBase:
 
 
 # How PyTorch hands memory to another process, by descriptors, files and handles of CUDA.
-for _name in """
-    _new_shared_cuda _new_shared_fd_cpu _new_shared_filename_cpu _new_using_fd_cpu
-    _new_using_filename_cpu _release_ipc_counter _release_ipc_counter_cuda _share_cuda_
-    _share_fd_cpu_ _share_filename_cpu_ _shared_decref _shared_incref _set_cdata
-    _swap_data_ptr_ _resize_with_addr_
-    """.split():
+for _name in [
+    "_new_shared_cuda",
+    "_new_shared_fd_cpu",
+    "_new_shared_filename_cpu",
+    "_new_using_fd_cpu",
+    "_new_using_filename_cpu",
+    "_release_ipc_counter",
+    "_release_ipc_counter_cuda",
+    "_share_cuda_",
+    "_share_fd_cpu_",
+    "_share_filename_cpu_",
+    "_shared_decref",
+    "_shared_incref",
+    "_set_cdata",
+    "_swap_data_ptr_",
+    "_resize_with_addr_",
+]:
     setattr(_StorageBase, _name, _absent(_name))
 
 
@@ -251,9 +262,7 @@ class UntypedStorage(StorageBase):
             storage._array, storage._shared = shared.array, shared
         return storage
 
-    def _write_file(
-        self, f: Any, is_real_file: bool, save_size: bool, element_size: int
-    ) -> None:
+    def _write_file(self, f: Any, is_real_file: bool, save_size: bool, element_size: int) -> None:
         """Writes the bytes to a file, behind the number of elements where that is wanted."""
         if save_size:
             f.write((self.nbytes() // element_size).to_bytes(8, "little"))
@@ -294,7 +303,7 @@ class UntypedStorage(StorageBase):
             raise TypeError(f"Argument 'dtype' must be torch.dtype, not {type(dtype)}")
         numbers = self._view(uint8, (self.nbytes(),), (1,), 0).to(dtype)
         if numbers.dtype is uint8:
-            numbers = numbers.clone()  # type: ignore[attr-defined]
+            numbers = numbers.clone()
         return numbers.storage()
 
     def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
@@ -318,7 +327,7 @@ class UntypedStorage(StorageBase):
         """A copy in page-locked memory."""
         if self.device.type != "cpu":
             raise TypeError(f"cannot pin '{self.type()}' only CPU memory can be pinned")
-        pinned = self._view(uint8, (self.nbytes(),), (1,), 0).pin_memory()  # type: ignore[attr-defined]
+        pinned = self._view(uint8, (self.nbytes(),), (1,), 0).pin_memory()
         return pinned.untyped_storage()
 
     def _elements(self, kind: dtype) -> Any:
@@ -408,7 +417,8 @@ class UntypedStorage(StorageBase):
         return iter(self.tolist())
 
     def __repr__(self) -> str:
-        return f"{shown(self)}\n[torch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
+        kind = f"torch.storage.UntypedStorage(device={self.device})"
+        return f"{shown(self)}\n[{kind} of size {len(self)}]"
 
     def fill_(self, value: int) -> UntypedStorage:
         """Sets every byte."""
@@ -540,8 +550,8 @@ CONVERSIONS = {
     "double": float64, "float": float32, "half": float16, "long": int64, "int": int32,
     "short": int16, "char": int8, "byte": uint8, "bool": bool_, "bfloat16": bfloat16,
     "complex_double": complex128, "complex_float": complex64,
-    **{name: kind for name, kind in [("float8_e5m2", float8_e5m2), ("float8_e4m3fn", float8_e4m3fn),
-                                     *((n, STORED[n]) for n in ("float8_e5m2fnuz", "float8_e4m3fnuz"))]},
+    "float8_e5m2": float8_e5m2, "float8_e4m3fn": float8_e4m3fn,
+    **{n: STORED[n] for n in ("float8_e5m2fnuz", "float8_e4m3fnuz")},
 }  # fmt: skip
 for _name, _kind in CONVERSIONS.items():
     _conversion(_name, _kind)
@@ -550,8 +560,8 @@ for _name, _kind in CONVERSIONS.items():
 def _require_size(size: int) -> None:
     if size < 0:
         raise RuntimeError(
-            "[enforce fail at alloc_cpu.cpp:98] ((ptrdiff_t)nbytes) >= 0. alloc_cpu() seems to have "
-            f"been called with negative number: {size % 2**64}"
+            "[enforce fail at alloc_cpu.cpp:98] ((ptrdiff_t)nbytes) >= 0. alloc_cpu() seems to "
+            f"have been called with negative number: {size % 2**64}"
         )
 
 

@@ -10,7 +10,7 @@ from tritorch import _C
 
 
 def swap_tensors(t1: Any, t2: Any) -> None:
-    """Each of two tensors becomes what the other is: class, memory, history, gradient, attributes."""
+    """Each of two tensors becomes what the other is: class, memory, history and attributes."""
     for name, tensor in (("t1", t1), ("t2", t2)):
         if not isinstance(tensor, _C.TensorBase):
             raise AttributeError(f"'{type(tensor).__name__}' object has no attribute '_use_count'")

@@ -36,9 +36,7 @@ class Tensor(_C.TensorBase):
     _construct: Callable[..., Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return Tensor._construct(
-            cls, defaults.dtype(), args, kwargs, False, defaults.typed_home
-        )
+        return Tensor._construct(cls, defaults.dtype(), args, kwargs, False, defaults.typed_home)
 
     # ---- what it is ---------------------------------------------------------------------------
 

@@ -28,9 +28,7 @@ _NAMES = {
     "complex128": "ComplexDouble", "complex64": "ComplexFloat",
 }  # fmt: skip
 _DTYPES = {kind.name: kind for kind in all_dtypes} | STORED
-STORAGE_NAMES = {
-    _DTYPES[name]: f"{word}Storage" for name, word in (_NAMES | _QUANTIZED).items()
-}
+STORAGE_NAMES = {_DTYPES[name]: f"{word}Storage" for name, word in (_NAMES | _QUANTIZED).items()}
 
 
 def warn_of_removal(stacklevel: int = 2) -> None:
@@ -76,7 +74,9 @@ class TypedStorage:
                 raise _refused(who, "'device' should not be specified with 'wrap_storage'")
             if not isinstance(wrap_storage, UntypedStorage):
                 raise _refused(
-                    who, f"'wrap_storage' must be UntypedStorage, not {type(wrap_storage)}", TypeError
+                    who,
+                    f"'wrap_storage' must be UntypedStorage, not {type(wrap_storage)}",
+                    TypeError,
                 )
             self.dtype: Dtype = dtype
             self._untyped_storage = wrap_storage
@@ -205,7 +205,7 @@ class TypedStorage:
 
     def _get_legacy_storage_class(self) -> Any:
         """The class named after the dtype, on this device; None without one."""
-        name = STORAGE_NAMES.get(self.dtype)
+        name = STORAGE_NAMES.get(self.dtype) or ""
         return LEGACY[self.device.type].get(name) if self.device.type in LEGACY else None
 
     # ---- elements --------------------------------------------------------------------------------
@@ -244,9 +244,7 @@ class TypedStorage:
 
     def _put(self, place: Any, value: Any) -> None:
         if isinstance(value, (list, str)):
-            raise TypeError(
-                f"can't assign a {type(value).__name__} to a {self._tensor().type()}"
-            )
+            raise TypeError(f"can't assign a {type(value).__name__} to a {self._tensor().type()}")
         self._tensor()[place] = value
 
     _setitem = __setitem__
@@ -376,10 +374,17 @@ def _forwarded(name: str) -> None:
     setattr(TypedStorage, name, forward)
 
 
-for _name in """
-    _weak_ref _write_file _set_from_file _set_cdata _share_cuda_ _share_fd_cpu_
-    _share_filename_cpu_ _shared_decref _shared_incref
-    """.split():
+for _name in [
+    "_weak_ref",
+    "_write_file",
+    "_set_from_file",
+    "_set_cdata",
+    "_share_cuda_",
+    "_share_fd_cpu_",
+    "_share_filename_cpu_",
+    "_shared_decref",
+    "_shared_incref",
+]:
     _forwarded(_name)
 for _name in ("_expired", "_free_weak_ref", "_new_shared_cuda", "_release_ipc_counter"):
     setattr(TypedStorage, _name, staticmethod(getattr(UntypedStorage, _name)))
@@ -442,7 +447,9 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
             raise _refused(who, "No positional arguments should be given with 'wrap_storage'")
         if not isinstance(wrap_storage, UntypedStorage):
             raise _refused(
-                who, f"'wrap_storage' must be UntypedStorage, but got {type(wrap_storage)}", TypeError
+                who,
+                f"'wrap_storage' must be UntypedStorage, but got {type(wrap_storage)}",
+                TypeError,
             )
         if wrap_storage.device.type != cls._home:
             raise _refused(

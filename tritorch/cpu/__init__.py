@@ -193,6 +193,8 @@ def _is_amx_tile_supported() -> bool:
 def _is_amx_fp16_supported() -> bool:
     """Whether the processor multiplies float16 in AMX's tiles."""
     return get_capabilities().get("amx_fp16", False)
+
+
 def __getattr__(name: str) -> Any:
     if name == "amp":
         import importlib

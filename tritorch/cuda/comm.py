@@ -1,4 +1,4 @@
-"""Tensors between GPUs of one process: copies, sums and pieces, as PyTorch's comm modules have them."""
+"""Tensors between GPUs of one process: copies, sums and pieces; nn.parallel has them too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from tritorch.cuda.streams import stream as on_stream
 from tritorch.ops.joining import cat
 from tritorch.ops.parts import split
 
-__all__ = ["broadcast", "broadcast_coalesced", "gather", "reduce_add", "reduce_add_coalesced", "scatter"]
+__all__ = [
+    "broadcast",
+    "broadcast_coalesced",
+    "gather",
+    "reduce_add",
+    "reduce_add_coalesced",
+    "scatter",
+]
 
 
 def _gpus(devices: Iterable[Any]) -> list[Device]:
@@ -86,7 +93,9 @@ def scatter(
     """Pieces of a tensor, one on each GPU, or in each of the given tensors."""
     if out is None:
         gpus = _gpus(devices or ())
-        pieces = split(tensor, list(chunk_sizes), dim) if chunk_sizes else tensor.chunk(len(gpus), dim)
+        pieces = (
+            split(tensor, list(chunk_sizes), dim) if chunk_sizes else tensor.chunk(len(gpus), dim)
+        )
         found = []
         for place, (piece, gpu) in enumerate(zip(pieces, gpus)):
             stream = None if streams is None else streams[place]

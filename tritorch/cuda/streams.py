@@ -24,7 +24,7 @@ class Stream(streams.Stream):
     __slots__ = ("__weakref__", "cuda_stream", "device_index")
 
     cuda_stream: int
-    device_index: int  # type: ignore[assignment]
+    device_index: int
 
     def __init__(
         self,

@@ -35,13 +35,37 @@ class _Given:
 # What TorchScript compiles to, and what runs it.
 _GIVEN = {
     name: type(name, (_Given,), {"__module__": "torch", "__doc__": "Of TorchScript's graphs."})
-    for name in """
-        AliasDb ArgumentSpec Block Capsule Code CompleteArgumentSpec ConcreteModuleType
-        ConcreteModuleTypeBuilder DeepCopyMemoTable ExecutionPlan Gradient GraphExecutorState
-        IODescriptor InterfaceType LiteScriptModule Node OperatorInfo ScriptClass
-        ScriptClassFunction ScriptMethod ScriptModule ScriptModuleSerializer ScriptObject
-        ScriptObjectProperty SerializationStorageContext StaticModule TracingState Use Value
-        """.split()
+    for name in [
+        "AliasDb",
+        "ArgumentSpec",
+        "Block",
+        "Capsule",
+        "Code",
+        "CompleteArgumentSpec",
+        "ConcreteModuleType",
+        "ConcreteModuleTypeBuilder",
+        "DeepCopyMemoTable",
+        "ExecutionPlan",
+        "Gradient",
+        "GraphExecutorState",
+        "IODescriptor",
+        "InterfaceType",
+        "LiteScriptModule",
+        "Node",
+        "OperatorInfo",
+        "ScriptClass",
+        "ScriptClassFunction",
+        "ScriptMethod",
+        "ScriptModule",
+        "ScriptModuleSerializer",
+        "ScriptObject",
+        "ScriptObjectProperty",
+        "SerializationStorageContext",
+        "StaticModule",
+        "TracingState",
+        "Use",
+        "Value",
+    ]
 }
 globals().update(_GIVEN)
 

@@ -33,9 +33,7 @@ def segment_reduce(
     if indices is not None:
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
     if lengths is None and offsets is None:
-        raise RuntimeError(
-            "segment_reduce(): Either lengths or offsets must be defined."
-        )
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
     given = offsets if lengths is None else lengths
     assert given is not None
     if given.ndim != axis + 1:

@@ -12,7 +12,7 @@ import contextlib
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -145,7 +145,7 @@ class BooleanPair(Pair):
 class NumberPair(Pair):
     """Two numbers, Python's or NumPy's, equal or close."""
 
-    _TYPE_TO_DTYPE = {int: int64, float: float64, complex: complex128}
+    _TYPE_TO_DTYPE: ClassVar = {int: int64, float: float64, complex: complex128}
     _NUMBER_TYPES = tuple(_TYPE_TO_DTYPE)
 
     def __init__(
@@ -313,14 +313,12 @@ class TensorLikePair(Pair):
         if a._nnz() != b._nnz():
             self._fail(
                 AssertionError,
-                f"The number of specified values in sparse {'COO' if a.is_sparse else kind} tensors "
-                f"does not match: {a._nnz()} != {b._nnz()}",
+                f"The number of specified values in sparse {'COO' if a.is_sparse else kind} "
+                f"tensors does not match: {a._nnz()} != {b._nnz()}",
             )
         for name, (x, y) in parts.items():
             self._compare_close(x, y, 0.0, 0.0, f"Sparse {kind} {name}")
-        self._compare_close(
-            a._array.values, b._array.values, identifier=f"Sparse {kind} values"
-        )
+        self._compare_close(a._array.values, b._array.values, identifier=f"Sparse {kind} values")
 
     def _compare_close(
         self,

@@ -133,5 +133,7 @@ def make_tensor_mismatch_msg(
         flat = int(values.argmax())
         place = tuple(int(i) for i in np.unravel_index(flat, tuple(values.shape)))
         largest = values.reshape(-1)[flat].item()
-        lines.append(f"Greatest {name} difference: {largest} at index {place}{_within(tolerance, exact)}")
+        lines.append(
+            f"Greatest {name} difference: {largest} at index {place}{_within(tolerance, exact)}"
+        )
     return "\n".join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableSet, Reversible, Set as AbstractSet
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -116,19 +116,19 @@ class OrderedSet(MutableSet[T], Reversible[T], Generic[T]):
     def _set(other: Iterable[Any]) -> AbstractSet[Any]:
         return other if isinstance(other, AbstractSet) else OrderedSet(other)
 
-    def __and__(self, other: AbstractSet[T]) -> OrderedSet[T]:  # type: ignore[override]
+    def __and__(self, other: AbstractSet[T]) -> OrderedSet[T]:
         return self.intersection(other)
 
     def __or__(self, other: AbstractSet[T]) -> OrderedSet[T]:  # type: ignore[override]
         return self.union(other)
 
-    def __sub__(self, other: AbstractSet[T]) -> OrderedSet[T]:  # type: ignore[override]
+    def __sub__(self, other: AbstractSet[T]) -> OrderedSet[T]:
         return self.difference(other)
 
     def __xor__(self, other: AbstractSet[T]) -> OrderedSet[T]:  # type: ignore[override]
-        return (self - other) | cast("OrderedSet[T]", OrderedSet(other) - self)
+        return (self - other) | (OrderedSet(other) - self)
 
-    def __ior__(self, other: AbstractSet[T]) -> OrderedSet[T]:  # type: ignore[override, misc]
+    def __ior__(self, other: AbstractSet[T]) -> OrderedSet[T]:  # type: ignore[override]
         self.update(other)
         return self
 

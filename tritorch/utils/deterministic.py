@@ -1,4 +1,4 @@
-"""torch.utils.deterministic: whether deterministic algorithms fill memory nobody has written yet."""
+"""torch.utils.deterministic: whether deterministic algorithms fill memory nobody has written."""
 
 from __future__ import annotations
 

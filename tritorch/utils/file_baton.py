@@ -11,7 +11,10 @@ class FileBaton:
     """Held by who could create the file; others wait until it is gone."""
 
     def __init__(
-        self, lock_file_path: str, wait_seconds: float = 0.1, warn_after_seconds: float | None = None
+        self,
+        lock_file_path: str,
+        wait_seconds: float = 0.1,
+        warn_after_seconds: float | None = None,
     ) -> None:
         self.lock_file_path = lock_file_path
         self.wait_seconds = wait_seconds

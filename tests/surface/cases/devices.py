@@ -92,7 +92,9 @@ FAMILIES["streams"] = lines("""
     torch.nn.parallel.data_parallel(nn.Identity(), v)
     """)
 
-_BACKENDS = "cuda cudnn mps mkl mkldnn openmp opt_einsum nnpack kleidiai miopen cusparselt mha quantized"
+_BACKENDS = (
+    "cuda cudnn mps mkl mkldnn openmp opt_einsum nnpack kleidiai miopen cusparselt mha quantized"
+)
 FAMILIES["backends"] = (
     each("torch.backends.@.is_available()", "cudnn mps mkl mkldnn openmp nnpack kleidiai miopen cusparselt")
     + each("torch.backends.@", _BACKENDS)

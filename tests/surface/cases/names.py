@@ -120,30 +120,116 @@ FAMILIES["checks"] = lines("""
     torch.sym_fresh_size
     """)  # fmt: skip
 
-_C_SAMPLE = """Generator device dtype Size TensorBase _TensorBase layout memory_format Stream Event
-    _VariableFunctionsClass
-    _FunctionBase _LegacyVariableBase _ImperativeEngine has_openmp has_mkl has_lapack has_mkldnn
-    default_generator _jit_init _get_default_device _get_tracing_state
-    _set_grad_enabled is_grad_enabled _is_torch_function_enabled _disabled_torch_function_impl
-    DisableTorchFunction DisableTorchFunctionSubclass DispatchKey DispatchKeySet FileCheck Future
-    StorageBase _LinAlgError OutOfMemoryError _OutOfMemoryError _DistBackendError _DistError
-    _get_deterministic_algorithms get_num_threads set_num_threads _get_cudnn_enabled
-    _set_cudnn_enabled _get_cudnn_benchmark _get_cublas_allow_tf32 _get_flash_sdp_enabled
-    _get_math_sdp_enabled _get_mkldnn_enabled _set_deterministic_algorithms _get_warnAlways
-    _from_dlpack _to_dlpack autocast_increment_nesting is_autocast_enabled set_autocast_enabled
-    is_inference_mode_enabled _InferenceMode _AutoDispatchBelowAutograd _DisableTorchDispatch
-    _current_graph_task_id
-    _dispatch_has_kernel _dispatch_keys _jit_get_all_schemas _jit_get_schemas_for_operator
-    parse_schema FunctionSchema Argument TensorType ListType OptionalType Type ScriptModule
-    _get_privateuse1_backend_name _rename_privateuse1_backend _get_accelerator _multiprocessing_init
-    _group_tensors_by_device_and_dtype _infer_size _remove_worker_pids _set_worker_pids
-    _error_if_any_worker_fails _set_worker_signal_handlers _get_qengine _supported_qengines
-    _log_api_usage_once _parse_dispatch_key _sobol BenchmarkConfig ThroughputBenchmark
-    _show_config _parallel_info _cxx_flags _crash_if_csrc_asan _demangle _is_cached_tensor
-    _add_cached_tensor _set_default_tensor_type _set_default_dtype _set_num_interop_threads
-    _ensureCUDADeviceGuardSet _autograd_init _add_docstr _has_torch_function_variadic
-    _has_torch_function _has_torch_function_unary _len_torch_function_stack _get_linalg_preferred_backend
-    _get_blas_preferred_backend""".split()
+_C_SAMPLE = [
+    "Generator",
+    "device",
+    "dtype",
+    "Size",
+    "TensorBase",
+    "_TensorBase",
+    "layout",
+    "memory_format",
+    "Stream",
+    "Event",
+    "_VariableFunctionsClass",
+    "_FunctionBase",
+    "_LegacyVariableBase",
+    "_ImperativeEngine",
+    "has_openmp",
+    "has_mkl",
+    "has_lapack",
+    "has_mkldnn",
+    "default_generator",
+    "_jit_init",
+    "_get_default_device",
+    "_get_tracing_state",
+    "_set_grad_enabled",
+    "is_grad_enabled",
+    "_is_torch_function_enabled",
+    "_disabled_torch_function_impl",
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
+    "DispatchKey",
+    "DispatchKeySet",
+    "FileCheck",
+    "Future",
+    "StorageBase",
+    "_LinAlgError",
+    "OutOfMemoryError",
+    "_OutOfMemoryError",
+    "_DistBackendError",
+    "_DistError",
+    "_get_deterministic_algorithms",
+    "get_num_threads",
+    "set_num_threads",
+    "_get_cudnn_enabled",
+    "_set_cudnn_enabled",
+    "_get_cudnn_benchmark",
+    "_get_cublas_allow_tf32",
+    "_get_flash_sdp_enabled",
+    "_get_math_sdp_enabled",
+    "_get_mkldnn_enabled",
+    "_set_deterministic_algorithms",
+    "_get_warnAlways",
+    "_from_dlpack",
+    "_to_dlpack",
+    "autocast_increment_nesting",
+    "is_autocast_enabled",
+    "set_autocast_enabled",
+    "is_inference_mode_enabled",
+    "_InferenceMode",
+    "_AutoDispatchBelowAutograd",
+    "_DisableTorchDispatch",
+    "_current_graph_task_id",
+    "_dispatch_has_kernel",
+    "_dispatch_keys",
+    "_jit_get_all_schemas",
+    "_jit_get_schemas_for_operator",
+    "parse_schema",
+    "FunctionSchema",
+    "Argument",
+    "TensorType",
+    "ListType",
+    "OptionalType",
+    "Type",
+    "ScriptModule",
+    "_get_privateuse1_backend_name",
+    "_rename_privateuse1_backend",
+    "_get_accelerator",
+    "_multiprocessing_init",
+    "_group_tensors_by_device_and_dtype",
+    "_infer_size",
+    "_remove_worker_pids",
+    "_set_worker_pids",
+    "_error_if_any_worker_fails",
+    "_set_worker_signal_handlers",
+    "_get_qengine",
+    "_supported_qengines",
+    "_log_api_usage_once",
+    "_parse_dispatch_key",
+    "_sobol",
+    "BenchmarkConfig",
+    "ThroughputBenchmark",
+    "_show_config",
+    "_parallel_info",
+    "_cxx_flags",
+    "_crash_if_csrc_asan",
+    "_demangle",
+    "_is_cached_tensor",
+    "_add_cached_tensor",
+    "_set_default_tensor_type",
+    "_set_default_dtype",
+    "_set_num_interop_threads",
+    "_ensureCUDADeviceGuardSet",
+    "_autograd_init",
+    "_add_docstr",
+    "_has_torch_function_variadic",
+    "_has_torch_function",
+    "_has_torch_function_unary",
+    "_len_torch_function_stack",
+    "_get_linalg_preferred_backend",
+    "_get_blas_preferred_backend",
+]
 FAMILIES["facade"] = (
     each('callable(getattr(torch._C, "@", None)) or getattr(torch._C, "@", "nothing").__class__.__name__', _C_SAMPLE)
     + lines("""

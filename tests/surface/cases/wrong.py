@@ -7,40 +7,42 @@ FAMILIES = {}
 _BUILTIN = "float int bool complex"
 FAMILIES["builtin_dtypes"] = [
     line
-    for pattern in """
-        torch.zeros(2, dtype=@)
-        torch.ones(2, 1, dtype=@)
-        torch.tensor([1, 0], dtype=@)
-        torch.as_tensor([1.5, 0], dtype=@)
-        torch.empty(2, dtype=@).dtype
-        torch.full((2,), 1, dtype=@)
-        torch.arange(3, dtype=@)
-        x.to(@)
-        x.to("cpu", @)
-        x.to(dtype=@)
-        x.sum(dtype=@)
-        x.sum(0, dtype=@)
-        x.prod(dtype=@)
-        x.cumsum(0, dtype=@)
-        torch.zeros_like(x, dtype=@)
-        torch.rand_like(x, dtype=@).dtype
-        x.new_zeros(2, dtype=@)
-        x.new_tensor([1, 2], dtype=@)
-        x.type(@)
-        torch.softmax(x, 0, dtype=@)
-        torch.can_cast(@, torch.float32)
-        torch.promote_types(@, torch.int8)
-        nn.Linear(1, 1, dtype=@).weight.dtype
-        nn.Linear(1, 1).to(@).weight.dtype
-        torch.eye(2, dtype=@)
-        torch.linspace(0, 1, 3, dtype=@)
-        torch.randn(1, dtype=@).dtype
-        torch.result_type(x, @)
-        torch.finfo(@).eps
-        torch.iinfo(@).max
-        x.view(@)
-        torch.set_default_dtype(@)
-        """.split("\n        ")
+    for pattern in [
+        "",
+        "torch.zeros(2, dtype=@)",
+        "torch.ones(2, 1, dtype=@)",
+        "torch.tensor([1, 0], dtype=@)",
+        "torch.as_tensor([1.5, 0], dtype=@)",
+        "torch.empty(2, dtype=@).dtype",
+        "torch.full((2,), 1, dtype=@)",
+        "torch.arange(3, dtype=@)",
+        "x.to(@)",
+        'x.to("cpu", @)',
+        "x.to(dtype=@)",
+        "x.sum(dtype=@)",
+        "x.sum(0, dtype=@)",
+        "x.prod(dtype=@)",
+        "x.cumsum(0, dtype=@)",
+        "torch.zeros_like(x, dtype=@)",
+        "torch.rand_like(x, dtype=@).dtype",
+        "x.new_zeros(2, dtype=@)",
+        "x.new_tensor([1, 2], dtype=@)",
+        "x.type(@)",
+        "torch.softmax(x, 0, dtype=@)",
+        "torch.can_cast(@, torch.float32)",
+        "torch.promote_types(@, torch.int8)",
+        "nn.Linear(1, 1, dtype=@).weight.dtype",
+        "nn.Linear(1, 1).to(@).weight.dtype",
+        "torch.eye(2, dtype=@)",
+        "torch.linspace(0, 1, 3, dtype=@)",
+        "torch.randn(1, dtype=@).dtype",
+        "torch.result_type(x, @)",
+        "torch.finfo(@).eps",
+        "torch.iinfo(@).max",
+        "x.view(@)",
+        "torch.set_default_dtype(@)",
+        "",
+    ]
     if pattern.strip()
     for line in each(pattern.strip(), _BUILTIN)
 ]
@@ -354,7 +356,7 @@ FAMILIES["numpy_is_quiet"] = [
     f'warnings.simplefilter("error"); {line}' for line in lines(_QUIET)
 ] + [
     'warnings.simplefilter("error"); y = torch.@(g * 0); y.sum().backward(); g.grad'.replace("@", n)
-    for n in "log sqrt reciprocal rsqrt exp sigmoid tanh abs sinh acos atanh log1p expm1".split()
+    for n in ["log", "sqrt", "reciprocal", "rsqrt", "exp", "sigmoid", "tanh", "abs", "sinh", "acos", "atanh", "log1p", "expm1"]
 ] + lines("""
     warnings.simplefilter("error"); (g / 0).sum().backward(); g.grad
     warnings.simplefilter("error"); (g[:0].mean()).backward(); g.grad

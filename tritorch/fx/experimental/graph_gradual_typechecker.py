@@ -461,7 +461,7 @@ class Refine:
 
     def convert_to_sympy_symbols(self, typ: Any) -> Any:
         """A type with sympy's symbols in the place of variables."""
-        import sympy  # type: ignore[import-untyped]
+        import sympy
 
         return _mapped(typ, lambda t: sympy.symbols(str(t)) if isinstance(t, Var) else t)
 

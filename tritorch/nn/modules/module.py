@@ -817,4 +817,3 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     return (
         None if device is None else Device(device), as_dtype(dtype), non_blocking, memory_format,
     )  # fmt: skip
-

@@ -25,7 +25,9 @@ def _replica(network: Module, where: Device, detach: bool) -> Module:
     def moved(tensor: Any, keep: bool) -> Any:
         if id(tensor) not in copies:
             source = tensor if keep else tensor.detach()
-            copies[id(tensor)] = source.view_as(source) if source.device == where else source.to(where)
+            copies[id(tensor)] = (
+                source.view_as(source) if source.device == where else source.to(where)
+            )
         return copies[id(tensor)]
 
     replicas = {module: module._replicate_for_data_parallel() for module in network.modules()}

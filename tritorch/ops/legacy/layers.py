@@ -1,7 +1,7 @@
 """Operators of ATen that layers are made of: forward with what is kept, and their gradients.
 
-Arguments are ATen's.  A gradient is what autograd gives of the public function (`vjp`), so each rule
-stands once; what a forward pass kept goes in where it spares the forward's work.
+Arguments are ATen's.  A gradient is what autograd gives of the public function (`vjp`), so each
+rule stands once; what a forward pass kept goes in where it spares the forward's work.
 """
 
 from __future__ import annotations
@@ -160,9 +160,7 @@ def _col2im(
 
 
 @internal("unfold_backward")
-def _unfold_backward(
-    grad_in: Tensor, input_sizes: Any, dim: int, size: int, step: int
-) -> Tensor:
+def _unfold_backward(grad_in: Tensor, input_sizes: Any, dim: int, size: int, step: int) -> Tensor:
     zeros = grad_in.new_zeros(tuple(input_sizes))
     return _first(vjp(lambda x: x.unfold(dim, size, step), (zeros,), grad_in))
 

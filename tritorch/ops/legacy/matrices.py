@@ -233,9 +233,7 @@ def _unsafe_masked_index(self: Tensor, mask: Tensor, indices: Any, fill: Any) ->
 
 def _clamped(self: Tensor, indices: Any) -> list[Any]:
     """Indices brought into range: what is masked off may point anywhere."""
-    return [
-        None if i is None else i.clamp(-size, size - 1) for i, size in zip(indices, self.shape)
-    ]
+    return [None if i is None else i.clamp(-size, size - 1) for i, size in zip(indices, self.shape)]
 
 
 @internal("_unsafe_masked_index_put_accumulate")
