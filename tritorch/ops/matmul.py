@@ -566,7 +566,10 @@ def addbmm_(
     if self._requires_grad:
         self.detach_()  # its history is part of the result's; a view's cannot be rewritten
     with no_grad():
-        self.resize_(result.shape).copy_(result.detach())
+        if self._shared.fixed:  # NumPy's memory keeps its size: from now on self has its own
+            self.set_(result.detach())
+        else:
+            self.resize_(result.shape).copy_(result.detach())
     rewrite_history(self, node)
     return self
 
