@@ -166,7 +166,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.ndim == 0:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     dim = wrap_dim(dim, input.ndim)
-    parts = tuple(_part(select_op, input, dim, i) for i in range(input._array.shape[dim]))
+    parts = tuple([_part(select_op, input, dim, i) for i in range(input._array.shape[dim])])
     return _named(forbid_writes(parts, "Unbind"), "unbind.int", input, dim)
 
 
@@ -227,8 +227,11 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
         views = forbid_writes((slice_dim(tensor, dim, 0, 0),), "Split")
         return _named(views, "split.Tensor", tensor, dim, split_size=0)
     starts = range(0, size, part) if size else range(1)
-    parts = tuple(slice_dim(tensor, dim, i, min(i + part, size)) for i in starts)
-    return _named(forbid_writes(parts, "Split"), "split.Tensor", tensor, dim, split_size=part)
+    parts = tuple([slice_dim(tensor, dim, i, min(i + part, size)) for i in starts])
+    views = forbid_writes(parts, "Split")
+    if views[0]._raw_node is None:
+        return views
+    return _named(views, "split.Tensor", tensor, dim, split_size=part)
 
 
 def writable(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

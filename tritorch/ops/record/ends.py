@@ -78,12 +78,14 @@ def ends_with(overload: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         @functools.wraps(function)
         def named(*args: Any, **kwargs: Any) -> Any:
             out = function(*args, **kwargs)
-            several = type(out) is tuple or isinstance(out, tuple)
+            several = type(out) is not Tensor and isinstance(out, tuple)
             first = next((x for x in out if x._raw_node is not None), None) if several else out
             if not isinstance(first, Tensor) or first._raw_node is None:
                 return out
-            if not in_place and any(x is first for x in args):
-                return out  # an argument as it is
+            if not in_place:
+                for x in args:
+                    if x is first:
+                        return out  # an argument as it is
             nonlocal find
             find = find or _evaluated(function, overload)
             text = find(*args, **kwargs)
@@ -121,7 +123,10 @@ def _kept(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any
         return args, kwargs
     if kwargs:
         kwargs = {name: _without_memory(value) for name, value in kwargs.items()}
-    return tuple([_without_memory(value) for value in args]), kwargs
+    return tuple([
+        value if type(value) in _PLAIN else Shaped(value) if type(value) is Tensor
+        else _without_memory(value) for value in args
+    ]), kwargs  # fmt: skip
 
 
 class Shaped:
