@@ -12,16 +12,18 @@ refused, or described if the mode was told to.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tritorch import _C
 from tritorch._trees.walk import tree_map
 from tritorch.core import arrays, gates, layout
 from tritorch.core.device import PretendedDevice, device as Device, pretence, pretending
+from tritorch.core.dispatching import without_modes
 from tritorch.core.dtype import bool_
 from tritorch.core.meta import (
     DataDependentOutputException,
@@ -34,6 +36,7 @@ from tritorch.core.meta import (
 )
 from tritorch.core.symbolic import INF, ShapeEnv, SymFloat
 from tritorch.core.tensor import Tensor, in_place_of
+from tritorch.ops.record.overloads import namespace
 from tritorch.overrides import TorchFunctionMode
 from tritorch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -123,8 +126,20 @@ def _keep_constant(fake: Any, func: Callable[..., Any], args: Any, kwargs: Any) 
     """Has a fake of a number that a program writes down know its value."""
     array = fake._array
     if array.device.type == "cpu" and math.prod(array.shape) <= CONSTANT_NUMEL_LIMIT:
-        with unset_fake_temporarily(), gates.DisableTorchFunction():
+        with as_it_is():
             fake._array.memory.constant = func(*args, **kwargs).detach()
+
+
+@functools.cache
+def draws(name: str) -> bool:
+    """Whether an operator of ATen draws random numbers."""
+    packet = getattr(namespace("aten"), name, None)
+    tags = [getattr(packet, form).tags for form in packet.overloads()] if packet else []
+    return any(tag.name == "nondeterministic_seeded" for of_form in tags for tag in of_form)
+
+
+def _items(tensor: Any) -> Any:
+    return [_items(x) for x in tensor] if tensor.ndim else tensor.item()
 
 
 def _of_constants(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -138,10 +153,11 @@ def _of_constants(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
             memory = args[0]._array.memory
             given = [x if not isinstance(x, Tensor) else _constant_of(x) for x in args]
             if memory.constant is not None:
-                if constant is None or name == "resize_" or any(x is None for x in given):
+                unknown = constant is None or any(x is None for x in given)
+                if unknown or name == "resize_" or draws(name):
                     memory.constant = None
                 else:
-                    with unset_fake_temporarily(), gates.DisableTorchFunction():
+                    with as_it_is():
                         func(*given, **kwargs)
     return None
 
@@ -159,7 +175,7 @@ class FakeTensorConverter:
         found = self.tensor_memo.get(t)
         if found is None:
             # The mode itself may be entered; the real tensor is read.
-            with unset_fake_temporarily(), gates.DisableTorchFunction():
+            with as_it_is():
                 found = fake_mode._describe(t, static, self)
             self.tensor_memo.set(t, found)
         return found
@@ -219,7 +235,6 @@ class FakeTensorMode(TorchFunctionMode):
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.fake_tensor_converter = FakeTensorConverter()
-        self._symbols: dict[int, Any] = {}
         self._before: list[Any] = []
 
     def __enter__(self) -> FakeTensorMode:
@@ -241,8 +256,8 @@ class FakeTensorMode(TorchFunctionMode):
         if pretence.mode is not self:  # inside of unset_fake_temporarily
             return func(*args, **kwargs)
         known = _of_constants(func, args, kwargs)
-        if known is None and func.__name__ in ("item", "tolist"):
-            known = self._left_open(args[0])
+        if known is None and func.__name__ == "tolist" and is_fake_array(args[0]._array):
+            known = _items(args[0])
         if known is not None:
             return known
         result = self._described(func, args, kwargs)
@@ -250,23 +265,15 @@ class FakeTensorMode(TorchFunctionMode):
             _keep_constant(result, func, args, kwargs)
         return result
 
-    def _left_open(self, tensor: Any) -> Any:
-        """The elements of a fake as numbers that nobody knows; None where they may not be."""
+    def item_of(self, tensor: Any) -> Any:
+        """The only element of a fake as a number that nobody knows."""
         env = self.shape_env
-        if env is None or not env.allow_scalar_outputs or not is_fake_array(tensor._array):
-            return None
-        if tensor.ndim:
-            return [self._left_open(x) if x.ndim else self._number(x) for x in tensor]
-        return self._number(tensor)
-
-    def _number(self, tensor: Any) -> Any:
-        assert self.shape_env is not None
+        if env is None or not env.allow_scalar_outputs or tensor.dtype.is_complex:
+            raise DataDependentOutputException("aten._local_scalar_dense.default")
         kind = tensor._array.dtype
         if kind.is_floating_point:
-            return SymFloat(f"f{len(self.shape_env.symbols)}", None, self.shape_env)
-        if kind is bool_:
-            return self.shape_env.unbacked(0, 1) == 1
-        return None if kind.is_complex else self.shape_env.unbacked(-INF)
+            return SymFloat(f"f{len(env.symbols)}", None, env)
+        return env.unbacked(0, 1) == 1 if kind is bool_ else env.unbacked(-INF)
 
     def _described(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """A call's result, of fakes alone."""
@@ -332,11 +339,7 @@ class FakeTensorMode(TorchFunctionMode):
     def _size(self, n: int) -> Any:
         """A symbol for each size above 1, equal ones alike."""
         assert self.shape_env is not None
-        if n < 2:
-            return n
-        if n not in self._symbols:
-            self._symbols[n] = self.shape_env.symbol(f"s{len(self._symbols)}", n)
-        return self._symbols[n]
+        return n if n < 2 else self.shape_env.of_size(n)
 
 
 class FakeCopyMode(TorchFunctionMode):
@@ -397,6 +400,13 @@ class unset_fake_temporarily:
 
     def __exit__(self, *exception: Any) -> None:
         pretence.mode = self._mode
+
+
+@contextlib.contextmanager
+def as_it_is() -> Iterator[None]:
+    """No mode is asked, and tensors are real."""
+    with unset_fake_temporarily(), without_modes(), gates.DisableTorchFunction():
+        yield
 
 
 def _field(name: str, read: Callable[[PretendedDevice], Any]) -> property:
