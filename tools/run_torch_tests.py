@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import importlib.machinery
 import importlib.util
 import sys
 import tomllib
@@ -43,6 +44,26 @@ class _Internals:
         return importlib.util.spec_from_file_location(name, place.with_suffix(".py"))
 
 
+class _Functorch:
+    """Finds submodules of functorch that nobody has: their names are errors when they are used."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if not name.startswith("functorch."):
+            return None
+        return importlib.machinery.ModuleSpec(name, _FunctorchLoader(), is_package=True)  # type: ignore[arg-type]
+
+
+class _FunctorchLoader:
+    def create_module(self, spec: Any) -> types.ModuleType:
+        from tritorch import _absent
+
+        return _absent.AbsentModule(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        pass
+
+
 def alias(internals: Path) -> None:
     """`import torch` gives tritorch from now on, but for PyTorch's helpers of tests."""
     from tritorch import _absent, _as_torch
@@ -57,6 +78,7 @@ def alias(internals: Path) -> None:
     sys.modules["torch._dynamo.config"] = settings
     sys.modules["tritorch._dynamo"].config = settings
     sys.meta_path.insert(0, _Internals(internals))  # type: ignore[arg-type]
+    sys.meta_path.append(_Functorch)  # type: ignore[arg-type]
     from torch.testing._internal.optests import OpCheckError  # which torch.library raises there
 
     from tritorch._library import opcheck

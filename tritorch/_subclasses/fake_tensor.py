@@ -106,7 +106,7 @@ _OF_REAL = frozenset(
         "repr", "str", "format", "dir", "len", "hash", "get", "set", "delete", "deepcopy",
         "reduce_ex", "setstate", "init", "new", "torch_function", "class",
     )
-) | {"as_subclass"}  # fmt: skip
+) | {"as_subclass", "storage", "untyped_storage"}  # fmt: skip
 _VALUES = frozenset(["item", "tolist", "__bool__", "__int__", "__float__", "__index__"])
 CONSTANT_NUMEL_LIMIT = 1
 
@@ -131,11 +131,11 @@ def _keep_constant(fake: Any, func: Callable[..., Any], args: Any, kwargs: Any) 
 
 
 @functools.cache
-def draws(name: str) -> bool:
-    """Whether an operator of ATen draws random numbers."""
+def tagged(name: str, tag: str) -> bool:
+    """Whether an operator of ATen, in one of its forms, has a tag."""
     packet = getattr(namespace("aten"), name, None)
     tags = [getattr(packet, form).tags for form in packet.overloads()] if packet else []
-    return any(tag.name == "nondeterministic_seeded" for of_form in tags for tag in of_form)
+    return any(each.name == tag for of_form in tags for each in of_form)
 
 
 def _items(tensor: Any) -> Any:
@@ -154,7 +154,7 @@ def _of_constants(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
             given = [x if not isinstance(x, Tensor) else _constant_of(x) for x in args]
             if memory.constant is not None:
                 unknown = constant is None or any(x is None for x in given)
-                if unknown or name == "resize_" or draws(name):
+                if unknown or name == "resize_" or tagged(name, "nondeterministic_seeded"):
                     memory.constant = None
                 else:
                     with as_it_is():
@@ -281,7 +281,13 @@ class FakeTensorMode(TorchFunctionMode):
 
         def seen(value: Any) -> Any:
             nonlocal real
-            if isinstance(value, Tensor) and type(value._array) is not MetaArray:
+            if not isinstance(value, Tensor):
+                return value
+            if mode_of(value._array) not in (None, self):
+                raise AssertionError(
+                    f"Mixing fake modes NYI: {mode_of(value._array)} is not {self}"
+                )
+            if type(value._array) is not MetaArray:
                 real = True
                 return self.from_tensor(value) if self.allow_non_fake_inputs else value
             return value

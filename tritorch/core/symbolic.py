@@ -40,6 +40,7 @@ class ShapeEnv:
         self.symbols: list[Symbol] = []
         self.guards: list[str] = []
         self._of_sizes: dict[int, SymInt] = {}
+        self.assumed: set[str] = set()  # conditions that a program said hold
 
     def symbol(
         self, name: str = "", value: int | None = None, low: float = 2, high: float = INF
@@ -69,8 +70,24 @@ class ShapeEnv:
             return int(orig_expr)
         return bool(orig_expr) if isinstance(orig_expr, SymBool) else orig_expr
 
+    def assume(self, condition: SymBool) -> None:
+        """Takes a condition on numbers that nobody knows for true from now on."""
+        self.assumed.add(condition.text)
+        function, number, other = condition.made if len(condition.made or ()) == 3 else (None,) * 3
+        symbol = symbol_of(number)
+        if symbol is None or not isinstance(other, int):
+            return
+        low, high = symbol.range
+        if function in (operator.ge, operator.gt, operator.eq):
+            low = max(low, other + (function is operator.gt))
+        if function in (operator.le, operator.lt, operator.eq):
+            high = min(high, other - (function is operator.lt))
+        symbol.range = low, high
+
     def decide(self, what: str, value: bool | None) -> bool:
         """A condition that ranges do not decide, by this run's values."""
+        if value is None and what in self.assumed:
+            return True
         if value is None:
             raise GuardOnDataDependentSymNode(
                 f"Could not guard on data-dependent expression {what}: no value of it is known"
@@ -544,7 +561,14 @@ def _combined(compute: Callable[[Any, Any], Any], sign: str, a: Any, b: Any) -> 
     x, y = _value_of(a), _value_of(b)
     known = None if x is None or y is None else compute(x, y)
     env = (a if isinstance(a, (SymInt, SymFloat)) else b).env
+    if isinstance(a, (float, SymFloat)) or isinstance(b, (float, SymFloat)):
+        a, b = (as_float(number) if isinstance(number, SymInt) else number for number in (a, b))
     return SymFloat(f"{_bracketed(a)} {sign} {_bracketed(b)}", known, env, (compute, a, b))
+
+
+def as_float(number: SymInt) -> SymFloat:
+    """An open integer as a float."""
+    return SymFloat(f"float({number})", _of(float, number.value), number.env, (float, number))
 
 
 def _bracketed(number: Any) -> str:
@@ -683,6 +707,25 @@ class SymBool:
     def __invert__(self) -> Any:
         value = _of(operator.not_, self.value)
         return SymBool(f"not ({self})", value, self.env, (operator.not_, self))
+
+
+def symbol_of(number: Any) -> Symbol | None:
+    """The symbol that a number is; None for all else."""
+    if not isinstance(number, SymInt) or len(number.terms) != 1:
+        return None
+    ((monomial, n),) = number.terms.items()
+    if n != 1 or len(monomial) != 1 or monomial[0][1] != 1:
+        return None
+    atom = monomial[0][0]
+    return atom if isinstance(atom, Symbol) else None
+
+
+def expect(condition: Any) -> bool:
+    """Whether a condition holds; where nobody knows, it does from now on."""
+    if isinstance(condition, SymBool) and condition.value is None:
+        condition.env.assume(condition)
+        return True
+    return bool(condition)
 
 
 def as_size(value: Any) -> Any:

@@ -212,7 +212,7 @@ def sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
 def _size(value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"argument 'size' must be tuple of ints, but found {type(value).__name__}")
-    return as_size(value)
+    return as_size(value.item() if isinstance(value, Tensor) and not value.ndim else value)
 
 
 def convert_number(value: Any, kind: Dtype) -> Any:

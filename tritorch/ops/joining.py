@@ -14,6 +14,7 @@ from tritorch.core.layout import contiguous_format
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
 from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.symbolic import SymInt, expect
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of
 from tritorch.ops.parts import narrow
@@ -412,9 +413,9 @@ def repeat_interleave(
         input, dim = reshape(input, -1), 0
     dim = wrap_dim(dim, input.ndim, allow_scalar=False)
     if isinstance(repeats, Tensor) and repeats.numel() == 1:
-        repeats = int(repeats.item())
-    if isinstance(repeats, int):
-        if repeats < 0:
+        repeats = repeats.item()
+    if isinstance(repeats, (int, SymInt)):
+        if not expect(repeats >= 0):
             raise RuntimeError("Repeats must be non-negative")
         shape = tuple(input.shape) or (1,)
         wide = expand(unsqueeze(reshape(input, shape), dim + 1),

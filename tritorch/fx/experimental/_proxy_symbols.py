@@ -7,7 +7,7 @@ from typing import Any
 
 from tritorch._ops import ops
 from tritorch.core import sym_functions
-from tritorch.core.symbolic import Monomial, Symbol, SymBool, SymFloat, SymInt
+from tritorch.core.symbolic import Monomial, Symbol, SymBool, SymFloat, SymInt, symbol_of
 from tritorch.core.tensor import Tensor
 from tritorch.fx.graph import Graph
 from tritorch.fx.node import Node
@@ -17,6 +17,7 @@ _ARITHMETIC = {
     "//": operator.floordiv, "%": operator.mod, "min": sym_functions.sym_min,
     "max": sym_functions.sym_max,
 }  # fmt: skip
+_IN_GRAPHS: dict[Any, Any] = {float: sym_functions.sym_float}
 
 
 class SymbolNodes:
@@ -32,7 +33,7 @@ class SymbolNodes:
     def see(self, tensor: Tensor, node: Node) -> None:
         """Says that sizes of a tensor may be asked of its node."""
         for dim, size in enumerate(tensor._array.shape):
-            symbol = _symbol_of(size)
+            symbol = symbol_of(size)
             if symbol is not None:
                 self._sources.setdefault(symbol, (node, dim))
 
@@ -44,7 +45,9 @@ class SymbolNodes:
         """The node of a number; the number itself where symbols do not matter to it."""
         key = type(number), str(number)
         if key not in self._nodes:
-            self._nodes[key] = self._made(number)
+            made = self._nodes[key] = self._made(number)
+            if isinstance(made, Node):
+                made.meta["val"] = number
         return self._nodes[key]
 
     def _made(self, number: Any) -> Any:
@@ -57,11 +60,11 @@ class SymbolNodes:
 
     def _called(self, function: Any, *operands: Any) -> Node:
         given = tuple(self.node_of(x) if isinstance(x, OPEN) else x for x in operands)
-        return self.graph.call_function(function, given)
+        return self.graph.call_function(_IN_GRAPHS.get(function, function), given)
 
     def _polynomial(self, number: SymInt) -> Any:
         """A sum of products, whose constant comes last, as programs mostly write it."""
-        symbol = _symbol_of(number)
+        symbol = symbol_of(number)
         if symbol is not None:
             return self._size(symbol)
         terms = sorted(number.terms.items(), key=lambda term: (term[0] == (), term[1] < 0))
@@ -96,14 +99,3 @@ class SymbolNodes:
         return self.graph.create_node(
             "call_function", ops.aten.sym_size.int, (node, dim), {}, "sym_size_int"
         )
-
-
-def _symbol_of(number: Any) -> Symbol | None:
-    """The symbol that a number is; None for all else."""
-    if not isinstance(number, SymInt) or len(number.terms) != 1:
-        return None
-    ((monomial, n),) = number.terms.items()
-    if n != 1 or len(monomial) != 1 or monomial[0][1] != 1:
-        return None
-    atom = monomial[0][0]
-    return atom if isinstance(atom, Symbol) else None

@@ -125,6 +125,16 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             self._known[id(out._array)] = (out._array, real)
         self.describe(out, node)
 
+    def _note_many(self, out: Any, node: Node, known: Any) -> None:
+        """Says of each of several results which item of a node it is."""
+        for place, each in enumerate(out):
+            if isinstance(each, Tensor):
+                item = self.graph.call_function(operator.getitem, (node, place))
+                self._note(each, item, None if known is None else known[place])
+        kept = [x.meta["val"] for x in node.users if "val" in x.meta]
+        if len(kept) == len(out):
+            node.meta["val"] = type(out)(kept)
+
     def describe(self, tensor: Tensor, node: Node) -> None:
         """Leaves a description of a value at its node: a fake, which later writes do not reach."""
         if self.fakes is None:
@@ -201,7 +211,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         given, named = _without_defaults(func._schema, args, kwargs)
         given = map_aggregate(given, self._argument)
         named = map_aggregate(named, self._argument)
-        name = self.graph._target_to_str(func.overloadpacket.__name__.rstrip("_"))
+        name = self.graph._target_to_str(func.overloadpacket.__name__)
         node = self.graph.create_node("call_function", func, given, dict(named), name)
         known = self._compute_known(func, args, kwargs, tensors)
         out = func(*args, **kwargs)
@@ -210,10 +220,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         elif isinstance(out, OPEN):
             self.track_number(out, node)
         elif isinstance(out, (tuple, list)):
-            for place, each in enumerate(out):
-                if isinstance(each, Tensor):
-                    item = self.graph.call_function(operator.getitem, (node, place))
-                    self._note(each, item, None if known is None else known[place])
+            self._note_many(out, node, known)
         if func._schema.is_mutable and tensors and not isinstance(out, Tensor):
             self.track(tensors[0], node)
         return out

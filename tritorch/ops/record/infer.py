@@ -15,7 +15,7 @@ from typing import Any
 
 from tritorch.core import strides as rules
 from tritorch.core.dtype import dtype, float32, int64
-from tritorch.core.meta import MetaArray, UnknownSize
+from tritorch.core.meta import MetaArray, UnknownSize, mode_of
 from tritorch.ops.checks import broadcast_shapes
 
 Shape = tuple[int, ...]
@@ -61,6 +61,14 @@ def unknown_size(*given: Any) -> Any:
     """The rule of records whose results' sizes depend on values."""
     raise UnknownSize(
         "attempted to run an operator with Meta tensors whose result's size depends on their values"
+    )
+
+
+def open_size(x: MetaArray) -> Any:
+    """A size that depends on the values of a fake: a number that nobody knows, if there may be one."""
+    env = getattr(mode_of(x), "shape_env", None)
+    return (
+        env.unbacked() if env is not None and env.allow_dynamic_output_shape_ops else unknown_size()
     )
 
 
