@@ -92,6 +92,25 @@ def test_sizes_left_open():
         assert out.equal(x.flatten().repeat(n)) and total == shape[0] + n
 
 
+def test_values_left_open():
+    """What depends on values is a number that nobody knows; nodes make it again in each run."""
+
+    def f(x):
+        n = x[0].item()
+        torch._check(n >= 0)
+        rows = x.nonzero()
+        assert isinstance(rows.shape[0], torch.SymInt)
+        return torch.ones(n, 2), rows * 2, n / 4
+
+    traced = make_fx(f, tracing_mode="symbolic")(torch.tensor([3, 0, 1]))
+    for given in ([3, 0, 1], [5, 6]):
+        ones, rows, part = traced(torch.tensor(given))
+        assert ones.equal(torch.ones(given[0], 2)) and part == given[0] / 4
+        assert rows.flatten().tolist() == [2 * i for i, x in enumerate(given) if x]
+    with pytest.raises(torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode):
+        make_fx(lambda x: x if x.sum() > 0 else -x, tracing_mode="symbolic")(torch.ones(2))
+
+
 def test_what_a_size_was_asked_for_is_a_guard():
     traced = make_fx(lambda x: x * 2 if x.shape[0] > 3 else x, tracing_mode="symbolic")
     assert traced(torch.ones(5)).shape_env.guards == ["s0 > 3"]

@@ -36,7 +36,7 @@ from tritorch.core.meta import (
 )
 from tritorch.core.symbolic import INF, ShapeEnv, SymFloat
 from tritorch.core.tensor import Tensor, in_place_of
-from tritorch.ops.record.overloads import namespace
+from tritorch.ops.record.overloads import OpOverloadPacket, namespace
 from tritorch.overrides import TorchFunctionMode
 from tritorch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -134,7 +134,9 @@ def _keep_constant(fake: Any, func: Callable[..., Any], args: Any, kwargs: Any) 
 def tagged(name: str, tag: str) -> bool:
     """Whether an operator of ATen, in one of its forms, has a tag."""
     packet = getattr(namespace("aten"), name, None)
-    tags = [getattr(packet, form).tags for form in packet.overloads()] if packet else []
+    if not isinstance(packet, OpOverloadPacket):
+        return False
+    tags = [getattr(packet, form).tags for form in packet.overloads()]
     return any(each.name == tag for of_form in tags for each in of_form)
 
 
@@ -191,22 +193,28 @@ class FakeTensorConverter:
 
 
 class _Memo:
-    """Fakes by their tensors, which it does not keep alive."""
+    """Fakes by their tensors; it keeps neither alive."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[Any, Any]] = {}
 
     def get(self, tensor: Tensor) -> Any:
         kept = self._kept.get(id(tensor))
-        return kept[1] if kept is not None and kept[0]() is tensor else None
+        return kept[1]() if kept is not None and kept[0]() is tensor else None
 
     def set(self, tensor: Tensor, fake: Any) -> None:
-        forget = functools.partial(self._kept.pop, id(tensor))
-        self._kept[id(tensor)] = (weakref.ref(tensor, lambda _: forget(None)), fake)
+        forget = functools.partial(self._forget, weakref.ref(self), id(tensor))
+        self._kept[id(tensor)] = weakref.ref(tensor, forget), weakref.ref(fake, forget)
+
+    @staticmethod
+    def _forget(memo: Any, key: int, dead: Any) -> None:
+        kept = memo()._kept if memo() is not None else {}
+        if any(each is dead for each in kept.get(key, ())):
+            del kept[key]
 
     def made_of(self, fake: Any) -> Any:
         """The tensor that a fake is of; else the fake itself."""
-        tensors = (real() for real, made in self._kept.values() if made is fake)
+        tensors = (real() for real, made in self._kept.values() if made() is fake)
         return next((real for real in tensors if real is not None), fake)
 
     def __len__(self) -> int:

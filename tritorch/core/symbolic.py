@@ -728,6 +728,13 @@ def expect(condition: Any) -> bool:
     return bool(condition)
 
 
+def known(condition: Any) -> bool:
+    """Whether a condition holds; not where nobody knows."""
+    if isinstance(condition, SymBool) and condition.value is None:
+        return condition.text in condition.env.assumed
+    return bool(condition)
+
+
 def as_size(value: Any) -> Any:
     """An index as a size: left open if it is."""
     return value if type(value) is SymInt else value.__index__()

@@ -172,7 +172,9 @@ def trace(input: Tensor) -> Tensor:
 def broadcast_shapes(*shapes: Any) -> Any:
     """The shape that all shapes broadcast to."""
     return Size(
-        checks.broadcast_shapes(*((s,) if isinstance(s, (int, SymInt)) else tuple(s) for s in shapes))
+        checks.broadcast_shapes(
+            *((s,) if isinstance(s, (int, SymInt)) else tuple(s) for s in shapes)
+        )
     )
 
 

@@ -403,7 +403,7 @@ def empty_strided(
     require_options("empty_strided", dtype, layout, requires_grad, pin_memory)
     kind = dtype or defaults.dtype()
     shape = sizes((size,))
-    if min(shape, default=0) >= 0:
+    if all(size >= 0 if type(size) is int else expect(size >= 0) for size in shape):
         require_storage(shape, stride)
     made = _empty_strided(_check_shape(shape), tuple(stride), kind, place(device))
     if defaults.fills_memory:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import itertools
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -159,22 +160,17 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
     def _constant(self, value: Tensor) -> Node:
         """A tensor from outside: an attribute of the graph's module."""
-        stem = "_param_constant" if isinstance(value, Parameter) else "_tensor_constant"
-        number = 0
-        while hasattr(self.root, f"{stem}{number}"):
-            if getattr(self.root, f"{stem}{number}") is value:
-                break
-            number += 1
-        name = f"{stem}{number}"
         fresh = id(value._array) in self._fresh
-        if not hasattr(self.root, name):
-            setattr(self.root, name, self._real(value))
-        node = self._constants.get(id(value))
-        if node is None:
-            node = self._constants[id(value)] = self.graph.create_node("get_attr", name)
-            if fresh:  # so that a write into it does not stay
-                node = self.graph.call_function(namespace("aten").lift_fresh_copy.default, (node,))
-                self.track(value, node)
+        real = self._real(value)
+        if not fresh and id(real) in self._constants:
+            return self._constants[id(real)]
+        stem = "_param_constant" if isinstance(value, Parameter) else "_tensor_constant"
+        name = next(x for n in itertools.count() if not hasattr(self.root, x := f"{stem}{n}"))
+        setattr(self.root, name, real)
+        node = self._constants[id(real)] = self.graph.create_node("get_attr", name)
+        if fresh:  # so that a write into it does not stay
+            node = self.graph.call_function(namespace("aten").lift_fresh_copy.default, (node,))
+            self.track(value, node)
         return node
 
     def _real(self, value: Tensor) -> Tensor:

@@ -241,7 +241,7 @@ def guard_scalar(a: Any) -> Any:
 
 def expect_true(a: Any, skip: int = 0) -> bool:
     """Takes a condition for true where nobody knows."""
-    return True if isinstance(a, SymBool) and a.value is None else bool(a)
+    return symbolic.expect(a)
 
 
 guard_size_oblivious = guard_bool
@@ -259,7 +259,7 @@ def statically_known_false(x: Any) -> bool:
 
 def guard_or_false(a: Any) -> bool:
     """Whether a condition holds; False where nobody knows."""
-    return False if isinstance(a, SymBool) and a.value is None else bool(a)
+    return symbolic.known(a)
 
 
 def guard_or_true(a: Any) -> bool:

@@ -65,11 +65,11 @@ def unknown_size(*given: Any) -> Any:
 
 
 def open_size(x: MetaArray) -> Any:
-    """A size that depends on the values of a fake: a number that nobody knows, if there may be one."""
+    """A size that depends on a fake's values: a number that nobody knows, if there may be one."""
     env = getattr(mode_of(x), "shape_env", None)
-    return (
-        env.unbacked() if env is not None and env.allow_dynamic_output_shape_ops else unknown_size()
-    )
+    if env is None or not env.allow_dynamic_output_shape_ops:
+        unknown_size()
+    return env.unbacked()
 
 
 def with_indices(x: MetaArray, shape: Shape) -> tuple[MetaArray, MetaArray]:
