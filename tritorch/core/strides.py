@@ -215,7 +215,7 @@ def _compare(shape: Shape, lists: Sequence[Shape], a: int, b: int) -> int:
             continue
         if strides[a] != strides[b]:
             return -1 if strides[a] < strides[b] else 1
-        if shape[a] > shape[b]:
+        if known(shape[a] > shape[b]):
             return 1
     return 0
 

@@ -333,7 +333,7 @@ def _mode_of(args: Any) -> Any:
     return next((mode for mode in modes if mode is not None), None)
 
 
-def _described(fakes: FakeTensorMode, symbolic: bool, value: Any) -> Any:
+def _described(fakes: Any, symbolic: bool, value: Any) -> Any:
     """A fake of a tensor; an integer that is left open."""
     if isinstance(value, Tensor):
         return fakes.from_tensor(value)
