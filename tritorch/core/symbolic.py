@@ -73,7 +73,8 @@ class ShapeEnv:
     def assume(self, condition: SymBool) -> None:
         """Takes a condition on numbers that nobody knows for true from now on."""
         self.assumed.add(condition.text)
-        function, number, other = condition.made if len(condition.made or ()) == 3 else (None,) * 3
+        made = condition.made or ()
+        function, number, other = made if len(made) == 3 else (None, None, None)
         symbol = symbol_of(number)
         if symbol is None or not isinstance(other, int):
             return

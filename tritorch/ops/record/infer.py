@@ -66,7 +66,7 @@ def unknown_size(*given: Any) -> Any:
 
 def open_size(x: MetaArray) -> Any:
     """A size that depends on a fake's values: a number that nobody knows, if there may be one."""
-    env = getattr(mode_of(x), "shape_env", None)
+    env: Any = getattr(mode_of(x), "shape_env", None)
     if env is None or not env.allow_dynamic_output_shape_ops:
         unknown_size()
     return env.unbacked()
