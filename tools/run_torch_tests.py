@@ -45,32 +45,23 @@ class _Internals:
 
 
 class _Functorch:
-    """Finds functorch, a package beside PyTorch's, as what torch.func has of it."""
+    """Finds submodules of functorch that nobody has: their names are errors when they are used."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
-        if name.partition(".")[0] != "functorch":
+        if not name.startswith("functorch."):
             return None
         return importlib.machinery.ModuleSpec(name, _FunctorchLoader(), is_package=True)  # type: ignore[arg-type]
 
 
 class _FunctorchLoader:
     def create_module(self, spec: Any) -> types.ModuleType:
-        return types.ModuleType(spec.name)
+        from tritorch import _absent
+
+        return _absent.AbsentModule(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        from tritorch import func
-
-        module.__getattr__ = lambda name: _of_functorch(func, module, name)  # type: ignore[method-assign]
-
-
-def _of_functorch(func: Any, module: types.ModuleType, name: str) -> Any:
-    """A name of functorch: torch.func's, or one that nobody has, which is an error when used."""
-    from tritorch import _absent
-
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return getattr(func, name, None) or _absent.AbsentName(f"{module.__name__}.{name}")
+        pass
 
 
 def alias(internals: Path) -> None:
@@ -87,7 +78,7 @@ def alias(internals: Path) -> None:
     sys.modules["torch._dynamo.config"] = settings
     sys.modules["tritorch._dynamo"].config = settings
     sys.meta_path.insert(0, _Internals(internals))  # type: ignore[arg-type]
-    sys.meta_path.insert(0, _Functorch)  # type: ignore[arg-type]
+    sys.meta_path.append(_Functorch)  # type: ignore[arg-type]
     from torch.testing._internal.optests import OpCheckError  # which torch.library raises there
 
     from tritorch._library import opcheck

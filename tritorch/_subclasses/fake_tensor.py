@@ -12,16 +12,18 @@ refused, or described if the mode was told to.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tritorch import _C
 from tritorch._trees.walk import tree_map
 from tritorch.core import arrays, gates, layout
 from tritorch.core.device import PretendedDevice, device as Device, pretence, pretending
+from tritorch.core.dispatching import without_modes
 from tritorch.core.dtype import bool_
 from tritorch.core.meta import (
     DataDependentOutputException,
@@ -34,6 +36,7 @@ from tritorch.core.meta import (
 )
 from tritorch.core.symbolic import INF, ShapeEnv, SymFloat
 from tritorch.core.tensor import Tensor, in_place_of
+from tritorch.ops.record.overloads import OpOverloadPacket, namespace
 from tritorch.overrides import TorchFunctionMode
 from tritorch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -103,7 +106,7 @@ _OF_REAL = frozenset(
         "repr", "str", "format", "dir", "len", "hash", "get", "set", "delete", "deepcopy",
         "reduce_ex", "setstate", "init", "new", "torch_function", "class",
     )
-) | {"as_subclass"}  # fmt: skip
+) | {"as_subclass", "storage", "untyped_storage"}  # fmt: skip
 _VALUES = frozenset(["item", "tolist", "__bool__", "__int__", "__float__", "__index__"])
 CONSTANT_NUMEL_LIMIT = 1
 
@@ -123,8 +126,22 @@ def _keep_constant(fake: Any, func: Callable[..., Any], args: Any, kwargs: Any) 
     """Has a fake of a number that a program writes down know its value."""
     array = fake._array
     if array.device.type == "cpu" and math.prod(array.shape) <= CONSTANT_NUMEL_LIMIT:
-        with unset_fake_temporarily(), gates.DisableTorchFunction():
+        with as_it_is():
             fake._array.memory.constant = func(*args, **kwargs).detach()
+
+
+@functools.cache
+def tagged(name: str, tag: str) -> bool:
+    """Whether an operator of ATen, in one of its forms, has a tag."""
+    packet = getattr(namespace("aten"), name, None)
+    if not isinstance(packet, OpOverloadPacket):
+        return False
+    tags = [getattr(packet, form).tags for form in packet.overloads()]
+    return any(each.name == tag for of_form in tags for each in of_form)
+
+
+def _items(tensor: Any) -> Any:
+    return [_items(x) for x in tensor] if tensor.ndim else tensor.item()
 
 
 def _of_constants(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -138,10 +155,11 @@ def _of_constants(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
             memory = args[0]._array.memory
             given = [x if not isinstance(x, Tensor) else _constant_of(x) for x in args]
             if memory.constant is not None:
-                if constant is None or name == "resize_" or any(x is None for x in given):
+                unknown = constant is None or any(x is None for x in given)
+                if unknown or name == "resize_" or tagged(name, "nondeterministic_seeded"):
                     memory.constant = None
                 else:
-                    with unset_fake_temporarily(), gates.DisableTorchFunction():
+                    with as_it_is():
                         func(*given, **kwargs)
     return None
 
@@ -159,7 +177,7 @@ class FakeTensorConverter:
         found = self.tensor_memo.get(t)
         if found is None:
             # The mode itself may be entered; the real tensor is read.
-            with unset_fake_temporarily(), gates.DisableTorchFunction():
+            with as_it_is():
                 found = fake_mode._describe(t, static, self)
             self.tensor_memo.set(t, found)
         return found
@@ -175,22 +193,28 @@ class FakeTensorConverter:
 
 
 class _Memo:
-    """Fakes by their tensors, which it does not keep alive."""
+    """Fakes by their tensors; it keeps neither alive."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[Any, Any]] = {}
 
     def get(self, tensor: Tensor) -> Any:
         kept = self._kept.get(id(tensor))
-        return kept[1] if kept is not None and kept[0]() is tensor else None
+        return kept[1]() if kept is not None and kept[0]() is tensor else None
 
     def set(self, tensor: Tensor, fake: Any) -> None:
-        forget = functools.partial(self._kept.pop, id(tensor))
-        self._kept[id(tensor)] = (weakref.ref(tensor, lambda _: forget(None)), fake)
+        forget = functools.partial(self._forget, weakref.ref(self), id(tensor))
+        self._kept[id(tensor)] = weakref.ref(tensor, forget), weakref.ref(fake, forget)
+
+    @staticmethod
+    def _forget(memo: Any, key: int, dead: Any) -> None:
+        kept = memo()._kept if memo() is not None else {}
+        if any(each is dead for each in kept.get(key, ())):
+            del kept[key]
 
     def made_of(self, fake: Any) -> Any:
         """The tensor that a fake is of; else the fake itself."""
-        tensors = (real() for real, made in self._kept.values() if made is fake)
+        tensors = (real() for real, made in self._kept.values() if made() is fake)
         return next((real for real in tensors if real is not None), fake)
 
     def __len__(self) -> int:
@@ -219,7 +243,6 @@ class FakeTensorMode(TorchFunctionMode):
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.fake_tensor_converter = FakeTensorConverter()
-        self._symbols: dict[int, Any] = {}
         self._before: list[Any] = []
 
     def __enter__(self) -> FakeTensorMode:
@@ -241,8 +264,8 @@ class FakeTensorMode(TorchFunctionMode):
         if pretence.mode is not self:  # inside of unset_fake_temporarily
             return func(*args, **kwargs)
         known = _of_constants(func, args, kwargs)
-        if known is None and func.__name__ in ("item", "tolist"):
-            known = self._left_open(args[0])
+        if known is None and func.__name__ == "tolist" and is_fake_array(args[0]._array):
+            known = _items(args[0])
         if known is not None:
             return known
         result = self._described(func, args, kwargs)
@@ -250,23 +273,15 @@ class FakeTensorMode(TorchFunctionMode):
             _keep_constant(result, func, args, kwargs)
         return result
 
-    def _left_open(self, tensor: Any) -> Any:
-        """The elements of a fake as numbers that nobody knows; None where they may not be."""
+    def item_of(self, tensor: Any) -> Any:
+        """The only element of a fake as a number that nobody knows."""
         env = self.shape_env
-        if env is None or not env.allow_scalar_outputs or not is_fake_array(tensor._array):
-            return None
-        if tensor.ndim:
-            return [self._left_open(x) if x.ndim else self._number(x) for x in tensor]
-        return self._number(tensor)
-
-    def _number(self, tensor: Any) -> Any:
-        assert self.shape_env is not None
+        if env is None or not env.allow_scalar_outputs or tensor.dtype.is_complex:
+            raise DataDependentOutputException("aten._local_scalar_dense.default")
         kind = tensor._array.dtype
         if kind.is_floating_point:
-            return SymFloat(f"f{len(self.shape_env.symbols)}", None, self.shape_env)
-        if kind is bool_:
-            return self.shape_env.unbacked(0, 1) == 1
-        return None if kind.is_complex else self.shape_env.unbacked(-INF)
+            return SymFloat(f"f{len(env.symbols)}", None, env)
+        return env.unbacked(0, 1) == 1 if kind is bool_ else env.unbacked(-INF)
 
     def _described(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """A call's result, of fakes alone."""
@@ -274,7 +289,13 @@ class FakeTensorMode(TorchFunctionMode):
 
         def seen(value: Any) -> Any:
             nonlocal real
-            if isinstance(value, Tensor) and type(value._array) is not MetaArray:
+            if not isinstance(value, Tensor):
+                return value
+            if mode_of(value._array) not in (None, self):
+                raise AssertionError(
+                    f"Mixing fake modes NYI: {mode_of(value._array)} is not {self}"
+                )
+            if type(value._array) is not MetaArray:
                 real = True
                 return self.from_tensor(value) if self.allow_non_fake_inputs else value
             return value
@@ -332,11 +353,7 @@ class FakeTensorMode(TorchFunctionMode):
     def _size(self, n: int) -> Any:
         """A symbol for each size above 1, equal ones alike."""
         assert self.shape_env is not None
-        if n < 2:
-            return n
-        if n not in self._symbols:
-            self._symbols[n] = self.shape_env.symbol(f"s{len(self._symbols)}", n)
-        return self._symbols[n]
+        return n if n < 2 else self.shape_env.of_size(n)
 
 
 class FakeCopyMode(TorchFunctionMode):
@@ -397,6 +414,13 @@ class unset_fake_temporarily:
 
     def __exit__(self, *exception: Any) -> None:
         pretence.mode = self._mode
+
+
+@contextlib.contextmanager
+def as_it_is() -> Iterator[None]:
+    """No mode is asked, and tensors are real."""
+    with unset_fake_temporarily(), without_modes(), gates.DisableTorchFunction():
+        yield
 
 
 def _field(name: str, read: Callable[[PretendedDevice], Any]) -> property:

@@ -9,7 +9,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.core import gates
 from tritorch.core.published import PUBLIC
-from tritorch.core.symbolic import SymBool
+from tritorch.core.symbolic import SymBool, expect
 
 Message = Callable[[], Any] | str | None
 
@@ -102,7 +102,7 @@ def _check_with(error: type[Exception], cond: Any, message: Message) -> None:
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
     if not issubclass(error, Exception) or issubclass(error, Warning):
         raise TypeError("error_type must be an Exception type that is no Warning")
-    if not cond:
+    if not expect(cond):
         _raise(error, message)
 
 

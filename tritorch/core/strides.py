@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from tritorch.core.sym_functions import sym_max
+from tritorch.core.symbolic import SymInt, known
 
 Shape = tuple[int, ...]
 Lie = tuple[Shape, Shape]  # an operand's shape and strides
@@ -19,7 +20,11 @@ Lie = tuple[Shape, Shape]  # an operand's shape and strides
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides in elements; sizes of 0 count as 1, as in PyTorch."""
-    strides = itertools.accumulate((max(size, 1) for size in shape[:0:-1]), initial=1, func=_mul)
+    strides = itertools.accumulate(
+        (sym_max(n, 1) if type(n) is SymInt else max(n, 1) for n in shape[:0:-1]),
+        initial=1,
+        func=_mul,
+    )
     return tuple(strides)[::-1] if shape else ()
 
 
@@ -102,7 +107,7 @@ def looks_channels_last(shape: Shape, strides: Shape) -> bool:
 
 def view_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | None:
     """The strides of the same memory in another shape; None where there are none."""
-    if math.prod(shape) == 0:
+    if known(math.prod(shape) == 0):
         return strides if shape == wanted else contiguous_strides(wanted)
     if not shape:
         return (1,) * len(wanted)
@@ -112,7 +117,9 @@ def view_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | None:
     for dim in reversed(range(len(shape))):
         count *= shape[dim]
         # A run of dims ends where the next one is not `count` such steps further apart.
-        if dim == 0 or (shape[dim - 1] != 1 and strides[dim - 1] != count * step):
+        if dim == 0 or (
+            not known(shape[dim - 1] == 1) and not known(strides[dim - 1] == count * step)
+        ):
             while at >= 0 and (seen < count or wanted[at] == 1):
                 found[at] = seen * step
                 seen *= wanted[at]
@@ -208,7 +215,7 @@ def _compare(shape: Shape, lists: Sequence[Shape], a: int, b: int) -> int:
             continue
         if strides[a] != strides[b]:
             return -1 if strides[a] < strides[b] else 1
-        if shape[a] > shape[b]:
+        if known(shape[a] > shape[b]):
             return 1
     return 0
 

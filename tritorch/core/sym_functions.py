@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core.published import PUBLIC
-from tritorch.core.symbolic import Composite, SymBool, SymFloat, SymInt, _of
+from tritorch.core.symbolic import Composite, SymBool, SymFloat, SymInt, as_float
 
 
 def _own(a: Any, method: str) -> Any:
@@ -29,7 +29,7 @@ def sym_not(a: Any) -> Any:
 def sym_float(a: Any) -> Any:
     """`float(a)`."""
     if type(a) is SymInt:
-        return SymFloat(f"float({a})", _of(float, a.value), a.env)
+        return as_float(a)
     own = _own(a, "__sym_float__")
     if own is not None:
         return own
@@ -102,7 +102,7 @@ def _applied(name: str) -> Callable[[Any], Any]:
         if own is not None:
             return own
         if isinstance(a, (SymInt, SymFloat)):
-            return sym_float(a)._applied(name, function)
+            return sym_float(a)._applied(name, function, apply)
         return function(a)
 
     apply.__name__ = apply.__qualname__ = f"sym_{name}"

@@ -18,6 +18,7 @@ The functions of `sym_functions.py` take these and Python's numbers.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,8 @@ class ShapeEnv:
     def __init__(self) -> None:
         self.symbols: list[Symbol] = []
         self.guards: list[str] = []
+        self._of_sizes: dict[int, SymInt] = {}
+        self.assumed: set[str] = set()  # conditions that a program said hold
 
     def symbol(
         self, name: str = "", value: int | None = None, low: float = 2, high: float = INF
@@ -48,6 +51,12 @@ class ShapeEnv:
         made = Symbol(name or f"s{len(self.symbols)}", value, (low, high), len(self.symbols))
         self.symbols.append(made)
         return SymInt({((made, 1),): 1}, self)
+
+    def of_size(self, size: int) -> SymInt:
+        """The symbol of all sizes that are the same in this run."""
+        if size not in self._of_sizes:
+            self._of_sizes[size] = self.symbol("", size, min(size, 2))
+        return self._of_sizes[size]
 
     def unbacked(self, low: float = 0, high: float = INF, stem: str = "u") -> SymInt:
         """A new symbol that has no value in this run; a size, if it is not below 0."""
@@ -61,8 +70,25 @@ class ShapeEnv:
             return int(orig_expr)
         return bool(orig_expr) if isinstance(orig_expr, SymBool) else orig_expr
 
+    def assume(self, condition: SymBool) -> None:
+        """Takes a condition on numbers that nobody knows for true from now on."""
+        self.assumed.add(condition.text)
+        made = condition.made or ()
+        function, number, other = made if len(made) == 3 else (None, None, None)
+        symbol = symbol_of(number)
+        if symbol is None or not isinstance(other, int):
+            return
+        low, high = symbol.range
+        if function in (operator.ge, operator.gt, operator.eq):
+            low = max(low, other + (function is operator.gt))
+        if function in (operator.le, operator.lt, operator.eq):
+            high = min(high, other - (function is operator.lt))
+        symbol.range = low, high
+
     def decide(self, what: str, value: bool | None) -> bool:
         """A condition that ranges do not decide, by this run's values."""
+        if value is None and what in self.assumed:
+            return True
         if value is None:
             raise GuardOnDataDependentSymNode(
                 f"Could not guard on data-dependent expression {what}: no value of it is known"
@@ -289,7 +315,7 @@ class SymInt(_Compared):
     def __add__(self, other: Any) -> Any:
         b = self._with(other)
         if b is None:
-            return self._floats(other, lambda x, y: x + y, "+")
+            return self._floats(other, operator.add, "+")
         terms = dict(self.terms)
         for monomial, n in b.terms.items():
             terms[monomial] = terms.get(monomial, 0) + n
@@ -314,7 +340,7 @@ class SymInt(_Compared):
             return other * int(self)
         b = self._with(other)
         if b is None:
-            return self._floats(other, lambda x, y: x * y, "*")
+            return self._floats(other, operator.mul, "*")
         terms: dict[Monomial, int] = {}
         for left, n in self.terms.items():
             for right, m in b.terms.items():
@@ -326,7 +352,7 @@ class SymInt(_Compared):
 
     def __pow__(self, power: Any) -> Any:
         if not isinstance(power, int) or power < 0:
-            return self._floats(power, lambda x, y: x**y, "**")
+            return self._floats(power, operator.pow, "**")
         return math.prod([self] * power)
 
     def __abs__(self) -> Any:
@@ -348,7 +374,7 @@ class SymInt(_Compared):
     def __floordiv__(self, other: Any) -> Any:
         b = self._with(other)
         if b is None:
-            return self._floats(other, lambda x, y: x // y, "//")
+            return self._floats(other, operator.floordiv, "//")
         if b.constant == 0:
             raise ZeroDivisionError("integer division or modulo by zero")
         found = self._quotient(b)
@@ -375,7 +401,7 @@ class SymInt(_Compared):
     def __mod__(self, other: Any) -> Any:
         b = self._with(other)
         if b is None:
-            return self._floats(other, lambda x, y: x % y, "%")
+            return self._floats(other, operator.mod, "%")
         if b.constant == 0:
             raise ZeroDivisionError("integer division or modulo by zero")
         if self._quotient(b) is not None:
@@ -400,16 +426,16 @@ class SymInt(_Compared):
         return self // other, self % other
 
     def __truediv__(self, other: Any) -> Any:
-        return self._floats(other, lambda x, y: x / y, "/")
+        return self._floats(other, operator.truediv, "/")
 
     def __rtruediv__(self, other: Any) -> Any:
-        return SymFloat(f"{other} / ({self})", _of(lambda x: other / x, self.value), self.env)
+        return _combined(operator.truediv, "/", other, self)
 
     def __rpow__(self, base: Any) -> Any:
-        return SymFloat(f"{base} ** ({self})", _of(lambda x: base**x, self.value), self.env)
+        return _combined(operator.pow, "**", base, self)
 
     def _floats(self, other: Any, compute: Callable[[Any, Any], Any], sign: str) -> Any:
-        return SymFloat(str(self), self.value, self.env)._binary(other, compute, sign)
+        return _combined(compute, sign, self, other)
 
     # ---- comparisons --------------------------------------------------------------------------
 
@@ -417,7 +443,7 @@ class SymInt(_Compared):
         b = self._with(other)
         if b is None:
             if isinstance(other, (float, SymFloat)):
-                return SymFloat(str(self), self.value, self.env)._compare(other, sign)
+                return _compared(self, other, sign)
             return NotImplemented
         apart = self - b
         if isinstance(apart, int):
@@ -426,7 +452,8 @@ class SymInt(_Compared):
         found = _decided(sign, low, high)
         if found is not None:
             return found
-        return SymBool(f"{self} {sign} {b}", _of(_HOLDS[sign], apart.value), self.env)
+        value = _of(_HOLDS[sign], apart.value)
+        return SymBool(f"{self} {sign} {b}", value, self.env, (_SIGNS[sign], self, b._plain()))
 
     def _without_positive_factors(self) -> SymInt:
         """A number of the same sign: without the factors of all terms that are above 0."""
@@ -462,6 +489,10 @@ class SymNode:
         return self.hint
 
 
+_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    ">=": operator.ge,
+}  # fmt: skip
 _HOLDS: dict[str, Callable[[Any], bool]] = {
     "==": lambda x: x == 0, "!=": lambda x: x != 0, "<": lambda x: x < 0,
     "<=": lambda x: x <= 0, ">": lambda x: x > 0, ">=": lambda x: x >= 0,
@@ -519,58 +550,104 @@ def _split(a: SymInt, b: SymInt) -> tuple[Any, Any]:
     return SymInt(whole, a.env)._plain(), SymInt(rest, a.env)._plain()
 
 
-class SymFloat(_Compared):
-    """A float that a tracer leaves open: how it was computed, and its value in this run."""
+def _value_of(number: Any) -> Any:
+    return number.value if isinstance(number, (SymInt, SymFloat, SymBool)) else number
 
-    __slots__ = ("env", "text", "value")
+
+def _combined(compute: Callable[[Any, Any], Any], sign: str, a: Any, b: Any) -> Any:
+    """The float that two numbers make, one of which is open."""
+    for number in (a, b):
+        if not isinstance(number, (SymInt, SymFloat, int, float, np.number)):
+            return NotImplemented
+    x, y = _value_of(a), _value_of(b)
+    known = None if x is None or y is None else compute(x, y)
+    env = (a if isinstance(a, (SymInt, SymFloat)) else b).env
+    if isinstance(a, (float, SymFloat)) or isinstance(b, (float, SymFloat)):
+        a, b = (as_float(number) if isinstance(number, SymInt) else number for number in (a, b))
+    return SymFloat(f"{_bracketed(a)} {sign} {_bracketed(b)}", known, env, (compute, a, b))
+
+
+def as_float(number: SymInt) -> SymFloat:
+    """An open integer as a float."""
+    return SymFloat(f"float({number})", _of(float, number.value), number.env, (float, number))
+
+
+def _bracketed(number: Any) -> str:
+    return f"({number})" if isinstance(number, (SymInt, SymFloat)) else f"{number}"
+
+
+def _compared(a: Any, b: Any, sign: str) -> Any:
+    """The condition that two numbers make, one of which is an open float."""
+    apart = _combined(operator.sub, "-", a, b)
+    if apart is NotImplemented:
+        return apart
+    value = _of(_HOLDS[sign], apart.value)
+    return SymBool(f"{a} {sign} {b}", value, apart.env, (_SIGNS[sign], a, b))
+
+
+class SymFloat(_Compared):
+    """A float that a tracer leaves open: how it was computed, and its value in this run.
+
+    made: a function and its operands, of one that was computed from others."""
+
+    __slots__ = ("env", "made", "text", "value")
     __module__ = "tritorch"
 
-    def __init__(self, text: str, value: float | None, env: ShapeEnv) -> None:
-        self.text, self.value, self.env = text, value, env
+    def __init__(
+        self, text: str, value: float | None, env: ShapeEnv, made: tuple[Any, ...] | None = None
+    ) -> None:
+        self.text, self.value, self.env, self.made = text, value, env, made
 
     def __str__(self) -> str:
         return self.text
 
     __repr__ = __str__
 
-    def _binary(self, other: Any, compute: Callable[[Any, Any], Any], sign: str) -> Any:
-        if isinstance(other, (SymInt, SymFloat)):
-            value: Any = other.value
-        elif isinstance(other, (int, float, np.number)):
-            value = other
-        else:
-            return NotImplemented
-        known = None if self.value is None or value is None else compute(self.value, value)
-        return SymFloat(f"({self.text}) {sign} ({other})", known, self.env)
+    @property
+    def node(self) -> SymNode:
+        """What PyTorch's compiler reads of it."""
+        return SymNode(self)
 
     def __add__(self, other: Any) -> Any:
-        return self._binary(other, lambda x, y: x + y, "+")
+        return _combined(operator.add, "+", self, other)
 
     def __sub__(self, other: Any) -> Any:
-        return self._binary(other, lambda x, y: x - y, "-")
+        return _combined(operator.sub, "-", self, other)
 
     def __mul__(self, other: Any) -> Any:
-        return self._binary(other, lambda x, y: x * y, "*")
+        return _combined(operator.mul, "*", self, other)
 
     def __truediv__(self, other: Any) -> Any:
-        return self._binary(other, lambda x, y: x / y, "/")
+        return _combined(operator.truediv, "/", self, other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _combined(operator.floordiv, "//", self, other)
 
     def __pow__(self, other: Any) -> Any:
-        return self._binary(other, lambda x, y: x**y, "**")
+        return _combined(operator.pow, "**", self, other)
 
-    __radd__, __rmul__ = __add__, __mul__
+    def __radd__(self, other: Any) -> Any:
+        return _combined(operator.add, "+", other, self)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _combined(operator.mul, "*", other, self)
 
     def __rsub__(self, other: Any) -> Any:
-        return -self + other
+        return _combined(operator.sub, "-", other, self)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return self._binary(other, lambda x, y: y / x, "\\")
+        return _combined(operator.truediv, "/", other, self)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _combined(operator.pow, "**", other, self)
 
     def __neg__(self) -> Any:
-        return SymFloat(f"-({self.text})", _of(lambda x: -x, self.value), self.env)
+        value = _of(operator.neg, self.value)
+        return SymFloat(f"-({self.text})", value, self.env, (operator.neg, self))
 
-    def _applied(self, name: str, function: Callable[[Any], Any]) -> Any:
-        return SymFloat(f"{name}({self.text})", _of(function, self.value), self.env)
+    def _applied(self, name: str, function: Callable[[Any], Any], traced: Any) -> Any:
+        value = _of(function, self.value)
+        return SymFloat(f"{name}({self.text})", value, self.env, (traced, self))
 
     def __float__(self) -> float:
         self.env.decide(f"{self.text} == {self.value}", None if self.value is None else True)
@@ -584,28 +661,34 @@ class SymFloat(_Compared):
         return bool(self._compare(0, "!="))
 
     def _compare(self, other: Any, sign: str) -> Any:
-        apart = self._binary(other, lambda x, y: x - y, "-")
-        if apart is NotImplemented:
-            return apart
-        return SymBool(f"{self.text} {sign} {other}", _of(_HOLDS[sign], apart.value), self.env)
+        return _compared(self, other, sign)
 
     def __hash__(self) -> int:
         return hash(self.text)
 
 
 class SymBool:
-    """A condition that ranges do not decide; asking for it notes a guard."""
+    """A condition that ranges do not decide; asking for it notes a guard.
 
-    __slots__ = ("env", "text", "value")
+    made: a function and its operands, of one that was computed from others."""
+
+    __slots__ = ("env", "made", "text", "value")
     __module__ = "tritorch"
 
-    def __init__(self, text: str, value: bool | None, env: ShapeEnv) -> None:
-        self.text, self.value, self.env = text, value, env
+    def __init__(
+        self, text: str, value: bool | None, env: ShapeEnv, made: tuple[Any, ...] | None = None
+    ) -> None:
+        self.text, self.value, self.env, self.made = text, value, env, made
 
     def __str__(self) -> str:
         return self.text
 
     __repr__ = __str__
+
+    @property
+    def node(self) -> SymNode:
+        """What PyTorch's compiler reads of it."""
+        return SymNode(self)
 
     def __bool__(self) -> bool:
         return self.env.decide(self.text, self.value)
@@ -613,17 +696,44 @@ class SymBool:
     def __and__(self, other: Any) -> Any:
         known = other.value if isinstance(other, SymBool) else bool(other)
         both = None if self.value is None or known is None else self.value and known
-        return SymBool(f"({self}) & ({other})", both, self.env)
+        return SymBool(f"({self}) & ({other})", both, self.env, (operator.and_, self, other))
 
     def __or__(self, other: Any) -> Any:
         known = other.value if isinstance(other, SymBool) else bool(other)
         both = None if self.value is None or known is None else self.value or known
-        return SymBool(f"({self}) | ({other})", both, self.env)
+        return SymBool(f"({self}) | ({other})", both, self.env, (operator.or_, self, other))
 
     __rand__, __ror__ = __and__, __or__
 
     def __invert__(self) -> Any:
-        return SymBool(f"not ({self})", _of(lambda x: not x, self.value), self.env)
+        value = _of(operator.not_, self.value)
+        return SymBool(f"not ({self})", value, self.env, (operator.not_, self))
+
+
+def symbol_of(number: Any) -> Symbol | None:
+    """The symbol that a number is; None for all else."""
+    if not isinstance(number, SymInt) or len(number.terms) != 1:
+        return None
+    ((monomial, n),) = number.terms.items()
+    if n != 1 or len(monomial) != 1 or monomial[0][1] != 1:
+        return None
+    atom = monomial[0][0]
+    return atom if isinstance(atom, Symbol) else None
+
+
+def expect(condition: Any) -> bool:
+    """Whether a condition holds; where nobody knows, it does from now on."""
+    if isinstance(condition, SymBool) and condition.value is None:
+        condition.env.assume(condition)
+        return True
+    return bool(condition)
+
+
+def known(condition: Any) -> bool:
+    """Whether a condition holds; not where nobody knows."""
+    if isinstance(condition, SymBool) and condition.value is None:
+        return condition.text in condition.env.assumed
+    return bool(condition)
 
 
 def as_size(value: Any) -> Any:

@@ -17,7 +17,7 @@ from tritorch.core.info import finfo, iinfo
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import can_cast, category, not_implemented, number_dtype, scalar_name
 from tritorch.core.sparse import SparseArray
-from tritorch.core.symbolic import as_size
+from tritorch.core.symbolic import as_size, known
 from tritorch.core.tensor import Tensor
 
 TOO_MANY = 1 << 60  # elements: their bytes cannot be counted, or at least never be had
@@ -25,14 +25,14 @@ TOO_MANY = 1 << 60  # elements: their bytes cannot be counted, or at least never
 
 def require_storage(shape: Sequence[int], strides: Sequence[int] | None = None) -> None:
     """Whether there can be memory for a tensor of these sizes, and strides in elements."""
-    if 0 in shape:
+    if any(known(n == 0) for n in shape):
         return
     if strides is None:
         count, how = math.prod(shape), ""
     else:
         count = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
         how = f" and strides={list(strides)}"
-    if count >= TOO_MANY:
+    if known(count >= TOO_MANY):
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}{how}")
 
 
@@ -212,7 +212,7 @@ def sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
 def _size(value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"argument 'size' must be tuple of ints, but found {type(value).__name__}")
-    return as_size(value)
+    return as_size(value.item() if isinstance(value, Tensor) and not value.ndim else value)
 
 
 def convert_number(value: Any, kind: Dtype) -> Any:

@@ -11,6 +11,7 @@ from tritorch.core.layout import contiguous_format, strided
 from tritorch.core.promotion import not_implemented
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.size import Size
+from tritorch.core.symbolic import SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.ops import checks, memory, parts, shape
 from tritorch.ops.checks import require_tensor
@@ -171,7 +172,9 @@ def trace(input: Tensor) -> Tensor:
 def broadcast_shapes(*shapes: Any) -> Any:
     """The shape that all shapes broadcast to."""
     return Size(
-        checks.broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes))
+        checks.broadcast_shapes(
+            *((s,) if isinstance(s, (int, SymInt)) else tuple(s) for s in shapes)
+        )
     )
 
 

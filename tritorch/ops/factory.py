@@ -38,6 +38,7 @@ from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.size import Size
 from tritorch.core.sparse import SparseArray
 from tritorch.core.storage import UntypedStorage
+from tritorch.core.symbolic import expect
 from tritorch.core.tensor import Tensor, from_numpy, require_plain, require_strides
 from tritorch.core.typed_storage import TypedStorage
 from tritorch.gpu.arrays import from_dlpack as import_array
@@ -74,7 +75,7 @@ def place(device: Any) -> Device:
 
 def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
     for size in shape:
-        if size < 0:
+        if size < 0 if type(size) is int else not expect(size >= 0):
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {size}: {list(shape)}"
             )
@@ -402,7 +403,7 @@ def empty_strided(
     require_options("empty_strided", dtype, layout, requires_grad, pin_memory)
     kind = dtype or defaults.dtype()
     shape = sizes((size,))
-    if min(shape, default=0) >= 0:
+    if all(size >= 0 if type(size) is int else expect(size >= 0) for size in shape):
         require_storage(shape, stride)
     made = _empty_strided(_check_shape(shape), tuple(stride), kind, place(device))
     if defaults.fills_memory:

@@ -23,7 +23,7 @@ from tritorch.ops.memory import alias
 from tritorch.ops.parts import basic_index, basic_op, select_op, slice_op
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.ends import ends_as
-from tritorch.ops.record.infer import unknown_size
+from tritorch.ops.record.infer import open_size
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out, require_separate
 from tritorch.ops.record.publishing import public, write_out
@@ -504,7 +504,12 @@ def index_put(
 
 # ---- where ---------------------------------------------------------------------------------------
 
-_nonzero = Operator("nonzero", "x", cpu="indexing.nonzero", infer=unknown_size)
+
+def _places(x: MetaArray) -> MetaArray:
+    return x.new((open_size(x), x.ndim), int64)
+
+
+_nonzero = Operator("nonzero", "x", cpu="indexing.nonzero", infer=_places)
 
 
 @exact_out("nonzero: Expected out tensor to have scalar type {Result} but got scalar type{Out}")

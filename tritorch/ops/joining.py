@@ -14,6 +14,7 @@ from tritorch.core.layout import contiguous_format
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
 from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.symbolic import SymInt, expect, known
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of
 from tritorch.ops.parts import narrow
@@ -141,6 +142,11 @@ def _stacked(items: list[Tensor], dim: Any) -> Tensor | None:
     return _stack.finish_with(out, (dim,), *items)
 
 
+def _is_nothing(shape: Any) -> bool:
+    """Whether a shape is that of an empty vector, which may stand among any others."""
+    return len(shape) == 1 and known(shape[0] == 0)
+
+
 @public(method=False, out=True, aliases=("concat", "concatenate"))
 @autocast("cpu:widest")
 @joins
@@ -154,7 +160,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         if item.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
     # Empty vectors join anything.
-    kept = [item for item in items if tuple(item._array.shape) != (0,)] or items[:1]
+    kept = [item for item in items if not _is_nothing(item._array.shape)] or items[:1]
     kind = result_type(*items)
     first = kept[0]
     dim = wrap_dim(dim, first.ndim)
@@ -412,9 +418,9 @@ def repeat_interleave(
         input, dim = reshape(input, -1), 0
     dim = wrap_dim(dim, input.ndim, allow_scalar=False)
     if isinstance(repeats, Tensor) and repeats.numel() == 1:
-        repeats = int(repeats.item())
-    if isinstance(repeats, int):
-        if repeats < 0:
+        repeats = repeats.item()
+    if isinstance(repeats, (int, SymInt)):
+        if not expect(repeats >= 0):
             raise RuntimeError("Repeats must be non-negative")
         shape = tuple(input.shape) or (1,)
         wide = expand(unsqueeze(reshape(input, shape), dim + 1),

@@ -11,15 +11,24 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import itertools
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tritorch._subclasses.fake_tensor import is_fake_array, unset_fake_temporarily
+from tritorch._subclasses.fake_tensor import (
+    FakeTensorMode,
+    as_it_is,
+    is_fake_array,
+    maybe_get_fake_mode,
+)
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dispatching import entered, without_modes
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
 from tritorch.fx._lazy_graph_module import _make_graph_module
+from tritorch.fx.experimental._proxy_symbols import OPEN, SymbolNodes
+from tritorch.fx.experimental.symbolic_shapes import ShapeEnv
 from tritorch.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from tritorch.fx.graph_module import GraphModule
 from tritorch.fx.node import Node, map_aggregate
@@ -61,7 +70,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self._fresh: dict[int, tuple[Any, Any]] = {}
         self._known: dict[int, tuple[Any, Tensor]] = {}
         self.fakes: Any = None
-        self.pretends = False  # whether the program runs on fakes
+        self.symbols = SymbolNodes(graph)
 
     def fresh(self, value: Any, real: Any) -> None:
         """Says that the program made a tensor from numbers: each run of the graph has its own.
@@ -74,6 +83,12 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     def track(self, tensor: Tensor, node: Node) -> None:
         """Says which node a tensor is the value of."""
         self._nodes[id(tensor._array)] = (tensor._array, node)
+        self.symbols.see(tensor, node)
+
+    def track_number(self, number: Any, node: Node) -> None:
+        """Says which node an open number is the value of."""
+        self.symbols.track(number, node)
+        node.meta["val"] = number
 
     def node_of(self, tensor: Tensor) -> Node | None:
         """The node that a tensor is the value of."""
@@ -100,7 +115,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         def real(x: Any) -> Any:
             return self._known[id(x._array)][1] if isinstance(x, Tensor) else x
 
-        with _as_it_is():
+        with as_it_is():
             return func(*map_aggregate(args, real), **map_aggregate(kwargs, real))
 
     def _note(self, out: Any, node: Node, real: Any) -> None:
@@ -111,13 +126,21 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             self._known[id(out._array)] = (out._array, real)
         self.describe(out, node)
 
+    def _note_many(self, out: Any, node: Node, known: Any) -> None:
+        """Says of each of several results which item of a node it is."""
+        for place, each in enumerate(out):
+            if isinstance(each, Tensor):
+                item = self.graph.call_function(operator.getitem, (node, place))
+                self._note(each, item, None if known is None else known[place])
+        kept = [x.meta["val"] for x in node.users if "val" in x.meta]
+        if len(kept) == len(out):
+            node.meta["val"] = type(out)(kept)
+
     def describe(self, tensor: Tensor, node: Node) -> None:
         """Leaves a description of a value at its node: a fake, which later writes do not reach."""
         if self.fakes is None:
-            from tritorch._subclasses import FakeTensorMode
-
             self.fakes = FakeTensorMode(allow_non_fake_inputs=True)
-        with _as_it_is():
+        with as_it_is():
             if is_fake_array(tensor._array):
                 node.meta["val"] = tensor.detach()
                 return
@@ -129,39 +152,38 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     def _argument(self, value: Any) -> Any:
         if isinstance(value, PretendedDevice):
             return Device(value.type, value.index)
+        if isinstance(value, OPEN):
+            return self.symbols.node_of(value)
         if not isinstance(value, Tensor):
             return value
         return self.node_of(value) or self._constant(value)
 
     def _constant(self, value: Tensor) -> Node:
         """A tensor from outside: an attribute of the graph's module."""
-        stem = "_param_constant" if isinstance(value, Parameter) else "_tensor_constant"
-        number = 0
-        while hasattr(self.root, f"{stem}{number}"):
-            if getattr(self.root, f"{stem}{number}") is value:
-                break
-            number += 1
-        name = f"{stem}{number}"
         fresh = id(value._array) in self._fresh
-        if not hasattr(self.root, name):
-            setattr(self.root, name, self._real(value))
-        node = self._constants.get(id(value))
-        if node is None:
-            node = self._constants[id(value)] = self.graph.create_node("get_attr", name)
-            if fresh:  # so that a write into it does not stay
-                node = self.graph.call_function(namespace("aten").lift_fresh_copy.default, (node,))
-                self.track(value, node)
+        real = self._real(value)
+        if not fresh and id(real) in self._constants:
+            return self._constants[id(real)]
+        stem = "_param_constant" if isinstance(value, Parameter) else "_tensor_constant"
+        name = next(x for n in itertools.count() if not hasattr(self.root, x := f"{stem}{n}"))
+        setattr(self.root, name, real)
+        node = self._constants[id(real)] = self.graph.create_node("get_attr", name)
+        if fresh:  # so that a write into it does not stay
+            node = self.graph.call_function(namespace("aten").lift_fresh_copy.default, (node,))
+            self.track(value, node)
         return node
 
     def _real(self, value: Tensor) -> Tensor:
         """The tensor that a constant is, or pretends to be."""
-        with _as_it_is():
+        with as_it_is():
             if id(value._array) in self._fresh:
                 return self._fresh[id(value._array)][1].clone()
             return value if self.fakes is None else self.fakes.real_of(value)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if types:  # a class that wraps tensors is asked first: the graph is of what is inside
+            return NotImplemented
         if func in self.decomposition_table:
             with self:
                 found = self.decomposition_table[func](*args, **kwargs)
@@ -173,29 +195,28 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             value = self._compute_known(func, args, kwargs, tensors)
             if value is not None:
                 return value
-            if self.pretends or any(self._varies(self.node_of(x)) for x in tensors):
+            real = [x for x in tensors if not is_fake_array(x._array)]
+            if any(self._varies(self.node_of(x)) for x in real):
                 raise RuntimeError(
                     f"It appears that you're trying to get value out of a tracing tensor with "
                     f"{func} - erroring out! It's likely that this is caused by data-dependent "
                     "control flow or similar."
                 )
-            return func(*args, **kwargs)
+            if real:
+                return func(*args, **kwargs)
         given, named = _without_defaults(func._schema, args, kwargs)
         given = map_aggregate(given, self._argument)
         named = map_aggregate(named, self._argument)
-        name = self.graph._target_to_str(func.overloadpacket.__name__.rstrip("_"))
+        name = self.graph._target_to_str(func.overloadpacket.__name__)
         node = self.graph.create_node("call_function", func, given, dict(named), name)
-        real = self._compute_known(func, args, kwargs, tensors)
+        known = self._compute_known(func, args, kwargs, tensors)
         out = func(*args, **kwargs)
         if isinstance(out, Tensor):
-            self._note(out, node, real)
+            self._note(out, node, known)
+        elif isinstance(out, OPEN):
+            self.track_number(out, node)
         elif isinstance(out, (tuple, list)):
-            import operator
-
-            for place, each in enumerate(out):
-                if isinstance(each, Tensor):
-                    item = self.graph.call_function(operator.getitem, (node, place))
-                    self._note(each, item, None if real is None else real[place])
+            self._note_many(out, node, known)
         if func._schema.is_mutable and tensors and not isinstance(out, Tensor):
             self.track(tensors[0], node)
         return out
@@ -204,13 +225,6 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 def _draws(func: Any) -> bool:
     """Whether an operator draws random numbers."""
     return any(tag.name == "nondeterministic_seeded" for tag in getattr(func, "tags", ()))
-
-
-@contextlib.contextmanager
-def _as_it_is() -> Iterator[None]:
-    """No mode is asked, and tensors are real."""
-    with unset_fake_temporarily(), without_modes():
-        yield
 
 
 class _NotesFresh(TorchFunctionMode):
@@ -225,7 +239,7 @@ class _NotesFresh(TorchFunctionMode):
         if getattr(func, "__name__", "") == "tensor" and isinstance(out, Tensor):
             real = out
             if is_fake_array(out._array):
-                with _as_it_is():
+                with as_it_is():
                     real = func(*args, **(kwargs or {}))
             self.mode.fresh(out, real)
         return out
@@ -269,13 +283,11 @@ def make_fx(
     """The function that traces `f` for arguments: a GraphModule of ATen's operators.
 
     decomposition_table: functions that stand for overloads.  tracing_mode: "real" runs on the
-    arguments, "fake" on descriptions of them.  options: of PyTorch's compiler, without effect."""
+    arguments, "fake" on descriptions of them, "symbolic" on such whose sizes, and integers, are
+    left open: `shape_env` of the result has what was found out of them.  options: of PyTorch's
+    compiler, without effect."""
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f"Expected tracing_mode to be real, fake or symbolic: {tracing_mode}")
-    if tracing_mode == "symbolic":
-        raise NotImplementedError(
-            'make_fx with tracing_mode="symbolic" is not there yet: sizes are fixed'
-        )
 
     @functools.wraps(f)
     def traced(*args: Any) -> GraphModule:
@@ -283,12 +295,14 @@ def make_fx(
         mode = ProxyTorchDispatchMode(graph, root, decomposition_table)
         names = _names(f, len(args))
         run = f
-        if tracing_mode == "fake":
-            from tritorch._subclasses import FakeTensorMode
-
-            mode.pretends = True
-            mode.fakes = fakes = FakeTensorMode(allow_non_fake_inputs=_allow_non_fake_inputs)
-            args = tree_map(lambda x: fakes.from_tensor(x) if isinstance(x, Tensor) else x, args)
+        if tracing_mode != "real":
+            symbolic = tracing_mode == "symbolic"
+            mode.fakes = fakes = _mode_of(args) or FakeTensorMode(
+                allow_non_fake_inputs=_allow_non_fake_inputs,
+                shape_env=ShapeEnv(),
+                static_shapes=not symbolic,
+            )
+            args = tree_map(functools.partial(_described, fakes, symbolic), args)
 
             def run(*given: Any) -> Any:
                 with fakes:
@@ -305,9 +319,25 @@ def make_fx(
         graph.output(map_aggregate(out, mode._argument))
         graph.eliminate_dead_code()
         name = getattr(f, "__name__", "traced").replace("<lambda>", "fx")
-        return _make_graph_module(root, graph, name)
+        made = _make_graph_module(root, graph, name)
+        if tracing_mode == "symbolic":
+            made.shape_env = fakes.shape_env
+        return made
 
     return traced
+
+
+def _mode_of(args: Any) -> Any:
+    """The mode of fakes among the arguments."""
+    modes = (maybe_get_fake_mode(x) for x in tree_leaves(args) if isinstance(x, Tensor))
+    return next((mode for mode in modes if mode is not None), None)
+
+
+def _described(fakes: Any, symbolic: bool, value: Any) -> Any:
+    """A fake of a tensor; an integer that is left open."""
+    if isinstance(value, Tensor):
+        return fakes.from_tensor(value)
+    return fakes.shape_env.create_symbol(value) if symbolic and type(value) is int else value
 
 
 @contextlib.contextmanager
@@ -365,3 +395,5 @@ def _place(mode: ProxyTorchDispatchMode, name: str, value: Any) -> None:
         if isinstance(leaf, Tensor):
             mode.track(leaf, node)
             mode.describe(leaf, node)
+        elif isinstance(leaf, OPEN):
+            mode.track_number(leaf, node)

@@ -107,7 +107,6 @@ class ShapeEnv(symbolic.ShapeEnv):
             allow_scalar_outputs, allow_dynamic_output_shape_ops, assume_static_by_default,
             specialize_zero_one, duck_shape,
         )  # fmt: skip
-        self._of_sizes: dict[int, SymInt] = {}
 
     def create_symbol(
         self,
@@ -122,9 +121,7 @@ class ShapeEnv(symbolic.ShapeEnv):
             return val
         if dynamic_dim is not DimDynamic.DUCK:
             return self.symbol("", val, min(val, 2))
-        if val not in self._of_sizes:
-            self._of_sizes[val] = self.symbol("", val, min(val, 2))
-        return self._of_sizes[val]
+        return self.of_size(val)
 
     create_unspecified_symbol = create_symbol
 
@@ -244,7 +241,7 @@ def guard_scalar(a: Any) -> Any:
 
 def expect_true(a: Any, skip: int = 0) -> bool:
     """Takes a condition for true where nobody knows."""
-    return True if isinstance(a, SymBool) and a.value is None else bool(a)
+    return symbolic.expect(a)
 
 
 guard_size_oblivious = guard_bool
@@ -262,7 +259,7 @@ def statically_known_false(x: Any) -> bool:
 
 def guard_or_false(a: Any) -> bool:
     """Whether a condition holds; False where nobody knows."""
-    return False if isinstance(a, SymBool) and a.value is None else bool(a)
+    return symbolic.known(a)
 
 
 def guard_or_true(a: Any) -> bool:

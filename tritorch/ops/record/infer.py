@@ -15,7 +15,7 @@ from typing import Any
 
 from tritorch.core import strides as rules
 from tritorch.core.dtype import dtype, float32, int64
-from tritorch.core.meta import MetaArray, UnknownSize
+from tritorch.core.meta import MetaArray, UnknownSize, mode_of
 from tritorch.ops.checks import broadcast_shapes
 
 Shape = tuple[int, ...]
@@ -62,6 +62,14 @@ def unknown_size(*given: Any) -> Any:
     raise UnknownSize(
         "attempted to run an operator with Meta tensors whose result's size depends on their values"
     )
+
+
+def open_size(x: MetaArray) -> Any:
+    """A size that depends on a fake's values: a number that nobody knows, if there may be one."""
+    env: Any = getattr(mode_of(x), "shape_env", None)
+    if env is None or not env.allow_dynamic_output_shape_ops:
+        unknown_size()
+    return env.unbacked()
 
 
 def with_indices(x: MetaArray, shape: Shape) -> tuple[MetaArray, MetaArray]:
