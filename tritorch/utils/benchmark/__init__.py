@@ -6,7 +6,8 @@
     do_bench(lambda: kernel[grid](x, y, n, BLOCK=1024))     # milliseconds on the device
 
 `Timer` takes wall time, and waits for the GPU before each look at the clock once the process uses
-one; its `collect_callgrind` counts instructions instead.  `do_bench` times single calls on the device by events, with a flushed L2 cache.
+one; its `collect_callgrind` counts instructions instead.  `do_bench` times single calls on the
+device by events, with a flushed L2 cache.
 """
 
 from __future__ import annotations

@@ -222,9 +222,7 @@ def collect(
             errors="replace",
         )
         if run.returncode:
-            raise OSError(
-                f"Failed to collect callgrind profile:\nUnknown error.\n{run.stdout}"
-            )
+            raise OSError(f"Failed to collect callgrind profile:\nUnknown error.\n{run.stdout}")
         dumps = [Path(f"{out}.{i + 1}").read_text() for i in range(repeats + collect_baseline)]
     counts = [parse_callgrind(text) for text in dumps]
     nothing = FunctionCounts((), inclusive=True), FunctionCounts((), inclusive=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -163,7 +164,7 @@ class CallgrindStats:
 
         def strip(stats: FunctionCounts) -> FunctionCounts:
             for pattern, form in _STANDARD_FORMS:
-                stats = stats.transform(lambda name: re.sub(pattern, form, name))
+                stats = stats.transform(functools.partial(re.sub, pattern, form))
             return stats
 
         return dataclasses.replace(
@@ -192,18 +193,25 @@ def parse_callgrind(text: str) -> tuple[FunctionCounts, FunctionCounts]:
 
     Functions are named as callgrind_annotate names them: `file:function [object]`.  Instructions
     that were inlined from another file count for that file, under the name of the function they
-    are in; a call's cost is part of what its function includes.
+    are in.  What a function includes is what calls of it cost, and for one that was entered before
+    the count began, its own instructions and the calls it makes.
     """
     names: dict[tuple[str, str], str] = {}
     own: collections.Counter[tuple[str, str]] = collections.Counter()
     called: collections.Counter[tuple[str, str]] = collections.Counter()
+    entered: collections.Counter[tuple[str, str]] = collections.Counter()
     objects: dict[tuple[str, str], str] = {}
-    file = function = library = ""
+    file = function = library = callee_file = ""
+    callee = ("", "")
     positions, is_call, total = 1, False, 0
     for line in text.splitlines():
         if _POSITION.match(line):
             cost = int(line.split()[positions])
-            (called if is_call else own)[file, function] += cost
+            if is_call:
+                called[file, function] += cost
+                entered[callee] += cost
+            else:
+                own[file, function] += cost
             is_call = False
             continue
         kind, separator, value = line.partition("=")
@@ -218,6 +226,10 @@ def parse_callgrind(text: str) -> tuple[FunctionCounts, FunctionCounts]:
             elif kind == "fn":
                 function = value
                 objects[file, function] = library
+            elif kind in ("cfi", "cfl"):
+                callee_file = value
+            elif kind == "cfn":  # in the caller's file unless another is named
+                callee, callee_file = (callee_file or file, value), ""
         elif kind == "calls":
             is_call = True
         elif line.startswith("positions:"):
@@ -229,8 +241,9 @@ def parse_callgrind(text: str) -> tuple[FunctionCounts, FunctionCounts]:
         library = objects.get(key)
         return f"{key[0]}:{key[1]}" + (f" [{library}]" if library else "")
 
-    # A function that includes everything is one that was entered before the count began.
-    whole = [(count, name(key)) for key, count in (own + called).items() if count != total]
+    # What includes everything says nothing.
+    costs = {**(own + called), **entered}
+    whole = [(count, name(key)) for key, count in costs.items() if count != total]
     return _summed(whole, True), _summed(((c, name(key)) for key, c in own.items()), False)
 
 
