@@ -42,7 +42,7 @@ def _function(*requests: int) -> Callable[[], int]:
     # PYFUNCTYPE keeps the GIL, so that little is counted beside the statement.
     call: Any = ctypes.PYFUNCTYPE(ctypes.c_size_t)(ctypes.addressof(start))
     call.memory = start, kept  # the page is unmapped once nothing points at it
-    return call  # type: ignore[no-any-return]
+    return call
 
 
 def requests() -> tuple[Callable[[], int], ...]:
