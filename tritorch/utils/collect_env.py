@@ -251,6 +251,11 @@ def get_conda_packages(run_lambda: RunLambda, patterns: Sequence[str] | None = N
 # ---- the report ----------------------------------------------------------------------------------
 
 
+def _cuda_version() -> str | None:
+    version: Any = tritorch.version.cuda
+    return None if version is None else str(version)
+
+
 def get_env_info() -> SystemEnv:
     """Everything that can be found out."""
     pip_version, pip_packages = get_pip_packages(run)
@@ -258,7 +263,7 @@ def get_env_info() -> SystemEnv:
     return SystemEnv(
         torch_version=str(tritorch.__version__),
         is_debug_build=str(tritorch.version.debug),
-        cuda_compiled_version=tritorch.version.cuda,
+        cuda_compiled_version=_cuda_version(),
         gcc_version=get_gcc_version(run),
         clang_version=get_clang_version(run),
         cmake_version=get_cmake_version(run),
