@@ -30,6 +30,9 @@ class FakeObject:
         state = "" if self.state is None else f"(state={self.state!r})"
         return f"{self.module}.{self.name}{self.args!r}{state}{self.items or ''}"
 
+    def __call__(self, *args: Any) -> FakeObject:  # a pickle may call what a call gave
+        return FakeObject(self.module, f"{self.name}{self.args!r}", args)
+
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
