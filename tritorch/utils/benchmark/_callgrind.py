@@ -50,7 +50,7 @@ class CopyIfCallgrind:
         allowed = _allowed_types()
         found = [method for method, types in allowed.items() if isinstance(value, types)]
         if not found:
-            names = "\n".join(f"  {t.__name__}" for types in allowed.values() for t in types)
+            names = "\n".join(f"  {types!r}" for types in allowed.values())
             raise ValueError(
                 f"Unsupported type: {type(value)}\n"
                 f"`collect_callgrind` restricts globals to the following types:\n{names}"
