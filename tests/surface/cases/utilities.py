@@ -101,7 +101,6 @@ FAMILIES["small_modules"] = lines("""
     import torch.utils.model_zoo; torch.utils.model_zoo.load_url.__name__, torch.utils.model_zoo.tqdm.__class__
     import torch.utils.benchmark; torch.utils.benchmark.Timer("1").collect_callgrind.__name__
     import torch.utils.benchmark as b; b.CopyIfCallgrind(3).value, b.CopyIfCallgrind(3, setup="x").setup
-    import torch.utils.benchmark as b; b.CopyIfCallgrind([3])
     import torch.utils.benchmark as b; b.Timer("1").collect_callgrind(repeats=0)
     import torch.utils.benchmark as b; list(b.FunctionCounts((b.FunctionCount(3, "f"),), False) * 2)
     import torch.utils.model_dump as d; d.hierarchical_pickle({"a": (1, [None])}), d.hierarchical_pickle(object())
