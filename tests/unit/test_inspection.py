@@ -11,7 +11,7 @@ from collections import OrderedDict
 import pytest
 
 import tritorch
-from tritorch import _jit_internal as internal
+from tritorch import _jit_internal as internal, hub
 from tritorch.futures import Future
 from tritorch.utils import collect_env, model_dump, show_pickle
 
@@ -171,3 +171,22 @@ def test_a_boolean_chooses_between_two_functions():
     assert internal._try_get_dispatched_fn(made)["if_false"] is one
     with pytest.raises(RuntimeError, match="only one function can have a docstring"):
         internal.boolean_dispatch("give", 1, False, both, one, "m", "f")
+
+
+# ---- hub's progress ------------------------------------------------------------------------------
+
+
+def test_a_download_shows_how_far_it_is(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(hub, "tqdm", hub._Faketqdm)
+    source, copy = tmp_path / "a", tmp_path / "b"
+    source.write_bytes(b"x" * (3 * hub.READ_DATA_CHUNK))
+    hub.download_url_to_file(source.as_uri(), str(copy))
+    assert copy.read_bytes() == source.read_bytes()
+    assert capsys.readouterr().err == "\r33.3%\r66.7%\r100.0%\n"
+    hub.download_url_to_file(source.as_uri(), str(copy), progress=False)
+    assert capsys.readouterr().err == ""
+    with hub._Faketqdm() as unknown:
+        unknown.update(5)
+        unknown.close()
+        unknown.update(5)
+    assert capsys.readouterr().err == "\r5.0 bytes"
