@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import importlib.util
 import os
 import re
@@ -62,11 +63,18 @@ def download_url_to_file(
     try:
         digest = hashlib.sha256()
         with os.fdopen(handle, "wb") as file, urlopen(request) as source:
-            shown = _Progress(source.headers.get("Content-Length") if progress else None)
-            while chunk := source.read(READ_DATA_CHUNK):
-                file.write(chunk)
-                digest.update(chunk)
-                shown.add(len(chunk))
+            size = source.headers.get("Content-Length")
+            with tqdm(
+                total=int(size) if size else None,
+                disable=not progress,
+                unit="B",
+                unit_scale=True,
+                unit_divisor=1024,
+            ) as bar:
+                while chunk := source.read(READ_DATA_CHUNK):
+                    file.write(chunk)
+                    digest.update(chunk)
+                    bar.update(len(chunk))
         found = digest.hexdigest()
         if hash_prefix is not None and not found.startswith(hash_prefix):
             raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{found}")')
@@ -83,18 +91,51 @@ def _umask() -> int:
     return mask
 
 
-class _Progress:
-    """A line on the terminal that counts."""
+class _Faketqdm:
+    """A line on stderr that counts, where the package tqdm is not installed."""
 
-    def __init__(self, total: str | None) -> None:
-        self.total, self.done = int(total or 0), 0
+    def __init__(
+        self, total: float | None = None, disable: bool = False, unit: str | None = None,
+        *args: Any, **kwargs: Any,
+    ) -> None:  # fmt: skip
+        self.total, self.disable, self.n = total, disable, 0
 
-    def add(self, count: int) -> None:
-        """So many bytes more."""
-        self.done += count
-        if self.total and sys.stderr.isatty():
-            end = "\n" if self.done >= self.total else "\r"
-            sys.stderr.write(f"{self.done / 2**20:.1f} of {self.total / 2**20:.1f} MiB{end}")
+    def update(self, n: int) -> None:
+        """So many more."""
+        if self.disable:
+            return
+        self.n += n
+        done = f"{self.n:.1f} bytes" if self.total is None else f"{100 * self.n / self.total:.1f}%"
+        sys.stderr.write(f"\r{done}")
+        sys.stderr.flush()
+
+    def set_description(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing is described."""
+
+    def write(self, s: str) -> None:
+        """Writes a line."""
+        sys.stderr.write(f"{s}\n")
+
+    def close(self) -> None:
+        """Shows no more."""
+        self.disable = True
+
+    def __enter__(self) -> _Faketqdm:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if not self.disable:
+            sys.stderr.write("\n")
+
+
+def _progress_class() -> Any:
+    try:
+        return importlib.import_module("tqdm").tqdm
+    except ImportError:
+        return _Faketqdm
+
+
+tqdm = _progress_class()
 
 
 def load_state_dict_from_url(

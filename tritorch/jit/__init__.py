@@ -111,7 +111,17 @@ def script_method(fn: Function) -> Function:
     return fn
 
 
-script_if_tracing = export = interface = _overload = _overload_method = script_method
+script_if_tracing = export = interface = script_method
+
+
+def _overload(func: Function) -> Function:
+    """The function itself."""
+    return func
+
+
+def _overload_method(func: Function) -> Function:
+    """The method itself."""
+    return func
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:

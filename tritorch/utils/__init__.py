@@ -19,8 +19,9 @@ _REGISTRATION = ("generate_methods_for_privateuse1_backend", "rename_privateuse1
 
 # Imported when they are first asked for.
 _LATE = (
-    "_pytree", "backend_registration", "benchmark", "checkpoint", "data", "deterministic", "dlpack",
-    "flop_counter", "hooks", "module_tracker", "throughput_benchmark", "weak",
+    "_pytree", "backend_registration", "benchmark", "checkpoint", "collect_env", "data",
+    "deterministic", "dlpack", "flop_counter", "hooks", "model_dump", "module_tracker",
+    "show_pickle", "throughput_benchmark", "weak",
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from tritorch.hub import (
     load_state_dict_from_url as load_state_dict_from_url,
     load_state_dict_from_url as load_url,
+    tqdm as tqdm,
 )
 
 __all__ = ["load_url"]

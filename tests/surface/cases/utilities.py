@@ -100,6 +100,12 @@ FAMILIES["small_modules"] = lines("""
     torch.utils._import_utils._check_module_exists("numpy"), torch.utils._import_utils.dill_available()
     import torch.utils.model_zoo; torch.utils.model_zoo.load_url.__name__, torch.utils.model_zoo.tqdm.__class__
     import torch.utils.benchmark; torch.utils.benchmark.Timer("1").collect_callgrind.__name__
+    import torch.utils.benchmark as b; b.CopyIfCallgrind(3).value, b.CopyIfCallgrind(3, setup="x").setup
+    import torch.utils.benchmark as b; b.Timer("1").collect_callgrind(repeats=0)
+    import torch.utils.benchmark as b; list(b.FunctionCounts((b.FunctionCount(3, "f"),), False) * 2)
+    import torch.utils.model_dump as d; d.hierarchical_pickle({"a": (1, [None])}), d.hierarchical_pickle(object())
+    import torch.utils.show_pickle as s, io, pickle; s.DumpUnpickler(io.BytesIO(pickle.dumps(len))).load()
+    torch.utils.collect_env.get_libc_version(), torch.utils.collect_env.run("echo a; exit 3")
     import torch.utils.file_baton; torch.utils.file_baton.FileBaton("x").lock_file_path
     torch.utils._exposed_in.exposed_in("torch.x")(lambda: 3).__module__
     torch.utils._ordered_set.OrderedSet([3, 1, 3, 2])
@@ -111,6 +117,9 @@ FAMILIES["small_modules"] = lines("""
     torch.utils._typing_utils.not_none(3)
     torch.utils._typing_utils.not_none(None)
     torch.utils._config_module.ConfigModule.__name__
+    torch._jit_internal.is_optional(int | None), torch._jit_internal.is_union(int | str), torch._jit_internal.is_final(int)
+    torch._jit_internal.is_dict(__import__("typing").Dict)
+    torch._jit_internal.is_list(__import__("typing").List)
     torch._jit_internal.boolean_dispatch.__name__, torch._jit_internal._overload.__name__
     torch._jit_internal.BroadcastingList2[int], torch._jit_internal.is_tuple(tuple[int, int])
     torch._namedtensor_internals.__name__
@@ -140,6 +149,12 @@ FAMILIES["small_modules"] = lines("""
     torch._dynamo.config.suppress_errors, torch._dynamo.config.cache_size_limit
     torch._disable_dynamo(lambda: 3)(), torch._compile._disable_dynamo(lambda: 4)()
     torch._logging.set_logs(), torch._logging.warning_once.__name__
+    torch._logging.set_logs(dynamo=3)
+    torch._logging.set_logs(graph=3)
+    torch._logging.set_logs(modules={"nonsense": 10})
+    torch._logging.getArtifactLogger("torch.x", "nonsense")
+    torch._logging.getArtifactLogger("torch.x", "graph").name, torch._logging.DEFAULT_LOGGING
+    str(torch._logging.LazyString(lambda: "lazy")), torch._logging.trace_structured("event")
     torch.package.PackageExporter.__name__
     torch.ao.quantization.QConfig.__name__, torch.ao.nn.quantized.Linear.__name__
     """)  # fmt: skip

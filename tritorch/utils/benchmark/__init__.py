@@ -6,7 +6,8 @@
     do_bench(lambda: kernel[grid](x, y, n, BLOCK=1024))     # milliseconds on the device
 
 `Timer` takes wall time, and waits for the GPU before each look at the clock once the process uses
-one.  `do_bench` times single calls on the device by events, with a flushed L2 cache.
+one; its `collect_callgrind` counts instructions instead.  `do_bench` times single calls on the
+device by events, with a flushed L2 cache.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ import timeit
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from tritorch.utils.benchmark._callgrind import CopyIfCallgrind, collect as _collect_callgrind
+from tritorch.utils.benchmark._counts import CallgrindStats, FunctionCount, FunctionCounts
 from tritorch.utils.fuzzer import (
     FuzzedParameter,
     FuzzedSparseTensor,
@@ -35,8 +38,12 @@ from tritorch.utils.fuzzer import (
 )
 
 __all__ = [
+    "CallgrindStats",
     "Colorize",
     "Compare",
+    "CopyIfCallgrind",
+    "FunctionCount",
+    "FunctionCounts",
     "FuzzedParameter",
     "FuzzedSparseTensor",
     "FuzzedTensor",
@@ -405,7 +412,7 @@ class Timer:
         stmt, setup: code, as in timeit.
         global_setup: for C++ only, in PyTorch; must be empty.
         timer: a clock in seconds.
-        globals: names that stmt can use; `tritorch` is always among them.
+        globals: names that stmt can use; `tritorch`, also as `torch`, is always among them.
         label, sub_label, description, env: what `Compare` groups by: tables, rows, columns, and
             the environments of an A/B test.
         num_threads: of NumPy's matrix products (OpenBLAS) while stmt runs.
@@ -437,7 +444,9 @@ class Timer:
         import tritorch
 
         stmt, setup = _tidy(stmt), _tidy(setup)
-        self._timer = timeit.Timer(stmt, setup, timer, {"tritorch": tritorch, **(globals or {})})
+        self._globals = {"tritorch": tritorch, "torch": tritorch, **(globals or {})}
+        plain = CopyIfCallgrind.unwrap_all(self._globals)
+        self._timer = timeit.Timer(stmt, setup, timer, plain)
         self._task_spec = TaskSpec(
             stmt, setup, global_setup, label, sub_label, description, env, num_threads
         )
@@ -488,6 +497,31 @@ class Timer:
             return len(times) > 3 and self._measurement(number, times).meets_confidence(threshold)
 
         return self._replicate(number, settled, min_run_time, max_run_time, callback)
+
+    def collect_callgrind(
+        self,
+        number: int = 100,
+        *,
+        repeats: int | None = None,
+        collect_baseline: bool = True,
+        retain_out_file: bool = False,
+    ) -> Any:
+        """Counts the instructions of number runs of stmt, in a process under valgrind.
+
+        The process has copies of the globals: each is wrapped in `CopyIfCallgrind`.  Returns
+        CallgrindStats, or with repeats a tuple of so many.
+
+        Args:
+            collect_baseline: whether to count as many runs of `pass` too.
+            retain_out_file: whether to keep callgrind's file, as `stmt_callgrind_out`.
+        """
+        if repeats is not None and repeats < 1:
+            raise ValueError("If specified, `repeats` must be >= 1")
+        self._timeit(1)  # an error in stmt shows here rather than in the other process
+        found = _collect_callgrind(
+            self._task_spec, self._globals, number, repeats or 1, collect_baseline, retain_out_file
+        )
+        return found[0] if repeats is None else found
 
     def _replicate(
         self,
