@@ -24,6 +24,7 @@ from tritorch.core.published import PUBLIC
 from tritorch.core.size import Size
 from tritorch.ops.checks import broadcast_shapes
 from tritorch.schema.infer import infer_type
+from tritorch.utils import _foreach_utils
 
 has_spectral = settings.has_spectral
 _jit_try_infer_type = infer_type
@@ -220,20 +221,7 @@ def _is_torch_function_mode_enabled() -> bool:
     return bool(gates.modes.stack)
 
 
-def _group_tensors_by_device_and_dtype(
-    tensorlistlist: Any, with_indices: bool = False
-) -> dict[Any, Any]:
-    """Lists of tensors side by side, by the device and dtype of those in the first list."""
-    groups: dict[Any, Any] = {}
-    for place, row in enumerate(zip(*tensorlistlist)):
-        first = next((x for x in tensorlistlist[0][place : place + 1] if x is not None), None)
-        key = (None, None) if first is None else (first.device, first.dtype)
-        lists, indices = groups.setdefault(key, ([[] for _ in tensorlistlist], []))
-        for into, each in zip(lists, row):
-            into.append(each)
-        if with_indices:
-            indices.append(place)
-    return groups
+_group_tensors_by_device_and_dtype = _foreach_utils._group_tensors_by_device_and_dtype
 
 
 class _InferenceMode:

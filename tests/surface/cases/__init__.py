@@ -4,7 +4,7 @@ from . import devices, names, storages, utilities, wrong
 
 PREPARE = """
 __name__ = "__main__"
-import copy, io, pickle, sys, tempfile, warnings
+import contextlib, copy, io, pickle, sys, tempfile, warnings
 import numpy as np
 import torch
 import torch.nn as nn

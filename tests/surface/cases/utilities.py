@@ -155,6 +155,18 @@ FAMILIES["small_modules"] = lines("""
     torch._logging.getArtifactLogger("torch.x", "nonsense")
     torch._logging.getArtifactLogger("torch.x", "graph").name, torch._logging.DEFAULT_LOGGING
     str(torch._logging.LazyString(lambda: "lazy")), torch._logging.trace_structured("event")
+    torch.distributed.get_rank()
+    torch.distributed.get_world_size()
+    torch.distributed.get_backend()
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+    torch.utils.data.distributed.DistributedSampler([1, 2])
+    list(torch.utils.data.distributed.DistributedSampler([1, 2, 3], 2, 1, shuffle=False))
+    import torch.utils._contextlib as c; c.context_decorator(contextlib.nullcontext, int)
+    import torch.utils._contextlib as c; c.context_decorator(torch.no_grad(), len)
+    import torch.utils._contextlib as c; c.context_decorator(lambda: torch.no_grad(), lambda: torch.is_grad_enabled())()
+    import torch.utils._contextlib as c; issubclass(torch.no_grad, c._DecoratorContextManager)
+    import torch.utils._foreach_utils as f; f._has_foreach_support([v], v.device), f._get_fused_kernels_supported_devices()
     torch.package.PackageExporter.__name__
     torch.ao.quantization.QConfig.__name__, torch.ao.nn.quantized.Linear.__name__
     """)  # fmt: skip

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Iterator
 from typing import Any
 
+from tritorch import distributed
 from tritorch.core.generator import Generator
 from tritorch.core.published import PUBLIC
 from tritorch.utils.data.sampler import Sampler
 
 __all__ = ["DistributedSampler"]
-
-
-def _group() -> Any:
-    """The process group; an error where there is none."""
-    try:
-        group = importlib.import_module("tritorch.distributed")
-    except ModuleNotFoundError:
-        raise RuntimeError(
-            "Requires distributed package to be available: tritorch has none yet, so pass "
-            "num_replicas and rank"
-        ) from None
-    if not group.is_available():
-        raise RuntimeError("Requires distributed package to be available")
-    return group
 
 
 class DistributedSampler(Sampler[int]):
@@ -40,9 +26,9 @@ class DistributedSampler(Sampler[int]):
         shuffle: bool = True, seed: int = 0, drop_last: bool = False,
     ) -> None:  # fmt: skip
         if num_replicas is None:
-            num_replicas = int(_group().get_world_size())
+            num_replicas = int(distributed.get_world_size())
         if rank is None:
-            rank = int(_group().get_rank())
+            rank = int(distributed.get_rank())
         if rank >= num_replicas or rank < 0:
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
