@@ -9,7 +9,8 @@ import os
 from typing import Any, NoReturn
 
 __all__ = [
-    "barrier", "destroy_process_group", "get_backend", "get_rank", "get_world_size", "is_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
+    "barrier", "destroy_process_group", "get_backend", "get_rank", "get_world_size", "is_available",
+    "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
     "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
 ]  # fmt: skip
 

@@ -264,8 +264,8 @@ PyObject* call_with_dtypes(PyObject* self, PyObject* const* args, std::size_t fl
       found = true;
     }
   }
-  PyObject* result = found ? gate_call(self, all, flagged & ~PY_VECTORCALL_ARGUMENTS_OFFSET, names)
-                           : nullptr;
+  PyObject* result =
+      found ? gate_call(self, all, flagged & ~PY_VECTORCALL_ARGUMENTS_OFFSET, names) : nullptr;
   PyMem_Free(all);
   return result;
 }

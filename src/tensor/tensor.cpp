@@ -13,14 +13,14 @@ namespace {
 
 using SharedFields = Collected<Shared, &Shared::array, &Shared::storage, &Shared::lent>;
 
-PyMemberDef shared_members[] = {{"array", T_OBJECT, offsetof(Shared, array), 0, nullptr},
-                                {"storage", T_OBJECT, offsetof(Shared, storage), 0, nullptr},
-                                {"lent", T_OBJECT, offsetof(Shared, lent), 0, nullptr},
-                                {"version", T_LONGLONG, offsetof(Shared, version), 0, nullptr},
-                                {"fixed", T_BOOL, offsetof(Shared, fixed), 0, nullptr},
-                                {"__weaklistoffset__", T_PYSSIZET, offsetof(Shared, weak), READONLY,
-                                 nullptr},
-                                {nullptr, 0, 0, 0, nullptr}};
+PyMemberDef shared_members[] = {
+    {"array", T_OBJECT, offsetof(Shared, array), 0, nullptr},
+    {"storage", T_OBJECT, offsetof(Shared, storage), 0, nullptr},
+    {"lent", T_OBJECT, offsetof(Shared, lent), 0, nullptr},
+    {"version", T_LONGLONG, offsetof(Shared, version), 0, nullptr},
+    {"fixed", T_BOOL, offsetof(Shared, fixed), 0, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Shared, weak), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
 void shared_dealloc(PyObject* self) {
   if (reinterpret_cast<Shared*>(self)->weak) PyObject_ClearWeakRefs(self);
   SharedFields::dealloc(self);
