@@ -101,10 +101,10 @@ def without_a_compiler() -> None:
     torch.ops.load_library = lambda path: None if "torchbind_test" in str(path) else load(path)
 
 
-def no_generated_names(folder: Path) -> None:
-    """`expecttest` compares texts; without it they are compared by its one function here."""
+def require_expecttest() -> None:
+    """Stops with a sentence where the package is missing by which the tests compare texts."""
     if importlib.util.find_spec("expecttest") is None:
-        raise SystemExit("PyTorch's tests want the package expecttest")
+        raise SystemExit("PyTorch's tests want the package expecttest: pip install expecttest")
 
 
 def stand_in(names: dict[str, list[str]]) -> None:
@@ -198,6 +198,7 @@ def main() -> int:
     args, rest = parser.parse_known_args()
     found = importlib.util.find_spec("torch")
     torch = args.torch or Path(found.origin).parent  # type: ignore[union-attr, arg-type]
+    require_expecttest()
     alias(torch)
     without_a_compiler()
     sys.path.insert(0, str(args.tests))

@@ -390,9 +390,13 @@ def _select_conv_backend(
     if 0 in input.shape or 0 in weight.shape:
         return _ConvBackend.Empty
     dims = "3d" if weight.dim() == 5 else "2d"
-    depthwise = groups == input.shape[1] and groups > 1 and weight.shape[0] % groups == 0
     if input.is_cuda:
-        name = f"CudaDepthwise{dims}" if depthwise and not transposed else "Overrideable"
+        from tritorch.gpu import conv
+
+        alone = input.shape[1] == groups  # one input channel for each group
+        outputs = weight.shape[1] if transposed else weight.shape[0] // groups
+        direct = alone and outputs <= conv.DIRECT
+        name = f"CudaDepthwise{dims}" if direct else "Overrideable"
     elif transposed:
         name = f"SlowTranspose{dims}"
     else:

@@ -1,6 +1,7 @@
-"""torch.distributed, of which there is nothing yet: what it is in a PyTorch built without it.
+"""torch.distributed, of which there is nothing yet but what programs ask of it.
 
-A program that asks goes on in one process.
+A program that asks whether it is there goes on in one process; who asks for a rank learns, as in
+PyTorch, that there is no group.
 """
 
 from __future__ import annotations

@@ -4,29 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from tritorch.xpu import device_count, empty_cache, is_available, is_initialized
+
 __all__ = [
     "current_device", "device_count", "empty_cache", "init", "is_available", "is_initialized",
     "set_device", "synchronize",
 ]  # fmt: skip
-
-
-def is_available() -> bool:
-    """False."""
-    return False
-
-
-def device_count() -> int:
-    """0."""
-    return 0
-
-
-def is_initialized() -> bool:
-    """False."""
-    return False
-
-
-def empty_cache() -> None:
-    """Does nothing without a device."""
 
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:

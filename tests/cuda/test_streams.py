@@ -263,7 +263,8 @@ def test_the_drivers_graph():
         graph.raw_cuda_graph_exec()
     graph.instantiate()
     assert graph.raw_cuda_graph() and graph.raw_cuda_graph_exec()
-    graph.register_generator_state(tritorch.Generator("cuda"))
+    with pytest.raises(NotImplementedError, match="draw them outside of the graph"):
+        graph.register_generator_state(tritorch.Generator("cuda"))
     plain = cuda.CUDAGraph()
     with cuda.graph(plain):
         cuda.zeros(N)

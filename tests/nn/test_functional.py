@@ -205,3 +205,15 @@ def test_data_parallel_runs_on_one_device():
     assert nn.factory_kwargs({"dtype": torch.float64}) == {"dtype": torch.float64}
     with pytest.raises(TypeError, match="specified twice"):
         nn.factory_kwargs({"dtype": 1, "factory_kwargs": {"dtype": 2}})
+
+
+@pytest.mark.device
+def test_what_computes_a_convolution():
+    from tritorch import _native_names as native
+
+    x, wide = torch.ones(1, 4, 5, 5, device="cuda"), torch.ones(8, 4, 3, 3, device="cuda")
+    given = (None, [1, 1], [0, 0], [1, 1], False, [0, 0])
+    choose = native._select_conv_backend
+    assert choose(x, wide, *given, 1) is native._ConvBackend.Overrideable
+    assert choose(x, wide[:4, :1], *given, 4) is native._ConvBackend.CudaDepthwise2d
+    assert choose(x.cpu(), wide.cpu(), *given, 1) is native._ConvBackend.Slow2d

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Await"]
+__all__ = ["_Await"]
 
 W = TypeVar("W")
 
@@ -41,15 +41,3 @@ class _Await(Generic[W]):
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.wait(), name)
-
-
-def _awaitable(func: Callable[..., W], *args: Any) -> _Await[W]:
-    return _Await(func, args, False)
-
-
-def _awaitable_nowait(o: W) -> _Await[W]:
-    return _Await(lambda: o, (), True)
-
-
-def _awaitable_wait(aw: _Await[W]) -> W:
-    return aw.wait()

@@ -61,7 +61,12 @@ class CUDAGraph:
         return self._graph.raw_exec()
 
     def register_generator_state(self, generator: Any) -> None:
-        """Accepts a generator: what kernels draw is fixed as they are captured, as documented."""
+        """Refuses: the numbers that a graph's kernels draw are fixed as they are captured."""
+        raise NotImplementedError(
+            "CUDAGraph.register_generator_state: a replay would have to draw new numbers, but a "
+            "captured kernel draws the same ones each time; draw them outside of the graph, into "
+            "a tensor that it reads"
+        )
 
     def node_count(self) -> int:
         """How many operations were captured."""

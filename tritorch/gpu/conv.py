@@ -27,7 +27,7 @@ from tritorch.gpu.matmul import PLAIN, Ending, machine, parts, triton_name
 Array = _C.Array
 Ints = tuple[int, ...]
 
-_DIRECT = 16  # a group with at most so many pairs of channels is not worth a tile
+DIRECT = 16  # a group with at most so many pairs of channels is not worth a tile
 
 
 # Channels of the input at a time, on tensor cores: (one tap at a time, bytes of an element).
@@ -96,7 +96,7 @@ def _gather(
     flat_taps = n_out == 1 or weight.strides[0] == n_out * weight.strides[1]
     if (
         n_in == 1
-        and n_out <= _DIRECT
+        and n_out <= DIRECT
         and depthwise.fits(x, weight)
         and (not transposed or flat_taps)
     ):
@@ -252,7 +252,7 @@ def _by_pointers(
     has_bias = bias is not None
     if bias is None:
         bias = x
-    if n_in * n_out <= _DIRECT or not x.dtype.is_floating_point:
+    if n_in * n_out <= DIRECT or not x.dtype.is_floating_point:
         block = 256 if n_pixels * groups * n_out < 2**18 else 1024
         kernel("conv", "conv_direct")(
             (-(-n_pixels // block) * groups * n_out * n_phases,), x, w, bias, out, n_pixels, n_out,
@@ -296,7 +296,7 @@ def _reduce(
         return out.zero_()
     accumulate, _, fast = _how(g.dtype)
     n_out, n_in = shape[0] // groups, shape[1]
-    if n_in == 1 and n_out <= _DIRECT and depthwise.fits(x, out):
+    if n_in == 1 and n_out <= DIRECT and depthwise.fits(x, out):
         depthwise.reduce(
             g, x, out, three(stride)[1:], three(padding, 0)[1:], three(dilation)[1:], accumulate
         )
@@ -326,7 +326,7 @@ def _reduce_by_pointers(
     _, n_out, n_in, *_ = dw.shape
     taps = math.prod(dw.shape[3:])
     accumulate, how, fast = _how(g.dtype)
-    direct = n_in * n_out <= _DIRECT or not g.dtype.is_floating_point
+    direct = n_in * n_out <= DIRECT or not g.dtype.is_floating_point
     by_tap = n_in >= 16 and not direct
     processors = machine(g.device_index)[1]
     if direct:

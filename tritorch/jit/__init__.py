@@ -9,6 +9,11 @@ from typing import Any, Final, TypeVar
 from tritorch.core.deprecation import deprecated
 from tritorch.futures import Future, fork, wait
 from tritorch.jit import _logging as _logging
+from tritorch.jit._await import (
+    _awaitable as _awaitable,
+    _awaitable_nowait as _awaitable_nowait,
+    _awaitable_wait as _awaitable_wait,
+)
 from tritorch.jit._containers import ScriptDict, ScriptList
 from tritorch.jit._errors import Error
 from tritorch.jit._given import ScriptFunction
