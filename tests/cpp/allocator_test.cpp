@@ -1176,9 +1176,9 @@ TEST(pinned_classes_and_lookup) {
   char* a = static_cast<char*>(pinned.allocate(1));
   char* b = static_cast<char*>(pinned.allocate(513));
   char* c = static_cast<char*>(pinned.allocate(3 * MiB));
-  CHECK_EQ(pinned.statistics().allocated_bytes, std::int64_t(512 + 1024 + 4 * MiB));
-  CHECK_EQ(pinned.statistics().reserved_bytes, std::int64_t(8 * MiB));
-  CHECK_EQ(pinned.statistics().segments, 3);
+  CHECK_EQ(pinned.statistics().active_bytes.current, std::int64_t(512 + 1024 + 4 * MiB));
+  CHECK_EQ(pinned.statistics().allocated_bytes.current, std::int64_t(8 * MiB));
+  CHECK_EQ(pinned.statistics().allocations.current, 3);
   CHECK(pinned.owns(a + 511) && pinned.owns(b + 1023) && pinned.owns(c + 3 * MiB));
   CHECK(!pinned.owns(a + 512));
   int local = 0;
@@ -1190,9 +1190,9 @@ TEST(pinned_classes_and_lookup) {
   pinned.free(c);
   CHECK(pinned.allocate(5 * MiB) != c);  // too small
   CHECK(pinned.allocate(4 * MiB) == c);
-  CHECK_EQ(pinned.statistics().allocations, 4);
+  CHECK_EQ(pinned.statistics().active_requests.current, 4);
   pinned.empty_cache();
-  CHECK_EQ(pinned.statistics().segments, 4);
+  CHECK_EQ(pinned.statistics().allocations.current, 4);
   CHECK_EQ(pinned.statistics().num_host_alloc, 4);
 }
 
@@ -1206,7 +1206,7 @@ TEST(pinned_blocks_wait_for_streams) {
   CHECK_CU(f.driver.cuMemcpyHtoDAsync(f.at(device), a, 4096, f.streams[0]));
   CHECK(pinned.record_stream(a + 100, f.streams[0]));
   pinned.free(a);
-  CHECK_EQ(pinned.statistics().allocations, 0);
+  CHECK_EQ(pinned.statistics().active_requests.current, 0);
   char* b = static_cast<char*>(pinned.allocate(4096));
   CHECK(b != a);
   std::memset(b, 6, 4096);
@@ -1229,7 +1229,7 @@ TEST(pinned_blocks_wait_for_streams) {
   CHECK(d == b || e == b);
   for (void* each : {static_cast<void*>(a), c, d, e}) pinned.free(each);
   pinned.empty_cache();
-  CHECK_EQ(pinned.statistics().reserved_bytes, 0);
+  CHECK_EQ(pinned.statistics().allocated_bytes.current, 0);
   CHECK_EQ(pinned.statistics().num_host_alloc, pinned.statistics().num_host_free);
   f.put(device);
   f.check_empty();
@@ -1253,6 +1253,6 @@ TEST(pinned_out_of_memory) {
   failures = 2;
   CHECK_THROWS_WITH(pinned.allocate(4 * MiB), OutOfMemoryError, "pinned");
   CHECK_THROWS(pinned.allocate(SIZE_MAX), OutOfMemoryError);
-  CHECK_EQ(pinned.statistics().allocations, 1);
+  CHECK_EQ(pinned.statistics().active_requests.current, 1);
   pinned.free(a);
 }
