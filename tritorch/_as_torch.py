@@ -10,25 +10,27 @@ import importlib
 import importlib.util
 import runpy
 import sys
+import threading
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-from tritorch import _absent, _devices, _names
+from tritorch import _absent, _devices, _metadata, _names, _renaming
 from tritorch.torch_version import TorchVersion
 
-# The PyTorch whose API this is: what programs mean that look at torch.__version__.
-API = "2.13.0+tritorch"
 
 
 class _Finder:
-    """Finds torch and all below it, as tritorch's modules."""
+    """Finds torch and all below it, as tritorch's modules, and torch's metadata."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name.partition(".")[0] not in ("torch", "functorch"):
+        package = name.partition(".")[0]
+        if package == "tritorch":
+            return _renamed(name, path, target)
+        if package not in ("torch", "functorch"):
             return None
         try:
             present = importlib.util.find_spec(_ours(name)) is not None
@@ -37,6 +39,61 @@ class _Finder:
         if not present:
             return _absent.find_module(name) if name.startswith("torch") else None
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
+
+
+    @staticmethod
+    def find_distributions(context: Any = None) -> Iterator[Any]:
+        """What `importlib.metadata` says of torch: the version of the API that is offered."""
+        if getattr(context, "name", None) in (None, "torch"):
+            yield _metadata.Stated()
+
+
+def _renamed(name: str, path: Any, target: Any) -> ModuleSpec | None:
+    """The spec of a module of tritorch's that takes torch's names when it is imported."""
+    for finder in sys.meta_path:
+        if finder is not _Finder and (spec := finder.find_spec(name, path, target)) is not None:
+            spec.loader = _Renaming(spec.loader)
+            return spec
+    return None
+
+
+class _Importing(threading.local):
+    """The modules whose import goes on in a thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.modules: list[tuple[str, types.ModuleType]] = []
+
+
+_importing = _Importing()
+
+
+class _Renaming:
+    """The loader of a module, which then takes torch's names."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        spec: Any = module.__spec__
+        spec.loader = module.__loader__ = self.loader
+        _importing.modules.append((spec.name, module))
+        _importing.depth += 1
+        try:
+            self.loader.exec_module(module)
+        finally:
+            _importing.depth -= 1
+            if not _importing.depth:  # where a class is known must have been imported, too
+                imported, _importing.modules = _importing.modules, []
+                for name, each in imported:
+                    _renaming.rename(name, each)
+                    _names.adopt_one(each, _absent.lacking)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)
 
 
 def _ours(name: str) -> str:
@@ -67,9 +124,9 @@ def as_torch() -> None:
         return
     sys.meta_path.insert(0, _Finder)
     sys.modules["torch"] = tritorch
-    tritorch.__version__ = TorchVersion(API)  # type: ignore[attr-defined]
+    tritorch.__version__ = TorchVersion(_metadata.API)  # type: ignore[attr-defined]
     _names.adopt(tritorch, _absent.lacking)
-    tritorch.__name__ = "torch"  # from now on it speaks of torch.float32
+    _renaming.rename_all()  # from now on it speaks of torch.float32
     _in_spawned_processes_too()
     if _devices._is_device_backend_autoload_enabled():
         _devices._import_device_backends()
