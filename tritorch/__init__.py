@@ -146,7 +146,7 @@ _LATE = """
 _ELSEWHERE = {
     name: module
     for module, names in {
-        "_as_torch": "as_torch",
+        "_as_torch": "as_torch load_ipython_extension",
         "_classes": "classes",
         "_compile": "_disable_dynamo",
         "_devices": """

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import linecache
 import runpy
 import sys
 import threading
 import types
+import zipfile
 from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -132,6 +134,11 @@ def as_torch() -> None:
         _devices._import_device_backends()
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext tritorch` in a notebook: from now on `import torch` gives tritorch."""
+    as_torch()
+
+
 class _Again:
     """Becomes a call of `as_torch` where it is unpickled."""
 
@@ -154,22 +161,65 @@ def _in_spawned_processes_too() -> None:
     spawn.get_preparation_data = with_tritorch
 
 
+_USAGE = "usage: python -m tritorch run [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]"
+
+
 def run(arguments: Sequence[str]) -> int:
-    """`python -m tritorch run script.py args...`"""
+    """`python -m tritorch run script.py args...`, as `python script.py args...` would."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print("usage: python -m tritorch run [-m MODULE | SCRIPT] [ARGUMENT ...]")
+        print(_USAGE)
         return 0 if arguments else 2
-    as_torch()
-    if arguments[0] == "-m":
-        sys.argv = list(arguments[1:])
-        sys.path.insert(0, "")
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
-        return 0
-    script = Path(arguments[0])
-    if not script.exists():
-        print(f"python -m tritorch run: no such file: {script}", file=sys.stderr)
+    first, rest = arguments[0], list(arguments[1:])
+    if first in ("-m", "-c") and not rest:
+        print(f"python -m tritorch run: {first} takes an argument\n{_USAGE}", file=sys.stderr)
         return 2
-    sys.argv = [str(script), *arguments[1:]]
-    sys.path.insert(0, str(script.resolve().parent))
-    runpy.run_path(str(script), run_name="__main__")
+    if first not in ("-m", "-c", "-") and not Path(first).exists():
+        print(f"python -m tritorch run: no such file: {first}", file=sys.stderr)
+        return 2
+    as_torch()
+    try:
+        if first == "-m":
+            sys.argv, sys.path[:0] = rest, [""]
+            runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+        elif first == "-c":
+            sys.argv, sys.path[:0] = ["-c", *rest[1:]], [""]
+            _execute(rest[0], "<string>")
+        elif first == "-":
+            sys.argv, sys.path[:0] = ["-", *rest], [""]
+            _execute(sys.stdin.read(), "<stdin>")
+        elif Path(first).is_dir() or zipfile.is_zipfile(first):
+            sys.argv = [first, *rest]
+            runpy.run_path(first, run_name="__main__")
+        else:
+            sys.argv, sys.path[:0] = [first, *rest], [str(Path(first).resolve().parent)]
+            _execute(Path(first).read_bytes(), first)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        # Python shows where the program was, from its first line: not how it was started.
+        trace = error.__traceback__
+        while trace is not None and _starts_programs(trace.tb_frame.f_code.co_filename):
+            trace = trace.tb_next
+        error.__traceback__ = trace
+        sys.excepthook(type(error), error, trace)
+        if isinstance(error, KeyboardInterrupt):
+            return 130
+        return 1
     return 0
+
+
+def _execute(source: str | bytes, file: str) -> None:
+    """Runs a program as the module `__main__`."""
+    main = types.ModuleType("__main__")
+    if not file.startswith("<"):
+        main.__file__ = file
+    else:  # what a traceback shows of it
+        text = source if isinstance(source, str) else source.decode()
+        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    vars(main)["__builtins__"] = sys.modules["builtins"]
+    sys.modules["__main__"] = main
+    exec(compile(source, file, "exec", dont_inherit=True), vars(main))
+
+
+def _starts_programs(file: str) -> bool:
+    return file in (__file__, runpy.__file__, "<frozen runpy>") or file.startswith("<frozen importlib")

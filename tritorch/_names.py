@@ -155,8 +155,7 @@ def defining(path: str, name: str) -> str | None:
 
 
 def home_of(value: Any, module: str) -> str:
-    """The module of PyTorch that defines what this one of ours does; where none does, ours under
-    torch's name."""
+    """The module of PyTorch that defines what this one of ours does; ours, where none does."""
     name, path = getattr(value, "__name__", ""), module.partition(".")[2]
     while name:
         around = sys.modules.get(f"tritorch.{path}".rstrip("."))
@@ -167,7 +166,7 @@ def home_of(value: Any, module: str) -> str:
         if not path or name.startswith("_"):  # what is private is known where it is
             break
         path = path.rpartition(".")[0]
-    return torch_name(module)
+    return torch_name(module) if is_module(module.partition(".")[2]) else module
 
 
 def module_of(path: str, name: str) -> str:

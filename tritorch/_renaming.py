@@ -3,7 +3,8 @@
 There `torch.nn.Linear` says that it is `torch.nn.modules.linear.Linear`: so it stands in reprs,
 tracebacks, warnings, pickles and in what packages compare.  Each module of tritorch's is named after
 torch when `as_torch` is called, or when it is imported later; each class after the module in which
-PyTorch defines it, which need not be cut as ours are (`torch.distributions.normal`).
+PyTorch defines it, which need not be cut as ours are (`torch.distributions.normal`).  What PyTorch
+does not have keeps its name.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ def rename_all() -> None:
 
 
 def rename(name: str, module: types.ModuleType) -> None:
-    """A module is known by torch's name, and so is what it contains."""
+    """A module that PyTorch has is known by its name there, and so is what it contains."""
     renamed = naming.torch_name(name)
-    if module.__name__ == renamed:
-        return
-    sys.modules.setdefault(renamed, module)
-    module.__name__ = renamed
-    if _names.is_package(renamed.partition(".")[2]) and not hasattr(module, "__path__"):
-        module.__path__ = []  # what is below it in PyTorch can be asked for
+    path = renamed.partition(".")[2]
+    if module.__name__ != renamed and (not path or _names.is_module(path)):
+        sys.modules.setdefault(renamed, module)
+        module.__name__ = renamed
+        if _names.is_package(path) and not hasattr(module, "__path__"):
+            module.__path__ = []  # what is below it in PyTorch can be asked for
     for value in list(vars(module).values()):
         _rename_object(value)
 
