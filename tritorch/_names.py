@@ -154,6 +154,14 @@ def defining(path: str, name: str) -> str | None:
     return next(iter(_definitions().get((path, name), ())), None if entry.home else path)
 
 
+def defined_elsewhere(path: str) -> Iterator[tuple[str, Any]]:
+    """What a module of PyTorch defines and a package of tritorch around it has already."""
+    for name, entry in _entries(path).items():
+        around = sys.modules.get(f"tritorch.{entry.home.strip('.')}".rstrip("."))
+        if entry.mark == "+" and around is not None and entry.original in vars(around):
+            yield name, vars(around)[entry.original]
+
+
 def home_of(value: Any, module: str) -> str:
     """The module of PyTorch that defines what this one of ours does; ours, where none does."""
     name, path = getattr(value, "__name__", ""), module.partition(".")[2]

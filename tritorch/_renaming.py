@@ -38,6 +38,8 @@ def rename(name: str, module: types.ModuleType) -> None:
         module.__name__ = renamed
         if _names.is_package(path) and not hasattr(module, "__path__"):
             module.__path__ = []  # what is below it in PyTorch can be asked for
+        for known, value in _names.defined_elsewhere(path):
+            vars(module).setdefault(known, value)  # programs look through `vars`
     for value in list(vars(module).values()):
         _rename_object(value)
 
@@ -62,8 +64,14 @@ def _rename_object(value: Any) -> None:
 
 
 def _make_file(name: str, contents: types.ModuleType) -> None:
-    """A module of PyTorch's that is a file of ours by another name: annotations are read in it."""
-    made = _absent.AbsentModule(name)
-    vars(made).update({k: v for k, v in vars(contents).items() if not k.startswith("__")})
+    """A module of PyTorch's whose contents are in a file of ours by another name.
+
+    Annotations are read in it, and programs look through it: it has what PyTorch's has.
+    """
+    made, path = _absent.AbsentModule(name), name.partition(".")[2]
+    for known, value in vars(contents).items():
+        if not known.startswith("__") and (_names.has_name(path, known) or not callable(value)):
+            vars(made)[known] = value
+    vars(made).update(_names.defined_elsewhere(path))
     made.__file__ = contents.__file__
     sys.modules[name] = made

@@ -59,7 +59,7 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
         lambda: "boxes and scores should have same number of elements in dimension 0, got "
         f"{dets.shape[0]} and {scores.shape[0]}",
     )
-    n = dets.shape[0]
+    n, dets = dets.shape[0], dets.detach()
     order = scores.argsort(stable=True, descending=True)
     boxes = dets[order].contiguous()
     if boxes.dtype in (torch.float16, torch.bfloat16):
@@ -185,7 +185,7 @@ class _Windows(NamedTuple):
         out = x.new_empty((k, channels, out_y, out_x))
         if not out.numel():
             return out
-        x = x.contiguous()
+        x = x.detach().contiguous()
         if not x.is_cuda:
             self._sums_by_numpy(x.to(self.rows.dtype).numpy(), out)
             return out
@@ -203,7 +203,7 @@ class _Windows(NamedTuple):
         dx = grad.new_zeros(shape)
         if not grad.numel() or not dx.numel():
             return dx
-        grad = grad.contiguous()
+        grad = grad.detach().contiguous()
         if not grad.is_cuda:
             return self._backward_by_numpy(grad, shape)
         from tritorch.kernels import windows
@@ -273,7 +273,7 @@ def _check(name: str, x: Tensor, rois: Tensor) -> None:
 
 
 def _exact(rois: Tensor) -> Tensor:
-    return rois if rois.dtype == torch.float64 else rois.float()
+    return (rois if rois.dtype == torch.float64 else rois.float()).detach()
 
 
 def _sampled(start: Tensor, length: Tensor, places: int, ratio: int, size: int) -> Tensor:
@@ -480,7 +480,7 @@ def roi_pool(
     if not out.numel():
         return out, places
     ranges = [torch.stack([f, e - 1], 2).int().contiguous() for f, e in (rows, columns)]
-    x, batch = input.contiguous(), boxes[:, 0].int()
+    x, batch = input.detach().contiguous(), boxes[:, 0].int()
     if not x.is_cuda:
         return _maxima_by_numpy(x, batch.tolist(), *(r.tolist() for r in ranges), out, places)
     from tritorch.kernels import windows
