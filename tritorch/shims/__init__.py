@@ -17,10 +17,12 @@ import importlib.util
 import sys
 from pathlib import Path
 
-# A library's folder and name: the module that defines the same operators.
+# A library's package and name: the module that defines the same operators.
 _LIBRARIES = {
     ("torchvision", "_C"): "torchvision",
     ("torchvision", "image"): "torchvision_image",
+    ("torchaudio", "_torchaudio"): "torchaudio",
+    ("torchaudio", "libtorchaudio"): "torchaudio",
 }
 _MODULES = {"flash_attn": "flash_attn", "xformers": "xformers"}
 
@@ -30,8 +32,11 @@ __all__ = ["available", "install", "served"]
 def served(path: str) -> str | None:
     """The module that defines the operators of a compiled library, if there is one."""
     file = Path(path)
-    name = _LIBRARIES.get((file.parent.name, file.name.partition(".")[0]))
-    return f"{__name__}.{name}" if name else None
+    for folder in (file.parent, file.parent.parent):
+        name = _LIBRARIES.get((folder.name, file.name.partition(".")[0]))
+        if name:
+            return f"{__name__}.{name}"
+    return None
 
 
 def available() -> tuple[str, ...]:

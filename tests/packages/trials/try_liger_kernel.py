@@ -51,7 +51,7 @@ loss.backward()
 torch.testing.assert_close(loss, F.cross_entropy(hidden @ weight.T, target), rtol=1e-4, atol=1e-4)
 logp, q = new(4, 32).log_softmax(1), new(4, 32).softmax(1).detach()
 torch.testing.assert_close(
-    LigerKLDIVLoss("batchmean")(logp, q), F.kl_div(logp, q, reduction="batchmean"), rtol=1e-4, atol=1e-4
+    LigerKLDIVLoss(reduction="batchmean")(logp, q), F.kl_div(logp, q, reduction="batchmean"), rtol=1e-4, atol=1e-4
 )
 assert LigerJSD()(logp, q.log()).isfinite()
 q, k = new(1, 2, 8, 16), new(1, 2, 8, 16)
