@@ -1,10 +1,10 @@
 """Windows of images: what regions of interest take from them, and which of many boxes are kept.
 
 # Note [Windows]
-A window k sees image batch[k]; each of its OUT_Y by OUT_X places is a weighted sum of a rectangle of
-it, and the weights are products of one for the row and one for the column: y_weights[k, place_y, y]
-x_weights[k, place_x, x].  Rows first[k, place] to last[k, place] are those whose weight is not zero.
-With SPREAD each place reads a channel of its own: (c * OUT_Y + place_y) * OUT_X + place_x.
+A window k sees image batch[k]; each of its OUT_Y by OUT_X places is a weighted sum of a rectangle
+of it, and the weights are products of one for the row and one for the column: y_weights[k, i, y]
+x_weights[k, j, x].  y_range[k, i] are the first and the last row whose weight is not zero.  With
+SPREAD each place reads a channel of its own: (c * OUT_Y + i) * OUT_X + j.
 """
 
 import triton
@@ -113,8 +113,8 @@ def window_maxima(
     x_ptr, batch_ptr, y_range_ptr, x_range_ptr, out_ptr, place_ptr, n, channels, height, width,
     OUT_Y: tl.constexpr, OUT_X: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[k, c, i, j] = the maximum of x[batch[k], c] in a rectangle, the first place that has it in
-    the image (-1 and 0 where the rectangle is empty).  One program makes BLOCK outputs."""
+    """out[k, c, i, j] = the maximum of x[batch[k], c] in a rectangle, and its first place in the image
+    (0 and -1 where the rectangle is empty).  One program makes BLOCK outputs."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = at < n
     k, c, i, j = place_of_window(at, channels, OUT_Y, OUT_X, False)

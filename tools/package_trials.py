@@ -68,7 +68,8 @@ def run(python: Path, trial: Trial) -> Outcome:
     """Runs a trial in an environment."""
     modules = [v.replace("-", "_") for v in trial.versions]
     there = subprocess.run(
-        [python, "-c", "import importlib.metadata as m, sys; [m.version(v) for v in sys.argv[1:]]", *modules],
+        [python, "-c", "import importlib.metadata as m, sys; [*map(m.version, sys.argv[1:])]",
+         *modules],
         capture_output=True, check=False,
     )  # fmt: skip
     if there.returncode:
@@ -91,7 +92,7 @@ def run(python: Path, trial: Trial) -> Outcome:
 
 
 def prepare(venv: Path, wanted: list[Trial], wheel: Path | None, newest: bool) -> Path:
-    """An environment with tritorch, torch's metadata and the packages, as far as they can be had."""
+    """An environment with tritorch, torch's metadata and those packages that can be had."""
     python = venv / "bin/python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
@@ -114,8 +115,13 @@ def prepare(venv: Path, wanted: list[Trial], wheel: Path | None, newest: bool) -
 
 def versions(python: Path, trial: Trial) -> str:
     """The versions of what was tried."""
-    code = "import importlib.metadata as m, sys; print(', '.join(f'{v} {m.version(v)}' for v in sys.argv[1:]))"
-    done = subprocess.run([python, "-c", code, *trial.versions], capture_output=True, text=True, check=False)
+    code = (
+        "import importlib.metadata as m, sys; "
+        "print(', '.join(f'{v} {m.version(v)}' for v in sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [python, "-c", code, *trial.versions], capture_output=True, text=True, check=False
+    )
     return done.stdout.strip()
 
 
@@ -132,12 +138,16 @@ def page(rows: list[tuple[Trial, Outcome, str]]) -> str:
 
 def main() -> int:
     """Runs the trials; the exit status says whether one failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="the trials to run; by default those of the floor")
     parser.add_argument("--venv", type=Path, required=True)
     parser.add_argument("--wheel", type=Path, help="a wheel of tritorch; by default it is built")
     parser.add_argument("--all", action="store_true", help="every trial of the list")
-    parser.add_argument("--as-it-is", action="store_true", help="install nothing into the environment")
+    parser.add_argument(
+        "--as-it-is", action="store_true", help="install nothing into the environment"
+    )
     parser.add_argument("--newest", action="store_true", help="not the versions of pins.txt")
     parser.add_argument("--record", action="store_true", help="write docs/packages.md")
     parser.add_argument("--jobs", type=int, default=2)

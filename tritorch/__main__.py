@@ -9,7 +9,9 @@ import sys
 def main(argv: list[str] | None = None) -> int:
     """Runs a subcommand and returns the exit status; without one, prints help."""
     parser = argparse.ArgumentParser(prog="python -m tritorch")
-    commands = parser.add_subparsers(dest="command", metavar="{doctor,demo,bench,precompile,run,stand-in}")
+    commands = parser.add_subparsers(
+        dest="command", metavar="{doctor,demo,bench,precompile,run,stand-in}"
+    )
     commands.add_parser(
         "doctor", add_help=False, help="what is installed, what works, what does not, and the fix"
     )

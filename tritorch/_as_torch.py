@@ -23,7 +23,6 @@ from tritorch import _absent, _devices, _metadata, _names, _renaming
 from tritorch.torch_version import TorchVersion
 
 
-
 class _Finder:
     """Finds torch and all below it, as tritorch's modules, and torch's metadata."""
 
@@ -42,7 +41,6 @@ class _Finder:
             return _absent.find_module(name) if name.startswith("torch") else None
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
 
-
     @staticmethod
     def find_distributions(context: Any = None) -> Iterator[Any]:
         """What `importlib.metadata` says of torch: the version of the API that is offered."""
@@ -54,7 +52,7 @@ def _renamed(name: str, path: Any, target: Any) -> ModuleSpec | None:
     """The spec of a module of tritorch's that takes torch's names when it is imported."""
     for finder in sys.meta_path:
         if finder is not _Finder and (spec := finder.find_spec(name, path, target)) is not None:
-            spec.loader = _Renaming(spec.loader)
+            spec.loader = _Renaming(spec.loader)  # type: ignore[assignment]
             return spec
     return None
 
@@ -222,4 +220,6 @@ def _execute(source: str | bytes, file: str) -> None:
 
 
 def _starts_programs(file: str) -> bool:
-    return file in (__file__, runpy.__file__, "<frozen runpy>") or file.startswith("<frozen importlib")
+    return file in (__file__, runpy.__file__, "<frozen runpy>") or file.startswith(
+        "<frozen importlib"
+    )

@@ -78,8 +78,8 @@ def main(arguments: list[str]) -> int:
     """`python -m tritorch stand-in [--remove]`"""
     parser = argparse.ArgumentParser(
         prog="python -m tritorch stand-in",
-        description=f"Tells pip that torch {API} is installed in this environment, so that packages "
-        "that ask for torch install without it. `pip uninstall torch` takes it back, too.",
+        description=f"Tells pip that torch {API} is installed in this environment, so that "
+        "packages that ask for torch install without it. `pip uninstall torch` takes it back, too.",
     )
     parser.add_argument("--remove", action="store_true", help="take it back")
     options = parser.parse_args(arguments)

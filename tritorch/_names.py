@@ -137,7 +137,7 @@ def _definitions() -> dict[tuple[str, str], list[str]]:
     found: dict[tuple[str, str], list[str]] = {}
     for path, line in _lines().items():
         if "+" in line:
-            for name, entry in _entries(path).items():
+            for entry in _entries(path).values():
                 if entry.mark == "+":
                     place = entry.home.strip("."), entry.original
                     found.setdefault(place, []).append(path)
@@ -145,7 +145,7 @@ def _definitions() -> dict[tuple[str, str], list[str]]:
 
 
 def defining(path: str, name: str) -> str | None:
-    """The module of PyTorch that defines what a module there is known to have; None if none does."""
+    """The module of PyTorch that defines what a module there has; None if none does."""
     entry = _entries(path).get(name)
     if entry is None or entry.mark == "~" or entry.home[:1] in ("@", ">"):
         return None
@@ -265,7 +265,8 @@ def adopt(module: types.ModuleType, lacking: Lacking = refuse) -> None:
     """A module of tritorch, and those below it, answer by `lacking` for what PyTorch has."""
     prefix = f"{torch_name(module.__name__)}."
     for name, found in list(sys.modules.items()):
-        if found is module or (torch_name(name).startswith(prefix) and isinstance(found, types.ModuleType)):
+        below = torch_name(name).startswith(prefix) and isinstance(found, types.ModuleType)
+        if found is module or below:
             adopt_one(found, lacking)
 
 

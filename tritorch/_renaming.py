@@ -1,10 +1,10 @@
 """Torch's names for what is tritorch's, in a program that says torch.
 
 There `torch.nn.Linear` says that it is `torch.nn.modules.linear.Linear`: so it stands in reprs,
-tracebacks, warnings, pickles and in what packages compare.  Each module of tritorch's is named after
-torch when `as_torch` is called, or when it is imported later; each class after the module in which
-PyTorch defines it, which need not be cut as ours are (`torch.distributions.normal`).  What PyTorch
-does not have keeps its name.
+tracebacks, warnings, pickles and in what packages compare.  Each module of tritorch's is named
+after torch when `as_torch` is called, or when it is imported later; each class after the module in
+which PyTorch defines it, which need not be cut as ours are (`torch.distributions.normal`).  What
+PyTorch does not have keeps its name.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ import pytest
 
 import tritorch as torch
 from tritorch import shims
-from tritorch.nn import functional as F
 from tritorch.shims import flash_attn as fa, xformers as xf
 
 torch.manual_seed(0)
@@ -49,9 +48,14 @@ def test_flash_attn(case, kv_heads, device):
         "causal": ({"causal": True}, {"hidden": outside(5, 7, right=0)}),
         "window": ({"window_size": (2, 1)}, {"hidden": outside(5, 7, 2, 1)}),
         "cap": ({"softcap": 2.0, "causal": True}, {"cap": 2.0, "hidden": outside(5, 7, right=0)}),
-        "alibi": ({"alibi_slopes": slopes}, {"bias": -slopes[:, None, None].double().cpu() * (
-            torch.arange(7) - torch.arange(5)[:, None] - 2).abs()}),
-    }[case]  # fmt: skip
+        "alibi": (
+            {"alibi_slopes": slopes},
+            {
+                "bias": -slopes[:, None, None].double().cpu()
+                * (torch.arange(7) - torch.arange(5)[:, None] - 2).abs()
+            },
+        ),
+    }[case]
     out, lse, _ = fa.flash_attn_func(q, k, v, return_attn_probs=True, **options)
     mine = [x.detach().cpu().clone().requires_grad_() for x in (q, k, v)]
     right, sums = plain(*mine, **expected)
@@ -78,8 +82,9 @@ def test_flash_attn_forms():
     close(again[1], expected[1])
     assert not again[0, 4:].any()
     with pytest.raises(NotImplementedError, match="block_table"):
-        fa.flash_attn_varlen_func(rows[:, 0], rows[:, 1], rows[:, 2], starts, starts, 6, 6,
-                                  block_table=starts)  # fmt: skip
+        fa.flash_attn_varlen_func(
+            rows[:, 0], rows[:, 1], rows[:, 2], starts, starts, 6, 6, block_table=starts
+        )
 
 
 def test_flash_attn_with_a_cache():
@@ -90,18 +95,29 @@ def test_flash_attn_with_a_cache():
     new = [torch.stack([x[0, 3:5], x[1, 5:7]]) for x in (keys, values)]
     found = fa.flash_attn_with_kvcache(q, *cache, *new, cache_seqlens=lengths, causal=True)
     for i, n in enumerate((5, 7)):
-        expected, _ = plain(q[i : i + 1], keys[i : i + 1, :n], values[i : i + 1, :n], outside(2, n, right=0))
+        expected, _ = plain(
+            q[i : i + 1], keys[i : i + 1, :n], values[i : i + 1, :n], outside(2, n, right=0)
+        )
         close(found[i : i + 1], expected)
         assert cache[0][i, :n].equal(keys[i, :n])
 
 
 def test_rotary_embeddings():
-    x, angles = torch.randn(1, 5, 2, 8), torch.outer(torch.arange(5.0), torch.tensor([1.0, 0.5, 0.1, 0.01]))
+    x, angles = (
+        torch.randn(1, 5, 2, 8),
+        torch.outer(torch.arange(5.0), torch.tensor([1.0, 0.5, 0.1, 0.01])),
+    )
     turned = fa.apply_rotary_emb(x, angles.cos(), angles.sin())
-    pairs = torch.complex(x[..., :4], x[..., 4:]) * torch.polar(torch.ones_like(angles), angles)[:, None]
+    pairs = (
+        torch.complex(x[..., :4], x[..., 4:])
+        * torch.polar(torch.ones_like(angles), angles)[:, None]
+    )
     close(turned, torch.cat([pairs.real, pairs.imag], -1))
     both = fa.apply_rotary_emb(x, angles.cos(), angles.sin(), interleaved=True)
-    pairs = torch.view_as_complex(x.reshape(1, 5, 2, 4, 2)) * torch.polar(torch.ones_like(angles), angles)[:, None]
+    pairs = (
+        torch.view_as_complex(x.reshape(1, 5, 2, 4, 2))
+        * torch.polar(torch.ones_like(angles), angles)[:, None]
+    )
     close(both, torch.view_as_real(pairs).flatten(-2))
     qkv = torch.randn(2, 5, 3, 2, 8)
     turned = fa.RotaryEmbedding(8)(qkv)
@@ -112,7 +128,9 @@ def test_xformers():
     q, k, v = torch.randn(2, 5, 3, 8), torch.randn(2, 7, 3, 8), torch.randn(2, 7, 3, 8)
     close(xf.memory_efficient_attention(q, k, v, scale=0.2), plain(q, k, v, scale=0.2)[0])
     first = torch.arange(7) > torch.arange(5)[:, None]
-    close(xf.memory_efficient_attention(q, k, v, xf.LowerTriangularMask()), plain(q, k, v, first)[0])
+    close(
+        xf.memory_efficient_attention(q, k, v, xf.LowerTriangularMask()), plain(q, k, v, first)[0]
+    )
     last = xf.LowerTriangularFromBottomRightMask()
     close(xf.memory_efficient_attention(q, k, v, last), plain(q, k, v, outside(5, 7, right=0))[0])
     local = xf.LocalAttentionFromBottomRightMask(1, 1)
@@ -154,13 +172,16 @@ except ModuleNotFoundError as error:
     assert "does not serve it" in str(error)
 tritorch.shims.install()
 import xformers.ops as xops
-assert xops.memory_efficient_attention(*[torch.ones(1, 2, 1, 4)] * 3, attn_bias=xops.LowerTriangularMask()).eq(1).all()
+ones = [torch.ones(1, 2, 1, 4)] * 3
+assert xops.memory_efficient_attention(*ones, attn_bias=xops.LowerTriangularMask()).eq(1).all()
 try:
     tritorch.shims.install("apex")
 except ValueError as error:
     assert "flash_attn, xformers" in str(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=100
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -11,9 +11,14 @@ OPS = torch.ops.torchvision
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.device)]
 torch.manual_seed(0)
 ROIS = torch.tensor(
-    [[0, 0.3, 0.7, 6.9, 5.2], [1, 2.0, 1.0, 8.0, 8.4], [1, -3.0, -2.0, 4.0, 3.0], [0, 5.0, 5.0, 5.0, 5.0],
-     [1, 7.5, 7.5, 12.0, 11.0]]
-)  # fmt: skip
+    [
+        [0, 0.3, 0.7, 6.9, 5.2],
+        [1, 2.0, 1.0, 8.0, 8.4],
+        [1, -3.0, -2.0, 4.0, 3.0],
+        [0, 5.0, 5.0, 5.0, 5.0],
+        [1, 7.5, 7.5, 12.0, 11.0],
+    ]
+)
 
 
 def interpolated(image, y, x):
@@ -41,8 +46,11 @@ def aligned(x, scale, out, ratio, shift, least, spread):
                 total = torch.zeros(x.shape[1])
                 for a in range(gh):
                     for c in range(gw):
-                        total += interpolated(x[int(b)], y1 + (i + (a + 0.5) / gh) * h / out,
-                                              x1 + (j + (c + 0.5) / gw) * w / out)  # fmt: skip
+                        total += interpolated(
+                            x[int(b)],
+                            y1 + (i + (a + 0.5) / gh) * h / out,
+                            x1 + (j + (c + 0.5) / gw) * w / out,
+                        )
                 total /= max(gh * gw, 1)
                 found[k, :, i, j] = total.reshape(-1, out, out)[:, i, j] if spread else total
     return found
@@ -57,7 +65,9 @@ def test_roi_align(device, ratio):
         expected = aligned(x, scale, 2, ratio, 0.5 if shift else 0.0, 0.0 if shift else 1.0, False)
         torch.testing.assert_close(found.cpu(), expected, rtol=1e-4, atol=1e-5)
     found, channels = OPS.ps_roi_align(x.to(device), rois, 1.0, 2, 2, ratio)
-    torch.testing.assert_close(found.cpu(), aligned(x, 1.0, 2, ratio, 0.5, 0.0, True), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        found.cpu(), aligned(x, 1.0, 2, ratio, 0.5, 0.0, True), rtol=1e-4, atol=1e-5
+    )
     assert channels[3, 1].tolist() == [[4, 5], [6, 7]]
 
 
@@ -66,22 +76,36 @@ def test_pools(device):
     x, rois = torch.randn(2, 8, 9, 10), ROIS.to(device)
     found, places = OPS.roi_pool(x.to(device), rois, 1.0, 2, 2)
     means, _ = OPS.ps_roi_pool(x.to(device), rois, 1.0, 2, 2)
-    half_up = lambda v: math.copysign(math.floor(abs(v) + 0.5), v)  # noqa: E731
+    half_up = lambda v: math.copysign(math.floor(abs(v) + 0.5), v)
     for k, (b, *box) in enumerate(ROIS.tolist()):
         x1, y1, x2, y2 = map(half_up, box)
         for i in range(2):
             for j in range(2):
                 h, w = max(y2 - y1 + 1, 1) / 2, max(x2 - x1 + 1, 1) / 2
-                ys = [min(max(int(v + y1), 0), 9) for v in (math.floor(i * h), math.ceil((i + 1) * h))]
-                xs = [min(max(int(v + x1), 0), 10) for v in (math.floor(j * w), math.ceil((j + 1) * w))]
+                ys = [
+                    min(max(int(v + y1), 0), 9) for v in (math.floor(i * h), math.ceil((i + 1) * h))
+                ]
+                xs = [
+                    min(max(int(v + x1), 0), 10)
+                    for v in (math.floor(j * w), math.ceil((j + 1) * w))
+                ]
                 part = x[int(b), :, ys[0] : ys[1], xs[0] : xs[1]].reshape(8, -1)
                 best = part.amax(1) if part.numel() else torch.zeros(8)
                 assert found[k, :, i, j].cpu().equal(best), (k, i, j)
                 if part.numel():
-                    assert x[int(b)].reshape(8, -1).gather(1, places[k, :, i, j].cpu().long()[:, None])[:, 0].equal(best)
+                    assert (
+                        x[int(b)]
+                        .reshape(8, -1)
+                        .gather(1, places[k, :, i, j].cpu().long()[:, None])[:, 0]
+                        .equal(best)
+                    )
                 h, w = max(y2 - y1, 1) / 2, max(x2 - x1, 1) / 2
-                ys = [min(max(int(v + y1), 0), 8) for v in (math.floor(i * h), math.ceil((i + 1) * h))]
-                xs = [min(max(int(v + x1), 0), 9) for v in (math.floor(j * w), math.ceil((j + 1) * w))]
+                ys = [
+                    min(max(int(v + y1), 0), 8) for v in (math.floor(i * h), math.ceil((i + 1) * h))
+                ]
+                xs = [
+                    min(max(int(v + x1), 0), 9) for v in (math.floor(j * w), math.ceil((j + 1) * w))
+                ]
                 part = x[int(b), 2 * i + j :: 4, ys[0] : ys[1], xs[0] : xs[1]].reshape(2, -1)
                 mean = part.mean(1) if part.numel() else torch.zeros(2)
                 torch.testing.assert_close(means[k, :, i, j].cpu(), mean, rtol=1e-4, atol=1e-5)
@@ -97,7 +121,9 @@ def test_gradients_are_transposes(name, device):
     out, *rest = (out,) if isinstance(out, torch.Tensor) else out
     g = torch.randn_like(out)
     sizes = x.shape
-    given = {"roi_align": (2, 2, *sizes, 2, True), "ps_roi_align": (2, 2, 0, *sizes)}.get(name, (2, 2, *sizes))
+    given = {"roi_align": (2, 2, *sizes, 2, True), "ps_roi_align": (2, 2, 0, *sizes)}.get(
+        name, (2, 2, *sizes)
+    )
     dx = getattr(OPS, f"_{name}_backward")(g, rois, *rest, 1.0, *given)
     torch.testing.assert_close((dx * x).sum(), (g * out).sum(), rtol=1e-3, atol=1e-3)
     assert dx.equal(getattr(OPS, f"_{name}_backward")(g, rois, *rest, 1.0, *given))
@@ -112,7 +138,10 @@ def test_nms(device):
     while left:
         i = left.pop(0)
         keep.append(i)
-        w = (torch.minimum(boxes[i, 2:], boxes[left, 2:]) - torch.maximum(boxes[i, :2], boxes[left, :2])).clamp(min=0)
+        w = (
+            torch.minimum(boxes[i, 2:], boxes[left, 2:])
+            - torch.maximum(boxes[i, :2], boxes[left, :2])
+        ).clamp(min=0)
         shared, area = w.prod(1), (boxes[:, 2:] - boxes[:, :2]).prod(1)
         iou = shared / (area[i] + area[left] - shared)
         left = [j for j, o in zip(left, iou.tolist()) if o <= 0.3]
@@ -135,7 +164,9 @@ def test_deformable_convolution(device):
     offset[:, 1::2] = 1.0  # a pixel to the right
     moved = torch.nn.functional.pad(x, (0, 1))[..., 1:]
     found = OPS.deform_conv2d(x, weight, offset, torch.ones_like(mask), bias, *how)
-    torch.testing.assert_close(found, torch.nn.functional.conv2d(moved, weight, bias, groups=2), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(
+        found, torch.nn.functional.conv2d(moved, weight, bias, groups=2), rtol=1e-3, atol=1e-4
+    )
     offset = torch.rand_like(offset) * 0.8 + 0.1
     out = OPS.deform_conv2d(x, weight, offset, mask, bias, *how)
     g = torch.randn_like(out)
@@ -149,7 +180,9 @@ def test_deformable_convolution(device):
 
 def test_rotated_boxes():
     box = torch.tensor([[5.0, 5.0, 4.0, 2.0, 30.0]])
-    turned = torch.tensor([[5.0, 5.0, 4.0, 2.0, 120.0], [5.0, 5.0, 2.0, 4.0, 120.0], [50.0, 5.0, 4.0, 2.0, 0.0]])
+    turned = torch.tensor(
+        [[5.0, 5.0, 4.0, 2.0, 120.0], [5.0, 5.0, 2.0, 4.0, 120.0], [50.0, 5.0, 4.0, 2.0, 0.0]]
+    )
     iou = OPS.box_iou_rotated(box, turned)[0]
     torch.testing.assert_close(iou, torch.tensor([4 / 12, 1.0, 0.0]), rtol=1e-4, atol=1e-4)
     assert OPS.box_iou_rotated(box[:0], turned).shape == (0, 3)

@@ -134,7 +134,8 @@ def test_a_notebook_cell():
     code = (
         f"from {interactive.__name__} import InteractiveShell as Shell\n"
         "shell = Shell.instance()\n"
-        "for cell in ('%load_ext tritorch', 'import torch', 'torch.ones(2)', 'torch.ones(2) @ 1'):\n"
+        "cells = '%load_ext tritorch', 'import torch', 'torch.ones(2)', 'torch.ones(2) @ 1'\n"
+        "for cell in cells:\n"
         "    shell.run_cell(cell)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -191,8 +192,9 @@ def test_pip_is_told(tmp_path):
     assert "wrote" in told()
     found = importlib.metadata.Distribution.at(tmp_path / "torch-9.dist-info")
     assert found.metadata["Name"] == "torch" and found.version == "2.13.0+tritorch"
-    assert {str(f) for f in found.files} == {f"torch-9.dist-info/{n}" for n in ("METADATA",
-                                                                             "INSTALLER", "RECORD")}
+    assert {str(f) for f in found.files} == {
+        f"torch-9.dist-info/{n}" for n in ("METADATA", "INSTALLER", "RECORD")
+    }
     assert told("--remove").startswith("removed") and not list(tmp_path.iterdir())
     assert "was not here" in told("--remove")
 

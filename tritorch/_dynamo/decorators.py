@@ -1,7 +1,7 @@
 """What programs mark for a compiler: sizes, addresses, functions.
 
-The marks are attributes under PyTorch's names, on the tensors and functions themselves.  Run eagerly,
-a marked function does what it did, and `graph_break()` nothing.
+The marks are attributes under PyTorch's names, on the tensors and functions themselves.  Run
+eagerly, a marked function does what it did, and `graph_break()` nothing.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def mark_unbacked(
 
 
 def mark_static(t: Any, index: Any = None) -> None:
-    """The sizes of these dims, or all, are the same in each call; of a module class: its numbers."""
+    """These sizes, or all, are the same in each call; of a class of modules: its numbers are."""
     if not isinstance(t, Tensor):
         if isinstance(t, type):
-            t._dynamo_marked_static = True
+            t._dynamo_marked_static = True  # type: ignore[attr-defined]
             return
         raise TypeError(f"mark_static expects a tensor/nn.Module class but received {type(t)}")
     for i in range(t.dim()) if index is None else _each(index):
@@ -112,7 +112,7 @@ def forbid_in_graph(fn: Any) -> Any:
         return [forbid_in_graph(each) for each in fn]
     if not callable(fn):
         raise AssertionError("forbid_in_graph applies only to callables")
-    fn._dynamo_forbidden = True  # type: ignore[attr-defined]
+    fn._dynamo_forbidden = True
     return fn
 
 

@@ -89,7 +89,7 @@ def _get_foreach_kernels_supported_devices() -> list[str]:
 def _default_to_fused_or_foreach(
     params: Sequence[Tensor | None], differentiable: bool, use_fused: bool = False
 ) -> tuple[bool, bool]:
-    """Whether a step should be fused, and whether it should be of lists, by what the tensors are."""
+    """Whether a step should be fused, and whether it should be of lists, by what tensors are."""
     if differentiable:
         return False, False
     there = [p for p in params if p is not None]

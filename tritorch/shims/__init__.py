@@ -4,8 +4,8 @@ Such an extension cannot be loaded: it calls libtorch's C++.  What tritorch has 
 
 - `torch.ops.load_library` of torchvision's own libraries gives operators of ours by the same names
   (`served`);
-- `install("flash_attn")` and `install("xformers")` make modules of these names, whose functions call
-  our attention.  They are there on request only, and never hide an installed package.
+- `install("flash_attn")` and `install("xformers")` make modules of these names, whose functions
+  call our attention.  They are there on request only, and never hide an installed package.
 
 docs/packages.md lists what each of them serves.
 """

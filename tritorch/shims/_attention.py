@@ -1,4 +1,4 @@
-"""Attention of sequences that lie one after the other, with what flash-attn and xformers ask of it."""
+"""Attention of sequences that lie one after the other, as flash-attn and xformers ask for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ class Sequences(NamedTuple):
 
     def pairs(self) -> list[tuple[slice, slice]]:
         """The rows of queries and of keys of each sequence."""
-        both = zip(*(itertools.pairwise(starts.tolist()) for starts in (self.q, self.k)), strict=True)
+        both = zip(
+            *(itertools.pairwise(starts.tolist()) for starts in (self.q, self.k)), strict=True
+        )
         return [(slice(*a), slice(*b)) for a, b in both]
 
 
@@ -32,7 +34,7 @@ def of_batch(q: Tensor, k: Tensor) -> Sequences:
         if x.shape[1] else torch.zeros(len(x) + 1, dtype=torch.int32, device=x.device)
         for x in (q, k)
     ]  # fmt: skip
-    return Sequences(*starts, q.shape[1], k.shape[1])
+    return Sequences(starts[0], starts[1], q.shape[1], k.shape[1])
 
 
 class Options(NamedTuple):
@@ -49,7 +51,9 @@ class Options(NamedTuple):
         return self.softcap == 0.0 and self.slopes is None and self.dropout == 0.0
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, where: Sequences, how: Options) -> tuple[Tensor, Tensor]:
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, where: Sequences, how: Options
+) -> tuple[Tensor, Tensor]:
     """The result, (tokens, heads, size), and the log of each row's sum, (heads, tokens)."""
     if how.is_plain():
         out, lse = varlen_attn(

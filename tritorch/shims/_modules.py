@@ -58,4 +58,4 @@ def add(package: str, version: str, contents: dict[str, dict[str, Any]]) -> None
         if above:
             setattr(sys.modules[above], name, module)
     sys.modules[package].__version__ = version  # type: ignore[attr-defined]
-    sys.meta_path.insert(0, _Finder(package, version))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Finder(package, version))

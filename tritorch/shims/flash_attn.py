@@ -1,7 +1,7 @@
 """flash_attn's functions on our attention.
 
-Causal masks and windows are counted from the ends of both sequences, as there.  What our fused kernel
-does not do (softcap, ALiBi, dropout) is computed by its definition.
+Causal masks and windows are counted from the ends of both sequences, as there.  What our fused
+kernel does not do (softcap, ALiBi, dropout) is computed by its definition.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ def _options(
     return Options(softmax_scale, window, softcap, alibi_slopes, dropout_p)
 
 
+def _rows(x: Tensor) -> Tensor:
+    return x.reshape(-1, *x.shape[2:])
+
+
 def flash_attn_func(
     q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, softmax_scale: float | None = None,
     causal: bool = False, window_size: tuple[int, int] = (-1, -1), softcap: float = 0.0,
@@ -38,8 +42,7 @@ def flash_attn_func(
     deterministic.
     """
     how = _options(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes)
-    flat = (x.reshape(-1, *x.shape[2:]) for x in (q, k, v))
-    out, lse = attend(*flat, of_batch(q, k), how)
+    out, lse = attend(_rows(q), _rows(k), _rows(v), of_batch(q, k), how)
     out = out.reshape(*q.shape[:3], v.shape[-1])
     if not return_attn_probs:
         return out
@@ -76,15 +79,18 @@ def flash_attn_varlen_qkvpacked_func(
     qkv: Tensor, cu_seqlens: Tensor, max_seqlen: int, *args: Any, **kwargs: Any
 ) -> Any:
     """flash_attn_varlen_func of (tokens, 3, heads, size)."""
-    both = (cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
-    return flash_attn_varlen_func(*qkv.unbind(1), *both, *args, **kwargs)
+    q, k, v = qkv.unbind(1)
+    return flash_attn_varlen_func(
+        q, k, v, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, *args, **kwargs
+    )
 
 
 def flash_attn_varlen_kvpacked_func(
     q: Tensor, kv: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, *args: Any, **kwargs: Any
 ) -> Any:
     """flash_attn_varlen_func of queries, and of keys and values (tokens, 2, heads, size)."""
-    return flash_attn_varlen_func(q, *kv.unbind(1), cu_seqlens_q, cu_seqlens_k, *args, **kwargs)
+    k, v = kv.unbind(1)
+    return flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, *args, **kwargs)
 
 
 def flash_attn_with_kvcache(
@@ -117,7 +123,14 @@ def flash_attn_with_kvcache(
         added = k.shape[1]
         if rotary_cos is not None and rotary_sin is not None:
             k = _turned(k, rotary_cos, rotary_sin, lengths, rotary_interleaved, moves=True)
-            q = _turned(q, rotary_cos, rotary_sin, lengths, rotary_interleaved, causal or window_size != (-1, -1))
+            q = _turned(
+                q,
+                rotary_cos,
+                rotary_sin,
+                lengths,
+                rotary_interleaved,
+                causal or window_size != (-1, -1),
+            )
         for i, (row, length) in enumerate(zip(rows, lengths, strict=True)):
             k_cache[row, length : length + added] = k[i]
             v_cache[row, length : length + added] = v[i]
@@ -129,7 +142,7 @@ def flash_attn_with_kvcache(
     ends = torch.tensor([0, *total], device=q.device).cumsum(0, dtype=torch.int32)
     where = Sequences(of_batch(q, q).q, ends, q.shape[1], max(total, default=0))
     how = _options(0.0, softmax_scale, causal, window_size, softcap, alibi_slopes)
-    out, lse = attend(q.reshape(-1, *q.shape[2:]), keys, values, where, how)
+    out, lse = attend(_rows(q), keys, values, where, how)
     out = out.reshape(*q.shape[:3], v_cache.shape[-1])
     if not return_softmax_lse:
         return out
@@ -155,7 +168,9 @@ def index_first_axis(x: Tensor, indices: Tensor) -> Tensor:
     return x[indices]
 
 
-def unpad_input(hidden_states: Tensor, attention_mask: Tensor, unused_mask: Tensor | None = None) -> Any:
+def unpad_input(
+    hidden_states: Tensor, attention_mask: Tensor, unused_mask: Tensor | None = None
+) -> Any:
     """The rows of a batch that are no padding: (rows, their numbers, starts, longest, counts)."""
     kept = attention_mask if unused_mask is None else attention_mask + unused_mask
     counts, used = kept.sum(-1, dtype=torch.int32), attention_mask.sum(-1, dtype=torch.int32)
@@ -219,9 +234,13 @@ class RotaryEmbedding(nn.Module):
     ) -> Any:  # fmt: skip
         """qkv turned; of queries (batch, length, heads, size) and kv, both."""
         length = seqlen_offset + max(qkv.shape[1], max_seqlen or 0)
-        angles = torch.outer(torch.arange(length, device=qkv.device, dtype=torch.float32), self.inv_freq)
+        angles = torch.outer(
+            torch.arange(length, device=qkv.device, dtype=torch.float32), self.inv_freq
+        )
         cos, sin = angles.cos().to(qkv.dtype), angles.sin().to(qkv.dtype)
-        turn = lambda x: apply_rotary_emb(x, cos, sin, self.interleaved, seqlen_offsets=seqlen_offset)
+        turn = lambda x: apply_rotary_emb(
+            x, cos, sin, self.interleaved, seqlen_offsets=seqlen_offset
+        )
         if kv is not None:
             return turn(qkv), torch.stack([turn(kv[:, :, 0]), kv[:, :, 1]], 2)
         q, k, v = qkv.unbind(2)
@@ -241,7 +260,11 @@ class CrossEntropyLoss(nn.Module):
             raise NotImplementedError(
                 "tritorch's CrossEntropyLoss: process_group and return_z_loss are not served"
             )
-        self.ignore_index, self.reduction, self.label_smoothing = ignore_index, reduction, label_smoothing
+        self.ignore_index, self.reduction, self.label_smoothing = (
+            ignore_index,
+            reduction,
+            label_smoothing,
+        )
         self.logit_scale, self.lse_square_scale = logit_scale, lse_square_scale
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

@@ -95,18 +95,21 @@ def _overdrive_core_loop(
 def forced_align(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int
 ) -> tuple[Tensor, Tensor]:
-    """The likeliest path of labels and blanks that spells the targets, and the log-probabilities."""
+    """The likeliest path of labels and blanks that spells the targets; the log-probabilities."""
     torch._check(log_probs.ndim == 3, lambda: "log_probs must be a 3-D tensor")
     torch._check(
-        log_probs.shape[0] == 1, lambda: "The batch dimension for log_probs must be 1 at the current version."
+        log_probs.shape[0] == 1,
+        lambda: "The batch dimension for log_probs must be 1 at the current version.",
     )
     length, count = int(input_lengths[0]), int(target_lengths[0])
     scores, labels = _host(log_probs)[0, :length], _host(targets)[0, :count]
     repeats = int((labels[1:] == labels[:-1]).sum())
     torch._check(
         length >= count + repeats,
-        lambda: "targets length is too long for CTC. Found log_probs length: "
-        f"{length}, targets length: {count}, and number of repeats: {repeats}",
+        lambda: (
+            "targets length is too long for CTC. Found log_probs length: "
+            f"{length}, targets length: {count}, and number of repeats: {repeats}"
+        ),
     )
     states = np.full(2 * count + 1, blank, labels.dtype)
     states[1::2] = labels
@@ -152,8 +155,8 @@ def rnnt_loss_forward(
     if clamp > 0:
         grads = grads.clip(-clamp, clamp)
     kind = logits.dtype
-    made = (torch.from_numpy(each).to(logits.device, kind) for each in (costs, grads))
-    return tuple(made)  # type: ignore[return-value]
+    made = [torch.from_numpy(each).to(logits.device, kind) for each in (costs, grads)]
+    return made[0], made[1]
 
 
 def _transduced(log_p: np.ndarray, labels: np.ndarray, blank: int, grad: np.ndarray) -> float:
@@ -174,9 +177,11 @@ def _transduced(log_p: np.ndarray, labels: np.ndarray, blank: int, grad: np.ndar
     behind[frames, places - 1] = 0.0
     for t in reversed(range(frames)):
         for u in reversed(range(places)):
-            behind[t, u] = np.logaddexp(behind[t + 1, u] + stay[t, u], behind[t, u + 1] + move[t, u])
+            behind[t, u] = np.logaddexp(
+                behind[t + 1, u] + stay[t, u], behind[t, u + 1] + move[t, u]
+            )
     total = behind[0, 0]
     grad[:, :, blank] -= np.exp(ahead[:-1, :-1] + behind[1:, :-1] + stay - total)
     moved = np.exp(ahead[:-1, :-1] + behind[:-1, 1:] + move - total)[:, :-1]
-    np.subtract.at(grad, (slice(None), np.arange(places - 1), labels), moved)
+    grad[:, np.arange(places - 1), labels] -= moved  # each place has one label
     return -float(total)

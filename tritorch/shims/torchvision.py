@@ -1,9 +1,9 @@
 """torchvision's operators on boxes and regions (`torch.ops.torchvision`).
 
 roi_align, ps_roi_align and ps_roi_pool are windows of weighted sums (Note [Windows] in
-kernels/windows.py): they differ in the weights, which are tables made here by tensor operators.  On the
-CPU a window is two products of small matrices.  deform_conv2d samples its columns by grid_sample and
-multiplies them, so its gradients are theirs.
+kernels/windows.py): they differ in the weights, which are tables made here by tensor operators.  On
+the CPU a window is two products of small matrices.  deform_conv2d samples its columns by
+grid_sample and multiplies them, so its gradients are theirs.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     torch._check(scores.ndim == 1, lambda: f"scores should be a 1d tensor, got {scores.ndim}D")
     torch._check(
         dets.shape[0] == scores.shape[0],
-        lambda: "boxes and scores should have same number of elements in dimension 0, got "
-        f"{dets.shape[0]} and {scores.shape[0]}",
+        lambda: (
+            "boxes and scores should have same number of elements in dimension 0, got "
+            f"{dets.shape[0]} and {scores.shape[0]}"
+        ),
     )
     n, dets = dets.shape[0], dets.detach()
     order = scores.argsort(stable=True, descending=True)
@@ -110,7 +112,9 @@ def box_iou_rotated(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     sorted around their mean they are a polygon.
     """
     kind = boxes1.dtype
-    boxes1, boxes2 = (b.double() if b.dtype == torch.float64 else b.float() for b in (boxes1, boxes2))
+    boxes1, boxes2 = (
+        b.double() if b.dtype == torch.float64 else b.float() for b in (boxes1, boxes2)
+    )
     middle = boxes2[:, :2].mean(0) if len(boxes2) else boxes1.new_zeros(2)
     a, b = _corners(boxes1, middle), _corners(boxes2, middle)  # (N, 4, 2), (M, 4, 2)
     n, m = len(a), len(b)
@@ -122,7 +126,10 @@ def box_iou_rotated(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     along_b = _cross(apart, da[:, :, :, None]) / crossing
     crosses = (crossing.abs() > 1e-14) & (along_a >= 0) & (along_a <= 1)
     crosses &= (along_b >= 0) & (along_b <= 1)
-    points = a[:, :, :, None] + along_a.where(crosses, along_a.new_zeros(()))[..., None] * da[:, :, :, None]
+    points = (
+        a[:, :, :, None]
+        + along_a.where(crosses, along_a.new_zeros(()))[..., None] * da[:, :, :, None]
+    )
     points = torch.cat([points.reshape(n, m, 16, 2), a, b], 2)
     there = torch.cat([crosses.reshape(n, m, 16), _inside(a, b, db), _inside(b, a, da)], 2)
     count = there.sum(2, keepdim=True)
@@ -250,7 +257,7 @@ class _Windows(NamedTuple):
 
 
 def _range(weights: Tensor) -> Tensor:
-    """The first and the last index of each row whose weight is not zero; (0, -1) if there is none."""
+    """Of each row, the first and the last index of a weight that is not 0; (0, -1): there is none."""
     used = weights != 0
     index = torch.arange(weights.shape[2], device=weights.device, dtype=torch.int32)
     first = index.where(used, index.new_full((), weights.shape[2])).amin(2)
@@ -259,16 +266,21 @@ def _range(weights: Tensor) -> Tensor:
 
 
 def _check(name: str, x: Tensor, rois: Tensor) -> None:
-    torch._check(rois.ndim == 2 and rois.shape[1] == 5, lambda: "rois must have shape as Tensor[K, 5]")
+    torch._check(
+        rois.ndim == 2 and rois.shape[1] == 5, lambda: "rois must have shape as Tensor[K, 5]"
+    )
     torch._check(
         x.dtype == rois.dtype,
-        lambda: f"{name}(): input and rois must have the same dtype, but got {x.dtype} and "
-        f"{rois.dtype}",
+        lambda: (
+            f"{name}(): input and rois must have the same dtype, but got {x.dtype} and {rois.dtype}"
+        ),
     )
     torch._check(
         x.device == rois.device,
-        lambda: f"{name}(): input and rois must be on the same device, but got {x.device} and "
-        f"{rois.device}",
+        lambda: (
+            f"{name}(): input and rois must be on the same device, but got {x.device} and "
+            f"{rois.device}"
+        ),
     )
 
 
@@ -357,9 +369,7 @@ def qroi_align(
 ) -> Tensor:  # fmt: skip
     """roi_align of the integers of quantized images and regions, as such integers."""
     x, boxes = (input.float() - input_zero_point), (rois.float() - rois_zero_point) * rois_scale
-    found = roi_align(
-        x, boxes, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned
-    )
+    found = roi_align(x, boxes, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
     bounds = torch.iinfo(input.dtype)
     return (found + input_zero_point).round().clamp(bounds.min, bounds.max).to(input.dtype)
 
@@ -468,7 +478,7 @@ def _ps_roi_pool_backward(
 def roi_pool(
     input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int
 ) -> tuple[Tensor, Tensor]:
-    """The maximum of each part of a region, and where in the image it is (-1: the part is empty)."""
+    """The maximum of each part of a region, and where it is in the image (-1: it is empty)."""
     _check("roi_pool", input, rois)
     boxes, (_, channels, height, width) = _exact(rois), input.shape
     x1, y1, x2, y2 = (_rounded(boxes[:, i] * spatial_scale) for i in range(1, 5))
@@ -482,7 +492,9 @@ def roi_pool(
     ranges = [torch.stack([f, e - 1], 2).int().contiguous() for f, e in (rows, columns)]
     x, batch = input.detach().contiguous(), boxes[:, 0].int()
     if not x.is_cuda:
-        return _maxima_by_numpy(x, batch.tolist(), *(r.tolist() for r in ranges), out, places)
+        return _maxima_by_numpy(
+            x, batch.tolist(), ranges[0].tolist(), ranges[1].tolist(), out, places
+        )
     from tritorch.kernels import windows
 
     windows.window_maxima[(-(-out.numel() // 128),)](
@@ -550,7 +562,12 @@ def _deformed(
     sizes = [
         (size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
         for size, pad, dilation, kernel, stride in zip(
-            (height, width), how.padding, how.dilation, (kernel_h, kernel_w), how.stride, strict=True
+            (height, width),
+            how.padding,
+            how.dilation,
+            (kernel_h, kernel_w),
+            how.stride,
+            strict=True,
         )
     ]
     out_h, out_w = sizes
@@ -592,17 +609,22 @@ def _deformed(
 
 def _checked(x: Tensor, weight: Tensor, offset: Tensor, how: _Convolution) -> None:
     for name, each in (("input", x), ("weight", weight), ("offset", offset)):
-        torch._check(each.ndim == 4, lambda name=name: f"{name} must be a 4-dimensional tensor")
+        if each.ndim != 4:
+            raise RuntimeError(f"{name} must be a 4-dimensional tensor")
     taps = weight.shape[2] * weight.shape[3]
     torch._check(
         weight.shape[1] * how.groups == x.shape[1],
-        lambda: f"weight of {how.groups} groups and {weight.shape[1]} channels does not fit an input "
-        f"of {x.shape[1]} channels",
+        lambda: (
+            f"weight of {how.groups} groups and {weight.shape[1]} channels does not fit an input "
+            f"of {x.shape[1]} channels"
+        ),
     )
     torch._check(
         offset.shape[1] == how.offset_groups * 2 * taps,
-        lambda: f"offset.shape[1] is not valid: got: {offset.shape[1]} expected: "
-        f"{how.offset_groups * 2 * taps}",
+        lambda: (
+            f"offset.shape[1] is not valid: got: {offset.shape[1]} expected: "
+            f"{how.offset_groups * 2 * taps}"
+        ),
     )
 
 
@@ -639,8 +661,6 @@ def _deform_conv2d_backward(
     )  # fmt: skip
     given = [t.detach().requires_grad_() for t in (input, weight, offset, mask, bias)]
     with torch.enable_grad():
-        out = _deformed(*given, how)  # type: ignore[misc]
+        out = _deformed(given[0], given[1], given[2], given[3], given[4], how)
     found = torch.autograd.grad(out, given, grad, allow_unused=True)
-    return tuple(
-        torch.zeros_like(t) if g is None else g for g, t in zip(found, given, strict=True)
-    )
+    return tuple(torch.zeros_like(t) if g is None else g for g, t in zip(found, given, strict=True))

@@ -43,8 +43,10 @@ def _pillow() -> Any:
 def _bytes(data: Tensor, name: str) -> io.BytesIO:
     torch._check(
         data.dtype == torch.uint8 and data.ndim == 1 and data.numel() > 0,
-        lambda: f"{name}(): expected a non-empty 1-dimensional tensor of uint8, got shape "
-        f"{tuple(data.shape)} and {data.dtype}",
+        lambda: (
+            f"{name}(): expected a non-empty 1-dimensional tensor of uint8, got shape "
+            f"{tuple(data.shape)} and {data.dtype}"
+        ),
     )
     return io.BytesIO(data.cpu().numpy().tobytes())
 
@@ -62,7 +64,9 @@ def _decoded(data: Tensor, mode: int, turned: bool, formats: tuple[str, ...], na
             image = ImageOps.exif_transpose(image)
         image.load()
     except (OSError, SyntaxError) as error:
-        raise RuntimeError(f"{name}(): the bytes are no image of {'/'.join(formats)}: {error}") from None
+        raise RuntimeError(
+            f"{name}(): the bytes are no image of {'/'.join(formats)}: {error}"
+        ) from None
     return _pixels(image, _MODES[mode])
 
 
@@ -92,11 +96,15 @@ def _frames(image: Any) -> Tensor:
 def _encoded(data: Tensor, name: str, kind: str, **options: Any) -> Tensor:
     torch._check(
         data.dtype == torch.uint8 and data.ndim == 3 and data.shape[0] in (1, 3),
-        lambda: f"{name}(): expected an image of uint8 and shape (1 or 3, height, width), got "
-        f"{tuple(data.shape)} and {data.dtype}",
+        lambda: (
+            f"{name}(): expected an image of uint8 and shape (1 or 3, height, width), got "
+            f"{tuple(data.shape)} and {data.dtype}"
+        ),
     )
     pixels = data.cpu().numpy().transpose(1, 2, 0)
-    image = _pillow().fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
+    image = _pillow().fromarray(
+        np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+    )
     file = io.BytesIO()
     image.save(file, kind, **options)
     return torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)

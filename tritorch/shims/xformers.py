@@ -93,7 +93,10 @@ class _SeqLenInfo:
     def __init__(self, seqlens: Sequence[int]) -> None:
         self.seqlens = list(seqlens)
         self.seqstart_py = [0, *itertools.accumulate(self.seqlens)]
-        self.max_seqlen, self.min_seqlen = max(self.seqlens, default=0), min(self.seqlens, default=0)
+        self.max_seqlen, self.min_seqlen = (
+            max(self.seqlens, default=0),
+            min(self.seqlens, default=0),
+        )
         self.seqstart = torch.tensor(self.seqstart_py, dtype=torch.int32)
 
     @classmethod
@@ -111,7 +114,9 @@ class BlockDiagonalMask(AttentionBias):
 
     window, from_end = (-1, -1), False
 
-    def __init__(self, q_seqinfo: _SeqLenInfo, k_seqinfo: _SeqLenInfo, batch_sizes: Any = None) -> None:
+    def __init__(
+        self, q_seqinfo: _SeqLenInfo, k_seqinfo: _SeqLenInfo, batch_sizes: Any = None
+    ) -> None:
         self.q_seqinfo, self.k_seqinfo, self._batch_sizes = q_seqinfo, k_seqinfo, batch_sizes
 
     @classmethod
@@ -145,7 +150,9 @@ class BlockDiagonalMask(AttentionBias):
 
     def make_causal_from_bottomright(self) -> BlockDiagonalCausalFromBottomRightMask:
         """The same, counted from the ends."""
-        return BlockDiagonalCausalFromBottomRightMask(self.q_seqinfo, self.k_seqinfo, self._batch_sizes)
+        return BlockDiagonalCausalFromBottomRightMask(
+            self.q_seqinfo, self.k_seqinfo, self._batch_sizes
+        )
 
     def make_local_attention(self, window_size: int) -> Any:
         """A row sees the last `window_size` places up to its own."""
@@ -157,7 +164,9 @@ class BlockDiagonalMask(AttentionBias):
         self, shape: Sequence[int], dtype: Any = torch.float32, device: Any = "cpu"
     ) -> Tensor:
         bias = torch.full(tuple(shape), float("-inf"), dtype=dtype, device=device)
-        for (a, b), (c, d) in zip(self.q_seqinfo.intervals(), self.k_seqinfo.intervals(), strict=True):
+        for (a, b), (c, d) in zip(
+            self.q_seqinfo.intervals(), self.k_seqinfo.intervals(), strict=True
+        ):
             rule = _Window()
             rule.window, rule.from_end = self.window, self.from_end
             bias[..., a:b, c:d] = rule.materialize((b - a, d - c), dtype, device)
@@ -226,8 +235,8 @@ def _attention(
     else:
         window = (-1, -1) if bias is None else bias.window
         where = bias.sequences(q.device) if isinstance(bias, BlockDiagonalMask) else of_batch(q, k)
-        flat = (x.reshape(-1, *x.shape[2:]) for x in (q, k, v))
-        out, lse = attend(*flat, where, Options(scale, window, dropout=p))
+        flat = [x.reshape(-1, *x.shape[2:]) for x in (q, k, v)]
+        out, lse = attend(flat[0], flat[1], flat[2], where, Options(scale, window, dropout=p))
         out = out.reshape(*q.shape[:3], v.shape[-1])
         lse = lse.reshape(q.shape[2], *q.shape[:2]).transpose(0, 1)
     return out.reshape(*shape[:-1], v.shape[-1]), lse

@@ -17,9 +17,13 @@ y = -((x - 0.6) ** 2).sum(1, keepdim=True)
 model = SingleTaskGP(x, y, input_transform=Normalize(2), outcome_transform=Standardize(1))
 fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
 for acquisition in (
-    LogExpectedImprovement(model, best_f=y.max()), UpperConfidenceBound(model, beta=0.1),
+    LogExpectedImprovement(model, best_f=y.max()),
+    UpperConfidenceBound(model, beta=0.1),
     qExpectedImprovement(model, y.max(), SobolQMCNormalSampler(torch.Size([32]), seed=1)),
-):  # fmt: skip
+):
     candidate, value = optimize_acqf(acquisition, bounds, q=1, num_restarts=3, raw_samples=32)
-    assert candidate.shape == (1, 2) and (candidate - 0.6).abs().max() < 0.25, (acquisition, candidate)
+    assert candidate.shape == (1, 2) and (candidate - 0.6).abs().max() < 0.25, (
+        acquisition,
+        candidate,
+    )
 print("ok")

@@ -2,9 +2,19 @@
 
 import torch
 from captum.attr import (
-    DeepLift, FeatureAblation, GradientShap, GuidedBackprop, IntegratedGradients, KernelShap, LayerConductance,
-    LayerGradCam, NoiseTunnel, Occlusion, Saliency, ShapleyValueSampling,
-)  # fmt: skip
+    DeepLift,
+    FeatureAblation,
+    GradientShap,
+    GuidedBackprop,
+    IntegratedGradients,
+    KernelShap,
+    LayerConductance,
+    LayerGradCam,
+    NoiseTunnel,
+    Occlusion,
+    Saliency,
+    ShapleyValueSampling,
+)
 from torch import nn
 
 torch.manual_seed(0)

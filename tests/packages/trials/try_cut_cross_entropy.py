@@ -1,4 +1,4 @@
-"""cut-cross-entropy: its definition by torch operators; its kernels on the GPU (simulated or real)."""
+"""cut-cross-entropy: its definition by torch operators, and its kernels on the GPU."""
 
 import torch
 import torch.nn.functional as F

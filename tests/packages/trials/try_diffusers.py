@@ -1,19 +1,30 @@
-"""diffusers: a UNet learns to remove noise, schedulers sample, a pipeline and a VAE run and are saved."""
+"""diffusers: a UNet learns to remove noise, schedulers sample, a pipeline is saved, a VAE runs."""
 
 import tempfile
 
 import torch
 from diffusers import (
-    AutoencoderKL, DDIMScheduler, DDPMPipeline, DDPMScheduler, DPMSolverMultistepScheduler,
-    EulerDiscreteScheduler, UNet2DConditionModel, UNet2DModel,
-)  # fmt: skip
+    AutoencoderKL,
+    DDIMScheduler,
+    DDPMPipeline,
+    DDPMScheduler,
+    DPMSolverMultistepScheduler,
+    EulerDiscreteScheduler,
+    UNet2DConditionModel,
+    UNet2DModel,
+)
 
 torch.manual_seed(0)
 unet = UNet2DModel(
-    sample_size=8, in_channels=3, out_channels=3, layers_per_block=1, block_out_channels=(32, 64),
-    down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    sample_size=8,
+    in_channels=3,
+    out_channels=3,
+    layers_per_block=1,
+    block_out_channels=(32, 64),
+    down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+    up_block_types=("AttnUpBlock2D", "UpBlock2D"),
     norm_num_groups=8,
-)  # fmt: skip
+)
 noise_schedule = DDPMScheduler(num_train_timesteps=50)
 optimizer = torch.optim.AdamW(unet.parameters(), lr=2e-3)
 images, losses = torch.zeros(8, 3, 8, 8) + 0.5, []
@@ -52,11 +63,15 @@ vae = AutoencoderKL(block_out_channels=(32,), norm_num_groups=8, latent_channels
 encoded = vae.encode(torch.randn(1, 3, 16, 16)).latent_dist
 vae.decode(encoded.sample()).sample.square().mean().backward()
 conditional = UNet2DConditionModel(
-    sample_size=8, block_out_channels=(32, 64), layers_per_block=1, cross_attention_dim=16,
-    norm_num_groups=8, attention_head_dim=8,
+    sample_size=8,
+    block_out_channels=(32, 64),
+    layers_per_block=1,
+    cross_attention_dim=16,
+    norm_num_groups=8,
+    attention_head_dim=8,
     down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
     up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
-)  # fmt: skip
+)
 out = conditional(torch.randn(2, 4, 8, 8), 3, encoder_hidden_states=torch.randn(2, 5, 16)).sample
 out.square().mean().backward()
 assert out.shape == (2, 4, 8, 8)

@@ -6,7 +6,11 @@ from e3nn import nn, o3
 torch.manual_seed(0)
 torch.set_default_dtype(torch.float64)
 rotation = o3.rand_matrix()
-left, right, out = o3.Irreps("2x0e + 2x1o"), o3.Irreps("0e + 1o + 2e"), o3.Irreps("2x0e + 2x1o + 1x2e")
+left, right, out = (
+    o3.Irreps("2x0e + 2x1o"),
+    o3.Irreps("0e + 1o + 2e"),
+    o3.Irreps("2x0e + 2x1o + 1x2e"),
+)
 product = o3.FullyConnectedTensorProduct(left, right, out)
 a, b = left.randn(6, -1, requires_grad=True), right.randn(6, -1)
 turn = [i.D_from_matrix(rotation) for i in (left, right, out)]

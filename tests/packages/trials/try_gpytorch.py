@@ -19,9 +19,12 @@ class Exact(G.models.ExactGP):
 
 k = G.kernels
 for kernel in (
-    k.ScaleKernel(k.RBFKernel()), k.ScaleKernel(k.MaternKernel(2.5)), k.ScaleKernel(k.PeriodicKernel()),
-    k.ScaleKernel(k.RQKernel()) + k.LinearKernel(), k.SpectralMixtureKernel(num_mixtures=2),
-):  # fmt: skip
+    k.ScaleKernel(k.RBFKernel()),
+    k.ScaleKernel(k.MaternKernel(2.5)),
+    k.ScaleKernel(k.PeriodicKernel()),
+    k.ScaleKernel(k.RQKernel()) + k.LinearKernel(),
+    k.SpectralMixtureKernel(num_mixtures=2),
+):
     likelihood = G.likelihoods.GaussianLikelihood()
     model = Exact(likelihood, kernel)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)

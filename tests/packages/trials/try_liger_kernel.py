@@ -8,8 +8,11 @@ from liger_kernel.ops.rms_norm import LigerRMSNormFunction
 from liger_kernel.ops.rope import LigerRopeFunction
 from liger_kernel.ops.swiglu import LigerSiLUMulFunction
 from liger_kernel.transformers import (
-    LigerCrossEntropyLoss, LigerFusedLinearCrossEntropyLoss, LigerJSD, LigerKLDIVLoss,
-)  # fmt: skip
+    LigerCrossEntropyLoss,
+    LigerFusedLinearCrossEntropyLoss,
+    LigerJSD,
+    LigerKLDIVLoss,
+)
 
 torch.manual_seed(0)
 
@@ -31,12 +34,26 @@ def compare(ours, theirs, *inputs, tolerance=1e-4):
 
 
 x, w, b = new(4, 64), new(64), new(64)
-compare(lambda x, w: LigerRMSNormFunction.apply(x, w, 1e-6, 0.0, "llama", False),
-        lambda x, w: F.rms_norm(x, (64,), w, 1e-6), x, w)  # fmt: skip
-compare(lambda x, w, b: LigerLayerNormFunction.apply(x, w, b, 1e-6),
-        lambda x, w, b: F.layer_norm(x, (64,), w, b, 1e-6), x, w, b)  # fmt: skip
+compare(
+    lambda x, w: LigerRMSNormFunction.apply(x, w, 1e-6, 0.0, "llama", False),
+    lambda x, w: F.rms_norm(x, (64,), w, 1e-6),
+    x,
+    w,
+)
+compare(
+    lambda x, w, b: LigerLayerNormFunction.apply(x, w, b, 1e-6),
+    lambda x, w, b: F.layer_norm(x, (64,), w, b, 1e-6),
+    x,
+    w,
+    b,
+)
 compare(LigerSiLUMulFunction.apply, lambda a, b: F.silu(a) * b, new(4, 64), new(4, 64))
-compare(LigerGELUMulFunction.apply, lambda a, b: F.gelu(a, approximate="tanh") * b, new(4, 64), new(4, 64))
+compare(
+    LigerGELUMulFunction.apply,
+    lambda a, b: F.gelu(a, approximate="tanh") * b,
+    new(4, 64),
+    new(4, 64),
+)
 target = torch.randint(0, 32, (8,), device="cuda")
 logits = new(8, 32)
 plain = logits.detach().clone().requires_grad_()  # liger writes the gradient over the logits
@@ -51,7 +68,10 @@ loss.backward()
 torch.testing.assert_close(loss, F.cross_entropy(hidden @ weight.T, target), rtol=1e-4, atol=1e-4)
 logp, q = new(4, 32).log_softmax(1), new(4, 32).softmax(1).detach()
 torch.testing.assert_close(
-    LigerKLDIVLoss(reduction="batchmean")(logp, q), F.kl_div(logp, q, reduction="batchmean"), rtol=1e-4, atol=1e-4
+    LigerKLDIVLoss(reduction="batchmean")(logp, q),
+    F.kl_div(logp, q, reduction="batchmean"),
+    rtol=1e-4,
+    atol=1e-4,
 )
 assert LigerJSD()(logp, q.log()).isfinite()
 q, k = new(1, 2, 8, 16), new(1, 2, 8, 16)

@@ -31,7 +31,10 @@ class Lit(L.LightningModule):
 
     def configure_optimizers(self):
         optimizer = torch.optim.Adam(self.parameters(), lr=0.02)
-        return {"optimizer": optimizer, "lr_scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 5)}
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 5),
+        }
 
 
 L.seed_everything(0)
@@ -41,10 +44,15 @@ train, val = DataLoader(data, 16, shuffle=True), DataLoader(data, 64)
 with tempfile.TemporaryDirectory() as folder:
     best = ModelCheckpoint(folder, monitor="val_loss", save_last=True)
     trainer = L.Trainer(
-        max_epochs=8, accelerator="cpu", logger=CSVLogger(folder), enable_progress_bar=False,
-        enable_model_summary=True, gradient_clip_val=1.0, accumulate_grad_batches=2,
+        max_epochs=8,
+        accelerator="cpu",
+        logger=CSVLogger(folder),
+        enable_progress_bar=False,
+        enable_model_summary=True,
+        gradient_clip_val=1.0,
+        accumulate_grad_batches=2,
         callbacks=[best, EarlyStopping("val_loss", patience=4), LearningRateMonitor()],
-    )  # fmt: skip
+    )
     model = Lit()
     trainer.fit(model, train, val)
     assert trainer.callback_metrics["val_loss"] < 0.5
@@ -52,11 +60,18 @@ with tempfile.TemporaryDirectory() as folder:
     assert again.hparams.width == 16
     found = torch.cat(trainer.predict(again, val))
     assert found.shape == (128, 1)
-    more = L.Trainer(max_epochs=10, accelerator="cpu", logger=False, enable_progress_bar=False,
-                     enable_checkpointing=False)  # fmt: skip
+    more = L.Trainer(
+        max_epochs=10,
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_checkpointing=False,
+    )
     more.fit(model, train, val, ckpt_path=f"{folder}/last.ckpt")
     assert more.current_epoch == 10
-    L.Trainer(fast_dev_run=True, accelerator="cpu", precision="bf16-mixed", logger=False).fit(Lit(), train)
+    L.Trainer(fast_dev_run=True, accelerator="cpu", precision="bf16-mixed", logger=False).fit(
+        Lit(), train
+    )
 
 fabric = Fabric(accelerator="cpu", devices=1)
 fabric.launch()

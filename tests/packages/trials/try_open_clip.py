@@ -10,7 +10,7 @@ model = open_clip.model.CLIP(
     embed_dim=32,
     vision_cfg={"image_size": 32, "layers": 2, "width": 64, "patch_size": 8, "head_width": 32},
     text_cfg={"context_length": 77, "vocab_size": 49408, "width": 64, "heads": 2, "layers": 2},
-)  # fmt: skip
+)
 tokens = open_clip.tokenize(["a cat", "a dog on a mat"])
 assert tokens.shape == (2, 77)
 image, text, scale = model(torch.rand(2, 3, 32, 32), tokens)

@@ -5,8 +5,14 @@ import tempfile
 import torch
 import transformers as T
 from peft import (
-    IA3Config, LoHaConfig, LoraConfig, PeftModel, PrefixTuningConfig, PromptTuningConfig, get_peft_model,
-)  # fmt: skip
+    IA3Config,
+    LoHaConfig,
+    LoraConfig,
+    PeftModel,
+    PrefixTuningConfig,
+    PromptTuningConfig,
+    get_peft_model,
+)
 
 torch.manual_seed(0)
 ids = torch.randint(3, 90, (2, 7))
@@ -14,21 +20,31 @@ ids = torch.randint(3, 90, (2, 7))
 
 def base():
     torch.manual_seed(0)
-    return T.LlamaForCausalLM(T.LlamaConfig(
-        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4,
-        intermediate_size=64, vocab_size=99, max_position_embeddings=64,
-    ))  # fmt: skip
+    return T.LlamaForCausalLM(
+        T.LlamaConfig(
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            intermediate_size=64,
+            vocab_size=99,
+            max_position_embeddings=64,
+        )
+    )
 
 
 for config in (
     LoraConfig(r=4, target_modules=["q_proj", "v_proj"], lora_dropout=0.0, task_type="CAUSAL_LM"),
     LoraConfig(r=4, target_modules="all-linear", use_dora=True, task_type="CAUSAL_LM"),
-    IA3Config(target_modules=["k_proj", "down_proj"], feedforward_modules=["down_proj"],
-              task_type="CAUSAL_LM"),
+    IA3Config(
+        target_modules=["k_proj", "down_proj"],
+        feedforward_modules=["down_proj"],
+        task_type="CAUSAL_LM",
+    ),
     LoHaConfig(r=4, target_modules=["q_proj"], task_type="CAUSAL_LM"),
     PromptTuningConfig(num_virtual_tokens=3, task_type="CAUSAL_LM"),
     PrefixTuningConfig(num_virtual_tokens=3, task_type="CAUSAL_LM"),
-):  # fmt: skip
+):
     model = get_peft_model(base(), config)
     trainable = [p for p in model.parameters() if p.requires_grad]
     assert 0 < sum(p.numel() for p in trainable) < 0.5 * sum(p.numel() for p in model.parameters())

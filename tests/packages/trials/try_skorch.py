@@ -26,9 +26,18 @@ class Net(nn.Module):
 
 
 net = NeuralNetClassifier(
-    Net, criterion=nn.CrossEntropyLoss, max_epochs=15, lr=0.05, optimizer=torch.optim.Adam, verbose=0,
-    callbacks=[EpochScoring("accuracy", on_train=True), EarlyStopping(patience=10), LRScheduler("StepLR", step_size=8)],
-)  # fmt: skip
+    Net,
+    criterion=nn.CrossEntropyLoss,
+    max_epochs=15,
+    lr=0.05,
+    optimizer=torch.optim.Adam,
+    verbose=0,
+    callbacks=[
+        EpochScoring("accuracy", on_train=True),
+        EarlyStopping(patience=10),
+        LRScheduler("StepLR", step_size=8),
+    ],
+)
 pipeline = make_pipeline(StandardScaler(), net)
 assert pipeline.fit(x, y).score(x, y) > 0.9
 assert pickle.loads(pickle.dumps(net)).predict(x).shape == (200,)
@@ -36,6 +45,8 @@ assert net.predict_proba(x).shape == (200, 2)
 net.set_params(callbacks=[], train_split=False)
 search = GridSearchCV(net, {"module__width": [4, 16]}, cv=2, scoring="accuracy").fit(x, y)
 assert search.best_score_ > 0.8 and cross_val_score(net, x, y, cv=2).shape == (2,)
-r = NeuralNetRegressor(Net, module__out=1, max_epochs=20, lr=0.02, optimizer=torch.optim.Adam, verbose=0)
+r = NeuralNetRegressor(
+    Net, module__out=1, max_epochs=20, lr=0.02, optimizer=torch.optim.Adam, verbose=0
+)
 assert r.fit(x, x.sum(1, keepdims=True)).score(x, x.sum(1, keepdims=True)) > 0.7
 print("ok")

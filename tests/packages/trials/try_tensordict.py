@@ -7,7 +7,9 @@ from tensordict import LazyStackedTensorDict, TensorDict, tensorclass
 from tensordict.nn import TensorDictModule, TensorDictSequential
 
 torch.manual_seed(0)
-data = TensorDict({"a": torch.arange(6.0).reshape(3, 2), "b": {"c": torch.ones(3, 4)}}, batch_size=[3])
+data = TensorDict(
+    {"a": torch.arange(6.0).reshape(3, 2), "b": {"c": torch.ones(3, 4)}}, batch_size=[3]
+)
 assert data[1]["a"].tolist() == [2, 3] and data["b", "c"].shape == (3, 4)
 assert data.reshape(3, 1).shape == (3, 1) and torch.stack([data, data]).shape == (2, 3)
 assert torch.cat([data, data]).shape == (6,) and (data + 1)["a"].sum() == 21
@@ -18,7 +20,8 @@ assert data["a"][0].tolist() == [2, 3]
 lazy = LazyStackedTensorDict.lazy_stack([data, data], 1)
 assert lazy.shape == (3, 2) and lazy["a"].shape == (3, 2, 2)
 net = TensorDictSequential(
-    TensorDictModule(torch.nn.Linear(2, 4), ["a"], ["h"]), TensorDictModule(torch.relu, ["h"], ["out"])
+    TensorDictModule(torch.nn.Linear(2, 4), ["a"], ["h"]),
+    TensorDictModule(torch.relu, ["h"], ["out"]),
 )
 out = net(data)
 out["out"].sum().backward()

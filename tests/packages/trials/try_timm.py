@@ -1,4 +1,4 @@
-"""timm: models of ten families forward and backward, features, optimizers, schedules, EMA, mixup."""
+"""timm: models of ten families forward and backward, features, optimizers, schedules, mixup."""
 
 import timm
 import timm.optim
@@ -11,16 +11,24 @@ from timm.utils import ModelEmaV2, accuracy
 torch.manual_seed(0)
 x = torch.randn(2, 3, 64, 64)
 for name, kwargs in {
-    "resnet18": {}, "resnetv2_50": {}, "efficientnet_b0": {}, "mobilenetv3_small_100": {},
-    "convnext_atto": {}, "regnetx_002": {}, "vit_tiny_patch16_224": {"img_size": 64},
-    "deit3_small_patch16_224": {"img_size": 64, "depth": 2}, "mixer_s32_224": {"img_size": 64},
+    "resnet18": {},
+    "resnetv2_50": {},
+    "efficientnet_b0": {},
+    "mobilenetv3_small_100": {},
+    "convnext_atto": {},
+    "regnetx_002": {},
+    "vit_tiny_patch16_224": {"img_size": 64},
+    "deit3_small_patch16_224": {"img_size": 64, "depth": 2},
+    "mixer_s32_224": {"img_size": 64},
     "swin_tiny_patch4_window7_224": {"img_size": 64, "window_size": 2, "depths": (1, 1, 1, 1)},
-}.items():  # fmt: skip
+}.items():
     model = timm.create_model(name, pretrained=False, num_classes=5, **kwargs)
     out = model(x)
     assert out.shape == (2, 5)
     out.square().mean().backward()
-    missing = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.isfinite().all()]
+    missing = [
+        n for n, p in model.named_parameters() if p.grad is None or not p.grad.isfinite().all()
+    ]
     assert not missing, (name, missing)
     model.eval()
     assert model.forward_features(x).shape[0] == 2

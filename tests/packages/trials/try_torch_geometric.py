@@ -6,27 +6,48 @@ import torch_geometric.nn as gnn
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.loader import DataLoader
 from torch_geometric.utils import (
-    add_self_loops, degree, dense_to_sparse, k_hop_subgraph, softmax, to_dense_adj, to_undirected,
-)  # fmt: skip
+    add_self_loops,
+    degree,
+    dense_to_sparse,
+    k_hop_subgraph,
+    softmax,
+    to_dense_adj,
+    to_undirected,
+)
 
 tg.seed_everything(0)
 edges = to_undirected(torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]]))
 x = torch.randn(5, 8)
 for conv in (
-    gnn.GCNConv(8, 4), gnn.GATConv(8, 4, heads=2, concat=False), gnn.GATv2Conv(8, 4), gnn.SAGEConv(8, 4),
-    gnn.GINConv(gnn.MLP([8, 16, 4])), gnn.TransformerConv(8, 4), gnn.ChebConv(8, 4, 3), gnn.GraphConv(8, 4),
-    gnn.TAGConv(8, 4), gnn.EdgeConv(gnn.MLP([16, 4])), gnn.PNAConv(8, 4, ["mean", "max", "std"],
-    ["identity", "amplification"], torch.tensor([0, 0, 5])),
-    gnn.LEConv(8, 4), gnn.SGConv(8, 4), gnn.APPNP(3, 0.1),
-):  # fmt: skip
+    gnn.GCNConv(8, 4),
+    gnn.GATConv(8, 4, heads=2, concat=False),
+    gnn.GATv2Conv(8, 4),
+    gnn.SAGEConv(8, 4),
+    gnn.GINConv(gnn.MLP([8, 16, 4])),
+    gnn.TransformerConv(8, 4),
+    gnn.ChebConv(8, 4, 3),
+    gnn.GraphConv(8, 4),
+    gnn.TAGConv(8, 4),
+    gnn.EdgeConv(gnn.MLP([16, 4])),
+    gnn.PNAConv(
+        8, 4, ["mean", "max", "std"], ["identity", "amplification"], torch.tensor([0, 0, 5])
+    ),
+    gnn.LEConv(8, 4),
+    gnn.SGConv(8, 4),
+    gnn.APPNP(3, 0.1),
+):
     out = conv(x, edges)
     if out.requires_grad:
         out.square().mean().backward()
     assert out.shape[0] == 5 and out.isfinite().all(), conv
 graphs = [
-    Data(x=torch.randn(n, 8), edge_index=to_undirected(torch.randint(0, n, (2, 2 * n))),
-         y=torch.tensor([n % 2])) for n in range(4, 20)
-]  # fmt: skip
+    Data(
+        x=torch.randn(n, 8),
+        edge_index=to_undirected(torch.randint(0, n, (2, 2 * n))),
+        y=torch.tensor([n % 2]),
+    )
+    for n in range(4, 20)
+]
 
 
 class Net(torch.nn.Module):
@@ -57,7 +78,10 @@ for _ in range(15):
 assert losses[-1] < losses[0], losses
 batch = Batch.from_data_list(graphs[:3])
 assert batch.num_graphs == 3 and batch.to_data_list()[1].num_nodes == 5
-assert to_dense_adj(edges).shape == (1, 5, 5) and dense_to_sparse(to_dense_adj(edges)[0])[0].shape == edges.shape
+assert (
+    to_dense_adj(edges).shape == (1, 5, 5)
+    and dense_to_sparse(to_dense_adj(edges)[0])[0].shape == edges.shape
+)
 assert add_self_loops(edges)[0].shape[1] == edges.shape[1] + 5 and degree(edges[0]).eq(2).all()
 assert k_hop_subgraph(0, 1, edges)[0].tolist() == [0, 1, 4]
 torch.testing.assert_close(softmax(torch.zeros(10), edges[0]), torch.full((10,), 0.5))

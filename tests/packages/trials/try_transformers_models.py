@@ -7,8 +7,14 @@ import transformers as T
 from transformers import generation  # noqa: F401
 
 torch.manual_seed(0)
-SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
-         "intermediate_size": 64, "vocab_size": 99, "max_position_embeddings": 64}  # fmt: skip
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "vocab_size": 99,
+    "max_position_embeddings": 64,
+}
 IDS = torch.randint(3, 90, (2, 7))
 
 
@@ -76,46 +82,85 @@ def mixtral():
 def bert():
     mask = torch.ones_like(IDS)
     mask[1, 5:] = 0
-    model = step(T.BertForMaskedLM(T.BertConfig(**SMALL)), input_ids=IDS, attention_mask=mask,
-                 labels=IDS)  # fmt: skip
+    model = step(
+        T.BertForMaskedLM(T.BertConfig(**SMALL)), input_ids=IDS, attention_mask=mask, labels=IDS
+    )
     saved(model, input_ids=IDS, attention_mask=mask)
-    step(T.BertForSequenceClassification(T.BertConfig(**SMALL, num_labels=3)), input_ids=IDS,
-         labels=torch.tensor([0, 2]))  # fmt: skip
+    step(
+        T.BertForSequenceClassification(T.BertConfig(**SMALL, num_labels=3)),
+        input_ids=IDS,
+        labels=torch.tensor([0, 2]),
+    )
 
 
 def t5():
-    config = T.T5Config(vocab_size=99, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4,
-                        decoder_start_token_id=0)  # fmt: skip
+    config = T.T5Config(
+        vocab_size=99,
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
+        decoder_start_token_id=0,
+    )
     model = step(T.T5ForConditionalGeneration(config), input_ids=IDS, labels=IDS)
     generated(model, input_ids=IDS)
 
 
 def vit():
-    config = T.ViTConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-                         intermediate_size=64, image_size=16, patch_size=4)  # fmt: skip
+    config = T.ViTConfig(
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        image_size=16,
+        patch_size=4,
+    )
     pixels = torch.randn(2, 3, 16, 16)
-    model = step(T.ViTForImageClassification(config), pixel_values=pixels,
-                 labels=torch.tensor([0, 1]))  # fmt: skip
+    model = step(
+        T.ViTForImageClassification(config), pixel_values=pixels, labels=torch.tensor([0, 1])
+    )
     saved(model, pixel_values=pixels)
 
 
 def clip():
-    text = {k: v for k, v in SMALL.items()}
-    vision = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
-              "intermediate_size": 64, "image_size": 16, "patch_size": 4}  # fmt: skip
+    text = dict(SMALL)
+    vision = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "image_size": 16,
+        "patch_size": 4,
+    }
     config = T.CLIPConfig(text_config=text, vision_config=vision, projection_dim=16)
-    model = step(T.CLIPModel(config), input_ids=IDS, pixel_values=torch.randn(2, 3, 16, 16),
-                 return_loss=True)  # fmt: skip
-    assert model(input_ids=IDS, pixel_values=torch.randn(3, 3, 16, 16)).logits_per_text.shape == (2, 3)
+    model = step(
+        T.CLIPModel(config), input_ids=IDS, pixel_values=torch.randn(2, 3, 16, 16), return_loss=True
+    )
+    assert model(input_ids=IDS, pixel_values=torch.randn(3, 3, 16, 16)).logits_per_text.shape == (
+        2,
+        3,
+    )
 
 
 def whisper():
     config = T.WhisperConfig(
-        vocab_size=99, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
-        decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=64, num_mel_bins=16,
-        max_source_positions=32, max_target_positions=32, pad_token_id=0, bos_token_id=1,
-        eos_token_id=2, decoder_start_token_id=1,
-    )  # fmt: skip
+        vocab_size=99,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        num_mel_bins=16,
+        max_source_positions=32,
+        max_target_positions=32,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    )
     features = torch.randn(2, 16, 64)
     model = step(T.WhisperForConditionalGeneration(config), input_features=features, labels=IDS)
     model.generation_config.suppress_tokens = model.generation_config.begin_suppress_tokens = None

@@ -26,27 +26,45 @@ def accuracy(prediction):
 
 
 T.set_seed(0)
-config = T.BertConfig(vocab_size=5, hidden_size=32, num_hidden_layers=1, num_attention_heads=4,
-                      intermediate_size=64, max_position_embeddings=16)  # fmt: skip
+config = T.BertConfig(
+    vocab_size=5,
+    hidden_size=32,
+    num_hidden_layers=1,
+    num_attention_heads=4,
+    intermediate_size=64,
+    max_position_embeddings=16,
+)
 with tempfile.TemporaryDirectory() as folder:
     arguments = {
-        "output_dir": folder, "per_device_train_batch_size": 32, "learning_rate": 3e-3,
-        "logging_steps": 10, "save_steps": 20, "report_to": [], "use_cpu": True, "seed": 1,
-        "lr_scheduler_type": "cosine", "warmup_steps": 4, "disable_tqdm": True,
-    }  # fmt: skip
+        "output_dir": folder,
+        "per_device_train_batch_size": 32,
+        "learning_rate": 3e-3,
+        "logging_steps": 10,
+        "save_steps": 20,
+        "report_to": [],
+        "use_cpu": True,
+        "seed": 1,
+        "lr_scheduler_type": "cosine",
+        "warmup_steps": 4,
+        "disable_tqdm": True,
+    }
     trainer = T.Trainer(
-        T.BertForSequenceClassification(config), T.TrainingArguments(**arguments, max_steps=40),
-        train_dataset=Parity(512), eval_dataset=Parity(128), compute_metrics=accuracy,
-    )  # fmt: skip
+        T.BertForSequenceClassification(config),
+        T.TrainingArguments(**arguments, max_steps=40),
+        train_dataset=Parity(512),
+        eval_dataset=Parity(128),
+        compute_metrics=accuracy,
+    )
     trainer.train()
     metrics = trainer.evaluate()
     assert metrics["eval_accuracy"] > 0.9, metrics
     losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
     assert losses[-1] < 0.6 * losses[0], losses
     more = T.Trainer(
-        T.BertForSequenceClassification(config), T.TrainingArguments(**arguments, max_steps=40),
+        T.BertForSequenceClassification(config),
+        T.TrainingArguments(**arguments, max_steps=40),
         train_dataset=Parity(512),
-    )  # fmt: skip
+    )
     more.train(resume_from_checkpoint=f"{folder}/checkpoint-20")
     for a, b in zip(trainer.model.parameters(), more.model.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
