@@ -113,8 +113,8 @@ def window_maxima(
     x_ptr, batch_ptr, y_range_ptr, x_range_ptr, out_ptr, place_ptr, n, channels, height, width,
     OUT_Y: tl.constexpr, OUT_X: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[k, c, i, j] = the maximum of x[batch[k], c] in a rectangle, and its first place in the image
-    (0 and -1 where the rectangle is empty).  One program makes BLOCK outputs."""
+    """out[k, c, i, j] = the maximum of x[batch[k], c] in a rectangle, and where it is first in the
+    image (0 and -1 where the rectangle is empty).  One program makes BLOCK outputs."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = at < n
     k, c, i, j = place_of_window(at, channels, OUT_Y, OUT_X, False)

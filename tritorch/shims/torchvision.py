@@ -257,7 +257,7 @@ class _Windows(NamedTuple):
 
 
 def _range(weights: Tensor) -> Tensor:
-    """Of each row, the first and the last index of a weight that is not 0; (0, -1): there is none."""
+    """Of each row, the first and the last index of a weight that is not 0; else (0, -1)."""
     used = weights != 0
     index = torch.arange(weights.shape[2], device=weights.device, dtype=torch.int32)
     first = index.where(used, index.new_full((), weights.shape[2])).amin(2)
