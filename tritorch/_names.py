@@ -272,6 +272,8 @@ def adopt(module: types.ModuleType, lacking: Lacking = refuse) -> None:
 
 def adopt_one(module: types.ModuleType, lacking: Lacking) -> None:
     """A module of tritorch answers by `lacking` for what PyTorch has."""
+    if hasattr(type(module), "__getattr__"):  # it knows itself: a module of settings
+        return
     own: Any = module.__dict__.get("__getattr__")
     if hasattr(own, "lacking"):
         own.lacking = lacking
