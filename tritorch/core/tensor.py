@@ -73,7 +73,6 @@ class Tensor(_C.TensorBase):
 
     is_quantized = is_mkldnn = is_mps = is_xpu = False
     is_nested = is_vulkan = is_xla = is_mtia = is_ipu = is_maia = False
-    names_ = None
 
     @property
     def layout(self) -> layouts.layout:
