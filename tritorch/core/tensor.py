@@ -28,6 +28,10 @@ from tritorch.core.published import INTERNAL
 from tritorch.core.size import Size
 from tritorch.core.sparse import SHOWN, SparseArray
 
+# How often NumPy has asked a tensor for its array: who gives NumPy nested lists learns so, without
+# a look at each item, that there are tensors among them.
+seen_by_numpy = [0]
+
 
 class Tensor(_C.TensorBase):
     """A multi-dimensional array of one dtype, on one device, that gradients flow through."""
@@ -316,6 +320,7 @@ class Tensor(_C.TensorBase):
         return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        seen_by_numpy[0] += 1
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
