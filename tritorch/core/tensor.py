@@ -131,9 +131,12 @@ class Tensor(_C.TensorBase):
         if dim is None:
             return self.shape
         shape = self._array.shape
-        if not -len(shape) <= dim < len(shape):
-            dim = wrap_dim(dim, len(shape), allow_scalar=False)
-        return shape[dim]
+        try:
+            if not -len(shape) <= dim < len(shape):
+                dim = wrap_dim(dim, len(shape), allow_scalar=False)
+            return shape[dim]
+        except TypeError:
+            raise _no_dim("size", dim) from None
 
     def stride(self, dim: int | None = None) -> Any:
         """Strides in elements, or that of one dim."""
@@ -143,7 +146,10 @@ class Tensor(_C.TensorBase):
             raise RuntimeError(f"Sparse {kind} tensors do not have strides")
         if dim is None:
             return strides
-        return strides[wrap_dim(dim, len(strides), allow_scalar=False)]
+        try:
+            return strides[wrap_dim(dim, len(strides), allow_scalar=False)]
+        except TypeError:
+            raise _no_dim("stride", dim) from None
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating-point one."""
@@ -511,6 +517,11 @@ _NO_COPY = (
     "should either properly implement {1} for your subclass or override __deepcopy__() if it is "
     "intended behavior for {1} to return an instance of a different type."
 )
+
+
+def _no_dim(name: str, dim: Any) -> TypeError:
+    kind = type(dim).__name__
+    return TypeError(f"{name}(): argument 'dim' (position 1) must be int, not {kind}")
 
 
 def _deepcopy(value: Any, memo: Any) -> Any:
