@@ -169,7 +169,7 @@ def test_functional_losses_name_the_target():
             'with error "type must be tuple of ints,but got str"'),
         (lambda x: torch.stack([x], "N"), "stack(): argument 'dim' (position 2) must be int, not"),
         (lambda x: x.sum("N"), "sum() received an invalid combination of arguments - got (str), but"
-            " expected one of:\n * (*, tritorch.dtype dtype = None)\n * (tuple of ints dim, bool k"),
+            " expected one of:\n * (*, tritorch.dtype dtype = None)\n * (tuple of ints dim, bool"),
         (lambda x: x.sum(dim="N"), "sum() received an invalid combination of arguments - got (dim=s"
             "tr, ), but"),
         (lambda x: torch.max(x, "N"), "max() received an invalid combination of arguments - got ("
