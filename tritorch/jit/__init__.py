@@ -116,7 +116,7 @@ def script_method(fn: Function) -> Function:
     return fn
 
 
-script_if_tracing = export = interface = script_method
+script_if_tracing = _script_if_tracing = export = interface = script_method
 
 
 def _overload(func: Function) -> Function:

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import Any
 
+from tritorch.core.naming import torch_name
 from tritorch.core.tensor import Tensor
 from tritorch.serialization import construct, names, rebuild
 from tritorch.serialization.allowlist import find_allowed, user_allowed
@@ -129,7 +130,7 @@ class Unpickler:
                 f"Trying to load unsupported GLOBAL {path} whose module {module} is blocked."
             )
         default = names.allowed()
-        for written in (path, names.torch_path(path)):
+        for written in (path, torch_name(path)):
             if written in default:
                 return default[written]
         try:
