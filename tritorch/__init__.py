@@ -140,9 +140,8 @@ _LATE = """
     __config__ __future__ _dynamo accelerator amp backends compiler cpu distributed distributions
     mtia
     fft futures fx hub jit library masked monitor mps multiprocessing onnx optim overrides
-    quasirandom return_types serialization shims signal sparse special storage testing
-    torch_version
-    types utils version xpu
+    package quasirandom return_types serialization shims signal sparse special storage testing
+    torch_version types utils version xpu
 """
 _ELSEWHERE = {
     name: module

@@ -38,7 +38,7 @@ _LACKING = {
     )
 }  # fmt: skip
 # Trees whose modules have PyTorch's names.
-_SHARED_TREES = ("nn", "optim", "utils", "distributions", "amp", "autograd")
+_SHARED_TREES = ("nn", "optim", "utils", "distributions", "amp", "autograd", "fx")
 _RENAMED = {"torch.tensor": "torch._tensor"}  # a module of old versions
 
 
