@@ -57,10 +57,19 @@ def _rename_object(value: Any) -> None:
     except (AttributeError, TypeError):  # it cannot be changed
         return
     if isinstance(value, type):
-        if home not in sys.modules and module in sys.modules:
-            _make_file(home, sys.modules[module])
+        if home not in sys.modules:
+            _find_file(home, module)
         for inner in vars(value).values():
             _rename_object(inner)
+
+
+def _find_file(home: str, module: str) -> None:
+    """The module of PyTorch's in which a class is: ours of that name, or one made for it."""
+    ours = f"tri{home}"
+    if ours in sys.modules:
+        rename(ours, sys.modules[ours])
+    elif module in sys.modules:
+        _make_file(home, sys.modules[module])
 
 
 def _make_file(name: str, contents: types.ModuleType) -> None:
