@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 import torch
-import torch._inductor  # noqa: F401  (they define operators)
-import torch.distributed  # noqa: F401
+import torch._inductor
+import torch.distributed
 
 FOLDER = Path(__file__).parent.parent / "tritorch" / "schema"
 SETS = re.compile(r"\((\w+(?:\|\w+)+)\)")  # of aliases, whose order torch does not keep

@@ -2,8 +2,8 @@
 
     python tools/record_settings.py     # with torch installed
 
-A line of the file is `name = default` (a Python literal) below the module's `[path]`; `name -> other`
-says that two names are one setting.  What depends on the machine is None.
+A line of the file is `name = default` (a Python literal) below the module's `[path]`;
+`name -> other` says that two names are one setting.  What depends on the machine is None.
 """
 
 from __future__ import annotations
