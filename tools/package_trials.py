@@ -82,6 +82,7 @@ def run(python: Path, trial: Trial) -> Outcome:
         done = subprocess.run(
             [python, "-m", "tritorch", "run", TRIALS / f"try_{trial.name}.py"], capture_output=True,
             text=True, check=False, env=settings, timeout=LIMIT,
+            cwd=python.parent,  # where no checkout is taken for the package
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Outcome("failed", LIMIT, f"it took more than {LIMIT} s")
@@ -98,7 +99,9 @@ def prepare(venv: Path, wanted: list[Trial], wheel: Path | None, newest: bool) -
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
     subprocess.run([*pip, str(wheel or ROOT)], check=True)
-    subprocess.run([python, "-m", "tritorch", "stand-in"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [python, "-m", "tritorch", "stand-in"], check=True, stdout=subprocess.DEVNULL, cwd=venv
+    )
     constraint = venv / "constraints.txt"
     pins = [] if newest else PINS.read_text().splitlines()
     constraint.write_text("\n".join(["torch==2.13.0+tritorch", *pins]) + "\n")
@@ -142,7 +145,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("names", nargs="*", help="the trials to run; by default those of the floor")
-    parser.add_argument("--venv", type=Path, required=True)
+    parser.add_argument("--venv", type=lambda p: Path(p).absolute(), required=True)
     parser.add_argument("--wheel", type=Path, help="a wheel of tritorch; by default it is built")
     parser.add_argument("--all", action="store_true", help="every trial of the list")
     parser.add_argument(
