@@ -33,7 +33,8 @@ def rename(name: str, module: types.ModuleType) -> None:
     """A module that PyTorch has is known by its name there, and so is what it contains."""
     renamed = naming.torch_name(name)
     path = renamed.partition(".")[2]
-    if module.__name__ != renamed and (not path or _names.is_module(path)):
+    is_torchs = not path or _names.is_module(path)
+    if module.__name__ != renamed and is_torchs:
         sys.modules.setdefault(renamed, module)
         module.__name__ = renamed
         if _names.is_package(path) and not hasattr(module, "__path__"):
@@ -41,7 +42,8 @@ def rename(name: str, module: types.ModuleType) -> None:
         for known, value in _names.defined_elsewhere(path):
             vars(module).setdefault(known, value)  # programs look through `vars`
     for value in list(vars(module).values()):
-        _rename_object(value)
+        if is_torchs or isinstance(value, type):  # of ours, functions are found where PyTorch's are
+            _rename_object(value)
 
 
 def _rename_object(value: Any) -> None:
