@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import Any
 
 from tritorch import _C
+from tritorch.core import lending
 from tritorch.core.deprecation import deprecated
 from tritorch.core.device import cuda_index
 
@@ -315,4 +316,11 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 # The last rung but one of the out-of-memory ladder.
-_C.set_garbage_collector(gc.collect)
+
+
+def _collect() -> None:
+    lending.collect()
+    gc.collect()
+
+
+_C.set_garbage_collector(_collect)

@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 from tritorch import _C
+from tritorch.core import lending
 from tritorch.core.device import cuda_index
 from tritorch.gpu import arrays
 
@@ -110,8 +111,9 @@ def is_tf32_supported() -> bool:
 
 
 def ipc_collect() -> None:
-    """Frees GPU memory that other processes have given back: tritorch shares none."""
+    """Frees GPU memory that other processes have given back."""
     _C.load_driver()
+    lending.collect()
 
 
 # ---- waiting for the GPU by mistake --------------------------------------------------------------

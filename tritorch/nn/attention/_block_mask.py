@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tritorch import accelerator
+from tritorch import cuda
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import bool_, float32, int8, int32
 from tritorch.core.naming import qualified
@@ -474,7 +474,7 @@ def _create_sparse_block_from_block_mask(
 
 
 def _chosen(device: Any) -> Any:
-    return (accelerator.current_accelerator() or Device("cpu")) if device is None else device
+    return Device("cuda" if cuda.is_available() else "cpu") if device is None else device
 
 
 def create_mask(
