@@ -7,8 +7,7 @@ import triton.language as tl
 import tritorch as torch
 from tritorch._triton import written
 from tritorch.core.written import Program
-from tritorch.gpu.attention import blocks
-from tritorch.gpu.flex import _part
+from tritorch.gpu.flex import _part, tiles
 from tritorch.kernels import flex
 from tritorch.ops import scalar_programs
 
@@ -21,6 +20,10 @@ def bias(table):
 
 def causal(b, h, q, k):
     return q >= k
+
+
+def softcap(s, b, h, q, k):
+    return torch.tanh(s / 20.0) * 20.0
 
 
 def document(table):
@@ -54,6 +57,7 @@ def cases():
         yield "bf16", 128, None, causal, True, engine
         yield "bf16", 64, bias(table), causal, True, engine
         yield "fp16", 128, bias(table), None, False, engine
+        yield "bf16", 128, softcap, causal, True, engine
         yield "bf16", 64, None, document(ids), True, engine
     yield "fp32", 64, bias(table), causal, True, 0
     yield "fp64", 64, bias(table), None, False, 0
@@ -69,7 +73,8 @@ def variants(name, work):
             score, mask, torch.float64 if kind == "fp64" else torch.float32
         )
         size = {"fp32": 4, "fp64": 8}.get(kind, 2)
-        block_m, block_n, warps, stages = blocks(width, size, work, True)
+        cost = "masks" if score is None else "gathers" if tensors else "scores"
+        block_m, block_n, warps, stages = tiles(width, size, work, cost, engine)
         block_m, block_n = _part(128, block_m), _part(128, block_n)
         exact = "*fp64" if kind == "fp64" else "*fp32"
         known = dict.fromkeys(("lse_ptr", "top_ptr", "delta_ptr"), exact) | {

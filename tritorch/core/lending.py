@@ -55,7 +55,7 @@ class _Lender:
             if not self.files:
                 util.Finalize(None, _warn_of_loans, exitpriority=0)
             size = _COUNTERS * _WORD
-            segment = sharing.Segment(sharing.new_file(size), size)
+            segment = sharing.attach(sharing.new_file(size), size)  # found again by its file
             self.files.append(segment)
             self.free = [(segment, i) for i in reversed(range(_COUNTERS))]
         place = self.free.pop()

@@ -11,7 +11,7 @@ from tritorch.core import precision
 from tritorch.core.dtype import float32
 from tritorch.gpu.attention import _for_engine, _power, blocks, like
 from tritorch.gpu.layout import INT32_MAX, float_bits, reach
-from tritorch.gpu.matmul import accumulator, triton_name
+from tritorch.gpu.matmul import accumulator, machine, triton_name
 
 Array = _C.Array
 LEAST = 16  # rows and keys that a tile has at least
@@ -36,6 +36,12 @@ class Mods(NamedTuple):
     arrays: tuple[Array, ...]
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+    gathers: bool  # whether they load an element for each score
+
+    @property
+    def work(self) -> str:
+        """What they cost a thread in registers: "masks", "scores" or "gathers"."""
+        return "gathers" if self.gathers else "scores" if self.score is not None else "masks"
 
 
 class Sparsity(NamedTuple):
@@ -49,6 +55,32 @@ class Sparsity(NamedTuple):
 def takes(block: tuple[int, int]) -> bool:
     """Whether kernels have tiles for blocks of so many rows and keys."""
     return block[0] % LEAST == 0 and block[1] % LEAST == 0
+
+
+# BLOCK_M, BLOCK_N, warps and stages by the pass and the width of heads, for float16 and bfloat16 on
+# sm_90 and later: what the functions need of a thread's registers, tiles leave.
+_TILES = {
+    ("forward", "masks"): {64: (128, 128, 8, 3), 128: (128, 128, 8, 2), 256: (128, 64, 8, 2)},
+    ("forward", "scores"): {64: (128, 64, 8, 3), 128: (64, 64, 8, 2), 256: (128, 32, 8, 2)},
+    ("forward", "gathers"): {64: (128, 32, 8, 3), 128: (128, 32, 8, 2), 256: (64, 32, 8, 2)},
+    ("dq", "masks"): {64: (128, 64, 8, 3), 128: (128, 64, 8, 2), 256: (64, 32, 8, 2)},
+    ("dq", "scores"): {64: (128, 32, 8, 3), 128: (128, 32, 8, 2), 256: (64, 32, 8, 2)},
+    ("dq", "gathers"): {64: (128, 32, 8, 3), 128: (128, 32, 8, 2), 256: (64, 16, 8, 2)},
+    ("dkdv", "masks"): {64: (64, 128, 8, 2), 128: (64, 64, 8, 2), 256: (16, 64, 8, 2)},
+    ("dkdv", "scores"): {64: (32, 128, 8, 2), 128: (32, 64, 8, 2), 256: (16, 64, 8, 2)},
+    ("dkdv", "gathers"): {64: (32, 128, 8, 2), 128: (32, 64, 8, 2), 256: (16, 16, 4, 1)},
+}
+
+
+def tiles(
+    width: int, itemsize: int, which: str, work: str, capability: int
+) -> tuple[int, int, int, int]:
+    """BLOCK_M, BLOCK_N, warps and stages of one pass over heads of a width (a power of two).
+
+    capability: of the copy engine, 0 without."""
+    if itemsize == 2 and capability:
+        return _TILES[which, work][min(max(width, 64), 256)]
+    return blocks(width, itemsize, which, work != "masks")
 
 
 def _part(size: int, tile: int) -> int:
@@ -71,6 +103,7 @@ class _Call:
         self.q_len, self.kv_len, self.itemsize = q_len, kv_len, q.itemsize
         self.width, self.v_width = _power(width), _power(v_width)
         self.engine = _for_engine(*arrays)
+        self.capability = machine(q.device_index)[0] if self.engine else 0
         self.sizes = (heads, heads // kv_heads, q_len, kv_len, width, v_width)
         self.anything = q
         self.scale = float_bits(scale)
@@ -84,7 +117,8 @@ class _Call:
 
     def blocks(self, work: str) -> tuple[int, int, dict[str, Any]]:
         """BLOCK_M, BLOCK_N and all constants of one kernel."""
-        m, n, warps, stages = blocks(max(self.width, self.v_width), self.itemsize, work, True)
+        width = max(self.width, self.v_width)
+        m, n, warps, stages = tiles(width, self.itemsize, work, self.mods.work, self.capability)
         q_block, kv_block = 0, 0
         if self.sparsity is not None:
             q_block, kv_block = self.sparsity.block

@@ -98,6 +98,18 @@ def run(
     return [known[each.step] for each in outputs]
 
 
+def loads_by(program: Program, outputs: Sequence[Value], inputs: Sequence[str]) -> bool:
+    """Whether some element is loaded at a place that depends on all of some inputs."""
+    known: dict[int, frozenset[str]] = {}
+    for i in program.needed(outputs):
+        step = program.steps[i]
+        own = (known[x.step] for x in step.operands if type(x) is Value)
+        known[i] = frozenset((step.place,)) if step.made_by == "input" else frozenset().union(*own)
+        if step.made_by == "load" and known[i].issuperset(inputs):
+            return True
+    return False
+
+
 # ---- source --------------------------------------------------------------------------------------
 
 _NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")

@@ -252,7 +252,7 @@ def _mods(made: Written) -> Any:
     """What launches take of them."""
     from tritorch._triton.written import named
     from tritorch.gpu.flex import Mods
-    from tritorch.ops.scalar_programs import emit, loaded
+    from tritorch.ops.scalar_programs import emit, loaded, loads_by
 
     def text(name: str, inputs: Sequence[str], outputs: Sequence[Value], kind: Any) -> Any:
         return named(emit(name, inputs, made.program, outputs, [kind] * len(outputs)))
@@ -264,7 +264,9 @@ def _mods(made: Written) -> Any:
             slope = text("score_and_slope", _INPUTS, made.score, made.kind)
     if made.mask is not None:
         mask = text("mask", _INPUTS[1:], made.mask, bool_)
-    return Mods(score, slope, mask, *loaded(made.program))
+    outputs = [*(made.score or ()), *(made.mask or ())]
+    gathers = loads_by(made.program, outputs, ("q", "k"))
+    return Mods(score, slope, mask, *loaded(made.program), gathers)
 
 
 def _lists(block_mask: BlockMask, way: str, lead: tuple[int, int]) -> Any:
