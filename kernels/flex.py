@@ -2,15 +2,16 @@
 
     out = softmax(score(scale q k^T) where mask) v        lse = log(sum(exp(...))) of each row
 
-SCORE and MASK are jit functions written from a program's Python (`tritorch/ops/scalar_programs.py`):
-of scores, batch, head, row and key, all as blocks that broadcast, and of what they load from
-(`mods`: pointers, sizes, strides).  SLOPE gives a score and its derivative.  None: there is none.
+SCORE and MASK are jit functions written from a program's Python (Note [Programs of scalars] in
+`tritorch/ops/scalar_programs.py`): of scores, batch, head, row and key, all as blocks that
+broadcast, and of what they load from (`mods`: pointers, sizes, strides).  SLOPE gives a score and
+its derivative.  None: there is none.
 
 # Note [Lists of blocks]
 A block mask has for each block of Q_BLOCK rows a list of blocks of KV_BLOCK keys in which some keys
 are seen, and another of those that are seen whole, where MASK is not asked; for the gradients of
-keys, lists of blocks of rows for each block of keys.  A list is a row of a table (`blocks`) of which
-the first `count` entries are meant.  Tables of all batches or heads are one where they are shared:
+keys, lists of blocks of rows for each block of keys.  A list is a row of a table (`blocks`) whose
+first `count` entries are meant.  Tables of all batches or heads are one where they are shared:
 table_steps, in lists, are 0 then.  Without SPARSE there are no lists: all keys are seen.
 
 Tiles, layouts and the units of scores are those of attention.py.
@@ -58,7 +59,7 @@ def hidden(s, row, col, of, mods, MASK: tl.constexpr, FULL: tl.constexpr):
 @triton.jit
 def changed(s, row, col, of, mods, SCORE: tl.constexpr):
     """Scores as SCORE leaves them."""
-    batch, head, n_rows, n_cols = of
+    batch, head, _, _ = of
     pointers, sizes, strides = mods
     if SCORE is not None:
         out = SCORE(s, batch, head, row, col, pointers, sizes, strides)
@@ -69,7 +70,7 @@ def changed(s, row, col, of, mods, SCORE: tl.constexpr):
 @triton.jit
 def changed_with_slope(s, row, col, of, mods, SLOPE: tl.constexpr):
     """Scores as SLOPE leaves them, and its derivative."""
-    batch, head, n_rows, n_cols = of
+    batch, head, _, _ = of
     pointers, sizes, strides = mods
     out, slope = SLOPE(s, batch, head, row, col, pointers, sizes, strides)
     return tl.broadcast_to(out, s.shape), tl.broadcast_to(slope, s.shape)
@@ -103,7 +104,7 @@ def over_keys(
 ):  # fmt: skip
     """Goes on with the keys of a list.  FULL: they are seen whole."""
     k, v, k_strides, v_strides, batch, head, n_cols, n_qk, n_v = keys
-    for step in range(0, steps):
+    for step in range(steps):
         first = listed(step, blocks, SPARSE, KV_BLOCK, BLOCK_N)
         key = tile(
             k, batch, head, 0, first, n_cols, n_qk, k_strides, True, ENGINE, WIDE, BLOCK_N, BLOCK_E
@@ -191,7 +192,7 @@ def dq_over_keys(
 ):  # fmt: skip
     """Goes on with the keys of a list.  FULL: they are seen whole."""
     k, v, k_strides, v_strides, batch, head, n_cols, n_qk, n_v = keys
-    for step in range(0, steps):
+    for step in range(steps):
         first = listed(step, blocks, SPARSE, KV_BLOCK, BLOCK_N)
         key = tile(
             k, batch, head, 0, first, n_cols, n_qk, k_strides, True, ENGINE, WIDE, BLOCK_N, BLOCK_E
@@ -274,7 +275,7 @@ def dkdv_over_rows(
 ):  # fmt: skip
     """Goes on with the rows of a list.  Scores are transposed: a row for each key."""
     q, dout, lses, deltas, q_strides, dout_strides, batch, head, n_rows, n_qk, n_v = rows_of_q
-    for step in range(0, steps):
+    for step in range(steps):
         first = listed(step, blocks, SPARSE, Q_BLOCK, BLOCK_M)
         rows = first + tl.arange(0, BLOCK_M)
         row = rows[None, :]

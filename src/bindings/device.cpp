@@ -164,12 +164,13 @@ void bind_streams(nb::module_& m) {
             self.wait(device, stream_of(stream));
           },
           "device"_a, "stream"_a)
-      .def("ipc_handle",
-           [](Event& self, int device) {
-             const cu::CUipcEventHandle handle = self.ipc_handle(device);
-             return nb::bytes(handle.reserved, sizeof handle.reserved);
-           },
-           "device"_a)
+      .def(
+          "ipc_handle",
+          [](Event& self, int device) {
+            const cu::CUipcEventHandle handle = self.ipc_handle(device);
+            return nb::bytes(handle.reserved, sizeof handle.reserved);
+          },
+          "device"_a)
       .def_static(
           "from_ipc_handle",
           [](int device, nb::bytes bytes) {

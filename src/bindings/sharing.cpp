@@ -13,8 +13,7 @@ namespace {
 
 template <class F>
 F required(F function) {
-  if (!function)
-    throw std::runtime_error("the driver shares no memory between processes");
+  if (!function) throw std::runtime_error("the driver shares no memory between processes");
   return function;
 }
 

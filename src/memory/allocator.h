@@ -119,7 +119,7 @@ class DeviceAllocator {
     std::size_t size, chunk;
   };
   Place place(cu::CUdeviceptr address) const;  // throws std::invalid_argument
-  Block* find(cu::CUdeviceptr base) const;  // the live block that starts there, or null (slow)
+  Block* find(cu::CUdeviceptr base) const;     // the live block that starts there, or null (slow)
 
   // Releases all cached memory that nothing uses, also of private pools that are released.
   void empty_cache();

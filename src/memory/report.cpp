@@ -196,8 +196,7 @@ DeviceAllocator::Place DeviceAllocator::place(cu::CUdeviceptr address) const {
   auto held = impl_->lock();
   Place found{0, 0, 0};
   impl_->for_each_segment([&](const Segment& segment) {
-    if (address - segment.base < segment.size)
-      found = {segment.base, segment.size, segment.chunk};
+    if (address - segment.base < segment.size) found = {segment.base, segment.size, segment.chunk};
   });
   if (!found.base) throw std::invalid_argument("the memory is not of the caching allocator");
   return found;

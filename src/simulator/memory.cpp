@@ -208,8 +208,9 @@ void Memory::drop_if_unused(CUmemGenericAllocationHandle handle) {
   }
   // Without the hole the file only keeps its pages a little longer: as long as it lives, if others
   // may have them mapped.
-  if (!memory.exported) (void)!fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                   static_cast<off_t>(memory.offset), static_cast<off_t>(memory.size));
+  if (!memory.exported)
+    (void)!fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                     static_cast<off_t>(memory.offset), static_cast<off_t>(memory.size));
   physical_bytes_[memory.device] -= memory.size;
   physical_.erase(found);
 }
@@ -316,8 +317,8 @@ CUresult Memory::get_handle(CUdeviceptr address, CUipcMemHandle& handle) {
       moved = n > 0;
       done += moved ? static_cast<std::size_t>(n) : 0;
     }
-    if (!moved || mmap(begin, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) ==
-                      MAP_FAILED) {
+    if (!moved ||
+        mmap(begin, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
       close(file);
       return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -387,8 +388,12 @@ CUresult Memory::import_file(CUmemGenericAllocationHandle& handle, int file, int
   if (end <= offset) return CUDA_ERROR_INVALID_VALUE;
   (void)lseek(own, offset, SEEK_SET);  // both descriptors have one position
   handle = next_handle_++;
-  physical_[handle] = {static_cast<std::size_t>(end - offset), static_cast<std::size_t>(offset),
-                       device, 0, false, own};
+  physical_[handle] = {static_cast<std::size_t>(end - offset),
+                       static_cast<std::size_t>(offset),
+                       device,
+                       0,
+                       false,
+                       own};
   return CUDA_SUCCESS;
 }
 

@@ -79,7 +79,7 @@ SPILLS = {
     ("attention", "attention_dkdv"): (
         128, "two accumulators of 64 registers (Triton 3.6 spills most); operands too in float32",
     ),
-    ("flex", "flex"): (128, "a softcap and a bias, which a load for each score takes registers for"),
+    ("flex", "flex"): (128, "a softcap and a bias, of which each score loads an element"),
     ("flex", "flex_dq"): (128, "the same, with its derivative"),
     ("flex", "flex_dkdv"): (192, "the same; operands too in float32"),
     ("pointwise", "map1_flat"): (16, "digamma of float64 on sm_80, which aims at 96 registers"),

@@ -227,4 +227,6 @@ def test_the_written_source():
         "return x11, x15",
     ]
     again = Program()
-    assert emit("score", "shqk", again, write(again, score, kinds, True), [torch.float32] * 2) == text
+    assert (
+        emit("score", "shqk", again, write(again, score, kinds, True), [torch.float32] * 2) == text
+    )

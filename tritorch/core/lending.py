@@ -139,13 +139,16 @@ class _Mapping:
     """Memory of another process, mapped here; unmapped when nothing uses it."""
 
     def __init__(self, loan: Loan) -> None:
+        unmap: Any
         if loan.handle:
             self.base = _C.ipc_open(loan.device, loan.handle)
-            unmap, args = _C.ipc_close, (loan.device, self.base)
+            size: tuple[int, ...] = ()
+            unmap = _C.ipc_close
         else:
             self.base = _C.import_chunks(loan.device, list(loan.files), loan.chunk)
-            unmap, args = _C.unmap_chunks, (loan.device, self.base, len(loan.files) * loan.chunk)
-        util.Finalize(self, unmap, args, exitpriority=1)
+            size = (len(loan.files) * loan.chunk,)
+            unmap = _C.unmap_chunks
+        util.Finalize(self, unmap, (loan.device, self.base, *size), exitpriority=1)
 
 
 # A driver opens a handle once in a process.
@@ -190,7 +193,7 @@ def borrow(loan: Loan) -> Any:
     return _C.adopt(owner, address, (loan.nbytes,), None, uint8, loan.device)
 
 
-# ---- as PyTorch's storages have it ----------------------------------------------------------------
+# ---- as PyTorch's storages have it ---------------------------------------------------------------
 
 
 def to_words(loan: Loan) -> tuple[int, bytes, int, int, bytes, int, bytes, bool]:

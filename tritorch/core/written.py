@@ -1,8 +1,8 @@
-"""Numbers that a kernel is going to compute: what tensors hold while a program of scalars is written.
+"""Numbers that a kernel is going to compute: what tensors hold while a program is written.
 
 A function of 0-d tensors, called on tensors with such arrays, leaves its steps in a `Program`:
 which record computed what of what.  A program is emitted as a kernel's function
-(`ops/interpret/writing_out.py`), or run again on tensors.
+(`ops/scalar_programs.py`), or run again on tensors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tritorch.core.device import device as Device
-from tritorch.core.dtype import dtype
+from tritorch.core.dtype import dtype as Dtype
 
 CPU = Device("cpu")
 
@@ -30,8 +30,8 @@ class Step(NamedTuple):
 
     made_by: Any
     operands: tuple[Any, ...]
-    dtype: dtype
-    compute: dtype | None = None
+    dtype: Dtype
+    compute: Dtype | None = None
     place: Any = None
 
 
@@ -89,7 +89,7 @@ class WrittenArray:
     __slots__ = ("chosen", "dtype", "program", "shape", "value")
 
     def __init__(
-        self, program: Program, value: Value | None, kind: dtype, shape: Sequence[int] = (),
+        self, program: Program, value: Value | None, kind: Dtype, shape: Sequence[int] = (),
         chosen: tuple[int, tuple[Any, ...]] | None = None,
     ) -> None:  # fmt: skip
         self.program, self.value, self.dtype = program, value, kind

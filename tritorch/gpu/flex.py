@@ -139,7 +139,7 @@ class _Call:
             nothing = (self.anything, self.anything, 0)
             return nothing, nothing, (0, 0), False
         n_batches, n_heads, n_lists = lists.counts.shape
-        partial = (lists.counts, lists.blocks, lists.blocks.shape[-1])
+        partial: Any = (lists.counts, lists.blocks, lists.blocks.shape[-1])
         full = partial
         if lists.full_blocks is not None:
             full = (lists.full_counts, lists.full_blocks, lists.full_blocks.shape[-1])
@@ -180,7 +180,7 @@ def flex(
 
 def flex_delta(g: Array, out: Array) -> Array:
     """sum(dout out) of each row."""
-    batch, heads, q_len, v_width = out.shape
+    _, heads, q_len, v_width = out.shape
     delta = _C.empty(out.shape[:3], accumulator(out.dtype), out.device_index)
     width = _power(v_width)
     n_rows, block = delta.numel(), max(2048 // width, 1)

@@ -154,8 +154,8 @@ class _Source:
         self.functions: set[str] = set()
         self.words: dict[int, str] = {}
         self.starts: list[int] = []  # of each tensor's dims among all sizes
-        for x in program.tensors:
-            self.starts.append(sum(each.ndim for each in program.tensors[: len(self.starts)]))
+        for i in range(len(program.tensors)):
+            self.starts.append(sum(x.ndim for x in program.tensors[:i]))
 
     def said(self, x: Any, kind: dtype) -> str:
         """An operand as a type that is computed in."""
@@ -195,7 +195,9 @@ class _Source:
         wide = ", True" if reach(array.shape, array.strides) > INT32_MAX else ""
         places = []
         for i, place in enumerate(step.operands):
-            word = self.words[place.step] if type(place) is Value else self.said(place, dtypes.int32)
+            word = (
+                self.words[place.step] if type(place) is Value else self.said(place, dtypes.int32)
+            )
             dim = start + i
             places.append(f"offset({word}, sizes[{dim}], strides[{dim}]{wide})")
         at = " + ".join(places) or "constant(0, tl.int32)"

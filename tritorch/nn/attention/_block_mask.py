@@ -247,7 +247,7 @@ class BlockMask:
         )  # fmt: skip
 
     def as_tuple(self, flatten: bool = True) -> tuple[Any, ...]:
-        """All fields in the order of a kernel's arguments; flatten: lengths and sizes one by one."""
+        """All fields in the order of a kernel's arguments; flatten: lengths and sizes apart."""
         lengths, block = tuple(self.seq_lengths), tuple(self.BLOCK_SIZE)
         return (
             *(lengths if flatten else (self.seq_lengths,)),
@@ -311,19 +311,27 @@ class BlockMask:
                 item = slice(item, item + 1)
             places.append(item)
         where = tuple(places)
-        part = [None if x is None else x[where] for x in (getattr(self, n) for n in _SHAPED[:4])]
+        part: Any = [
+            None if x is None else x[where] for x in (getattr(self, n) for n in _SHAPED[:4])
+        ]
         return self._with_order(
             BlockMask.from_kv_blocks(
-                *part, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=_sliced_mask_mod_error,
-                seq_lengths=self.seq_lengths, compute_q_blocks=self.q_indices is not None,
-            )  # fmt: skip
+                part[0],
+                part[1],
+                part[2],
+                part[3],
+                BLOCK_SIZE=self.BLOCK_SIZE,
+                mask_mod=_sliced_mask_mod_error,
+                seq_lengths=self.seq_lengths,
+                compute_q_blocks=self.q_indices is not None,
+            )
         )
 
     def _adjust(self, new_q_len: int, new_kv_len: int) -> BlockMask:
         """The upper left part, for other lengths."""
         self._refuse_order("Adjusting")
         rows, cols = -(-new_q_len // self.BLOCK_SIZE[0]), -(-new_kv_len // self.BLOCK_SIZE[1])
-        part: list[Any] = list(
+        part: Any = list(
             _adjust_num_blocks_and_indices(self.kv_num_blocks, self.kv_indices, rows, cols)
         )
         if self.full_kv_num_blocks is not None and self.full_kv_indices is not None:
@@ -334,14 +342,20 @@ class BlockMask:
             part += [None, None]
         return self._with_order(
             self.from_kv_blocks(
-                *part, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod,
-                seq_lengths=(new_q_len, new_kv_len), compute_q_blocks=self.q_indices is not None,
-            )  # fmt: skip
+                part[0],
+                part[1],
+                part[2],
+                part[3],
+                BLOCK_SIZE=self.BLOCK_SIZE,
+                mask_mod=self.mask_mod,
+                seq_lengths=(new_q_len, new_kv_len),
+                compute_q_blocks=self.q_indices is not None,
+            )
         )
 
     def to(self, device: Any) -> BlockMask:
         """A block mask with all tensors on a device."""
-        moved = {
+        moved: dict[str, Any] = {
             name: None if x is None else x.to(device)
             for name, x in ((name, getattr(self, name)) for name in self._TENSOR_ATTRS)
         }
@@ -467,10 +481,17 @@ def _create_sparse_block_from_block_mask(
     KV_BLOCK_SIZE: int = _DEFAULT_SPARSE_BLOCK_SIZE,
 ) -> BlockMask:
     partial, full = block_mask
+    counts, indices = _dense_to_ordered(partial)
+    full_counts, full_indices = (None, None) if full is None else _dense_to_ordered(full)
     return BlockMask.from_kv_blocks(
-        *_dense_to_ordered(partial), *((None, None) if full is None else _dense_to_ordered(full)),
-        BLOCK_SIZE=(Q_BLOCK_SIZE, KV_BLOCK_SIZE), mask_mod=mask_mod, seq_lengths=seq_lengths,
-    )  # fmt: skip
+        counts,
+        indices,
+        full_counts,
+        full_indices,
+        BLOCK_SIZE=(Q_BLOCK_SIZE, KV_BLOCK_SIZE),
+        mask_mod=mask_mod,
+        seq_lengths=seq_lengths,
+    )
 
 
 def _chosen(device: Any) -> Any:
@@ -526,9 +547,7 @@ def create_block_mask(
         raise ValueError("dq_kv_order must be a bool when using create_block_mask")
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
     parts = _convert_mask_to_block_mask(mask, q_block, kv_block, separate_full_blocks)
-    made = _create_sparse_block_from_block_mask(
-        parts, mask_mod, (Q_LEN, KV_LEN), q_block, kv_block
-    )
+    made = _create_sparse_block_from_block_mask(parts, mask_mod, (Q_LEN, KV_LEN), q_block, kv_block)
     if compute_dq_write_order:
         made.dq_write_order, made.dq_write_order_full = _compute_dq_write_order_from_block_mask(
             made, dq_kv_order
@@ -543,9 +562,7 @@ def _compute_dq_write_order_from_block_mask(
     """For each entry of the lists of rows, how many blocks of keys of that row come before it; with
     dq_kv_order, after it."""
     if block_mask.q_num_blocks is None or block_mask.q_indices is None:
-        raise ValueError(
-            "BlockMask must have q_num_blocks and q_indices to compute dq_write_order"
-        )
+        raise ValueError("BlockMask must have q_num_blocks and q_indices to compute dq_write_order")
     n_keys = block_mask.q_indices.shape[-2]
     dense = block_mask.to_dense()[..., :n_keys].clamp(max=1)
     sums = dense.cumsum(-1)

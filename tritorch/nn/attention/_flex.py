@@ -8,7 +8,7 @@ lists were made of the mask_mod, nobody can tell.
 
 # Note [Flex attention on the GPU]
 The functions of a program become jit functions (Note [Programs of scalars]) that the kernels of
-`kernels/flex.py` call.  The gradients of tensors that a score_mod loads from, and gradients that are
+`kernels/flex.py` call.  Gradients of tensors that a score_mod loads from, and those that are
 differentiated again, go through the definition, some rows at a time.
 """
 
@@ -117,7 +117,11 @@ def _parts(q: Tensor, k: Tensor, tables: Tables | None, bounded: bool) -> list[P
     batch, heads, n_rows, _ = q.shape
     n_keys = k.shape[2]
     whole = [Part(slice(0, n_rows), None)]
-    if q.device.type == "cpu" and tables is not None and batch * heads * n_rows * n_keys > _FEW_SCORES:
+    if (
+        q.device.type == "cpu"
+        and tables is not None
+        and batch * heads * n_rows * n_keys > _FEW_SCORES
+    ):
         table = tables.partial if tables.full is None else tables.partial | tables.full
         seen = table.flatten(0, 1).any(0)
         if float(seen.to(float32).mean()) < _SPARSE:
@@ -126,7 +130,9 @@ def _parts(q: Tensor, k: Tensor, tables: Tables | None, bounded: bool) -> list[P
             inside = PUBLIC["arange"](width)
             for i in range(-(-n_rows // step)):
                 keys = (seen[i].nonzero() * width + inside).flatten()
-                parts.append(Part(slice(i * step, min((i + 1) * step, n_rows)), keys[keys < n_keys]))
+                parts.append(
+                    Part(slice(i * step, min((i + 1) * step, n_rows)), keys[keys < n_keys])
+                )
             return parts
     if bounded:
         step = max(_FEW_BYTES // max(batch * heads * n_keys * 4, 1), 1)
@@ -178,7 +184,7 @@ def _scores(
 def composed(
     q: Tensor, k: Tensor, v: Tensor, functions: Functions, block_mask: BlockMask, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """softmax(score(scale q k^T) where seen) v, the log of each row's sum, and its largest score."""
+    """softmax(score(scale q k^T) where seen) v, each row's log of its sum, and largest score."""
     tables = _tables(block_mask)
     k, v = _shared(k, q.shape[1]), _shared(v, q.shape[1])
     done = []
@@ -219,7 +225,9 @@ class Written(NamedTuple):
 
         def shaped(places: Places) -> dict[str, Any]:
             n = len(places)
-            many = [x.reshape(*(-1 if j == i else 1 for j in range(n))) for i, x in enumerate(places)]
+            many = [
+                x.reshape(*(-1 if j == i else 1 for j in range(n))) for i, x in enumerate(places)
+            ]
             return dict(zip(_INPUTS[1:], many))
 
         def score(s: Tensor, *places: Tensor) -> Tensor:
@@ -231,7 +239,7 @@ class Written(NamedTuple):
             assert self.mask is not None
             return run(self.program, self.mask, shaped(places), tensors)[0].to(bool_)
 
-        return Functions(self.score and score, self.mask and mask)
+        return Functions(None if self.score is None else score, None if self.mask is None else mask)
 
 
 def written(score_mod: Mod | None, mask_mod: Mod, kind: Any, slope: bool) -> Written:
@@ -291,7 +299,10 @@ def _lists(block_mask: BlockMask, way: str, lead: tuple[int, int]) -> Any:
             x.expand(*lead, *x.shape[2:]).contiguous()
             for x in (counts, blocks, full_counts, full_blocks)
         )
-    return Lists(*(None if x is None else x._array for x in (counts, blocks, full_counts, full_blocks)))
+    given: Any = [
+        None if x is None else x._array for x in (counts, blocks, full_counts, full_blocks)
+    ]
+    return Lists(*given)
 
 
 def _sparsity(block_mask: BlockMask, lead: tuple[int, int]) -> Any:

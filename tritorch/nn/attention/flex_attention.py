@@ -2,8 +2,8 @@
 torch.nn.attention.flex_attention.
 
 On the GPU the function becomes a part of a fused kernel (docs/kernels/flex.md); on the CPU, and
-where that cannot be, operators compute it.  Unlike PyTorch's, it needs no compiler, has gradients on
-the CPU, and gives the largest scores there.
+where that cannot be, operators compute it.  Unlike PyTorch's, it needs no compiler, and has
+gradients and the largest scores on the CPU too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tritorch.amp.autocast_mode import _cast
 from tritorch.amp.state import get_autocast_dtype, is_autocast_available, is_autocast_enabled
 from tritorch.core.tensor import Tensor
 from tritorch.core.written import NotWritable
-from tritorch.nn.attention import _block_mask, _flex
+from tritorch.nn.attention import _flex
 from tritorch.nn.attention._block_mask import (
     _DEFAULT_SPARSE_BLOCK_SIZE as _DEFAULT_SPARSE_BLOCK_SIZE,
     _LARGE_SPARSE_BLOCK_SIZE as _LARGE_SPARSE_BLOCK_SIZE,
@@ -61,7 +61,7 @@ for _each in (BlockMask, and_masks, create_block_mask, create_mask, noop_mask, o
 
 
 class FlexKernelOptions(TypedDict, total=False):
-    """What PyTorch's kernels are told.  They are checked; tritorch's kernels choose by themselves."""
+    """What PyTorch's kernels are told: checked, and not needed by tritorch's."""
 
     num_warps: int
     num_stages: int
@@ -97,7 +97,9 @@ class AuxOutput(NamedTuple):
     max_scores: Tensor | None = None
 
 
-def _identity(score: Tensor, batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
+def _identity(
+    score: Tensor, batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor
+) -> Tensor:
     """The score_mod that changes nothing."""
     return score
 
@@ -214,8 +216,7 @@ def _check_options(options: Any, return_aux: AuxRequest | None) -> None:
             )
         if given["BACKEND"] not in get_args(_Backend):
             raise ValueError(
-                f"Invalid BACKEND value '{given['BACKEND']}'. "
-                f"Must be one of {get_args(_Backend)}"
+                f"Invalid BACKEND value '{given['BACKEND']}'. Must be one of {get_args(_Backend)}"
             )
         if given["BACKEND"] == "FLASH" and return_aux is not None and return_aux.max_scores:
             raise NotImplementedError(
