@@ -188,6 +188,8 @@ def test_a_write_into_what_was_captured_is_noticed():
 NOT_WRITABLE = {
     "a reduction": lambda s, b, h, i, j: s + torch.ones(4, device="cuda").sum() * (i + j).sum(),
     "a row of a tensor": lambda s, b, h, i, j: s + torch.ones(20, 3, device="cuda")[i].sum(),
+    "random numbers": lambda s, b, h, i, j: s + torch.rand((), device=s.device),
+    "a value that is read": lambda s, b, h, i, j: s * (1 if i >= 0 else 2),
     "in place": lambda s, b, h, i, j: (s + 0).add_(i),
 }
 
@@ -198,7 +200,11 @@ def test_what_cannot_be_written_runs_by_operators(name):
     score = NOT_WRITABLE[name]
     with pytest.raises(NotWritable):
         _flex.fused(q, q, q, score, _create_empty_block_mask(q, q), 1.0, False)
-    assert flex_attention(q, q, q, score).shape == q.shape
+    if name in ("random numbers", "a value that is read"):
+        with pytest.raises(RuntimeError, match="vmap"):
+            flex_attention(q, q, q, score)
+    else:
+        assert flex_attention(q, q, q, score).shape == q.shape
 
 
 def test_the_written_source():

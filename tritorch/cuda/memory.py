@@ -10,9 +10,9 @@ from collections import OrderedDict
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import lending
 from tritorch.core.deprecation import deprecated
 from tritorch.core.device import cuda_index
+from tritorch.cuda.runtime import collect_loans
 
 
 def empty_cache() -> None:
@@ -319,7 +319,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def _collect() -> None:
-    lending.collect()
+    collect_loans()
     gc.collect()
 
 

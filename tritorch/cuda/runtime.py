@@ -7,11 +7,11 @@ driver; what belongs to libraries that are not here (cuBLAS, cuSOLVER) is an err
 from __future__ import annotations
 
 import enum
+import sys
 import warnings
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import lending
 from tritorch.core.device import cuda_index
 from tritorch.gpu import arrays
 
@@ -113,7 +113,14 @@ def is_tf32_supported() -> bool:
 def ipc_collect() -> None:
     """Frees GPU memory that other processes have given back."""
     _C.load_driver()
-    lending.collect()
+    collect_loans()
+
+
+def collect_loans() -> None:
+    """Frees memory that was lent and has come back, if this process ever lent any."""
+    lending = sys.modules.get("tritorch.core.lending")
+    if lending is not None:
+        lending.collect()
 
 
 # ---- waiting for the GPU by mistake --------------------------------------------------------------

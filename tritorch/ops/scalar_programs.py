@@ -20,6 +20,7 @@ from tritorch._triton import names
 from tritorch.autograd import grad
 from tritorch.core import dtype as dtypes
 from tritorch.core.dtype import dtype
+from tritorch.core.generator import default_generator
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.core.written import NotWritable, Program, Step, Value, WrittenArray
@@ -41,6 +42,7 @@ def write(
         numbers.append(_C.wrap(WrittenArray(program, value, kind)))
     first = numbers[0].requires_grad_() if slope else numbers[0]
     before = _C.set_grad_enabled(slope)
+    drawn = default_generator.get_state()
     try:
         with scalars.kept():
             out = function(*numbers)
@@ -49,6 +51,9 @@ def write(
                 outputs.append(_slope(program, out, first))
     finally:
         _C.set_grad_enabled(before)
+    if not default_generator.get_state().equal(drawn):  # they would be the same for all places
+        default_generator.set_state(drawn)
+        raise NotWritable("random numbers")
     return outputs
 
 

@@ -249,10 +249,15 @@ def written(score_mod: Mod | None, mask_mod: Mod, kind: Any, slope: bool) -> Wri
     program = Program()
     inputs = [(name, int32) for name in _INPUTS[1:]]
     score = mask = None
-    if score_mod is not None:
-        score = write(program, score_mod, [("s", kind), *inputs], slope)
-    if mask_mod is not noop_mask:
-        mask = write(program, mask_mod, inputs)
+    try:
+        if score_mod is not None:
+            score = write(program, score_mod, [("s", kind), *inputs], slope)
+        if mask_mod is not noop_mask:
+            mask = write(program, mask_mod, inputs)
+    except NotWritable:
+        raise
+    except Exception as error:  # by operators it runs, or fails in words about the program
+        raise NotWritable(f"{type(error).__name__}: {error}") from error
     return Written(program, score, mask, kind)
 
 
