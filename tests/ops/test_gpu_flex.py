@@ -236,3 +236,45 @@ def test_the_written_source():
     assert (
         emit("score", "shqk", again, write(again, score, kinds, True), [torch.float32] * 2) == text
     )
+
+
+SCALE = 2.0
+
+
+def test_functions_are_found_again_while_nothing_they_reach_changes(monkeypatch):
+    made, written = [], _flex.written
+    monkeypatch.setattr(_flex, "written", lambda *args: (made.append(1), written(*args))[1])
+    q = numbers(1, 2, 16, 8).cuda()
+
+    def maker(table, shift, shifts):
+        inner = lambda x: x + shift
+
+        def score(s, b, h, i, j):
+            return inner(s * SCALE) + table[i - j] + (shifts[0] if shifts else 0)
+
+        return score
+
+    def check(score, fresh):
+        before = len(made)
+        out = flex_attention(q, q, q, score).cpu()
+        assert len(made) - before == fresh
+        functions = _flex.mapped(score, _flex.WHOLE.mask_mod)
+        by_operators = _flex.composed(q, q, q, functions, _flex.WHOLE, 8**-0.5)[0]
+        torch.testing.assert_close(out, by_operators.cpu(), rtol=1e-4, atol=1e-4)
+
+    table = numbers(40).cuda()
+    score = maker(table, 1.0, ())
+    check(score, True)
+    check(score, False)
+    check(maker(table, 1.0, ()), False)  # another object of the same code
+    check(maker(table, 2.0, ()), True)
+    table.mul_(2)
+    check(score, True)
+    check(maker(table.clone(), 1.0, ()), True)
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    check(score, True)
+    check(score, False)
+    check(maker(table, 1.0, [0.5]), True)  # a list may change: never kept
+    check(maker(table, 1.0, [0.5]), True)
+    with torch.no_grad():
+        check(score, True)  # without its slope

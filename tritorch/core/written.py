@@ -71,6 +71,12 @@ class Program:
         self.tensors.append(x)
         return len(self.tensors) - 1
 
+    def on(self, tensors: Sequence[Any]) -> Program:
+        """The same steps, loading from other tensors."""
+        same = Program()
+        same.steps, same.tensors = self.steps, list(tensors)
+        return same
+
     def needed(self, outputs: Sequence[Value]) -> list[int]:
         """The steps that outputs are made of, in order."""
         wanted = {each.step for each in outputs}

@@ -34,8 +34,10 @@ from tritorch.nn.attention._block_mask import (
     _vmap_for_bhqkv,
     noop_mask,
 )
+from tritorch.nn.attention._flex_cache import found_or_made
 from tritorch.ops.indexing import scalars
 from tritorch.ops.interpret.vmap import active
+from tritorch.ops.scalar_programs import emit, loaded, loads_by, run, write
 
 Places = Sequence[Tensor]  # batches, heads, rows and keys, one dim each
 _FEW_BYTES = 1 << 28  # of scores that the definition holds at once, where it goes by rows
@@ -68,6 +70,16 @@ def mapped(score_mod: Mod | None, mask_mod: Mod) -> Functions:
 
 
 # ---- the definition ------------------------------------------------------------------------------
+
+
+class Whole:
+    """Stands for a block mask where there is none: all places are seen."""
+
+    BLOCK_SIZE = (_LARGE_SPARSE_BLOCK_SIZE, _LARGE_SPARSE_BLOCK_SIZE)
+    mask_mod = staticmethod(noop_mask)
+
+
+WHOLE: Any = Whole()
 
 
 class Tables(NamedTuple):
@@ -221,7 +233,6 @@ class Written(NamedTuple):
 
     def functions(self, tensors: Sequence[Tensor]) -> Functions:
         """The steps run again, on tensors, with others to load from."""
-        from tritorch.ops.scalar_programs import run
 
         def shaped(places: Places) -> dict[str, Any]:
             n = len(places)
@@ -244,8 +255,6 @@ class Written(NamedTuple):
 
 def written(score_mod: Mod | None, mask_mod: Mod, kind: Any, slope: bool) -> Written:
     """A program's functions as steps, or NotWritable."""
-    from tritorch.ops.scalar_programs import write
-
     program = Program()
     inputs = [(name, int32) for name in _INPUTS[1:]]
     score = mask = None
@@ -265,7 +274,6 @@ def _mods(made: Written) -> Any:
     """What launches take of them."""
     from tritorch._triton.written import named
     from tritorch.gpu.flex import Mods
-    from tritorch.ops.scalar_programs import emit, loaded, loads_by
 
     def text(name: str, inputs: Sequence[str], outputs: Sequence[Value], kind: Any) -> Any:
         return named(emit(name, inputs, made.program, outputs, [kind] * len(outputs)))
@@ -445,8 +453,14 @@ def fused(
     wants = _C.is_grad_enabled()
     kind = float64 if q.dtype is float64 else float32
     sparsity = _sparsity(block_mask, (q.shape[0], q.shape[1]))
-    made = written(score_mod, block_mask.mask_mod, kind, wants)
+    mask_mod = block_mask.mask_mod
+
+    def make() -> tuple[Written, Any]:
+        steps = written(score_mod, mask_mod, kind, wants)
+        return steps, _mods(steps)
+
+    made, mods = found_or_made((score_mod, mask_mod), (kind, wants), make, loaded)
     if any(type(x._array) is not _C.Array for x in made.program.tensors):
         raise NotWritable("what is loaded is not on the GPU")
-    call = Call(made, _mods(made), sparsity, block_mask, scale, tops)
+    call = Call(made, mods, sparsity, block_mask, scale, tops)
     return FlexAttention.apply(q, k, v, call, *made.program.tensors)

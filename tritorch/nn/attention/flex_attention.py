@@ -257,9 +257,10 @@ def flex_attention(
     score."""
     _check_inputs(query, key, value, enable_gqa)
     _check_batches(query, key, block_mask)
-    given = block_mask
-    block_mask = _create_empty_block_mask(query, key) if block_mask is None else block_mask
-    _check_block_mask(query, key, block_mask)
+    lists: Any = _flex.WHOLE
+    if block_mask is not None:
+        _check_block_mask(query, key, block_mask)
+        lists = block_mask
     if return_lse and return_aux is not None:
         raise ValueError(
             "Cannot specify both return_lse and return_aux. "
@@ -273,7 +274,7 @@ def flex_attention(
             FutureWarning,
         )
     _check_options(kernel_options, return_aux)
-    if _C.is_grad_enabled() and given is not None and block_mask.q_indices is None:
+    if _C.is_grad_enabled() and block_mask is not None and block_mask.q_indices is None:
         if query.requires_grad or key.requires_grad or value.requires_grad:
             raise RuntimeError(
                 "BlockMask q_indices is None. Backward pass requires q_indices to be computed. "
@@ -286,10 +287,10 @@ def flex_attention(
         key, value = (x.expand(query.size(0), *x.shape[1:]) for x in (key, value))
     tops = return_aux is not None and return_aux.max_scores
     try:
-        out, lse, top = _flex.fused(query, key, value, mod, block_mask, factor, tops)
+        out, lse, top = _flex.fused(query, key, value, mod, lists, factor, tops)
     except NotWritable:
-        functions = _flex.mapped(mod, block_mask.mask_mod)
-        out, lse, top = _flex.composed(query, key, value, functions, block_mask, factor)
+        functions = _flex.mapped(mod, lists.mask_mod)
+        out, lse, top = _flex.composed(query, key, value, functions, lists, factor)
         out = _laid_out(out, query)
     if return_aux is not None:
         return out, AuxOutput(lse if return_aux.lse else None, top.detach() if tops else None)
