@@ -25,8 +25,15 @@ from tritorch.core.written import Program
 from tritorch.nn.parameter import Parameter
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, dtype, device)
-_BY_IDENTITY = (_C.Gate, types.BuiltinFunctionType, type)
+_BY_IDENTITY = (_C.Gate, types.BuiltinFunctionType)
 _LIBRARIES = frozenset(("tritorch", "torch", "math", "builtins", "numpy", "operator"))
+
+
+def _is_library(x: Any) -> bool:
+    """Whether it is a module, or a class, of what programs do not change."""
+    if isinstance(x, types.ModuleType):
+        return x.__name__.split(".")[0] in _LIBRARIES
+    return isinstance(x, type) and x.__module__.split(".")[0] in _LIBRARIES
 
 
 class _Unknown(Exception):
@@ -34,7 +41,7 @@ class _Unknown(Exception):
 
 
 class _Reached:
-    """What functions depend on: words that are compared, and tensors in the order of their place."""
+    """What functions depend on: words that are compared, and tensors."""
 
     def __init__(self, functions: Sequence[Any]) -> None:
         self.words: list[Any] = []
@@ -46,7 +53,7 @@ class _Reached:
     def value(self, x: Any) -> None:
         kind = type(x)
         if kind in _PLAIN:
-            self.words.append((kind, x))
+            self.words.append((kind, x.hex() if kind is float else x))  # -0.0 is not 0.0
         elif kind is Tensor or kind is Parameter:
             self.words.append((Tensor, x._version, x._requires_grad, id(x._array)))
             self.tensors.append(x)
@@ -56,9 +63,7 @@ class _Reached:
             self.words.append((tuple, len(x)))
             for each in x:
                 self.value(each)
-        elif (kind is types.ModuleType and x.__name__.split(".")[0] in _LIBRARIES) or isinstance(
-            x, _BY_IDENTITY
-        ):
+        elif isinstance(x, _BY_IDENTITY) or _is_library(x):
             self.words.append(id(x))
         else:
             raise _Unknown
