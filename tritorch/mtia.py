@@ -18,12 +18,14 @@ from tritorch.xpu import (
 )
 
 __all__ = [
-    "MTIAGraph", "current_device", "current_stream", "default_stream", "device", "device_count",
+    "MTIAGraph", "attach_out_of_memory_observer",
+    "current_device", "current_stream", "default_stream", "device", "device_count",
     "empty_cache", "get_device_capability", "get_device_properties", "get_rng_state",
-    "get_rng_state_all", "graph_pool_handle", "init", "initial_seed", "is_available",
+    "get_rng_state_all", "graph", "graph_pool_handle", "init", "initial_seed", "is_available",
     "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all",
     "max_memory_allocated", "memory_allocated", "memory_stats", "record_memory_history",
-    "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state", "snapshot",
+    "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state",
+    "set_rng_state_all", "set_stream", "snapshot",
     "stream", "synchronize",
 ]  # fmt: skip
 
@@ -70,3 +72,14 @@ get_device_properties = _refusal("get_device_properties", "getDeviceProperties")
 graph_pool_handle = _refusal("graph_pool_handle", "graphPoolHandle")
 snapshot = _refusal("snapshot", "memorySnapshot")
 MTIAGraph = _refusal("MTIAGraph", "mtiagraphCreate")
+graph = _refusal("graph", "getCurrentDevice")
+set_stream = _refusal("set_stream", "setCurrentStream")
+attach_out_of_memory_observer = _refusal(
+    "attach_out_of_memory_observer", "attachOutOfMemoryObserver"
+)
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Of no device: what states there are is refused."""
+    for state in new_states:
+        set_rng_state(state)

@@ -8,17 +8,20 @@ from typing import Any
 from tritorch import _elsewhere
 
 __all__ = [
-    "Event", "MemPool", "Stream", "StreamContext", "XPUGraph", "clock_rate", "current_device",
+    "Event", "MemPool", "Stream", "StreamContext", "XPUGraph", "XPUPluggableAllocator",
+    "can_device_access_peer", "change_current_allocator", "clock_rate", "current_device",
     "current_stream", "device", "device_count", "device_memory_used", "device_of", "empty_cache",
     "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties",
     "get_gencode_flags", "get_per_process_memory_fraction", "get_rng_state", "get_rng_state_all",
-    "get_stream_from_external", "graph_pool_handle", "init", "initial_seed", "is_available",
-    "is_bf16_supported", "is_initialized", "is_tf32_supported", "manual_seed", "manual_seed_all",
+    "get_stream_from_external", "graph", "graph_pool_handle", "init", "initial_seed",
+    "is_available", "is_bf16_supported", "is_current_stream_capturing", "is_initialized",
+    "is_tf32_supported", "make_graphed_callables", "manual_seed", "manual_seed_all",
     "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated",
     "memory_reserved", "memory_snapshot", "memory_stats", "memory_stats_as_nested_dict",
-    "memory_usage", "power_draw", "seed", "seed_all", "set_device",
+    "memory_usage", "power_draw", "reset_accumulated_memory_stats", "reset_peak_memory_stats",
+    "seed", "seed_all", "set_device",
     "set_per_process_memory_fraction", "set_rng_state", "set_rng_state_all", "set_stream",
-    "stream", "synchronize", "temperature", "utilization",
+    "stream", "synchronize", "temperature", "use_mem_pool", "utilization",
 ]  # fmt: skip
 
 default_generators: tuple[Any, ...] = ()
@@ -133,7 +136,16 @@ mem_get_info, get_per_process_memory_fraction, set_per_process_memory_fraction =
     _refusal,
     ("mem_get_info", "get_per_process_memory_fraction", "set_per_process_memory_fraction"),
 )
+can_device_access_peer, change_current_allocator, make_graphed_callables = map(
+    _refusal, ("can_device_access_peer", "change_current_allocator", "make_graphed_callables")
+)
+reset_accumulated_memory_stats, reset_peak_memory_stats = map(
+    _refusal, ("reset_accumulated_memory_stats", "reset_peak_memory_stats")
+)
+graph, use_mem_pool = map(_refusal, ("graph", "use_mem_pool"))
 graph_pool_handle = _elsewhere.dummy("_xpu_graph_pool_handle")
+is_current_stream_capturing = _elsewhere.dummy("_xpu_isCurrentStreamCapturing")
+XPUPluggableAllocator = _elsewhere.dummy("XPUPluggableAllocator")
 
 
 def _sensor(name: str) -> Any:
