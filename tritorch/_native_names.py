@@ -15,7 +15,7 @@ from tritorch.core import (
     dispatching,
     gates,
     generator,
-    layout,
+    layout as layouts,
     precision,
     settings,
     storage,
@@ -313,7 +313,7 @@ def _is_alias_of(tensor: Tensor, other: Tensor, /) -> bool:
 
 def _has_storage(tensor: Tensor, /) -> bool:
     """Whether a tensor has memory of its own kind: a dense one has."""
-    return tensor.layout is layout.strided
+    return tensor.layout is layouts.strided
 
 
 def _cuda_getCurrentRawStream(device: int, /) -> int:
