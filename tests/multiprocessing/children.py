@@ -89,7 +89,9 @@ def borrow(connection: Any) -> None:
             lent["storage"] = tritorch.UntypedStorage._new_shared_cuda(*value)
             connection.send(lent["storage"].tolist())
         elif what == "event":
-            event = tritorch.cuda.Event.from_ipc_handle("cuda:0", value)
+            event, handle = value
+            event.synchronize()
+            event = tritorch.cuda.Event.from_ipc_handle("cuda:0", handle)
             event.wait()
             event.synchronize()
             connection.send(event.query())

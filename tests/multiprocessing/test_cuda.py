@@ -81,7 +81,8 @@ def test_words_and_events(child):
     assert len(lending._lender.lent) == 1
     event = tritorch.cuda.Event(interprocess=True)
     event.record()
-    assert len(event.ipc_handle()) == 64 and child("event", event.ipc_handle()) is True
+    assert len(event.ipc_handle()) == 64
+    assert child("event", (event, event.ipc_handle())) is True
 
 
 def test_events_that_are_not_shared():

@@ -11,6 +11,7 @@ from tritorch.core import arrays, lending, sharing
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.core.typed_storage import TypedStorage
+from tritorch.cuda.streams import Event
 from tritorch.multiprocessing import named
 
 
@@ -99,6 +100,16 @@ def _reduce_parameter(parameter: Any) -> Any:
     return parameter.__reduce_ex__(5)
 
 
+def reduce_event(event: Event) -> Any:
+    """A CUDA event that was made with `interprocess=True`, as its handle."""
+    return rebuild_event, (event.device, event.ipc_handle())
+
+
+def rebuild_event(device: Any, handle: bytes) -> Event:
+    """Another process's event."""
+    return Event.from_ipc_handle(device, handle)
+
+
 def init_reductions() -> None:
     """Tells multiprocessing's pickler."""
     from tritorch.nn.parameter import Parameter
@@ -108,6 +119,7 @@ def init_reductions() -> None:
     register(Parameter, _reduce_parameter)
     register(UntypedStorage, reduce_storage)
     register(TypedStorage, reduce_typed_storage)
+    register(Event, reduce_event)
 
 
 class StorageWeakRef:
