@@ -15,6 +15,7 @@ from tritorch.core import (
     dispatching,
     gates,
     generator,
+    layout as layouts,
     precision,
     settings,
     storage,
@@ -22,6 +23,7 @@ from tritorch.core import (
 from tritorch.core.device import device as Device
 from tritorch.core.published import PUBLIC
 from tritorch.core.size import Size
+from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
 from tritorch.schema.infer import infer_type
 from tritorch.utils import _foreach_utils
@@ -29,6 +31,7 @@ from tritorch.utils import _foreach_utils
 has_spectral = settings.has_spectral
 _jit_try_infer_type = infer_type
 _TensorBase = _C.TensorBase
+_TensorMeta = type(Tensor)
 _FunctionBase = function.FunctionCtx
 has_lapack = settings.has_lapack
 Generator, default_generator = generator.Generator, generator.default_generator
@@ -276,6 +279,41 @@ def _get_privateuse1_backend_name() -> str:
 def _get_cpu_capability() -> str:
     """The widest vectors of the processor: AVX512, AVX2 or DEFAULT."""
     return cpu.get_cpu_capability()
+
+
+def _cuda_getDevice() -> int:
+    """The current device."""
+    return cuda.current_device()
+
+
+def _cuda_getDeviceCount() -> int:
+    """How many GPUs there are."""
+    return cuda.device_count()
+
+
+def _cuda_emptyCache() -> None:
+    """`cuda.empty_cache()`."""
+    cuda.empty_cache()
+
+
+def _cuda_isCurrentStreamCapturing() -> bool:
+    """Whether the current stream's work is being captured into a graph."""
+    return cuda.is_current_stream_capturing()
+
+
+def _data_address(tensor: Tensor, /) -> int:
+    """Where a tensor's first element is."""
+    return tensor.data_ptr()
+
+
+def _is_alias_of(tensor: Tensor, other: Tensor, /) -> bool:
+    """Whether two tensors have one memory."""
+    return tensor.untyped_storage() == other.untyped_storage()
+
+
+def _has_storage(tensor: Tensor, /) -> bool:
+    """Whether a tensor has memory of its own kind: a dense one has."""
+    return tensor.layout is layouts.strided
 
 
 def _cuda_getCurrentRawStream(device: int, /) -> int:

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from tritorch import cuda
+from tritorch import _C, cuda
 from tritorch.core.device import cuda_index, device as Device
 
 __all__ = [
     "current_accelerator", "current_device_idx", "current_device_index", "current_stream",
-    "device_count", "device_index", "empty_cache", "get_device_capability",
+    "device_count", "device_index", "empty_cache", "empty_host_cache", "get_device_capability",
     "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved",
     "memory_allocated", "memory_reserved", "memory_stats", "reset_accumulated_memory_stats",
     "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream", "synchronize",
@@ -31,6 +31,12 @@ def device_count() -> int:
 def current_accelerator(check_available: bool = False) -> Device | None:
     """`device("cuda")`, or None where there is no GPU."""
     return Device("cuda") if cuda.is_available() else None
+
+
+def empty_host_cache() -> None:
+    """Gives back page-locked memory that nothing uses."""
+    _there()
+    _C.empty_pinned_cache()
 
 
 def _there() -> None:

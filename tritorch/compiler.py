@@ -14,9 +14,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 __all__ = [
     "CacheInfo", "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin",
-    "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
-    "load_cache_artifacts", "nested_compile_region", "reset", "save_cache_artifacts", "set_stance",
-    "wrap_numpy",
+    "disable", "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting",
+    "keep_portable_guards_unsafe", "keep_tensor_guards_unsafe", "list_backends",
+    "load_cache_artifacts", "nested_compile_region", "reset", "save_cache_artifacts",
+    "set_default_backend", "set_enable_guard_collectives", "set_stance", "skip_all_guards_unsafe",
+    "skip_guard_on_all_nn_modules_unsafe", "skip_guard_on_globals_unsafe",
+    "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip
 
 
@@ -192,6 +195,56 @@ class set_stance(contextlib.ContextDecorator):
 
     def __exit__(self, *exception: Any) -> None:
         pass
+
+
+_default_backend: Any = "inductor"
+
+
+def get_default_backend() -> Any:
+    """What `set_default_backend` was given; none compiles."""
+    return _default_backend
+
+
+def set_default_backend(backend: Any) -> None:
+    """Names the backend that `compile` would use; None: "inductor"."""
+    global _default_backend
+    if backend is not None and not isinstance(backend, str) and not callable(backend):
+        raise TypeError(f"backend must be a string or callable, got {type(backend)}")
+    _default_backend = "inductor" if backend is None else backend
+
+
+def skip_all_guards_unsafe(guard_entries: Any) -> list[bool]:
+    """A filter of guards that keeps none; there are none to keep."""
+    return [False for _ in guard_entries]
+
+
+def _kept(guard_entries: Any) -> list[bool]:
+    """A filter of guards, of which there are none."""
+    return [True for _ in guard_entries]
+
+
+skip_guard_on_inbuilt_nn_modules_unsafe = skip_guard_on_all_nn_modules_unsafe = _kept
+skip_guard_on_globals_unsafe = keep_tensor_guards_unsafe = keep_portable_guards_unsafe = _kept
+
+
+def set_enable_guard_collectives(enabled: bool) -> bool:
+    """Whether processes would agree on what is compiled; returns what was set before."""
+    global _guard_collectives
+    before, _guard_collectives = _guard_collectives, bool(enabled)
+    return before
+
+
+_guard_collectives = False
+
+
+def substitute_in_graph(
+    original_fn: Callable[..., Any], *, can_constant_fold_through: bool = False,
+    skip_signature_check: bool = False, is_embedded_type: bool = False,
+) -> Callable[[Function], Function]:  # fmt: skip
+    """A decorator of what a compiler would trace in place of a function: it changes nothing."""
+    if not callable(original_fn):
+        raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)}")
+    return lambda traceable_fn: traceable_fn
 
 
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:

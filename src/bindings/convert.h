@@ -41,6 +41,7 @@ void bind_device(nb::module_& m);
 void bind_kernels(nb::module_& m);
 void bind_streams(nb::module_& m);
 void bind_memory(nb::module_& m);
+void bind_sharing(nb::module_& m);
 void bind_arrays(nb::module_& m);
 void bind_random(nb::module_& m);
 void bind_simulator(nb::module_& m);

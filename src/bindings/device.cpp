@@ -1,4 +1,6 @@
 // Devices, their streams and events, and graphs.
+#include <cstring>
+
 #include "bindings/convert.h"
 #include "driver/event.h"
 #include "memory/graph.h"
@@ -162,6 +164,23 @@ void bind_streams(nb::module_& m) {
             self.wait(device, stream_of(stream));
           },
           "device"_a, "stream"_a)
+      .def(
+          "ipc_handle",
+          [](Event& self, int device) {
+            const cu::CUipcEventHandle handle = self.ipc_handle(device);
+            return nb::bytes(handle.reserved, sizeof handle.reserved);
+          },
+          "device"_a)
+      .def_static(
+          "from_ipc_handle",
+          [](int device, nb::bytes bytes) {
+            cu::CUipcEventHandle handle{};
+            if (bytes.size() != sizeof handle.reserved)
+              throw std::invalid_argument("an event's handle has 64 bytes");
+            std::memcpy(handle.reserved, bytes.c_str(), bytes.size());
+            return Event::from_ipc_handle(device, handle);
+          },
+          "device"_a, "handle"_a)
       .def("query", &Event::query)
       .def("synchronize", &Event::synchronize)
       .def("elapsed_time", &Event::elapsed_time, "end"_a)

@@ -208,6 +208,10 @@ void bind_memory(nb::module_& m) {
     out["num_host_free"] = s.num_host_free;
     return out;
   });
+  m.def("empty_pinned_cache", [] {
+    if (memory::PinnedAllocator* pinned = memory::existing_pinned_allocator())
+      pinned->empty_cache();
+  });
   m.def("reset_peak_host_memory_stats", [] { memory::pinned_allocator().reset_peak_statistics(); });
   m.def("reset_accumulated_host_memory_stats",
         [] { memory::pinned_allocator().reset_accumulated_statistics(); });

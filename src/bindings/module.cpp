@@ -56,6 +56,7 @@ NB_MODULE(_C, m) {
   bind_kernels(m);
   bind_streams(m);
   bind_memory(m);
+  bind_sharing(m);
   bind_arrays(m);
   bind_random(m);
   bind_simulator(m);

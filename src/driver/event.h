@@ -1,6 +1,7 @@
 // Events: a move-only handle that is created on the device of its first record.
 #pragma once
 
+#include <stdexcept>
 #include <utility>
 
 #include "driver/context.h"
@@ -23,6 +24,24 @@ class Event {
         driver().cuEventDestroy(handle_);
       } catch (const std::exception&) {
       }
+  }
+
+  // What another process opens.
+  cu::CUipcEventHandle ipc_handle(int device) {
+    create(device);
+    DeviceScope scope(device_);
+    cu::CUipcEventHandle found{};
+    if (!driver().cuIpcGetEventHandle) throw std::runtime_error("the driver shares no events");
+    DRIVE(cuIpcGetEventHandle(&found, handle_));
+    return found;
+  }
+  static Event from_ipc_handle(int device, const cu::CUipcEventHandle& handle) {
+    Event event(cu::CU_EVENT_INTERPROCESS | cu::CU_EVENT_DISABLE_TIMING);
+    DeviceScope scope(device);
+    if (!driver().cuIpcOpenEventHandle) throw std::runtime_error("the driver shares no events");
+    DRIVE(cuIpcOpenEventHandle(&event.handle_, handle));
+    event.device_ = device;
+    return event;
   }
 
   void record(int device, cu::CUstream stream) {

@@ -102,6 +102,17 @@ namespace tritorch::cu {
   REQUIRED(cuFuncSetCacheConfig, "cuFuncSetCacheConfig", (CUfunction, CUfunc_cache))               \
   REQUIRED(cuLaunchKernelEx, "cuLaunchKernelEx",                                                   \
            (const CUlaunchConfig*, CUfunction, void**, void**))                                    \
+  OPTIONAL(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle",                             \
+           (CUmemGenericAllocationHandle*, void*))                                                 \
+  OPTIONAL(cuMemExportToShareableHandle, "cuMemExportToShareableHandle",                           \
+           (void*, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long))   \
+  OPTIONAL(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle",                       \
+           (CUmemGenericAllocationHandle*, void*, CUmemAllocationHandleType))                      \
+  OPTIONAL(cuIpcGetMemHandle, "cuIpcGetMemHandle", (CUipcMemHandle*, CUdeviceptr))                 \
+  OPTIONAL(cuIpcOpenMemHandle, "cuIpcOpenMemHandle_v2", (CUdeviceptr*, CUipcMemHandle, unsigned))  \
+  OPTIONAL(cuIpcCloseMemHandle, "cuIpcCloseMemHandle", (CUdeviceptr))                              \
+  OPTIONAL(cuIpcGetEventHandle, "cuIpcGetEventHandle", (CUipcEventHandle*, CUevent))               \
+  OPTIONAL(cuIpcOpenEventHandle, "cuIpcOpenEventHandle", (CUevent*, CUipcEventHandle))             \
   OPTIONAL(cuOccupancyMaxActiveClusters, "cuOccupancyMaxActiveClusters",                           \
            (int*, CUfunction, const CUlaunchConfig*))                                              \
   OPTIONAL(cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled",                                       \

@@ -112,7 +112,14 @@ class DeviceAllocator {
   static BlockView view(const Block* block);
   // The memory is also used on `stream`: it is reused only after that stream's work so far is done.
   void record_stream(Block* block, cu::CUstream stream);
-  Block* find(cu::CUdeviceptr base) const;  // the live block that starts there, or null (slow)
+  // The driver's allocation around an address: a plain segment, or (chunk is not 0) the pieces of
+  // physical memory of so many bytes that an expandable one maps one after the other from base on.
+  struct Place {
+    cu::CUdeviceptr base;
+    std::size_t size, chunk;
+  };
+  Place place(cu::CUdeviceptr address) const;  // throws std::invalid_argument
+  Block* find(cu::CUdeviceptr base) const;     // the live block that starts there, or null (slow)
 
   // Releases all cached memory that nothing uses, also of private pools that are released.
   void empty_cache();

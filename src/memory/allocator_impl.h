@@ -180,6 +180,7 @@ struct DeviceAllocator::Impl {
   // All below is guarded by the mutex.
   Settings settings;
   bool expandable = false, poisoning = false;
+  bool exportable = true;  // physical memory, to other processes; false after a refusal
   double fraction = 1;
   std::size_t limit = SIZE_MAX;  // bytes this process may reserve
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <stdexcept>
 #include <unordered_map>
 
 #include "memory/allocator_impl.h"
@@ -189,6 +190,16 @@ std::string DeviceAllocator::Impl::describe(const OomReport& report) const {
   }
   if (report.holders.empty()) text += " nothing that was allocated since recording began.";
   return text;
+}
+
+DeviceAllocator::Place DeviceAllocator::place(cu::CUdeviceptr address) const {
+  auto held = impl_->lock();
+  Place found{0, 0, 0};
+  impl_->for_each_segment([&](const Segment& segment) {
+    if (address - segment.base < segment.size) found = {segment.base, segment.size, segment.chunk};
+  });
+  if (!found.base) throw std::invalid_argument("the memory is not of the caching allocator");
+  return found;
 }
 
 }  // namespace tritorch::memory

@@ -145,7 +145,16 @@ cu::CUresult DeviceAllocator::Impl::map_chunks(Segment& segment, cu::CUdeviceptr
   std::size_t done = 0;
   for (; done < bytes && code == cu::CUDA_SUCCESS; done += segment.chunk) {
     cu::CUmemGenericAllocationHandle handle = 0;
-    if ((code = driver.cuMemCreate(&handle, segment.chunk, &prop, 0))) break;
+    // So that other processes may map it; not every system can.
+    if (exportable) prop.requestedHandleTypes = cu::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    code = driver.cuMemCreate(&handle, segment.chunk, &prop, 0);
+    if (exportable &&
+        (code == cu::CUDA_ERROR_NOT_SUPPORTED || code == cu::CUDA_ERROR_INVALID_VALUE)) {
+      exportable = false;
+      prop.requestedHandleTypes = cu::CU_MEM_HANDLE_TYPE_NONE;
+      code = driver.cuMemCreate(&handle, segment.chunk, &prop, 0);
+    }
+    if (code) break;
     code = driver.cuMemMap(address + done, segment.chunk, 0, handle, 0);
     // A mapping keeps its memory alive, so that unmapping is all it takes to give it back.
     const cu::CUresult released = driver.cuMemRelease(handle);

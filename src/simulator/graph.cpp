@@ -217,7 +217,8 @@ void cuEventRecord(CUevent handle, CUstream stream_handle) {
   auto record = std::make_shared<Record>();
   enqueue(lock, stream, {"record", {}, false, nullptr}, record);
   event->capture = nullptr;
-  event->record = std::move(record);
+  event->record = record;
+  if (event->shared) drain(lock, {&record->point, 1});
 }
 
 void cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned flags) {

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
+#include <string>
 #include <vector>
 
 namespace tritorch::cu::simulator {
@@ -119,7 +121,9 @@ CUresult Memory::allocate(CUdeviceptr& address, std::size_t size, int device) {
 
 CUresult Memory::free(CUdeviceptr address, std::size_t& size, int& device) {
   auto range = ranges_.find(address);
-  if (range == ranges_.end() || range->second.physical) return CUDA_ERROR_INVALID_VALUE;
+  if (range == ranges_.end() || range->second.physical || range->second.foreign)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (range->second.file >= 0) close(range->second.file);
   size = range->second.size;
   device = range->second.device;
   ranges_.erase(range);
@@ -196,17 +200,30 @@ CUresult Memory::create(CUmemGenericAllocationHandle& handle, std::size_t size, 
 void Memory::drop_if_unused(CUmemGenericAllocationHandle handle) {
   auto found = physical_.find(handle);
   const Physical& memory = found->second;
-  if (memory.uses > 0 || !memory.released) return;
-  // Without the hole the file only keeps its pages a little longer.
-  (void)!fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                   static_cast<off_t>(memory.offset), static_cast<off_t>(memory.size));
+  if (memory.uses > 0 || memory.retained > 0 || !memory.released) return;
+  if (memory.file >= 0) {
+    close(memory.file);
+    physical_.erase(found);
+    return;
+  }
+  // Without the hole the file only keeps its pages a little longer: as long as it lives, if others
+  // may have them mapped.
+  if (!memory.exported)
+    (void)!fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                     static_cast<off_t>(memory.offset), static_cast<off_t>(memory.size));
   physical_bytes_[memory.device] -= memory.size;
   physical_.erase(found);
 }
 
 CUresult Memory::release(CUmemGenericAllocationHandle handle) {
   auto found = physical_.find(handle);
-  if (found == physical_.end() || found->second.released) return CUDA_ERROR_INVALID_VALUE;
+  if (found == physical_.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (found->second.retained > 0) {
+    --found->second.retained;
+    drop_if_unused(handle);
+    return CUDA_SUCCESS;
+  }
+  if (found->second.released) return CUDA_ERROR_INVALID_VALUE;
   found->second.released = true;
   drop_if_unused(handle);
   return CUDA_SUCCESS;
@@ -225,7 +242,8 @@ CUresult Memory::map(CUdeviceptr address, std::size_t size, CUmemGenericAllocati
   if ((next != ranges_.end() && next->first < address + size) ||
       containing(address) != ranges_.end())
     return CUDA_ERROR_INVALID_VALUE;
-  if (mmap(pointer(address), size, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_,
+  const int file = memory->second.file >= 0 ? memory->second.file : file_;
+  if (mmap(pointer(address), size, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file,
            static_cast<off_t>(memory->second.offset)) == MAP_FAILED)
     return CUDA_ERROR_MAP_FAILED;
   ++memory->second.uses;
@@ -267,6 +285,115 @@ CUresult Memory::set_access(CUdeviceptr address, std::size_t size, bool readable
   for (auto range = ranges_.find(address); range != ranges_.end() && range->first < address + size;
        ++range)
     range->second.readable = readable;
+  return CUDA_SUCCESS;
+}
+
+// Between processes.  An allocation moves into a file of its own when somebody asks for its handle,
+// which names the file by this process and its descriptor.
+
+namespace {
+struct Named {
+  char magic[8];
+  std::uint64_t size;
+  int process, file, device;
+};
+constexpr char kMagic[8] = "sim mem";
+static_assert(sizeof(Named) <= sizeof(CUipcMemHandle));
+}  // namespace
+
+CUresult Memory::get_handle(CUdeviceptr address, CUipcMemHandle& handle) {
+  auto range = ranges_.find(address);
+  if (range == ranges_.end() || range->second.physical || range->second.foreign)
+    return CUDA_ERROR_INVALID_VALUE;
+  Range& memory = range->second;
+  if (memory.file < 0) {
+    const std::size_t whole = round_up(memory.size, kPage);
+    const int file = new_file();
+    char* begin = static_cast<char*>(pointer(address));
+    if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    bool moved = ftruncate(file, static_cast<off_t>(whole)) == 0;
+    for (std::size_t done = 0; moved && done < whole;) {
+      const ssize_t n = pwrite(file, begin + done, whole - done, static_cast<off_t>(done));
+      moved = n > 0;
+      done += moved ? static_cast<std::size_t>(n) : 0;
+    }
+    if (!moved ||
+        mmap(begin, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
+      close(file);
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    memory.file = file;
+  }
+  Named named{{}, memory.size, getpid(), memory.file, memory.device};
+  std::copy_n(kMagic, sizeof kMagic, named.magic);
+  handle = {};
+  std::memcpy(&handle, &named, sizeof named);
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::open_handle(CUdeviceptr& address, const CUipcMemHandle& handle) {
+  Named named;
+  std::memcpy(&named, &handle, sizeof named);
+  // As a driver, which opens no memory of the process itself.
+  if (std::memcmp(named.magic, kMagic, sizeof kMagic) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (named.process == getpid()) return CUDA_ERROR_INVALID_CONTEXT;
+  const std::string path =
+      "/proc/" + std::to_string(named.process) + "/fd/" + std::to_string(named.file);
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return CUDA_ERROR_MAP_FAILED;
+  void* p = map_new(footprint(named.size), PROT_NONE);
+  if (p && mmap(p, round_up(named.size, kPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                file, 0) == MAP_FAILED) {
+    munmap(p, footprint(named.size));
+    p = nullptr;
+  }
+  close(file);
+  if (!p) return CUDA_ERROR_MAP_FAILED;
+  address = address_of(p);
+  ranges_[address] = {.size = named.size, .device = named.device, .foreign = true};
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::close_handle(CUdeviceptr address) {
+  auto range = ranges_.find(address);
+  if (range == ranges_.end() || !range->second.foreign) return CUDA_ERROR_INVALID_VALUE;
+  munmap(pointer(address), footprint(range->second.size));
+  ranges_.erase(range);
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::retain(CUmemGenericAllocationHandle& handle, CUdeviceptr address) {
+  auto range = containing(address);
+  if (range == ranges_.end() || !range->second.physical) return CUDA_ERROR_INVALID_VALUE;
+  handle = range->second.physical;
+  ++physical_.at(handle).retained;
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::export_file(int& file, CUmemGenericAllocationHandle handle) {
+  auto found = physical_.find(handle);
+  if (found == physical_.end()) return CUDA_ERROR_INVALID_VALUE;
+  const int from = found->second.file >= 0 ? found->second.file : file_;
+  file = open(("/proc/self/fd/" + std::to_string(from)).c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  (void)lseek(file, static_cast<off_t>(found->second.offset), SEEK_SET);
+  found->second.exported = true;
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::import_file(CUmemGenericAllocationHandle& handle, int file, int device) {
+  const off_t offset = lseek(file, 0, SEEK_CUR);
+  const int own = offset < 0 ? -1 : fcntl(file, F_DUPFD_CLOEXEC, 0);
+  const off_t end = own < 0 ? -1 : lseek(own, 0, SEEK_END);
+  if (end <= offset) return CUDA_ERROR_INVALID_VALUE;
+  (void)lseek(own, offset, SEEK_SET);  // both descriptors have one position
+  handle = next_handle_++;
+  physical_[handle] = {static_cast<std::size_t>(end - offset),
+                       static_cast<std::size_t>(offset),
+                       device,
+                       0,
+                       false,
+                       own};
   return CUDA_SUCCESS;
 }
 

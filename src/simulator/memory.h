@@ -35,6 +35,14 @@ class Memory {
   CUresult release(CUmemGenericAllocationHandle handle);
   CUresult map(CUdeviceptr address, std::size_t size, CUmemGenericAllocationHandle handle);
   CUresult unmap(CUdeviceptr address, std::size_t size);
+  // What other processes open: an allocation as the place of a file, physical memory as a file
+  // whose position says where in it the memory begins.
+  CUresult get_handle(CUdeviceptr address, CUipcMemHandle& handle);
+  CUresult open_handle(CUdeviceptr& address, const CUipcMemHandle& handle);
+  CUresult close_handle(CUdeviceptr address);
+  CUresult retain(CUmemGenericAllocationHandle& handle, CUdeviceptr address);
+  CUresult export_file(int& file, CUmemGenericAllocationHandle handle);
+  CUresult import_file(CUmemGenericAllocationHandle& handle, int file, int device);
   CUresult set_access(CUdeviceptr address, std::size_t size, bool readable);
   // What physical memory a device has handed out through create and not got back.
   std::size_t physical(int device) const;
@@ -61,12 +69,17 @@ class Memory {
     bool readable = true;
     bool divided = false;                       // into blocks
     CUmemGenericAllocationHandle physical = 0;  // 0: an ordinary allocation
+    int file = -1;                              // of an ordinary allocation that others may open
+    bool foreign = false;                       // opened, another process's
   };
   struct Physical {
     std::size_t size, offset;
     int device;
     int uses;       // mappings
     bool released;  // by cuMemRelease; the memory goes with its last mapping
+    int file = -1;  // imported: another process's
+    bool exported = false;
+    int retained = 0;
   };
   struct Pinned {
     std::size_t size;

@@ -263,6 +263,54 @@ void cuMemSetAccess(CUdeviceptr address, std::size_t size, const CUmemAccessDesc
   require_result(state().world->memory.set_access(address, size, readable));
 }
 
+// Between processes.
+
+void cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
+  Lock lock(state().mutex);
+  require(handle != nullptr);
+  const auto where = reinterpret_cast<std::uintptr_t>(address);
+  require_result(state().world->memory.retain(*handle, where));
+}
+
+void cuMemExportToShareableHandle(void* file, CUmemGenericAllocationHandle handle,
+                                  CUmemAllocationHandleType type, unsigned long long flags) {
+  Lock lock(state().mutex);
+  require(file && flags == 0 && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  require_result(state().world->memory.export_file(*static_cast<int*>(file), handle));
+}
+
+void cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* file,
+                                    CUmemAllocationHandleType type) {
+  Lock lock(state().mutex);
+  const int device = current_device();
+  require(handle && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  const int number = static_cast<int>(reinterpret_cast<std::intptr_t>(file));
+  require_result(state().world->memory.import_file(*handle, number, device));
+}
+
+void cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
+  Lock lock(state().mutex);
+  const int device = state().world->memory.device_of(address);
+  require(handle && device >= 0);
+  drain_device(lock, device);  // what is queued must not write while the memory moves into a file
+  require_result(state().world->memory.get_handle(address, *handle));
+}
+
+void cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle, unsigned flags) {
+  Lock lock(state().mutex);
+  current_device();
+  require(address && flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+  require_result(state().world->memory.open_handle(*address, handle));
+}
+
+void cuIpcCloseMemHandle(CUdeviceptr address) {
+  Lock lock(state().mutex);
+  const int device = state().world->memory.device_of(address);
+  require(device >= 0);
+  drain_device(lock, device);
+  require_result(state().world->memory.close_handle(address));
+}
+
 // Copies.
 
 void cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t size, CUstream handle) {

@@ -405,6 +405,31 @@ void cuEventSynchronize(CUevent handle) {
   check_sticky(event->device);
 }
 
+// Work of a simulated device runs in its own process alone, when somebody there waits.  So what
+// another process may wait for is done before that one can ask.
+static constexpr char kEventMagic[] = "simulated event";
+
+void cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event_handle) {
+  Lock lock(state().mutex);
+  const auto event = state().world->events.get(event_handle);
+  require(handle && event->flags & CU_EVENT_INTERPROCESS, CUDA_ERROR_INVALID_VALUE);
+  event->shared = true;
+  *handle = {};
+  std::copy_n(kEventMagic, sizeof kEventMagic, handle->reserved);
+  const auto record = event->record;
+  if (record && !record->done) drain(lock, {&record->point, 1});
+}
+
+void cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
+  {
+    Lock lock(state().mutex);
+    require(event && std::equal(kEventMagic, kEventMagic + sizeof kEventMagic, handle.reserved));
+  }
+  cuEventCreate(event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+  Lock lock(state().mutex);
+  state().world->events.get(*event)->shared = true;
+}
+
 void cuEventElapsedTime(float* milliseconds, CUevent from_handle, CUevent to_handle) {
   Lock lock(state().mutex);
   current_device();

@@ -107,6 +107,7 @@ struct Stream {
 struct Event {
   int device = 0;
   unsigned flags = 0;
+  bool shared = false;  // other processes have it: what they would wait for is done at once
   std::shared_ptr<Record> record;    // null: never recorded
   std::shared_ptr<Capture> capture;  // last recorded in a capturing stream, after these nodes:
   std::vector<std::size_t> nodes;

@@ -182,3 +182,19 @@ def test_a_tangent_goes_through_the_same_mask():
             out, moved = torch.autograd.forward_ad.unpack_dual(drop(dual, 0.5, True))
         low = out.min()
         assert torch.equal(moved == 0, out == low) and 0 < (moved == 0).sum() < 200
+
+
+def test_captured_tensors_of_several_batches():
+    """An operator has operands of two vmaps and one of none: its gradient is summed over both."""
+    weight = torch.tensor([2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    flags = torch.tensor([True, False, True])
+    values = torch.arange(4.0, dtype=torch.float64)
+
+    def one(flag, value):
+        return torch.where(flag, value, weight.sum()) * weight[0]
+
+    out = torch.vmap(torch.vmap(one, (None, 0)), (0, None))(flags, values)
+    (found,) = torch.autograd.grad(out.sum(), weight)
+    whole = torch.where(flags[:, None], values, weight.sum()) * weight[0]
+    (expected,) = torch.autograd.grad(whole.sum(), weight)
+    assert found.equal(expected)

@@ -1,6 +1,7 @@
 // The simulated device: what it refuses, what it delays, and that it finds missing synchronisation.
 #include "simulator/simulator.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -375,6 +376,87 @@ TEST(many_mappings_need_few_files) {
   CHECK(sim::accessible(base, count * unit));
   OK(d.cuMemUnmap(base, count * unit));
   OK(d.cuMemAddressFree(base, count * unit));
+}
+
+TEST(physical_memory_goes_by_a_file) {
+  start();
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const std::size_t unit = 2 * kMiB;
+  const CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUdeviceptr base;
+  CUmemGenericAllocationHandle first, own, retained, imported;
+  OK(d.cuMemAddressReserve(&base, 3 * unit, 0, 0, 0));
+  OK(d.cuMemCreate(&first, unit, &prop, 0));
+  OK(d.cuMemCreate(&own, unit, &prop, 0));  // not the first of the simulator's file
+  OK(d.cuMemMap(base, unit, 0, own, 0));
+  OK(d.cuMemSetAccess(base, unit, &access, 1));
+  OK(d.cuMemRelease(own));
+  FAILS(d.cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(base + unit)),
+        INVALID_VALUE);
+  OK(d.cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(base + 5)));
+  int file = -1;
+  OK(d.cuMemExportToShareableHandle(&file, retained, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  OK(d.cuMemRelease(retained));
+  set(base, 7, nullptr);
+  OK(d.cuCtxSynchronize());
+  OK(d.cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(std::intptr_t{file}),
+                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  close(file);
+  OK(d.cuMemMap(base + unit, unit, 0, imported, 0));
+  OK(d.cuMemRelease(imported));
+  OK(d.cuMemSetAccess(base + unit, unit, &access, 1));
+  CHECK_EQ(read(base + unit), 7);
+  set(base + unit, 8, nullptr);
+  OK(d.cuCtxSynchronize());
+  CHECK_EQ(read(base), 8);
+  CHECK_EQ(sim::counters(0).live_bytes, 2 * unit);  // what is imported is another's
+  OK(d.cuMemUnmap(base, unit));
+  CHECK_EQ(read(base + unit), 8);  // it lives as long as it is mapped anywhere
+  OK(d.cuMemUnmap(base + unit, unit));
+  OK(d.cuMemRelease(first));
+  CHECK_EQ(sim::counters(0).live_bytes, 0);
+  OK(d.cuMemAddressFree(base, 3 * unit));
+}
+
+TEST(other_processes_open_allocations_and_events) {
+  start();
+  const CUdeviceptr p = alloc(1000);
+  set(p, 7, nullptr);
+  CUipcMemHandle handle, again;
+  FAILS(d.cuIpcGetMemHandle(&handle, p + 1), INVALID_VALUE);
+  OK(d.cuIpcGetMemHandle(&handle, p));
+  CHECK_EQ(read(p), 7);  // what was queued is done before the memory moves
+  OK(d.cuIpcGetMemHandle(&again, p));
+  CHECK(std::memcmp(&handle, &again, sizeof handle) == 0);
+  CUdeviceptr mine = 0;
+  FAILS(d.cuIpcOpenMemHandle(&mine, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), INVALID_CONTEXT);
+  CUipcEventHandle event_handle;
+  FAILS(d.cuIpcGetEventHandle(&event_handle, event()), INVALID_VALUE);
+  const CUevent shared = event(CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
+  OK(d.cuIpcGetEventHandle(&event_handle, shared));
+  set(p + 4, 6, nullptr);
+  OK(d.cuEventRecord(shared, nullptr));
+  CHECK_EQ(read(p + 4), 6);  // others cannot make this process work
+  const pid_t child = fork();
+  if (child == 0) {
+    start();
+    CUevent theirs;
+    bool good = d.cuIpcOpenMemHandle(&mine, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == 0 &&
+                read(mine) == 7 && d.cuIpcOpenEventHandle(&theirs, event_handle) == 0 &&
+                d.cuStreamWaitEvent(nullptr, theirs, 0) == 0 && d.cuEventQuery(theirs) == 0;
+    set(mine + 8, 5, nullptr);
+    good &= d.cuCtxSynchronize() == 0 && d.cuMemFree(mine) == CUDA_ERROR_INVALID_VALUE &&
+            d.cuIpcCloseMemHandle(mine) == 0 && !sim::accessible(mine, 1);
+    _exit(good ? 0 : 1);
+  }
+  int status = -1;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK_EQ(status, 0);
+  CHECK_EQ(read(p + 8), 5);
+  OK(d.cuMemFree(p));
 }
 
 TEST(knows_pointers) {

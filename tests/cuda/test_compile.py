@@ -34,7 +34,7 @@ CHOSEN = tuple(map(int, os.environ.get("TRITORCH_COMPILE_TARGETS", "80,90,100").
 # default all go through Triton's front end, and one of each kind is compiled for each target.
 FOR_ALL = int(os.environ.get("TRITORCH_COMPILE_FOR_ALL", "0"))
 SHARED = {80: 166_912, 90: 232_448, 100: 232_448}  # bytes that a program may have
-DENSE = {"attention"}  # families whose tensors' last strides are 1
+DENSE = {"attention", "flex"}  # families whose tensors' last strides are 1
 EXACT = {"pointwise", "complex"}  # families that divide exactly
 # Arguments that are not sizes.
 NUMBERS = {"divisor", "value", "scale", "eps", "shift", "seed", "offset", "p_drop", "p"}
@@ -79,6 +79,9 @@ SPILLS = {
     ("attention", "attention_dkdv"): (
         128, "two accumulators of 64 registers (Triton 3.6 spills most); operands too in float32",
     ),
+    ("flex", "flex"): (128, "a softcap and a bias, of which each score loads an element"),
+    ("flex", "flex_dq"): (128, "the same, with its derivative"),
+    ("flex", "flex_dkdv"): (192, "the same; operands too in float32"),
     ("pointwise", "map1_flat"): (16, "digamma of float64 on sm_80, which aims at 96 registers"),
     ("pointwise", "map2_flat"): (24, "Chebyshev's polynomials: ptxas aims at 96 registers"),
     ("grid", "grid_sample"): (2048, "float64 only: all taps of a point in three dims at once"),
@@ -231,6 +234,10 @@ def has_units_of_attention(ptx, types, constants):
         assert ptx.count("wgmma.mma_async") >= 8 and ptx.count("cp.async.bulk.tensor") >= 6
 
 
+def has_units_of_flex(ptx, types, constants):
+    assert ptx.count("wgmma.mma_async") >= 4 and "cp.async.bulk.tensor" in ptx
+
+
 # What code for sm_90 must have where the copy engine brings blocks: all such variants.
 UNITS = {
     ("matmul", "matmul_tma"): has_units_of_products,
@@ -239,6 +246,9 @@ UNITS = {
     ("attention", "attention"): has_units_of_attention,
     ("attention", "attention_dq"): has_units_of_attention,
     ("attention", "attention_dkdv"): has_units_of_attention,
+    ("flex", "flex"): has_units_of_flex,
+    ("flex", "flex_dq"): has_units_of_flex,
+    ("flex", "flex_dkdv"): has_units_of_flex,
 }
 
 

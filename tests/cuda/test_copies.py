@@ -221,3 +221,13 @@ def test_numbers_beyond_a_type(kind, source):
     largest = {"float8_e4m3fn": 448.0, "float8_e5m2": float("inf")}[kind.name]
     for y in (x.to(kind).float(), x.cuda().to(kind).float()):
         assert y[0] == largest and y[1].isnan()
+
+
+def test_moves_and_conversions_keep_the_order_of_dims():
+    x = tritorch.arange(24.0).reshape(2, 4, 3).transpose(1, 2)
+    there = x.cuda()
+    assert there.stride() == x.stride() and there.cpu().stride() == x.stride()
+    assert there.double().stride() == x.to("cuda", tritorch.int32).stride() == x.stride()
+    assert there.cpu().equal(x) and there.to("cpu", tritorch.int32).equal(x.int())
+    apart = tritorch.arange(48.0).reshape(4, 12)[:, ::2].t()  # not dense
+    assert apart.cuda().stride() == (1, 6) and apart.cuda().cpu().equal(apart)

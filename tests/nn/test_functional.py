@@ -217,3 +217,23 @@ def test_what_computes_a_convolution():
     assert choose(x, wide, *given, 1) is native._ConvBackend.Overrideable
     assert choose(x, wide[:4, :1], *given, 4) is native._ConvBackend.CudaDepthwise2d
     assert choose(x.cpu(), wide.cpu(), *given, 1) is native._ConvBackend.Slow2d
+
+
+def test_causal_masks_of_two_lengths():
+    from tritorch.nn.attention import bias
+
+    q, k = numbers(2, 3, 4, 8), numbers(2, 3, 6, 8, seed=1)
+    for made, shift in ((bias.causal_upper_left(4, 6), 0), (bias.causal_lower_right(4, 6), 2)):
+        mask = torch.ones(4, 6, dtype=torch.bool).tril(shift)
+        assert repr(made) == repr(mask) and made._materialize().equal(mask)
+        expected = F.scaled_dot_product_attention(q, k, k, mask)
+        torch.testing.assert_close(F.scaled_dot_product_attention(q, k, k, made), expected)
+        scaled = F.scaled_dot_product_attention(q, k, k, attn_mask=made, scale=0.3)
+        again = F.scaled_dot_product_attention(q, k, k, attn_mask=mask, scale=0.3)
+        torch.testing.assert_close(scaled, again)
+    with pytest.raises(ValueError, match="should not be used with causal=True"):
+        F.scaled_dot_product_attention(q, k, k, made, is_causal=True)
+    with pytest.warns(UserWarning, match="will produce NaNs"):
+        bias.causal_lower_right(6, 4)
+    with pytest.raises(AssertionError, match="must be a CausalVariant"):
+        bias.CausalBias(1, 2, 3)

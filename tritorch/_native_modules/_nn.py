@@ -1,5 +1,14 @@
-"""torch._C._nn: what PyTorch's extension has for modules; its operators are torch.ops.aten's."""
+"""torch._C._nn: what `Module.to` asks of its arguments."""
 
 from __future__ import annotations
 
-from tritorch.nn.modules.module import _parse_to as _parse_to
+from typing import Any
+
+from tritorch.core.device import device as Device
+from tritorch.nn.modules import module
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    """(device, dtype, non_blocking, memory_format) of the forms of `to`."""
+    device, dtype, non_blocking, memory_format = module._parse_to(*args, **kwargs)
+    return None if device is None else Device(device), dtype, non_blocking, memory_format

@@ -26,15 +26,18 @@ state = carried(_State())
 
 def is_autocast_available(device_type: str) -> bool:
     """Whether autocast knows a type of device."""
-    return Device(device_type).type in state.enabled
+    kind = Device(device_type).type
+    return kind in state.enabled or kind in _elsewhere
 
 
-def _known(device_type: Any) -> str:
+def _known(
+    device_type: Any,
+    words: str = "unknown device type for autocast in get_autocast_dispatch_key_from_device_type",
+) -> str:
     if device_type not in state.enabled:
-        raise RuntimeError(
-            f"autocast: unknown device type for autocast: {device_type!r}; it knows "
-            f"{' and '.join(state.enabled)}"
-        )
+        device_type = Device(device_type).type  # "cuda:0"; it says what is no type at all
+        if device_type not in state.enabled:
+            raise RuntimeError(words)
     return device_type
 
 
@@ -60,7 +63,7 @@ def get_autocast_dtype(device_type: str) -> dtype:
     """The dtype that autocast lowers to."""
     if device_type in _elsewhere:
         return _elsewhere[device_type][1]
-    return state.dtypes[_known(device_type)]
+    return state.dtypes[_known(device_type, "unsupported scalarType")]
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
@@ -102,7 +105,7 @@ def autocast_decrement_nesting() -> int:
 
 # Programs switch autocast for them on and off; there is no tensor on one that it could act on.
 _elsewhere: dict[str, tuple[bool, dtype]] = {
-    **dict.fromkeys(("ipu", "mps", "mtia", "xpu"), (False, float16)),
+    **dict.fromkeys(("ipu", "mps", "mtia", "privateuseone", "xpu"), (False, float16)),
     **dict.fromkeys(("hpu", "maia", "xla"), (False, bfloat16)),
 }
 

@@ -12,16 +12,36 @@ from tritorch.backends._plans import cufft_plan_cache, cuFFTPlanCache, cuFFTPlan
 from tritorch.backends._precision import Precision
 from tritorch.core import precision
 from tritorch.core.deprecation import deprecated
+from tritorch.core.tensor import Tensor
 from tritorch.ops import attention
 
 __all__ = [
-    "allow_fp16_bf16_reduction_math_sdp", "cuBLASModule", "cuFFTPlanCache",
-    "cuFFTPlanCacheManager", "cudnn_sdp_enabled", "cufft_plan_cache",
-    "enable_cudnn_sdp", "enable_flash_sdp", "enable_math_sdp",
-    "enable_mem_efficient_sdp", "flash_sdp_enabled", "fp16_bf16_reduction_math_sdp_allowed",
-    "is_built", "is_ck_sdpa_available", "is_flash_attention_available", "math_sdp_enabled",
-    "matmul", "mem_efficient_sdp_enabled", "preferred_blas_library", "preferred_linalg_library",
-    "preferred_rocm_fa_library", "sdp_kernel",
+    "SDPAParams",
+    "allow_fp16_bf16_reduction_math_sdp",
+    "can_use_cudnn_attention",
+    "can_use_efficient_attention",
+    "can_use_flash_attention",
+    "cuBLASModule",
+    "cuFFTPlanCache",
+    "cuFFTPlanCacheManager",
+    "cudnn_sdp_enabled",
+    "cufft_plan_cache",
+    "enable_cudnn_sdp",
+    "enable_flash_sdp",
+    "enable_math_sdp",
+    "enable_mem_efficient_sdp",
+    "flash_sdp_enabled",
+    "fp16_bf16_reduction_math_sdp_allowed",
+    "is_built",
+    "is_ck_sdpa_available",
+    "is_flash_attention_available",
+    "math_sdp_enabled",
+    "matmul",
+    "mem_efficient_sdp_enabled",
+    "preferred_blas_library",
+    "preferred_linalg_library",
+    "preferred_rocm_fa_library",
+    "sdp_kernel",
 ]  # fmt: skip
 
 
@@ -169,6 +189,37 @@ def fp16_bf16_reduction_math_sdp_allowed() -> bool:
 def is_flash_attention_available() -> bool:
     """True: there is a fused kernel."""
     return True
+
+
+class SDPAParams:
+    """The arguments of scaled_dot_product_attention, to ask which implementation takes them."""
+
+    def __init__(
+        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout: float,
+        is_causal: bool, enable_gqa: bool = False,
+    ) -> None:  # fmt: skip
+        self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
+        self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa
+
+
+def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Whether the GPU's fused kernel takes a call."""
+    q, k, v = params.query, params.key, params.value
+    same = q.dtype is k.dtype is v.dtype and q.dtype.is_floating_point
+    return (
+        all(x.is_cuda and x.ndim >= 2 and x.numel() > 0 for x in (q, k, v))
+        and same
+        and q.shape[-1] == k.shape[-1] == v.shape[-1]
+        and not (params.is_causal and params.attn_mask is not None)
+    )
+
+
+can_use_efficient_attention = can_use_flash_attention
+
+
+def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """False: no part of attention is in cuDNN."""
+    return False
 
 
 def is_ck_sdpa_available() -> bool:

@@ -67,14 +67,10 @@ class _StorageBase:
 
 # How PyTorch hands memory to another process, by descriptors, files and handles of CUDA.
 for _name in [
-    "_new_shared_cuda",
     "_new_shared_fd_cpu",
     "_new_shared_filename_cpu",
     "_new_using_fd_cpu",
     "_new_using_filename_cpu",
-    "_release_ipc_counter",
-    "_release_ipc_counter_cuda",
-    "_share_cuda_",
     "_share_fd_cpu_",
     "_share_filename_cpu_",
     "_shared_decref",
@@ -514,6 +510,35 @@ class UntypedStorage(StorageBase):
         from tritorch.core.sharing import is_shared
 
         return self.is_cuda or is_shared(self)
+
+    def _share_cuda_(self) -> tuple[int, bytes, int, int, bytes, int, bytes, bool]:
+        """A loan of GPU memory to one process of this one's family: device, handle, bytes, offset,
+        and the counter's file and place; the event's handle is empty, as the work is done."""
+        from tritorch.core import lending
+
+        return lending.to_words(lending.lend(self))
+
+    @classmethod
+    def _new_shared_cuda(cls, *words: Any) -> UntypedStorage:
+        """The storage of what `_share_cuda_` gave in another process."""
+        from tritorch.core import lending
+
+        loan = lending.from_words(*words)
+        storage = object.__new__(cls)
+        try:
+            storage._set(lending.borrow(loan))
+        finally:
+            lending.close(loan.files)
+        return storage
+
+    @classmethod
+    def _release_ipc_counter_cuda(cls, handle: bytes, offset: int, device: Any = None) -> None:
+        """Gives back what `_share_cuda_` lent and nobody took."""
+        from tritorch.core import lending
+
+        lending.decline(handle, offset)
+
+    _release_ipc_counter = _release_ipc_counter_cuda
 
     @classmethod
     def _new_shared(cls, size: int, *, device: Any = "cpu") -> UntypedStorage:

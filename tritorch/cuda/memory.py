@@ -12,6 +12,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.core.deprecation import deprecated
 from tritorch.core.device import cuda_index
+from tritorch.cuda.runtime import collect_loans
 
 
 def empty_cache() -> None:
@@ -315,4 +316,11 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 # The last rung but one of the out-of-memory ladder.
-_C.set_garbage_collector(gc.collect)
+
+
+def _collect() -> None:
+    collect_loans()
+    gc.collect()
+
+
+_C.set_garbage_collector(_collect)

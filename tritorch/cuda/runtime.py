@@ -7,6 +7,7 @@ driver; what belongs to libraries that are not here (cuBLAS, cuSOLVER) is an err
 from __future__ import annotations
 
 import enum
+import sys
 import warnings
 from typing import Any
 
@@ -110,8 +111,16 @@ def is_tf32_supported() -> bool:
 
 
 def ipc_collect() -> None:
-    """Frees GPU memory that other processes have given back: tritorch shares none."""
+    """Frees GPU memory that other processes have given back."""
     _C.load_driver()
+    collect_loans()
+
+
+def collect_loans() -> None:
+    """Frees memory that was lent and has come back, if this process ever lent any."""
+    lending = sys.modules.get("tritorch.core.lending")
+    if lending is not None:
+        lending.collect()
 
 
 # ---- waiting for the GPU by mistake --------------------------------------------------------------

@@ -143,11 +143,26 @@ class Event(streams.Event):
     def __init__(
         self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> None:
-        if interprocess:
-            raise NotImplementedError("events between processes are not supported yet")
+        if interprocess and enable_timing:
+            raise RuntimeError("an event between processes has no timing")
         flags = (_BLOCKING_SYNC if blocking else 0) | (0 if enable_timing else _DISABLE_TIMING)
+        flags |= _INTERPROCESS if interprocess else 0
         self._event = _C.Event(flags)
         self.enable_timing = enable_timing
+
+    def ipc_handle(self) -> bytes:
+        """What another process opens, of an event that is made with `interprocess=True`."""
+        if not self._event.flags & _INTERPROCESS:
+            raise RuntimeError("ipc_handle(): the event was not made with interprocess=True")
+        index = self._event.device_index
+        return self._event.ipc_handle(_C.current_device() if index < 0 else index)
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> Event:
+        """Another process's event."""
+        made = cls(interprocess=True)
+        made._event = _C.Event.from_ipc_handle(cuda_index(device), handle)
+        return made
 
     @property
     def cuda_event(self) -> int:

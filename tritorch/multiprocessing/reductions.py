@@ -7,16 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core import arrays, sharing
+from tritorch.core import arrays, lending, sharing
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.core.typed_storage import TypedStorage
+from tritorch.cuda.streams import Event
 from tritorch.multiprocessing import named
-
-NO_CUDA = (
-    "CUDA tensors cannot be sent to another process yet: sharing GPU memory between processes "
-    "(CUDA IPC) is not implemented in tritorch; send tensor.cpu(), which travels in shared memory"
-)
 
 
 def check_sendable(tensor: Tensor) -> None:
@@ -27,21 +23,20 @@ def check_sendable(tensor: Tensor) -> None:
             "does not support crossing process boundaries.  If you just want to transfer the data, "
             "call detach() on the tensor before serializing (e.g., putting it on the queue)."
         )
-    if tensor.is_cuda:
-        raise RuntimeError(NO_CUDA)
 
 
 def reduce_tensor(tensor: Tensor) -> Any:
     """A tensor as its shared storage and its place in it."""
     check_sendable(tensor)
-    sharing.share(tensor.untyped_storage(), tensor)
+    if not tensor.is_cuda:
+        sharing.share(tensor.untyped_storage(), tensor)
     return tensor.__reduce_ex__(5)
 
 
 def reduce_storage(storage: UntypedStorage) -> Any:
     """A storage as its file, to be mapped again; moves it into shared memory where it is not."""
     if storage.is_cuda:
-        raise RuntimeError(NO_CUDA)
+        return _reduce_loan(lending.lend(storage))
     nbytes = storage.nbytes()
     sharing.share(storage)
     segment = sharing.segment_of(storage._array)
@@ -51,6 +46,28 @@ def reduce_storage(storage: UntypedStorage) -> Any:
         return _rebuild_named, (named.lend(segment), segment.nbytes, skip, nbytes)
     handle = reduction.DupFd(segment.descriptor())
     return _rebuild_from_file, (handle, segment.nbytes, skip, nbytes)
+
+
+def _reduce_loan(loan: lending.Loan) -> Any:
+    """A loan of GPU memory; the descriptors travel as multiprocessing sends them."""
+    try:
+        files = [reduction.DupFd(file) for file in loan.files]
+    finally:
+        lending.close(loan.files)
+    counters = loan.counters and (reduction.DupFd(loan.counters.descriptor()), loan.counters.nbytes)
+    return _rebuild_loan, (files, counters, loan._replace(files=(), counters=None))
+
+
+def _rebuild_loan(files: list[Any], counters: Any, loan: lending.Loan) -> UntypedStorage:
+    own = tuple(file.detach() for file in files)
+    try:
+        segment = counters and sharing.attach(counters[0].detach(), counters[1])
+        array = lending.borrow(loan._replace(files=own, counters=segment))
+    finally:
+        lending.close(own)
+    storage = object.__new__(UntypedStorage)
+    storage._set(array)
+    return storage
 
 
 def reduce_typed_storage(storage: TypedStorage) -> Any:
@@ -78,8 +95,19 @@ def _rebuild_typed(storage: UntypedStorage, dtype: Any) -> TypedStorage:
 
 def _reduce_parameter(parameter: Any) -> Any:
     check_sendable(parameter)
-    sharing.share(parameter.untyped_storage(), parameter)
+    if not parameter.is_cuda:
+        sharing.share(parameter.untyped_storage(), parameter)
     return parameter.__reduce_ex__(5)
+
+
+def reduce_event(event: Event) -> Any:
+    """A CUDA event that was made with `interprocess=True`, as its handle."""
+    return rebuild_event, (event.device, event.ipc_handle())
+
+
+def rebuild_event(device: Any, handle: bytes) -> Event:
+    """Another process's event."""
+    return Event.from_ipc_handle(device, handle)
 
 
 def init_reductions() -> None:
@@ -91,6 +119,7 @@ def init_reductions() -> None:
     register(Parameter, _reduce_parameter)
     register(UntypedStorage, reduce_storage)
     register(TypedStorage, reduce_typed_storage)
+    register(Event, reduce_event)
 
 
 class StorageWeakRef:

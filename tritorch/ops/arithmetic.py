@@ -50,8 +50,18 @@ _sub = binary("sub", np.subtract, without="bool", grad=(lambda g: g, lambda g: -
 mul = binary("mul", np.multiply, aliases=("multiply",), operator="mul",
              shown="mul mul mul_",
              grad=(lambda g, b: g * conj(b), lambda g, a: g * conj(a)))  # fmt: skip
+
+
+def _simpler_quotient(a: Any, b: Any) -> Any:
+    """A product, as PyTorch's kernels divide floats by a number."""
+    if type(b) in (int, float) and b and isinstance(a, Tensor) and a.dtype.is_floating_point:
+        return a * (1 / b)
+    return None
+
+
 true_divide = binary(
     "div", np.true_divide, rule=INT_TO_FLOAT, operator="truediv", inplace=False, without="chalf",
+    simpler=_simpler_quotient,
     zero="divided",
     grad=(lambda g, b: g / conj(b), lambda g, a, b: -g * conj(a / b / b)),
 )  # fmt: skip
@@ -338,8 +348,17 @@ def _pow_exponent_grad(g: Tensor, a: Any, b: Tensor, out: Tensor) -> Tensor:
     return (g * conj(out * a.log())).masked_fill(safe, 0)
 
 
+def _simpler_power(a: Any, b: Any) -> Any:
+    """Squares, cubes and roots without the logarithm of a float64."""
+    if type(b) not in (int, float) or not isinstance(a, Tensor):
+        return None
+    if b == 0.5:
+        return a.sqrt()
+    return a if b == 1 else a * a if b == 2 else a * a * a if b == 3 else None
+
+
 _pow = binary("pow", cpu.pow, inplace=False, operator=None, direct="float", export=False,
-              without="bool chalf", apart="b",
+              without="bool chalf", apart="b", simpler=_simpler_power,
               node="pow.Tensor_{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
               grad=(_pow_base_grad, _pow_exponent_grad))  # fmt: skip
 _pow_of_number = binary(

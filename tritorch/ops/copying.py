@@ -101,7 +101,23 @@ def contiguous(self: Tensor, memory_format: Any = layouts.contiguous_format) -> 
 Tensor.contiguous = contiguous  # type: ignore[attr-defined]
 
 
+def _turned(x: Any) -> list[int] | None:
+    """The dims from the slowest to the fastest in memory, if they are not in order."""
+    if arrays.is_contiguous(x):
+        return None
+    strides = layouts.dense_strides_like(x.shape, arrays.strides_of(x))
+    order = sorted(range(len(strides)), key=lambda dim: (-strides[dim], dim))
+    return None if order == sorted(order) else order
+
+
 def _convert(x: Any, kind: dtype, device: Any, non_blocking: bool) -> Any:
+    if device is not None or type(x) is not ndarray:  # memory that is written anew, in one order
+        order = _turned(x)
+        if order is not None:
+            turned = x.transpose(order) if type(x) is ndarray else x.permute(order)
+            made = _convert(turned, kind, device, non_blocking)
+            back = [order.index(dim) for dim in range(len(order))]
+            return made.transpose(back) if type(made) is ndarray else made.permute(back)
     out = x
     if device is not None:
         # The narrower of both dtypes travels.

@@ -520,4 +520,4 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     elif largest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
     classes = PUBLIC["arange"](num_classes, device=input.device)
-    return laid_out("row-major", (input.unsqueeze(-1) == classes).to(int64))
+    return laid_out("row-major", (input.unsqueeze(-1) == classes).to(int64).contiguous())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,24 @@ from tritorch.ops.shape import expand
 _SLICE_ALL = builtins.slice(None)
 _finish_select, _finish_slice = select_op.finish_view, slice_op.finish_view
 _finish_basic = basic_op.finish_view
+
+
+class _Scalars(threading.local):
+    """Whether an index that is a 0-d tensor stays one, whose value is not read."""
+
+    stay = False
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Within it, they stay: for functions of numbers that run on many at once."""
+        before, self.stay = self.stay, True
+        try:
+            yield
+        finally:
+            self.stay = before
+
+
+scalars = _Scalars()
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:
@@ -213,7 +233,7 @@ def _parse(self: Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Ten
             and item.dtype is not uint8  # a mask, as bools are
             and category(item.dtype) == 1
         ):
-            item = item if item._requires_grad else int(item.item())
+            item = item if item._requires_grad or scalars.stay else int(item.item())
             used += 1
         elif isinstance(item, Tensor) or _is_sequence(item):
             item = _index_tensor(item, device)

@@ -29,6 +29,7 @@ from tritorch.core.dispatching import dispatches, entered, off
 from tritorch.core.meta import MetaArray
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
+from tritorch.core.written import WrittenArray
 
 
 class Tangent:
@@ -44,6 +45,7 @@ INTERPRETERS: dict[type, str] = {
     Tangent: "forward_mode",
     SparseArray: "sparse.run",
     BatchedArray: "vmap",
+    WrittenArray: "written",
     Dispatched: "dispatch",
     MetaArray: "meta",
 }

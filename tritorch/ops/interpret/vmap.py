@@ -61,15 +61,38 @@ def is_batched(t: Any, level: int) -> bool:
     return isinstance(t, Tensor) and type(t._array) is BatchedArray and t._array.level == level
 
 
+def _sizes(t: Any) -> dict[int, int]:
+    """The batches that a tensor is in: their levels and sizes."""
+    found, array = {}, t._array if isinstance(t, Tensor) else None
+    while type(array) is BatchedArray:
+        found[array.level] = array.array.shape[0]
+        array = array.array
+    return found
+
+
 def promoted(tensors: Sequence[Any], level: int) -> list[Any]:
-    """Inputs that want gradients are batched too, so that theirs are summed over the batch."""
-    size = _batch_size(tensors, level)
+    """Inputs that want gradients are in all batches of the others too, so that theirs are summed
+    over each."""
+    if not any(isinstance(t, Tensor) and t._requires_grad for t in tensors):
+        return list(tensors)
+    around: dict[int, int] = {}
+    for t in tensors:
+        around |= _sizes(t)
     return [
-        to_batched(t.expand(size, *t.shape), level)
-        if isinstance(t, Tensor) and not is_batched(t, level) and t._requires_grad
-        else t
-        for t in tensors
+        _in_all(t, around) if isinstance(t, Tensor) and t._requires_grad else t for t in tensors
     ]
+
+
+def _in_all(x: Tensor, around: dict[int, int]) -> Tensor:
+    own = _sizes(x)
+    if len(own) == len(around):
+        return x
+    outermost = min(around.keys() - own.keys())
+    for level in sorted((each for each in own if each > outermost), reverse=True):
+        x = from_batched(x, level, own[level])
+    for level in sorted(each for each in around if each >= outermost):
+        x = to_batched(x if level in own else x.expand(around[level], *x.shape), level)
+    return x
 
 
 def _whole(t: Tensor) -> Tensor:

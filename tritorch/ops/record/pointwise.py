@@ -84,6 +84,7 @@ class Pointwise(Operator):
         long: bool = False,
         schema: str = "",
         composed: Callable[..., Tensor] | None = None,
+        simpler: Callable[..., Any] | None = None,
     ) -> None:
         """without: the categories that PyTorch does not implement, "half" being both narrow floats
         and "chalf" complex32.
@@ -100,7 +101,10 @@ class Pointwise(Operator):
         zero: "kept" by a function of one number; "linear" if the function is that, too; "divided":
         kept where the second operand is a number.
         long: whether a thread computes two elements at most, as its registers would not do for
-        more."""
+        more.
+        simpler: of its operands, the same by cheaper operators where some are certain numbers, else
+        None: for kernels in which numbers are constants."""
+        self.simpler = simpler
         self.constant = rule == ALWAYS_BOOL
         super().__init__(
             name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,

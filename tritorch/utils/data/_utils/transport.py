@@ -125,9 +125,11 @@ class _Pickler(ForkingPickler):
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Tensor):
             check_sendable(obj)
-            if type(obj) is Tensor and not obj.__dict__:
+            if type(obj) is Tensor and not obj.__dict__ and not obj.is_cuda:
                 return _reduce_tensor(self.parts, obj)
             return obj.__reduce_ex__(5)
+        if type(obj) is UntypedStorage and obj.is_cuda:
+            return UntypedStorage._new_shared_cuda, obj._share_cuda_()
         if type(obj) is UntypedStorage:
             memory = obj._elements(uint8)
             index = self.parts.place(memory)

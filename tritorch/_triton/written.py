@@ -1,0 +1,49 @@
+"""Jit functions of source that was written while a program ran.
+
+Triton reads a function's source from its file.  Ours has one beside the compiled kernels, where
+errors and debuggers find it; where nothing can be written, `linecache` has the text.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import linecache
+import os
+from typing import Any
+
+from tritorch._triton import cache, names
+
+
+def _file(source: str, digest: str) -> str:
+    root = cache.root()
+    if root is not None:
+        path = root / "written" / f"{digest}.py"
+        beside = path.with_name(f".{digest}.{os.uname().nodename}.{os.getpid()}")
+        try:
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                beside.write_text(source, encoding="utf-8")
+                os.replace(beside, path)
+            if path.read_text(encoding="utf-8") == source:
+                return str(path)
+        except OSError:
+            pass
+    name = f"<written {digest}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    return name
+
+
+@functools.cache
+def function(source: str) -> Any:
+    """The one function that a source defines; for `names.Name`."""
+    digest = hashlib.sha256(source.encode()).hexdigest()[:20]
+    space: dict[str, Any] = {"__name__": f"tritorch_written_{digest}"}
+    exec(compile(source, _file(source, digest), "exec"), space)
+    (found,) = (x for x in space.values() if getattr(x, "__module__", "") == space["__name__"])
+    return found
+
+
+def named(source: str) -> names.Name:
+    """The function of a source, as launches carry it."""
+    return names._name("tritorch._triton.written", "function", source)
