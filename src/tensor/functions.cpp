@@ -218,6 +218,7 @@ PyObject* register_part(PyObject*, PyObject* args) {
                {"stream_probe", &registered.stream_probe},
                {"lay_out", &lay_out},
                {"dtype_map", &registered.dtype_map},
+               {"classed", &registered.classed},
                {"Tensor", reinterpret_cast<PyObject**>(&tensor_type)}};
   for (auto& part : parts) {
     if (std::string_view(part.name) != name) continue;

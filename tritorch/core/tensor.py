@@ -23,6 +23,7 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import BUILTIN, FROM_ML_DTYPES, from_numpy_dtype
 from tritorch.core.memory_kinds import DLDeviceType
 from tritorch.core.meta import MetaArray, is_fake, mode_of
+from tritorch.core.nested import NestedArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import INTERNAL
 from tritorch.core.size import Size
@@ -72,14 +73,20 @@ class Tensor(_C.TensorBase):
         return type(self._array) is MetaArray
 
     is_quantized = is_mkldnn = is_mps = is_xpu = False
-    is_nested = is_vulkan = is_xla = is_mtia = is_ipu = is_maia = False
+    is_vulkan = is_xla = is_mtia = is_ipu = is_maia = False
     names_ = None
 
     @property
     def layout(self) -> layouts.layout:
-        """`strided`, or how the entries of a sparse tensor are kept."""
+        """`strided`, or how the entries of a sparse tensor are kept; `jagged`."""
         array = self._array
-        return array.layout if type(array) is SparseArray else layouts.strided
+        kind = type(array)
+        return array.layout if kind is SparseArray or kind is NestedArray else layouts.strided
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether this is a batch of tensors of different sizes."""
+        return type(self._array) is NestedArray
 
     @property
     def is_sparse(self) -> bool:
@@ -113,7 +120,8 @@ class Tensor(_C.TensorBase):
 
     def numel(self) -> int:
         """How many elements there are."""
-        return math.prod(self._array.shape)
+        array = self._array
+        return array.numel() if type(array) is NestedArray else math.prod(array.shape)
 
     nelement = numel
 
@@ -499,6 +507,7 @@ class Tensor(_C.TensorBase):
 Tensor.__module__ = "tritorch"
 dispatching.attach(Tensor)
 _C.register_part("Tensor", Tensor)
+NestedArray.strided_class = Tensor
 
 
 _NO_COPY = (

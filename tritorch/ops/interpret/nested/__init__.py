@@ -1,0 +1,8 @@
+"""Nested tensors: what dense records do with them (Note [Nested tensors] in `core/nested.py`)."""
+
+from tritorch.ops.interpret.nested import common, functions, jagged, strided
+from tritorch.ops.interpret.nested.tensor import NestedTensor
+
+functions.install()
+
+__all__ = ["NestedTensor", "common", "functions", "jagged", "strided"]

@@ -1,0 +1,212 @@
+"""Functions that do the same with nested tensors of both layouts: mostly, on their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tritorch import _C
+from tritorch.autograd.graph import check_inplace
+from tritorch.core.layout import contiguous_format, preserve_format
+from tritorch.core.nested import Jagged, NestedArray, Ragged, nested_int_of, share_nested_int
+from tritorch.core.published import PUBLIC
+from tritorch.core.tensor import Tensor
+from tritorch.ops.interpret.nested.functions import both, jagged
+from tritorch.ops.interpret.nested.padding import to_padded_tensor as padded
+from tritorch.ops.interpret.nested.pointwise import write
+from tritorch.ops.interpret.nested.record import (
+    is_nested,
+    made,
+    parts_of,
+    rule,
+    sizes_of,
+    structure_of,
+    values_of,
+)
+
+Plain = Callable[..., Any]
+
+
+def moved(structure: Any, device: Any) -> Any:
+    """A structure on another device, with the same nested int."""
+    if type(structure) is Ragged or structure.offsets.device == device:
+        return structure
+    offsets = structure.offsets.to(device)
+    lengths = None if structure.lengths is None else structure.lengths.to(device)
+    found = Jagged(offsets, lengths, structure.ragged, structure.cache)
+    share_nested_int(found.source, nested_int_of(structure.source))
+    return found
+
+
+@rule("to_copy")
+def to_copy(op: Any, x: Tensor, kind: Any, device: Any, non_blocking: bool) -> Tensor:
+    """A copy of another dtype or on another device."""
+    values = op.call((values_of(x),), (kind, device, non_blocking))
+    return made(values, moved(structure_of(x), values.device))
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+@both("zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like",
+      "randint_like")  # fmt: skip
+def like(plain: Plain, input: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Of a nested tensor's components."""
+    format = options.pop("memory_format", None)
+    if format not in (None, preserve_format, contiguous_format):
+        raise RuntimeError(
+            "memory format option is only supported by strided tensors without components"
+        )
+    wants = options.pop("requires_grad", False)
+    options.pop("layout", None)
+    structure = structure_of(input)
+    values = input._array.values
+    if type(structure) is Ragged and not structure.is_contiguous():
+        if format is contiguous_format:
+            structure = Ragged(structure.sizes)
+            values = values.new_empty(structure.numel())
+    out = made(plain(values, *args, **options), structure)
+    if out.device != input.device:
+        out = _C.wrap(NestedArray(out._array.values, moved(structure, out.device)))
+    out._leaf = wants
+    return out
+
+
+@both("is_contiguous")
+def is_contiguous(plain: Plain, self: Tensor, memory_format: Any = contiguous_format) -> bool:
+    """Whether components lie dense, in their order."""
+    if memory_format is preserve_format:
+        return True
+    if memory_format is not contiguous_format:
+        return False
+    return self._array.is_contiguous()
+
+
+@both("pin_memory")
+def pin_memory(plain: Plain, self: Tensor, device: Any = None) -> Tensor:
+    """With values in page-locked memory."""
+    return made(values_of(self).pin_memory(), structure_of(self))
+
+
+@both("is_pinned", "is_shared")
+def asks_values(plain: Plain, self: Tensor, *args: Any) -> bool:
+    """What is so of the values."""
+    return plain(self._array.values, *args)
+
+
+@both("share_memory_", "record_stream")
+def each_tensor(plain: Plain, self: Tensor, *args: Any) -> Tensor:
+    """Done to the values, and to what says where components are."""
+    structure = structure_of(self)
+    tensors = [self._array.values]
+    if type(structure) is Jagged:
+        tensors += [t for t in (structure.offsets, structure.lengths) if t is not None]
+    for tensor in tensors:
+        plain(tensor, *args)
+    return self
+
+
+@both("untyped_storage", "storage", "_typed_storage")
+def storage(plain: Plain, self: Tensor) -> Any:
+    """The memory of the values."""
+    return plain(self._array.values)
+
+
+@both("values", "_nested_get_values")
+def values(plain: Plain, self: Tensor) -> Tensor:
+    """All elements: of a strided tensor flat, of a jagged one along the ragged dim."""
+    return values_of(self)
+
+
+@both("to_padded_tensor")
+def to_padded_tensor(
+    plain: Plain, self: Tensor, padding: float, output_size: Any = None, **rest: Any
+) -> Tensor:
+    """The components in one dense tensor, filled up."""
+    structure = structure_of(self)
+    if type(structure) is Ragged and not structure.is_contiguous():
+        raise RuntimeError("for now to_padded_tensor only supports contiguous nested tensor")
+    return padded(self, padding, output_size)
+
+
+# ---- in place ------------------------------------------------------------------------------------
+
+
+def _writes_values(plain: Plain, self: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Done to the values, whatever components there are."""
+    check_inplace(self)
+    before = _C.set_grad_enabled(False)
+    try:
+        plain(self._array.values, *args, **options)
+    finally:
+        _C.set_grad_enabled(before)
+    if self._node is not None and _C.is_grad_enabled():  # what it was does not matter any more
+        return write(self, self.detach() * 0 + self.detach())
+    return self
+
+
+both("fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "cauchy_",
+     "geometric_", "log_normal_", "apply_")(_writes_values)  # fmt: skip
+
+
+@both("copy_")
+def copy_(plain: Plain, self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Writes the elements of a nested tensor whose components have the same sizes."""
+    if not (is_nested(self) and is_nested(src)):
+        raise RuntimeError(
+            f"copy_ only supports Nested tensors for both self and src. Found self is "
+            f"{'' if is_nested(self) else 'not '}nested and src is "
+            f"{'' if is_nested(src) else 'not '}nested"
+        )
+    if sizes_of(self) != sizes_of(src):
+        if type(structure_of(self)) is Jagged:
+            raise RuntimeError(
+                f"copy_(): expected compatible input and src shapes, but got: {self.shape} and "
+                f"{src.shape}"
+            )
+        raise RuntimeError(
+            "copy_ only supports tensors that are the same size for Nested implementations"
+        )
+    return write(self, src.to(device=self.device, dtype=self.dtype))
+
+
+@both("dropout", "alpha_dropout", "feature_alpha_dropout")
+def dropout(
+    plain: Plain, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False,
+    *rest: Any, train: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """Of the values; the same numbers are drawn whatever the components are."""
+    out = plain(values_of(input), p, training if train is None else train, False)
+    result = made(out, structure_of(input))
+    return write(input, result) if inplace else result
+
+
+@both("equal")
+def equal(plain: Plain, input: Tensor, other: Tensor) -> bool:
+    """Whether components have the same sizes and elements."""
+    if not (is_nested(input) and is_nested(other)) or sizes_of(input) != sizes_of(other):
+        return False
+    return all(plain(a, b) for a, b in zip(parts_of(input), parts_of(other)))
+
+
+@both("allclose")
+def allclose(plain: Plain, input: Tensor, other: Tensor, *args: Any, **options: Any) -> bool:
+    """Whether components have the same sizes, and elements that are close."""
+    pairs = zip(parts_of(input), parts_of(other))
+    return all(plain(a, b, *args, **options) for a, b in pairs)
+
+
+@jagged("masked_select")
+def masked_select(plain: Plain, input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where a mask of the same raggedness is true, as components."""
+    if input.ndim > 2:
+        raise RuntimeError("masked_select only support 2-D selections currently")
+    if tuple(input._array.shape) != tuple(mask._array.shape):
+        raise RuntimeError(
+            f"Mask with shape {mask.shape} is not compatible with input's shape {input.shape}"
+        )
+    kept = values_of(mask)
+    counts = PUBLIC["cat"]([kept.new_zeros(1, dtype=structure_of(input).offsets.dtype),
+                            kept.cumsum(0)])  # fmt: skip
+    offsets = counts[structure_of(input).offsets]
+    return made(plain(values_of(input), kept), Jagged(offsets))
