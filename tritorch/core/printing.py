@@ -198,6 +198,8 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
     """The repr of a tensor."""
     kind = type(tensor)
     prefix = "tensor(" if kind is Tensor or kind.__name__ == "Parameter" else f"{kind.__name__}("
+    if tensor.is_nested:
+        prefix = "nested_tensor("
     if is_fake(tensor._array):
         prefix = "FakeTensor("
     indent = len(prefix)
@@ -214,6 +216,9 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
             dtype_shown = []
         text, own = _sparse_contents(tensor)
         suffixes = own + suffixes + dtype_shown + [f"layout={tensor.layout}"]
+    elif tensor.is_nested:
+        parts = [indented(str(part)) for part in tensor.unbind()]
+        text = "[\n" + ",\n".join(parts) + "\n]" if contents is None else contents
     elif tensor._is_described and (contents is None or device.type == "meta"):
         suffixes.append(f"size={tuple(tensor.shape)}")
         if tensor.dtype is not defaults.dtype():
@@ -240,6 +245,11 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
     if tensor._tangent is not None:
         suffixes.append(f"tangent={tensor._tangent}")
     return add_suffixes(prefix + text, suffixes, indent)
+
+
+def indented(text: str) -> str:
+    """Lines moved to the right."""
+    return "\n".join(f"  {line}" for line in text.split("\n"))
 
 
 def add_suffixes(text: str, suffixes: list[str], indent: int) -> str:

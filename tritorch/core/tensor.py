@@ -490,7 +490,7 @@ class Tensor(_C.TensorBase):
             if wraps:
                 memo[id(self)] = made
                 return made
-        if type(self._array) is SparseArray:
+        if type(self._array) in (SparseArray, NestedArray):
             new = _C.wrap(self._array.copy())
         else:  # By way of the storage: views of one stay views of one.
             storage = _deepcopy(self.untyped_storage(), memo)

@@ -11,7 +11,6 @@ from tritorch.core.nested import Ragged as _Ragged
 from tritorch.nested._internal import nested_tensor as _jagged
 from tritorch.ops.interpret.nested import build as _build
 from tritorch.ops.interpret.nested.record import nested_view as _nested_view
-from tritorch.serialization import add_safe_globals as _add_safe_globals
 
 __all__ = [
     "as_nested_tensor",
@@ -21,9 +20,6 @@ __all__ = [
     "nested_tensor_from_jagged",
     "to_padded_tensor",
 ]
-
-_add_safe_globals([_jagged.NestedTensor, _jagged._rebuild_njt])
-
 
 def _unsupported(layout: Any, what: str = "nested tensors") -> RuntimeError:
     return RuntimeError(f"Specified layout is unsupported for {what}: {layout}")

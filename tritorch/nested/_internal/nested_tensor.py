@@ -11,6 +11,7 @@ from tritorch.core.nested import NestedInt, nested_int_of
 from tritorch.core.published import PUBLIC as _PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested import build as _build
+from tritorch.serialization.rebuild import _rebuild_njt as _rebuild_njt
 from tritorch.ops.interpret.nested.tensor import NestedTensor, stored_number
 
 _store_val_in_tensor = stored_number
@@ -24,11 +25,6 @@ def get_tensor_symint(tensor: Tensor, *, coeff: int = 1) -> NestedInt:
     """The nested int of offsets or lengths."""
     found = nested_int_of(tensor)
     return found if coeff == 1 else found * coeff
-
-
-def _rebuild_njt(constructor_kwargs: dict[str, Any]) -> NestedTensor:
-    """Makes a pickled tensor again."""
-    return NestedTensor(**constructor_kwargs)
 
 
 def _nt_view_dummy() -> Tensor:

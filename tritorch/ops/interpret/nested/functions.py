@@ -3,7 +3,7 @@
 # Note [Functions on nested tensors]
 A gate (Note [Gates] in `core/gates.py`) whose function has a rule here asks whether an argument is
 nested, once there has been any nested tensor in the process.  A rule is the function again, with
-the plain one in front: `rule(plain, *args, **kwargs)`.  One table for each layout; a function
+the gate in front: `rule(plain, *args, **kwargs)`.  One table for each layout; a function
 without a rule runs as it does for dense tensors, and its records come to `run.py`.
 """
 
@@ -61,12 +61,14 @@ def _first(arguments: Iterable[Any]) -> Any:
 
 
 def _call(name: str, gate: Any, *args: Any, **kwargs: Any) -> Any:
-    """What a gate calls in place of its function, where an argument is nested."""
+    """What a gate calls in place of its function, where an argument is nested.  A rule gets the
+    gate itself, for dense arguments: so autocast sees these."""
     x = _first((*args, *kwargs.values()))
     table = JAGGED if type(structure_of(x)) is Jagged else STRIDED
     found = table.get(name)
-    plain = gate.__wrapped__
-    return plain(*args, **kwargs) if found is None else found(plain, *args, **kwargs)
+    if found is None:
+        return gate.__wrapped__(*args, **kwargs)
+    return found(gate, *args, **kwargs)
 
 
 def install() -> None:
@@ -76,7 +78,7 @@ def install() -> None:
             continue
         for name, gate in gates.items():
             shown = (gate.shown or gate).__name__
-            for key in (name, shown):
+            for key in (name, shown if name[:3] != "__r" else name):
                 if key in JAGGED or key in STRIDED:
                     gate.nested = functools.partial(_call, key)
                     break

@@ -114,6 +114,8 @@ def _on_strided(function: Any, op: Any, inputs: Sequence[Any], structure: Ragged
     if len(nested) == len(tensors) and all(structure_of(t).same(structure) for t in nested):
         sizes = [t._array.values.shape for t in nested]
         if len(set(sizes)) == 1:
+            if len(inputs) == 1 and not structure.is_contiguous():
+                raise RuntimeError("NestedTensor must be contiguous to get buffer.")
             operands = [values_of(t) if is_nested(t) else t for t in inputs]
             return made(function(*operands), structure, title_of(op))
     for t in tensors:
@@ -152,14 +154,10 @@ def _require_broadcast(op: Any, t: Tensor, x: Tensor, structure: Ragged, first: 
     if t.ndim == x.ndim and t.shape[0] in (1, structure.count):
         if all(m == 1 or m == n for m, n in zip(t.shape[1:], x.shape[1:])):
             return
-    words = ("dense", "nested") if first else ("nested", "non-nested")
-    if t.ndim != x.ndim and t.numel() > 1:
-        raise RuntimeError(
-            f"Expected both self and other to be nested, but got a {words[0]} self and "
-            f"{words[1]} other"
-        )
-    if t.numel() > 1:
-        raise RuntimeError(f"{op.name} does not support broadcasting when given a NestedTensor")
+    words = ("non-nested", "nested") if first else ("nested", "non-nested")
+    raise RuntimeError(
+        f"Expected both self and other to be nested, but got a {words[0]} self and {words[1]} other"
+    )
 
 
 # ---- in place ------------------------------------------------------------------------------------
@@ -169,7 +167,11 @@ def call_in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
     """The in-place form: the result goes into self's values."""
     self = inputs[0]
     if not is_nested(self):
-        raise RuntimeError(f"{op.name}_(): a nested tensor can not be written into a dense one")
+        result = call(op, inputs)  # which says what does not fit
+        raise RuntimeError(
+            f"output with shape {list(self.shape)} doesn't match the broadcast shape "
+            f"{list(result.shape)}"
+        )
     result = call(op, inputs)
     require_castable(result.dtype, self.dtype)
     return write(self, result.to(self.dtype))

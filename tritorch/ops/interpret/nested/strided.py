@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch.core.dims import wrap_dim
+from tritorch.core.gates import GATES
 from tritorch.core.layout import contiguous_format, preserve_format
 from tritorch.core.nested import Ragged, Shape
-from tritorch.core.published import FUNCTIONAL, PUBLIC
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import sizes
 from tritorch.ops.interpret.nested.functions import strided
@@ -128,7 +129,7 @@ def _new_sizes(name: str, x: Tensor, shape: Sequence[int]) -> list[Shape]:
 @strided("view", "reshape")
 def view(plain: Plain, self: Tensor, *shape: Any, **named: Any) -> Tensor:
     """Other dims after the batch; -1 is the size that a component has there."""
-    name = plain.__name__
+    name = plain.__name__.strip("_")
     wanted = sizes(shape or (named["size" if name == "view" else "shape"],))
     new = _new_sizes(name, self, wanted)
     values, structure = values_of(self), structure_of(self)
@@ -368,16 +369,14 @@ def cat(plain: Plain, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 @strided("softmax", "log_softmax")
-def softmax(
-    plain: Plain, input: Tensor, dim: Any = None, *args: Any, dtype: Any = None, **rest: Any
-) -> Tensor:
+def softmax(plain: Plain, input: Tensor, dim: Any = None, *args: Any, **rest: Any) -> Tensor:
     """Along a dim of the components."""
     if not structure_of(input).count:
         return input.clone()
     at = wrap_dim(dim, input.ndim)
     if at == 0:
         raise RuntimeError("Cannot apply softmax across nested dimension 0")
-    return _each(lambda part: PUBLIC[plain.__name__](part, at - 1, dtype=dtype), input)
+    return _each(lambda part: plain(part, at - 1, *args, **rest), input)
 
 
 @strided("layer_norm")
@@ -469,7 +468,8 @@ def bmm(plain: Plain, input: Tensor, mat2: Tensor, *args: Any, **kwargs: Any) ->
                 f"{k}-th nested matrices in batch cannot be multiplied "
                 f"({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
             )
-    return of_parts([PUBLIC["mm"](a, b) for a, b in zip(left, right)])
+    mm = GATES["tritorch"]["mm"]  # which autocast sees
+    return of_parts([mm(a, b) for a, b in zip(left, right)])
 
 
 @strided("matmul", "__matmul__")
@@ -477,7 +477,7 @@ def matmul(plain: Plain, input: Tensor, other: Tensor, *, out: Any = None) -> Te
     """The products of components, whose leading dims are the same."""
     if not (is_nested(input) and is_nested(other)):
         if is_nested(input) and other.ndim == 2 < input.ndim:
-            return _each(lambda part: PUBLIC["matmul"](part, other), input)
+            return _each(lambda part: plain(part, other), input)
         if input.ndim != 3 or other.ndim != 3:
             words = ["nested" if is_nested(t) else "non-nested" for t in (input, other)]
             raise RuntimeError(
@@ -496,21 +496,21 @@ def matmul(plain: Plain, input: Tensor, other: Tensor, *, out: Any = None) -> Te
     for a, b in zip(left, right):
         if a.shape[:-2] != b.shape[:-2]:
             raise RuntimeError(
-                f"matmul(): For nested tensors, batch dimensions must have the same sizes, got "
+                f"matmul: For nested tensors, batch dimensions must have the same sizes, got "
                 f"{list(a.shape[:-2])} and {list(b.shape[:-2])}"
             )
         if a.shape[-1] != b.shape[-2]:
             raise RuntimeError(
-                f"matmul(): Nested tensors cannot be matrix multiplied ({a.shape[-2]}x{a.shape[-1]}"
+                f"matmul: Nested tensors cannot be matrix multiplied ({a.shape[-2]}x{a.shape[-1]}"
                 f" and {b.shape[-2]}x{b.shape[-1]})"
             )
-    return of_parts([PUBLIC["matmul"](a, b) for a, b in zip(left, right)])
+    return of_parts([plain(a, b) for a, b in zip(left, right)])
 
 
 @strided("__rmatmul__")
 def rmatmul(plain: Plain, self: Tensor, other: Tensor) -> Tensor:
     """other @ self."""
-    return matmul(plain, other, self)
+    return matmul(GATES["tritorch"]["matmul"], other, self)
 
 
 @strided("scaled_dot_product_attention")
@@ -529,9 +529,8 @@ def attention(
             "_scaled_dot_product_attention_math: Nested tensors for query / key are not supported "
             "when is_causal=True"
         )
-    function = FUNCTIONAL["scaled_dot_product_attention"]
     results = [
-        function(q, k, v, None, dropout_p, False, scale, enable_gqa)
+        plain(q, k, v, None, dropout_p, False, scale, enable_gqa)
         for q, k, v in zip(*map(_components, (query, key, value)))
     ]
     return of_parts(results)
@@ -564,6 +563,6 @@ def div(plain: Plain, input: Any, other: Any, **options: Any) -> Tensor:
             raise RuntimeError("div requires strides to match when given NestedTensors")
         if a.sizes == b.sizes and a.starts != b.starts:
             raise RuntimeError("div requires offsets to match when given NestedTensors")
-    return plain(input, other, **options)
+    return plain.__wrapped__(input, other, **options)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch import _C
+from tritorch.core import dispatching
 from tritorch.core.nested import Jagged, NestedArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
@@ -144,6 +145,16 @@ class NestedTensor(Tensor):
     def _maybe_min_seqlen(self) -> int | None:
         kept = self._min_seqlen_tensor
         return None if kept is None else kept.shape[0]
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        grad = f", requires_grad={self.requires_grad}" if self.requires_grad else ""
+        if self.grad_fn is not None:
+            grad = f", grad_fn={self.grad_fn}"
+        with dispatching.without_modes():
+            return (
+                f"NestedTensor(size={self._size}, offsets={self._offsets}{grad}, "
+                f"contiguous={self._is_contiguous_or_false()})"
+            )
 
     # ---- as others take it apart --------------------------------------------------------------
 
