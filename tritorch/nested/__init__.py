@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.autograd.grad_mode import no_grad as _no_grad
 from tritorch.core import layout as _layouts
 from tritorch.core.published import PUBLIC as _PUBLIC
 from tritorch.core.tensor import Tensor
@@ -40,8 +41,9 @@ def nested_tensor(
         each.detach() if isinstance(each, Tensor) else _PUBLIC["as_tensor"](each)
         for each in tensor_list
     ]
-    found, _ = _jagged.jagged_from_list(tensors, None, dtype, device)
-    found = found.detach().requires_grad_(requires_grad)
+    with _no_grad():
+        found: Tensor = _jagged.jagged_from_list(tensors, None, dtype, device)[0]
+    found.requires_grad_(requires_grad)
     return found.pin_memory() if pin_memory else found
 
 

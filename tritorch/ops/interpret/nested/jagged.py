@@ -109,14 +109,6 @@ def view_as(plain: Plain, self: Tensor, other: Tensor) -> Tensor:
     return _view(self, tuple(other._array.shape), plain.__name__ == "reshape_as")
 
 
-@jagged("_unsafe_view")
-def unsafe_view(plain: Plain, self: Tensor, *size: Any) -> Tensor:
-    """The same, for who does not use the first any more."""
-    shape = sizes(size)
-    _view(self, shape, False)
-    return made(values_of(self).view(_inner_shape(self, shape)), structure_of(self))
-
-
 @jagged("flatten")
 def flatten(plain: Plain, input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dims beside the ragged one as one."""
@@ -264,13 +256,6 @@ def unbind(plain: Plain, input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The components."""
     if wrap_dim(dim, input.ndim) != 0:
         raise RuntimeError("unbind(): only supported for NestedTensor on dim=0")
-    structure = structure_of(input)
-    values = input._array.values
-    if structure.lengths is not None:
-        if structure.ragged > values.ndim:
-            raise RuntimeError(
-                "unbind(): nested tensor offsets and lengths do not match ragged_idx dimension"
-            )
     return tuple(parts_of(input))
 
 

@@ -159,9 +159,13 @@ def parts_of(x: Tensor) -> list[Tensor]:
     values = values_of(x)
     if type(structure) is Jagged:
         k = structure.ragged - 1
+        if k < 0:
+            raise RuntimeError(
+                "unbind(): nested tensor ragged_idx out of bounds (should be >= 1)"
+            )
         lengths = lengths_of(structure)
         starts = [int(n) for n in structure.offsets.tolist()][: len(lengths)]
-        _require_inside(structure, starts, lengths, values.shape[k])
+        _require_inside(starts, lengths, values.shape[k])
         if structure.lengths is None and starts[:1] == [0] and sum(lengths) == values.shape[k]:
             return list(values.split(lengths, k))
         return [values.narrow(k, start, n) for start, n in zip(starts, lengths)]
@@ -177,17 +181,11 @@ def parts_of(x: Tensor) -> list[Tensor]:
     ]
 
 
-def _require_inside(
-    structure: Jagged, starts: list[int], lengths: list[int], total: int
-) -> None:
-    if structure.lengths is None:
-        return
-    for i, (start, n) in enumerate(zip(starts, lengths)):
-        if start + n > total:
-            raise RuntimeError(
-                f"unbind(): nested tensor offsets and lengths do not match ragged_idx dimension: "
-                f"component {i} ends at {start + n} of {total}"
-            )
+def _require_inside(starts: list[int], lengths: list[int], total: int) -> None:
+    if any(start + n > total for start, n in zip(starts, lengths)):
+        raise RuntimeError(
+            "unbind(): nested tensor offsets and lengths do not match ragged_idx dimension"
+        )
 
 
 def of_parts(parts: Sequence[Tensor], title: str = "") -> Tensor:
