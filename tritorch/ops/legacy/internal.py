@@ -229,6 +229,11 @@ def _threshold_backward(grad_output: Tensor, self: Tensor, threshold: Any) -> Te
     return grad_output.masked_fill(self <= threshold, 0)
 
 
+@internal("gelu_")
+def _gelu_(self: Tensor, *, approximate: str = "none") -> Tensor:
+    return self.copy_(FUNCTIONAL["gelu"](self, approximate=approximate))
+
+
 @internal("_scaled_dot_product_attention_math")
 def _scaled_dot_product_attention_math(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,

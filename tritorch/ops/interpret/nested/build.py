@@ -59,8 +59,7 @@ def nested_tensor(
     """A strided nested tensor of copies, a leaf."""
     if not isinstance(tensor_list, (list, tuple)):
         raise TypeError(
-            f"nested_tensor(): argument 'tensor_list' must be list, not "
-            f"{type(tensor_list).__name__}"
+            "Only lists (List[Tensor] and List[List...[Scalar]]) are accepted in nested_tensor"
         )
     tensors = [
         each.detach() if isinstance(each, Tensor) else PUBLIC["as_tensor"](each, dtype=dtype)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
@@ -12,7 +12,7 @@ from tritorch.core.nested import Jagged, NestedArray, Ragged, nested_int_of, sha
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.functions import both, jagged
-from tritorch.ops.interpret.nested.padding import to_padded_tensor as padded
+from tritorch.ops.interpret.nested.padding import jagged_values, to_padded_tensor as padded
 from tritorch.ops.interpret.nested.pointwise import write
 from tritorch.ops.interpret.nested.record import (
     is_nested,
@@ -80,6 +80,26 @@ def is_contiguous(plain: Plain, self: Tensor, memory_format: Any = contiguous_fo
     if memory_format is not contiguous_format:
         return False
     return self._array.is_contiguous()
+
+
+@both("contiguous")
+def contiguous(plain: Plain, self: Tensor, memory_format: Any = contiguous_format) -> Tensor:
+    """The tensor itself if its components lie dense, else a copy in which they do."""
+    if self._array.is_contiguous():
+        return self
+    return self.clone(memory_format=memory_format)
+
+
+@both("numpy", "tolist", "__array__")
+def refuses(plain: Plain, self: Tensor, *args: Any, **options: Any) -> NoReturn:
+    """Refused: components differ."""
+    name = plain.__name__
+    raise RuntimeError(
+        f".{name}() is not supported for tensor subclasses"
+        + ("." if name == "numpy" else f", got {type(self).__name__}")
+        if type(structure_of(self)) is Jagged
+        else "Internal error: NestedTensorImpl doesn't support sizes. Please file an issue."
+    )
 
 
 @both("pin_memory")
@@ -194,6 +214,46 @@ def allclose(plain: Plain, input: Tensor, other: Tensor, *args: Any, **options: 
     """Whether components have the same sizes, and elements that are close."""
     pairs = zip(parts_of(input), parts_of(other))
     return all(plain(a, b, *args, **options) for a, b in pairs)
+
+
+@both("argmax", "argmin")
+def extreme_place(plain: Plain, input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Where the extreme is: of all values, or along a dim."""
+    if dim is None:
+        return plain(values_of(input.contiguous()))
+    return plain.__wrapped__(input, dim, keepdim)
+
+
+@jagged("index_put", "index_put_")
+def index_put(
+    plain: Plain, self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False
+) -> Tensor:
+    """Elements written at places, which are counted in each component."""
+    structure = structure_of(self)
+    ragged, own = structure.ragged, values_of(self)
+    if len(indices) > self.ndim:
+        raise AssertionError(
+            f"Too many indices: got {len(indices)} but tensor has {self.ndim} dimensions"
+        )
+    if len(indices) > ragged:
+        inside = structure.source.diff() if structure.lengths is None else structure.lengths
+        batch, place = indices[0], indices[ragged]
+        if bool((place >= inside[batch]).any()):
+            raise RuntimeError("Some indices in the ragged dimension are out of bounds!")
+        flat = structure.offsets[batch] + place
+        key = (*indices[1:ragged], flat, *indices[ragged + 1 :])
+        new = own.index_put(key, values, accumulate)
+    elif not self._array.is_contiguous():
+        raise RuntimeError(
+            "index_put(): If ragged dimension is not part of indices, this only works on "
+            "contiguous NJTs"
+        )
+    else:
+        rows = self.to_padded_tensor(0)
+        written = rows.index_put(tuple(indices), values, accumulate)
+        new = jagged_values(written, structure.offsets, ragged, own.shape[ragged - 1])
+    result = made(new, structure)
+    return write(self, result) if plain.__name__ == "index_put_" else result
 
 
 @jagged("masked_select")

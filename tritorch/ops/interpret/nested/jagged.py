@@ -18,6 +18,7 @@ from tritorch.ops.interpret.nested.padding import jagged_values, longest, padded
 from tritorch.ops.interpret.nested.record import (
     is_jagged,
     is_nested,
+    lengths_of,
     like_parts,
     made,
     nested_view,
@@ -29,13 +30,14 @@ from tritorch.ops.interpret.nested.record import (
 Plain = Callable[..., Any]
 
 
-def require_dense(name: str, argument: str, x: Tensor) -> Jagged:
+def require_dense(name: str, schema: str, x: Tensor) -> Jagged:
     """The structure of a tensor without holes whose ragged dim comes first."""
     structure = structure_of(x)
+    argument = schema.partition(":")[0]
     if structure.lengths is not None or structure.ragged != 1:
         raise ValueError(
-            f"NestedTensor {name}({argument}: jt, ...): expected {argument} to be a contiguous "
-            f"jagged layout NestedTensor"
+            f"NestedTensor {name}({schema}): expected {argument} to be a contiguous jagged layout "
+            f"NestedTensor"
         )
     return structure
 
@@ -354,7 +356,9 @@ def get_item(plain: Plain, self: Tensor, key: Any) -> Any:
 
 
 def _slice(x: Tensor, dim: int, key: slice) -> Tensor:
-    structure = require_dense("slice_tensor", "self", x)
+    structure = require_dense(
+        "slice_tensor", "self: jt, dim: any?, start: any?, end: any?, step: any?", x
+    )
     at = inner(x, dim, "slice")
     return nested_view(values_of(x)[(slice(None),) * at + (key,)], structure)
 
@@ -367,7 +371,10 @@ def _require_same(name: str, tensors: Sequence[Any]) -> Tensor:
     for t in tensors:
         if not is_jagged(t):
             raise RuntimeError(f"{name}(): expected all tensors to be nested")
-        if not raggedness_matches(first, tuple(t._array.shape)):
+        if structure_of(t).ragged != structure_of(first).ragged or (
+            not raggedness_matches(first, tuple(t._array.shape))
+            and lengths_of(structure_of(t)) != lengths_of(structure_of(first))
+        ):
             raise RuntimeError(
                 f"{name}(): expected all nested tensors to have matching ragged structures"
             )
@@ -499,7 +506,7 @@ def linear(plain: Plain, input: Tensor, weight: Tensor, bias: Any = None) -> Ten
     if is_nested(weight) or is_nested(bias):
         raise ValueError("NestedTensor linear_default(input: jt, weight: t, bias: t?): expected "
                          "weight to be a tensor")  # fmt: skip
-    structure = require_dense("linear_default", "input", input)
+    structure = require_dense("linear_default", "input: jt, weight: t, bias: t?", input)
     return made(plain(values_of(input), weight, bias), structure)
 
 

@@ -41,7 +41,9 @@ def on_values(function: Any, op: Any, inputs: Sequence[Any]) -> Tensor:
 
 
 def _mismatch(op: Any, inputs: Sequence[Any]) -> RuntimeError:
-    shown = " and ".join(f"{tuple(t.shape)}" for t in inputs if isinstance(t, Tensor))
+    tensors = [t for t in inputs if isinstance(t, Tensor)]
+    alike = all(is_nested(t) for t in tensors)
+    shown = " and ".join(f"{tuple(t.shape) if alike else t.shape}" for t in tensors)
     name = f"{op.schema.name.partition('::')[2]}.{op.schema.overload_name or 'default'}"
     return RuntimeError(
         f"cannot call binary pointwise function {name} with inputs of shapes {shown}"

@@ -36,6 +36,12 @@ def require_contiguous(x: Tensor, message: str) -> Ragged:
     return structure
 
 
+def _dense(x: Tensor, structure: Ragged) -> Tensor:
+    """The elements of components that lie dense, flat."""
+    values = values_of(x)
+    return values if values.shape[0] == structure.numel() else values[: structure.numel()]
+
+
 def _each(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """A nested tensor of what a function makes of each component."""
     if not structure_of(x).count:
@@ -82,10 +88,10 @@ def stride(plain: Plain, self: Tensor, dim: int | None = None) -> Any:
 def is_same_size(plain: Plain, self: Tensor, other: Tensor) -> bool:
     """Whether components have the same sizes."""
     if not (is_nested(self) and is_nested(other)):
-        kinds = [("" if is_nested(t) else "non-") + "nested" for t in (self, other)]
+        kinds = [("" if is_nested(t) else "not ") + "nested" for t in (self, other)]
         raise RuntimeError(
             f"Expected both self and other to be nested tensors. Self is {kinds[0]}. While Other "
-            f"is {kinds[1]}"
+            f"is {kinds[1]}."
         )
     return structure_of(self).sizes == structure_of(other).sizes
 
@@ -93,9 +99,9 @@ def is_same_size(plain: Plain, self: Tensor, other: Tensor) -> bool:
 # ---- shapes --------------------------------------------------------------------------------------
 
 
-def _reshaped(size: Shape, wanted: Sequence[int]) -> Shape:
+def _reshaped(size: Shape, proposed: Sequence[int]) -> Shape:
     """A component's new size; -1 keeps an old one."""
-    shape, inferred = list(wanted), False
+    shape, inferred = list(proposed[1:]), False
     old = min(len(size), len(shape))
     for k, n in enumerate(shape):
         if n < -1:
@@ -108,7 +114,7 @@ def _reshaped(size: Shape, wanted: Sequence[int]) -> Shape:
             shape[k], inferred = size[k], True
     if math.prod(shape) != math.prod(size):
         raise RuntimeError(
-            f"shape '{list(wanted)}' is invalid for input of size {math.prod(size)}"
+            f"shape '{list(proposed)}' is invalid for input of size {math.prod(size)}"
         )
     return tuple(shape)
 
@@ -123,7 +129,7 @@ def _new_sizes(name: str, x: Tensor, shape: Sequence[int]) -> list[Shape]:
         raise RuntimeError(
             f"{name}: For now nested {name} cannot change or infer the implicit batch dimension"
         )
-    return [_reshaped(size, shape[1:]) for size in structure.sizes]
+    return [_reshaped(size, shape) for size in structure.sizes]
 
 
 @strided("view", "reshape")
@@ -199,7 +205,7 @@ def unsqueeze(plain: Plain, input: Tensor, dim: int) -> Tensor:
     at = wrap_dim(dim, input.ndim + 1)
     if at == 0:
         raise RuntimeError(
-            "For nested tensors, unsqueezing dimension 0 is not supported at the moment if you "
+            "unsqueeze(): For nested tensors, unsqueezing dimension 0 is not supported at the moment if you "
             "need this feature, please open an issue on github describing your use case."
         )
 
@@ -267,12 +273,9 @@ def narrow(plain: Plain, input: Tensor, dim: int, start: Any, length: int) -> Te
         raise RuntimeError(
             f"start ({first}) + length ({length}) exceeds dimension size ({structure.count})."
         )
-    view = Ragged(
-        structure.sizes[first:end], structure.steps[first:end],
-        [s - structure.starts[first] for s in structure.starts[first:end]],
-    )  # fmt: skip
-    begin = structure.starts[first] if first < structure.count else 0
-    return nested_view(values_of(input).narrow(0, begin, view.numel()), view)
+    some = slice(first, end)
+    view = Ragged(structure.sizes[some], structure.steps[some], structure.starts[some])
+    return nested_view(values_of(input), view)
 
 
 def _require_last(name: str, x: Tensor, dim: int, words: str) -> Ragged:
@@ -401,7 +404,7 @@ def layer_norm(
                 f"The shape at dimension {k} of normalized_shape ({size}) doesn't match the input "
                 f"({own})"
             )
-    rows = values_of(input).view(-1, *wanted)
+    rows = _dense(input, structure).view(-1, *wanted)
     return made(plain(rows, wanted, weight, bias, eps).view(-1), structure)
 
 
@@ -433,7 +436,7 @@ def linear(plain: Plain, input: Tensor, weight: Tensor, bias: Any = None) -> Ten
             f"'last_dim' to equal 'weight.size(1), but got: last_dim = {k}, and weight.size(1) = "
             f"{weight.shape[1]}"
         )
-    out = plain(values_of(input).view(-1, k), weight, bias)
+    out = plain(_dense(input, structure).view(-1, k), weight, bias)
     sizes_ = [(*size[:-1], weight.shape[0]) for size in structure.sizes]
     return made(out.reshape(-1), Ragged(sizes_))
 
