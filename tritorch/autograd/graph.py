@@ -115,8 +115,11 @@ class _CopySlicesOp:
         view, inner, shape, strides = node.params
         if inner.freed:
             raise RuntimeError(FREED)
-        grad = g.new_empty_strided(shape, strides)
-        grad.copy_(g)
+        if g.is_nested:
+            grad = g.clone()
+        else:
+            grad = g.new_empty_strided(shape, strides)
+            grad.copy_(g)
         part = replay(grad, view)
         grads = inner.op.backward(inner, part.clone())
         if grads[0] is None:

@@ -330,7 +330,9 @@ def _rebuild_nested_tensor(
         least = min((*size, *steps, start))
         if least < 0 or (math.prod(size) and last >= buffer.shape[0]):
             raise RuntimeError("nested tensor in checkpoint: a component is outside of the buffer")
-    return build._nested_view_from_buffer(*parts).detach()
+    made = build._nested_view_from_buffer(*parts).detach()
+    _require_grad(made, buffer._requires_grad)
+    return made
 
 
 def _rebuild_njt(constructor_kwargs: Any, *, charge: Charge = _free) -> Tensor:
@@ -368,7 +370,8 @@ def reduce_nested(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     if tensor.layout is layouts.strided:
         tables = tensor._nested_tensor_size(), tensor._nested_tensor_strides()
         places = tensor._nested_tensor_storage_offsets()
-        return _rebuild_nested_tensor, (tensor._array.values, *tables, places)
+        values = tensor._array.values.detach().requires_grad_(tensor._requires_grad)
+        return _rebuild_nested_tensor, (values, *tables, places)
     parts = {
         "values": tensor._values, "offsets": tensor._offsets, "lengths": tensor._lengths,
         "_ragged_idx": tensor._ragged_idx, "_metadata_cache": tensor._metadata_cache,
