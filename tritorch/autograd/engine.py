@@ -24,8 +24,8 @@ from tritorch.core import arrays, locks
 from tritorch.core.defaults import warn_once
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_strides, dense_strides_like
-from tritorch.core.published import PUBLIC
 from tritorch.core.nested import NestedArray
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import run_in_thread

@@ -65,9 +65,9 @@ class NestedInt(SymInt):
             f"size of a dim in which the components of a nested tensor differ"
         )
 
-    __int__ = __index__ = __float__ = _refuse  # type: ignore[assignment]
-    __add__ = __radd__ = __sub__ = __rsub__ = __neg__ = __pow__ = _refuse  # type: ignore[assignment]
-    __truediv__ = __rtruediv__ = __mod__ = __rmod__ = _refuse  # type: ignore[assignment]
+    __int__ = __index__ = __float__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __neg__ = __pow__ = _refuse
+    __truediv__ = __rtruediv__ = __mod__ = __rmod__ = _refuse
 
     def __bool__(self) -> bool:
         return True
@@ -304,7 +304,7 @@ class NestedArray:
     def ndim(self) -> int:
         """How many dims there are, the batch among them."""
         structure = self.structure
-        if type(structure) is Jagged:
+        if isinstance(structure, Jagged):
             return self.values.ndim + 1
         return len(structure.sizes[0]) + 1 if structure.count else 1
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from tritorch.autograd.grad_mode import no_grad as _no_grad
 from tritorch.core import layout as _layouts
+from tritorch.core.nested import Ragged as _Ragged
 from tritorch.core.published import PUBLIC as _PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.core.nested import Ragged as _Ragged
 from tritorch.nested._internal import nested_tensor as _jagged
 from tritorch.ops.interpret.nested import build as _build
 from tritorch.ops.interpret.nested.record import nested_view as _nested_view
@@ -21,6 +21,7 @@ __all__ = [
     "nested_tensor_from_jagged",
     "to_padded_tensor",
 ]
+
 
 def _unsupported(layout: Any, what: str = "nested tensors") -> RuntimeError:
     return RuntimeError(f"Specified layout is unsupported for {what}: {layout}")
@@ -47,9 +48,7 @@ def nested_tensor(
     return found.pin_memory() if pin_memory else found
 
 
-def as_nested_tensor(
-    ts: Any, dtype: Any = None, device: Any = None, layout: Any = None
-) -> Tensor:
+def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any = None) -> Tensor:
     """A nested tensor of tensors, with their history; of one tensor, of its slices.
 
     A nested tensor is returned as it is, or in another dtype or on another device."""
@@ -92,7 +91,8 @@ def nested_tensor_from_jagged(
     """A jagged tensor on the memory of its values.
 
     offsets: where each component starts along the jagged dim, and where the last one ends.
-    lengths: how long they are; with both, there may be holes.  jagged_dim: counted with the batch."""
+    lengths: how long they are; with both, there may be holes.  jagged_dim: counted with the
+    batch."""
     if offsets is None:
         if lengths is None:
             raise RuntimeError(
@@ -115,9 +115,7 @@ def narrow(
             raise RuntimeError(f"{name} must be an integer or a tensor")
     if layout is _layouts.strided:
         if isinstance(start, Tensor) or isinstance(length, Tensor):
-            raise RuntimeError(
-                "start and length must be integers for the strided layout NT impl"
-            )
+            raise RuntimeError("start and length must be integers for the strided layout NT impl")
         whole = as_nested_tensor(list(tensor.unbind(0)), layout=layout)
         return whole.narrow(dim, start, length)
     if layout is not _layouts.jagged:
@@ -152,8 +150,8 @@ def to_padded_tensor(
     """The components of a nested tensor in one dense tensor, each filled up with a number.
 
     output_size: another size than that of the largest components."""
-    return input.to_padded_tensor(padding, output_size) if out is None else (
-        input.to_padded_tensor(padding, output_size, out=out)
+    return (
+        input.to_padded_tensor(padding, output_size)
+        if out is None
+        else (input.to_padded_tensor(padding, output_size, out=out))
     )
-
-

@@ -341,7 +341,8 @@ def _rebuild_njt(constructor_kwargs: Any, *, charge: Charge = _free) -> Tensor:
 
     if not isinstance(constructor_kwargs, dict):
         raise RuntimeError("nested tensor in checkpoint: needs its parts in a dict")
-    values, offsets, lengths = map(constructor_kwargs.get, ("values", "offsets", "lengths"))
+    get: Any = constructor_kwargs.get
+    values, offsets, lengths = get("values"), get("offsets"), get("lengths")
     tensors = (values, offsets) if lengths is None else (values, offsets, lengths)
     ragged = _int(constructor_kwargs.get("_ragged_idx", 1), "the ragged dim")
     if not all(isinstance(part, Tensor) and not part.is_nested for part in tensors):

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tritorch import random
-from tritorch.cuda import random as cuda_random
-from tritorch.cuda import is_initialized
+from tritorch.cuda import is_initialized, random as cuda_random
 
 
 @contextlib.contextmanager

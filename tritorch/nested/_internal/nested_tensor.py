@@ -11,8 +11,8 @@ from tritorch.core.nested import NestedInt, nested_int_of
 from tritorch.core.published import PUBLIC as _PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested import build as _build
-from tritorch.serialization.rebuild import _rebuild_njt as _rebuild_njt
 from tritorch.ops.interpret.nested.tensor import NestedTensor, stored_number
+from tritorch.serialization.rebuild import _rebuild_njt as _rebuild_njt
 
 _store_val_in_tensor = stored_number
 

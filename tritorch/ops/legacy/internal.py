@@ -242,9 +242,7 @@ def _scaled_dot_product_attention_math(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Attention by products and a softmax, and the weights."""
     if enable_gqa:
-        key, value = (
-            t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value)
-        )
+        key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = (query * factor) @ key.transpose(-2, -1)
     if is_causal:

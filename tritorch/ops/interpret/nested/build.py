@@ -1,4 +1,4 @@
-"""How nested tensors are made: of lists, of buffers, of padded tensors; and what they are made of."""
+"""How nested tensors are made, of lists, buffers and padded tensors, and what is in them."""
 
 from __future__ import annotations
 
@@ -147,9 +147,7 @@ def _nested_tensor_from_mask_left_aligned(t: Tensor, mask: Tensor) -> bool:
 def _nested_tensor_from_mask(t: Tensor, mask: Tensor, mask_check: bool = True) -> Tensor:
     """The rows of a padded tensor where a mask is true, whose true places come first."""
     if mask.dtype is not bool_:
-        raise RuntimeError(
-            f"Expected mask to be of ScalarType Bool, but got {mask.dtype} instead."
-        )
+        raise RuntimeError(f"Expected mask to be of ScalarType Bool, but got {mask.dtype} instead.")
     if mask.ndim != 2:
         raise RuntimeError("Padding mask should be 2D")
     if t.ndim != 3:
@@ -276,4 +274,4 @@ def _nested_get_max_seqlen(self: Tensor) -> Tensor | None:
 def _nested_get_jagged_dummy(any: Tensor) -> Tensor:
     """Some jagged tensor: PyTorch's operators are found by one."""
     zeros = PUBLIC["zeros"]
-    return NestedArray.jagged_class(zeros(3, 3), zeros(3, dtype=int64))  # type: ignore[no-any-return]
+    return NestedArray.jagged_class(zeros(3, 3), zeros(3, dtype=int64))

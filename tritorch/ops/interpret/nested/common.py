@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tritorch import _C
@@ -24,7 +24,7 @@ from tritorch.ops.interpret.nested.record import (
     values_of,
 )
 
-Plain = Callable[..., Any]
+Plain = Any
 
 
 def moved(structure: Any, device: Any) -> Any:

@@ -133,9 +133,7 @@ def _strided_to_padded(
     return out
 
 
-def from_padded(
-    padded: Tensor, offsets: Tensor, ragged: int, total: int | None
-) -> Tensor:
+def from_padded(padded: Tensor, offsets: Tensor, ragged: int, total: int | None) -> Tensor:
     """The values of a jagged tensor, without padding."""
     total = int(offsets[-1]) if total is None else total
     return jagged_values(padded, offsets, ragged, total)

@@ -110,9 +110,7 @@ def _on_strided(function: Any, op: Any, inputs: Sequence[Any], structure: Ragged
         if type(structure_of(t)) is not Ragged:
             raise RuntimeError(f"{op.name}(): operands of both nested layouts are not supported")
         if structure_of(t).count != structure.count or t.ndim != nested[0].ndim:
-            raise RuntimeError(
-                f"{op.name} does not support broadcasting when given a NestedTensor"
-            )
+            raise RuntimeError(f"{op.name} does not support broadcasting when given a NestedTensor")
     if len(nested) == len(tensors) and all(structure_of(t).same(structure) for t in nested):
         sizes = [t._array.values.shape for t in nested]
         if len(set(sizes)) == 1:
@@ -131,9 +129,7 @@ def _on_strided(function: Any, op: Any, inputs: Sequence[Any], structure: Ragged
         sizes = [parts_of_[i].shape for parts_of_, t in zip(parts, inputs)
                  if parts_of_ is not None and is_nested(t)]  # fmt: skip
         if len(set(sizes)) > 1:
-            raise RuntimeError(
-                f"{op.name} does not support broadcasting when given a NestedTensor"
-            )
+            raise RuntimeError(f"{op.name} does not support broadcasting when given a NestedTensor")
     results = [
         function(*(t if p is None else p[i] for t, p in zip(inputs, parts)))
         for i in range(structure.count)

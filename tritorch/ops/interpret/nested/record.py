@@ -11,7 +11,6 @@ from typing import Any
 from tritorch import _C
 from tritorch.core.nested import Jagged, NestedArray, Ragged, Shape
 from tritorch.core.published import PUBLIC
-from tritorch.core.strides import contiguous_strides
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator
 
@@ -160,9 +159,7 @@ def parts_of(x: Tensor) -> list[Tensor]:
     if type(structure) is Jagged:
         k = structure.ragged - 1
         if k < 0:
-            raise RuntimeError(
-                "unbind(): nested tensor ragged_idx out of bounds (should be >= 1)"
-            )
+            raise RuntimeError("unbind(): nested tensor ragged_idx out of bounds (should be >= 1)")
         lengths = lengths_of(structure)
         starts = [int(n) for n in structure.offsets.tolist()][: len(lengths)]
         _require_inside(starts, lengths, values.shape[k])
@@ -198,7 +195,7 @@ def of_parts(parts: Sequence[Tensor], title: str = "") -> Tensor:
 
 def like_parts(parts: Sequence[Tensor], structure: Jagged | Ragged, title: str = "") -> Tensor:
     """A nested tensor of components, as long as those of a structure where that is jagged."""
-    if type(structure) is Ragged:
+    if isinstance(structure, Ragged):
         return of_parts(parts, title)
     if structure.lengths is None:
         return made(PUBLIC["cat"](parts, structure.ragged - 1), structure, title)
@@ -233,7 +230,7 @@ def laid(x: Tensor, structure: Jagged | Ragged, shape: Shape | None = None) -> T
     own = structure_of(x)
     if own.same(structure):
         return values_of(x)
-    if type(structure) is Jagged:
+    if isinstance(structure, Jagged):
         if type(own) is Jagged and own.lengths is None is structure.lengths:
             if own.ragged == structure.ragged:
                 return values_of(x)
@@ -243,8 +240,3 @@ def laid(x: Tensor, structure: Jagged | Ragged, shape: Shape | None = None) -> T
         return flat
     n = flat.shape[0] if shape is None else shape[0]
     return flat.new_zeros(n).index_put((places_of(structure, flat),), flat, accumulate=True)
-
-
-def dense_strides(sizes: Sequence[Shape]) -> list[Shape]:
-    """The strides of components that are dense."""
-    return [contiguous_strides(size) for size in sizes]

@@ -51,8 +51,8 @@ def reduction(op: Any, x: Tensor, *params: Any) -> Any:
                 "batch"
             )
         raise RuntimeError(
-            f"{name}(): reducing along a ragged and non-batch dimension is not supported for nested "
-            f"tensors"
+            f"{name}(): reducing along a ragged and non-batch dimension is not supported for "
+            f"nested tensors"
         )
     if ragged:
         return _along_ragged(op, x, structure, params, given)
@@ -103,7 +103,7 @@ def neutral(identity: Any, kind: dtype) -> Any:
 def _strided(
     op: Any, x: Tensor, params: tuple[Any, ...], structure: Ragged, dims: tuple[int, ...]
 ) -> Any:
-    if len(dims) == x.ndim > 1 or x.ndim == 1 and 0 in dims:
+    if len(dims) == x.ndim > 1 or (x.ndim == 1 and 0 in dims):
         whole = fold.PUBLIC["cat"]([part.reshape(-1) for part in parts_of(x)])
         given = dict(zip(op.params, params))
         if "dims" in given and not given["keepdim"]:

@@ -146,7 +146,7 @@ class NestedTensor(Tensor):
         kept = self._min_seqlen_tensor
         return None if kept is None else kept.shape[0]
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, **options: Any) -> str:  # type: ignore[override]
         grad = f", requires_grad={self.requires_grad}" if self.requires_grad else ""
         if self.grad_fn is not None:
             grad = f", grad_fn={self.grad_fn}"
