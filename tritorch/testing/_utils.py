@@ -6,19 +6,19 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tritorch import random
+from tritorch.core import generator
 from tritorch.cuda import is_initialized, random as cuda_random
 
 
 @contextlib.contextmanager
 def freeze_rng_state() -> Iterator[None]:
     """What is drawn inside is drawn again after it."""
-    before = random.get_rng_state()
+    before = generator.get_rng_state()
     devices = cuda_random.get_rng_state_all() if is_initialized() else None
     try:
         yield
     finally:
-        random.set_rng_state(before)
+        generator.set_rng_state(before)
         if devices is not None:
             cuda_random.set_rng_state_all(devices)
 
@@ -26,5 +26,5 @@ def freeze_rng_state() -> Iterator[None]:
 def wrapper_set_seed(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Calls a function as after manual_seed(42)."""
     with freeze_rng_state():
-        random.manual_seed(42)
+        generator.manual_seed(42)
         return op(*args, **kwargs)

@@ -10,7 +10,6 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.amp.state import is_autocast_enabled
-from tritorch.backends.mha import get_fastpath_enabled
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions, init
@@ -236,6 +235,8 @@ class TransformerEncoder(Module):
     def _packs(self, src: Tensor, padding: Tensor) -> bool:
         """Whether PyTorch would compute without the padding, as a nested tensor, which fills it
         with zeros afterwards.  The other elements are the same: no token attends to the padding."""
+        from tritorch.backends.mha import get_fastpath_enabled
+
         first = self.layers[0]
         if not getattr(self, "use_nested_tensor", False) or first.training or src.dim() != 3:
             return False
