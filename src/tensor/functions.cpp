@@ -228,6 +228,11 @@ PyObject* register_part(PyObject*, PyObject* args) {
   return PyErr_Format(PyExc_KeyError, "no part is named '%s'", name);
 }
 
+// holds_nested(*objects): whether a tensor among them, or among items of theirs, is nested
+PyObject* holds_nested(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return PyBool_FromLong(any_classed && holds_classed(args, n));
+}
+
 PyMethodDef functions[] = {
     {"wrap", wrap, METH_O, "A tensor of an array, without history."},
     {"alias", TRITORCH_FASTCALL(alias), "A tensor on the same storage, without history."},
@@ -237,6 +242,7 @@ PyMethodDef functions[] = {
      "Moves a new tensor's elements to where they belong."},
     {"bump_version", bump_version, METH_O, "The tensor's memory was written."},
     {"any_requires_grad", TRITORCH_FASTCALL(any_requires_grad), nullptr},
+    {"holds_nested", TRITORCH_FASTCALL(holds_nested), nullptr},
     {"shared_leaves", shared_leaves, METH_O, "Leaves that several edges lead to."},
     {"is_writable", TRITORCH_FASTCALL(is_writable), "Whether a write needs no further look."},
     {"is_grad_enabled", get_grad_enabled, METH_NOARGS, nullptr},

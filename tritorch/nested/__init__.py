@@ -70,6 +70,7 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
     if layout is None or layout is _layouts.strided:
         if not isinstance(ts, Tensor):
             return _build._nested_tensor_from_tensor_list(list(ts), dtype, None, device)
+        _build._say_prototype()
         flat = ts.reshape(-1).to(device=device, dtype=dtype)
         return _nested_view(flat, _Ragged([tuple(ts.shape[1:])] * ts.shape[0]))
     if layout is not _layouts.jagged:

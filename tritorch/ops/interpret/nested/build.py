@@ -26,6 +26,16 @@ from tritorch.ops.interpret.nested.record import (
 # ---- strided -------------------------------------------------------------------------------------
 
 
+def _say_prototype() -> None:
+    defaults.warn_once(
+        "The PyTorch API of nested tensors is in prototype stage and will change in the near "
+        "future. We recommend specifying layout=torch.jagged when constructing a nested tensor, as "
+        "this layout receives active development, has better operator coverage, and works with "
+        "torch.compile.",
+        stacklevel=4,
+    )
+
+
 def _require_one_dim(tensors: Sequence[Tensor]) -> None:
     for i, (before, each) in enumerate(itertools.pairwise(tensors), start=1):
         if each.ndim != before.ndim:
@@ -41,6 +51,7 @@ def _nested_tensor_from_tensor_list(
     pin_memory: Any = None,
 ) -> Tensor:  # fmt: skip
     """A strided nested tensor of copies, with their history."""
+    _say_prototype()
     _require_one_dim(list)
     if not list:
         kind = defaults.dtype() if dtype is None else dtype
@@ -79,6 +90,7 @@ def _nested_view_from_buffer(
     """A strided nested tensor on the memory of a flat one."""
     if self.ndim != 1:
         raise RuntimeError("NestedTensor buffer must be 1D")
+    _say_prototype()
     sizes, steps = _rows(nested_size), _rows(nested_strides)
     return nested_view(self, Ragged(sizes, steps, [int(n) for n in offsets.tolist()]))
 

@@ -201,6 +201,13 @@ def dropout(
     return write(input, result) if inplace else result
 
 
+@both("native_dropout")
+def native_dropout(plain: Plain, input: Tensor, p: float, train: Any) -> tuple[Tensor, Tensor]:
+    """Of the values, and what was kept."""
+    out, kept = plain(values_of(input), p, train)
+    return made(out, structure_of(input)), made(kept, structure_of(input))
+
+
 @both("equal")
 def equal(plain: Plain, input: Tensor, other: Tensor) -> bool:
     """Whether components have the same sizes and elements."""

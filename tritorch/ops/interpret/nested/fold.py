@@ -101,10 +101,12 @@ def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """A record on nested operands, by its axes."""
     x = next(t for t in tensors if is_nested(t))
     found = places(op, tensors, params)
-    if found is None or found.batch_role != "mapped" or any(p != 0 for p in found.batch_out):
-        raise cannot_run(op.name, x)
     structure = structure_of(x)
     jagged = type(structure) is Jagged
+    if found is not None and jagged and _takes_all(tensors, structure, found):
+        return op.call([fold(t) if is_nested(t) else t for t in tensors], params)
+    if found is None or found.batch_role != "mapped" or any(p != 0 for p in found.batch_out):
+        raise cannot_run(op.name, x)
     if jagged and found.ragged_role == "mapped" and _fits(tensors, structure, found):
         return _folded(op, tensors, params, structure, found)
     return _by_component(op, tensors, params, structure, found)
@@ -120,6 +122,17 @@ def _fits(tensors: Sequence[Any], structure: Jagged, found: Places) -> bool:
         elif isinstance(t, Tensor) and b is not None:
             return False
     return None not in found.ragged_out
+
+
+def _takes_all(tensors: Sequence[Any], structure: Jagged, found: Places) -> bool:
+    """Whether a call takes all places together: a loss of one number."""
+    roles = found.batch_role, found.ragged_role
+    alike = all(
+        type(structure_of(t)) is Jagged and _same_lengths(structure_of(t), structure)
+        for t in tensors
+        if is_nested(t)
+    )
+    return roles == ("contracted", "contracted") and structure.lengths is None and alike
 
 
 def _same_lengths(a: Jagged, b: Jagged) -> bool:

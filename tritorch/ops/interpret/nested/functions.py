@@ -71,6 +71,16 @@ def _call(name: str, gate: Any, *args: Any, **kwargs: Any) -> Any:
     return found(gate, *args, **kwargs)
 
 
+def of_operator(name: str, function: Callable[..., Any], arguments: Iterable[Any]) -> Any:
+    """What computes an operator of ATen where an argument is nested."""
+    table = JAGGED if type(structure_of(_first(arguments))) is Jagged else STRIDED
+    rule = table.get(name)
+    if rule is None:
+        return function
+    gates = (GATES[module].get(name) for module in ("tritorch", "tritorch.Tensor"))
+    return functools.partial(rule, next((gate for gate in gates if gate is not None), function))
+
+
 def install() -> None:
     """Tells the gates of the functions that have rules."""
     for module, gates in GATES.items():

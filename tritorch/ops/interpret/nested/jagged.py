@@ -14,6 +14,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import sizes
 from tritorch.ops.interpret.nested.functions import jagged
 from tritorch.ops.interpret.nested.record import (
+    cannot_run,
     is_jagged,
     is_nested,
     lengths_of,
@@ -21,6 +22,7 @@ from tritorch.ops.interpret.nested.record import (
     made,
     nested_view,
     parts_of,
+    rule,
     structure_of,
     values_of,
 )
@@ -71,7 +73,7 @@ def _view(x: Tensor, size: Sequence[Any], reshape: bool) -> Tensor:
     if structure.ragged != 1 and own != tuple(size):
         raise RuntimeError(
             f"view(): does not support ragged_idx != 1 except when inp._size == size. inp._size is "
-            f"({own}) and size is ({tuple(size)})."
+            f"({own}) and size is ({list(size)})."
         )
     if len(size) < 3 or not raggedness_matches(x, size):
         raise RuntimeError(f"view(): cannot view shape {own} as {list(size)}")
@@ -141,6 +143,16 @@ def expand(plain: Plain, self: Tensor, *size: Any, implicit: bool = False) -> Te
     ragged = structure_of(self).ragged
     shape = [-1 if k == ragged else n for k, n in enumerate(wanted)][1:]
     return nested_view(values_of(self).expand(shape), structure_of(self))
+
+
+@rule("expand")
+def expanded(op: Any, x: Tensor, shape: Sequence[Any]) -> Tensor:
+    """What functions expand that have looked at shapes themselves."""
+    if tuple(x._array.shape) == tuple(shape):
+        return x
+    if type(structure_of(x)) is not Jagged:
+        raise cannot_run("expand", x)
+    return expand(None, x, *shape)
 
 
 @jagged("expand_as")

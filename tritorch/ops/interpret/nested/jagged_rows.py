@@ -107,6 +107,15 @@ def layer_norm(
     return like_parts(parts, structure)
 
 
+@jagged("native_layer_norm")
+def native_layer_norm(
+    plain: Plain, input: Tensor, normalized_shape: Sequence[Any], weight: Any, bias: Any, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Over dense dims, with the mean and 1 / std of the rows of values."""
+    out, mean, rstd = plain(values_of(input), normalized_shape, weight, bias, eps)
+    return made(out, structure_of(input)), mean, rstd
+
+
 @jagged("rms_norm")
 def rms_norm(
     plain: Plain, input: Tensor, normalized_shape: Sequence[Any], *args: Any, **kwargs: Any

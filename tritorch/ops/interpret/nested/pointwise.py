@@ -180,6 +180,7 @@ def write(self: Tensor, result: Tensor) -> Tensor:
     check_inplace(self)
     array = self._array
     recorded = result._requires_grad
+    version = self._shared.version
     before = _C.set_grad_enabled(False)
     try:
         own = _C.wrap(array)
@@ -190,7 +191,7 @@ def write(self: Tensor, result: Tensor) -> Tensor:
                 into.copy_(part)
     finally:
         _C.set_grad_enabled(before)
-    _C.bump_version(self)
+    self._shared.version = version + 1  # however many parts it was written in
     if recorded:
         self._raw_node, self.output_nr = result._node, result.output_nr
         self._leaf = False
