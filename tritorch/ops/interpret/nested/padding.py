@@ -26,7 +26,7 @@ _to_padded = Operator(
     cpu="nested.to_padded",
     gpu="nested.to_padded",
     schema="_jagged_to_padded_dense_forward(x, [offsets], [length], padding)",
-    axes="l@d,b?->bsd",
+    axes="l@d,o@->bsd",
     grad=lambda g, x_shape, offsets: _from_padded.call((g, offsets), (x_shape[0],)),
     infer=lambda x, offsets, length, padding: x.new((offsets.shape[0] - 1, length, x.shape[1])),
 )
@@ -37,7 +37,7 @@ _from_padded: Operator = Operator(
     cpu="nested.from_padded",
     gpu="nested.from_padded",
     schema="_padded_dense_to_jagged_forward(x, [offsets], total)",
-    axes="b@s@d,n?->ld",
+    axes="b@s@d,o@->ld",
     grad=lambda g, x_shape, offsets: _to_padded.call((g, offsets), (x_shape[1], 0)),
     infer=lambda x, offsets, total: x.new((total, x.shape[2])),
 )
