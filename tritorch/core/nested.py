@@ -56,6 +56,11 @@ class NestedInt(SymInt):
     def __reduce__(self) -> NoReturn:
         raise TypeError("a nested int belongs to its offsets: it can't be pickled")
 
+    @property
+    def node(self) -> Any:
+        """Which nested int it is."""
+        return NestedIntNode(self.number, self.coefficient)
+
     def __deepcopy__(self, memo: Any) -> NestedInt:
         return self
 
@@ -123,6 +128,41 @@ class NestedInt(SymInt):
 
     def __gt__(self, other: Any) -> Any:
         return not self._at_most(other)
+
+
+class NestedIntNode:
+    """What programs ask of a nested int behind `SymInt.node`."""
+
+    def __init__(self, t_id: int, coeff: int) -> None:
+        self.t_id, self.coeff = t_id, coeff
+
+    def is_nested_int(self) -> bool:
+        """True: it is none of a tracer's."""
+        return True
+
+    def nested_int(self) -> int:
+        """Which offsets it belongs to."""
+        return self.t_id
+
+    def nested_int_coeff(self) -> int:
+        """What it is multiplied by."""
+        return self.coeff
+
+    def is_symbolic(self) -> bool:
+        """False: no tracer has it open."""
+        return False
+
+    def is_constant(self) -> bool:
+        """False: it is no number."""
+        return False
+
+    def maybe_as_int(self) -> None:
+        """None: it is no number."""
+
+    def __str__(self) -> str:
+        return str(NestedInt(self.t_id, self.coeff))
+
+    __repr__ = __str__
 
 
 _numbers = itertools.count()
