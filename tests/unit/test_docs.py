@@ -11,10 +11,12 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("page", ["operators", "custom_operators"])
-def test_pages_about_operators(page, tmp_path):
+@pytest.mark.parametrize(
+    ("page", "least"), [("operators", 4), ("custom_operators", 4), ("nested", 1)]
+)
+def test_pages_about_operators(page, least, tmp_path):
     code = re.findall(r"^```python\n(.*?)^```", (DOCS / f"{page}.md").read_text(), re.M | re.S)
-    assert len(code) >= 4
+    assert len(code) >= least
     path = tmp_path / f"{page}_page.py"  # a file: Triton reads its functions' source
     path.write_text("\n".join(code))
     # A process of its own: the page declares operators.
