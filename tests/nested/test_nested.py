@@ -155,6 +155,23 @@ def test_narrow_has_a_place_for_each():
     close(torch.nested.narrow(t, 0, 1, 2), [t[1], t[2]])
 
 
+def test_lengths_may_be_written():
+    lengths = torch.tensor([1, 2])
+    x = torch.nested.nested_tensor_from_jagged(VALUES, OFFSETS, lengths)
+    close(x, [VALUES[:1], VALUES[2:4]])
+    lengths.add_(1)  # one more token of each in a cache
+    close(x, [VALUES[:2], VALUES[2:5]])
+    assert x.transpose(1, 2)[1].shape == (2, 3) and x.numel() == 10
+
+
+def test_what_is_reduced_first_is_padded_the_same():
+    x = from_jagged()
+    shape = x.to_padded_tensor(0.0).shape
+    x.sum(1), x.softmax(1), x.amax(1)
+    assert x.to_padded_tensor(0.0).shape == shape == (2, 6, 2)
+    assert x._get_max_seqlen() == 4 and tuple(x.to_padded_tensor(0.0).shape) == (2, 4, 2)
+
+
 def test_masked_select():
     t = torch.arange(8.0).reshape(2, 4)
     x = torch.nested.masked_select(t, t % 3 == 0)

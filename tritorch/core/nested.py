@@ -199,17 +199,20 @@ class Jagged:
     """Components that differ in one dim, `ragged`, and lie one after the other along it.
 
     offsets: where each starts, and where the last one ends.  lengths: how long they are, where
-    there are holes between them.  cache: the extreme lengths, once somebody knows them, as the
-    sizes of tensors (as PyTorch keeps them)."""
+    there are holes between them.  cache: the extreme lengths, once a program asked for them, as the
+    sizes of tensors (as PyTorch keeps them: padded results are as long, so nobody else may put them
+    there).  counted: the lengths as numbers, once they were needed."""
 
-    __slots__ = ("cache", "lengths", "offsets", "ragged")
+    __slots__ = ("cache", "counted", "lengths", "offsets", "ragged")
     layout = layouts.jagged
 
     def __init__(
-        self, offsets: Any, lengths: Any = None, ragged: int = 1, cache: Any = None
-    ) -> None:
+        self, offsets: Any, lengths: Any = None, ragged: int = 1, cache: Any = None,
+        counted: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         self.offsets, self.lengths, self.ragged = offsets, lengths, ragged
         self.cache: dict[str, Any] = {} if cache is None else cache
+        self.counted: dict[str, Any] = {} if counted is None else counted
 
     @property
     def source(self) -> Any:
@@ -243,7 +246,7 @@ class Jagged:
 
     def with_ragged(self, ragged: int) -> Jagged:
         """The same components, whose ragged dim is another one."""
-        return Jagged(self.offsets, self.lengths, ragged, self.cache)
+        return Jagged(self.offsets, self.lengths, ragged, self.cache, self.counted)
 
     def same(self, other: Any) -> bool:
         """Whether values are those of the same components in the same places."""

@@ -68,7 +68,7 @@ def softmax(plain: Plain, input: Tensor, dim: Any = None, *args: Any, **rest: An
     values = values_of(input)
     if at != structure.ragged:
         return made(plain(values, at - 1, *args, **rest), structure)
-    rows = padded_rows(values, structure.offsets, longest(input, structure), -math.inf)
+    rows = padded_rows(values, structure.offsets, longest(structure), -math.inf)
     out = plain(rows, 1, *args, **rest)
     return made(jagged_values(out, structure.offsets, 1, values.shape[0]), structure)
 
@@ -145,7 +145,7 @@ def linear(plain: Plain, input: Tensor, weight: Tensor, bias: Any = None) -> Ten
 def _padded(x: Tensor, structure: Jagged) -> Tensor:
     ragged = structure.ragged
     values = values_of(x).transpose(0, ragged - 1)
-    rows = padded_rows(values, structure.offsets, longest(x, structure), 0)
+    rows = padded_rows(values, structure.offsets, longest(structure), 0)
     return rows.transpose(1, ragged)
 
 
@@ -274,7 +274,7 @@ def _in_one(
     heads = tensors[0].ndim == 4
     rows = [values_of(t).transpose(0, 1) if heads else values_of(t).unsqueeze(1) for t in tensors]
     ends = [structure_of(t).offsets for t in tensors[:2]]
-    most: Any = tuple(t._get_max_seqlen() for t in tensors[:2])
+    most = longest(structure), longest(structure_of(tensors[1]))
     window = (-1, 0) if causal else (-1, -1)
     out, _ = varlen(rows[0], rows[1], rows[2], ends[0], ends[1], most, window, scale, gqa)
     return made(out.transpose(0, 1) if heads else out.squeeze(1), structure)

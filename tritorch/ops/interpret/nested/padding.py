@@ -13,6 +13,7 @@ from tritorch.core.nested import Jagged, Ragged
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.record import (
+    lengths_of,
     parts_of,
     structure_of,
     values_of,
@@ -83,10 +84,17 @@ def to_padded_tensor(input: Tensor, padding: float, output_size: Any = None) -> 
     return _strided_to_padded(input, structure, padding, size)
 
 
-def longest(x: Tensor, structure: Jagged) -> int:
-    """The length that a jagged tensor is padded to: all of it, while nobody knows the longest."""
+def padded_length(x: Tensor, structure: Jagged) -> int:
+    """The length that a program sees a jagged tensor padded to: all of it, while it has not asked
+    for the longest."""
     kept = structure.cache.get("max_seqlen")
     return x._array.values.shape[structure.ragged - 1] if kept is None else kept.shape[0]
+
+
+def longest(structure: Jagged) -> int:
+    """The greatest length; on the GPU, the first to ask waits for it."""
+    kept = structure.cache.get("max_seqlen")
+    return max(lengths_of(structure), default=0) if kept is None else kept.shape[0]
 
 
 def _jagged_to_padded(
@@ -95,7 +103,7 @@ def _jagged_to_padded(
     if structure.lengths is not None:
         raise RuntimeError("to_padded_tensor(): not supported for nested tensors with holes")
     ragged = structure.ragged
-    length = longest(x, structure) if size is None else size[ragged]
+    length = padded_length(x, structure) if size is None else size[ragged]
     values = values_of(x).transpose(0, ragged - 1)
     out = padded_rows(values, structure.offsets, length, padding)
     return out.transpose(1, ragged)

@@ -136,11 +136,16 @@ def title_of(op: Any) -> str:
 
 
 def lengths_of(structure: Jagged) -> list[int]:
-    """How long the components are in the ragged dim."""
-    if structure.lengths is not None:
-        return [int(n) for n in structure.lengths.tolist()]
-    ends = structure.offsets.tolist()
-    return [int(b - a) for a, b in itertools.pairwise(ends)]
+    """How long the components are in the ragged dim, as numbers: asked for once, and again when
+    somebody has written into what says it."""
+    version = structure.source._shared.version
+    if structure.counted.get("version") != version:
+        if structure.lengths is not None:
+            found = structure.lengths.tolist()
+        else:
+            found = [b - a for a, b in itertools.pairwise(structure.offsets.tolist())]
+        structure.counted.update(version=version, lengths=found)
+    return structure.counted["lengths"]
 
 
 def sizes_of(x: Tensor) -> tuple[Shape, ...]:

@@ -83,7 +83,7 @@ def _along_ragged(
     values = values_of(x).transpose(0, ragged - 1)
     total = op if op.averages is None else op.averages
     padding = neutral(total.identity, x.dtype)
-    rows = padded_rows(values, structure.offsets, longest(x, structure), padding)
+    rows = padded_rows(values, structure.offsets, longest(structure), padding)
     out = total.call((rows.transpose(1, ragged),), params)
     if total is op:
         return out
