@@ -291,6 +291,54 @@ def test_gradients_add_up_and_hooks_see_them():
     assert seen == [True, True] and x.grad.is_nested
 
 
+@pytest.mark.parametrize("make", [jagged, strided])
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
+def test_optimizers_take_them(make, optimizer):
+    x = make(3, requires_grad=True)
+    parts = [t.detach().clone().requires_grad_() for t in x.unbind()]
+    for leaves in ([x], parts):
+        step = optimizer(leaves, lr=0.1)
+        for _ in range(2):
+            step.zero_grad()
+            flat = [t for leaf in leaves for t in (leaf.unbind() if leaf.is_nested else [leaf])]
+            sum(t.square().sum() for t in flat).backward()
+            step.step()
+    close(x, parts)
+
+
+@pytest.mark.parametrize("make", [jagged, strided])
+def test_items_are_written(make):
+    x = make(3)
+    x[0] = 2.0
+    x[1] = torch.tensor([[4.0, 5.0, 6.0]], dtype=torch.float64)
+    assert bool((x[0] == 2).all()) and x[1].tolist() == [[4, 5, 6]]
+    y = make(3, requires_grad=True) * 1
+    y[0] = 0.0
+    (y.sum() if make is jagged else y.to_padded_tensor(0.0).sum()).backward()
+
+
+@pytest.mark.parametrize("make", [jagged, strided])
+def test_triangles_are_of_each_component(make):
+    x = make(3)
+    close(x.tril(), [t.tril() for t in x.unbind()])
+
+
+def test_a_component_that_is_written_has_no_gradient_there():
+    x = jagged(3, requires_grad=True)
+    y = x * 3
+    y[0] = 0.0
+    y.sum().backward()
+    wanted = [torch.full_like(t, 3.0 * (i > 0)) for i, t in enumerate(x.unbind())]
+    close(x.grad, wanted)
+
+
+def test_images_of_several_numbers():
+    images = components(2, 4, 4)
+    w = torch.ones(3, 2, 2, 2, dtype=torch.float64)
+    x = torch.nested.nested_tensor(images, layout=torch.jagged)
+    close(torch.nn.functional.conv2d(x, w), [torch.nn.functional.conv2d(t, w) for t in images])
+
+
 def test_index_put_counts_places_in_components():
     x = from_jagged()
     at = (torch.tensor([0, 1]), torch.tensor([1, 3]), torch.tensor([0, 1]))
@@ -363,6 +411,23 @@ def test_strided_files_are_not_believed():
     for at, wrong in ((1, parts[1] * 9), (2, parts[2] * 9), (3, parts[3] + 99), (3, -parts[3])):
         with pytest.raises(RuntimeError, match="nested tensor in checkpoint"):
             function(*parts[:at], wrong, *parts[at + 1 :])
+
+
+@pytest.mark.parametrize("make", [jagged, strided])
+def test_they_are_sent_to_processes(make):
+    context = torch.multiprocessing.get_context("spawn")
+    x, answers = make(3), context.SimpleQueue()
+    process = context.Process(target=doubled, args=(x, answers))
+    process.start()
+    assert answers.get() == pytest.approx([float(t.sum()) for t in x.unbind()])
+    process.join()
+    assert process.exitcode == 0
+    close(x, [torch.zeros_like(t) for t in x.unbind()])  # written there: the memory is shared
+
+
+def doubled(x, answers):
+    answers.put([float(t.sum()) for t in x.unbind()])
+    x.zero_()
 
 
 # ---- what is refused -----------------------------------------------------------------------------

@@ -293,7 +293,7 @@ def rewrite_history(tensor: Tensor, node: Any) -> None:
         return
     copy = CopySlices()
     copy.op = _CopySlicesOp
-    copy.params = (tensor._view, node, tuple(base.shape), base.stride())
+    copy.params = (tensor._view, node, tuple(base.shape), arrays.strides_of(base._array))
     base_edge = gradient_edge(base)
     copy.edges = (base_edge, *node.edges[1:])
     outputs = node.outputs or (0,) * len(node.edges)

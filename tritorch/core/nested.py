@@ -260,9 +260,11 @@ class Jagged:
 
 
 class Ragged:
-    """Components of any sizes in a flat buffer: their sizes, strides and first elements' places."""
+    """Components of any sizes in a flat buffer: their sizes, strides and first elements' places.
 
-    __slots__ = ("_shape", "sizes", "starts", "steps")
+    sent: the same as tensors, once they were sent to a process, which opens their memory later."""
+
+    __slots__ = ("_shape", "sent", "sizes", "starts", "steps")
     layout = layouts.strided
     lengths = None
 
@@ -275,6 +277,7 @@ class Ragged:
         self.steps = tuple(map(contiguous_strides, self.sizes)) if dense else tuple(steps or ())
         self.starts = self._dense_starts() if dense else tuple(starts or ())
         self._shape: tuple[Any, ...] | None = None
+        self.sent: tuple[Any, ...] | None = None
 
     def _dense_starts(self) -> Shape:
         return (0, *itertools.accumulate(map(math.prod, self.sizes)))[: len(self.sizes)]

@@ -34,7 +34,8 @@ def check_sendable(tensor: Tensor) -> None:
 def reduce_tensor(tensor: Tensor) -> Any:
     """A tensor as its shared storage and its place in it."""
     check_sendable(tensor)
-    sharing.share(tensor.untyped_storage(), tensor)
+    if not tensor.is_nested:  # else its parts are sent so
+        sharing.share(tensor.untyped_storage(), tensor)
     return tensor.__reduce_ex__(5)
 
 

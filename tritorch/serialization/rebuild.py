@@ -369,10 +369,12 @@ def _rebuild_njt(constructor_kwargs: Any, *, charge: Charge = _free) -> Tensor:
 def reduce_nested(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     """A nested tensor as PyTorch's __reduce_ex__ gives it."""
     if tensor.layout is layouts.strided:
-        tables = tensor._nested_tensor_size(), tensor._nested_tensor_strides()
-        places = tensor._nested_tensor_storage_offsets()
+        structure = tensor._array.structure
+        if structure.sent is None:
+            tables = tensor._nested_tensor_size(), tensor._nested_tensor_strides()
+            structure.sent = *tables, tensor._nested_tensor_storage_offsets()
         values = tensor._array.values.detach().requires_grad_(tensor._requires_grad)
-        return _rebuild_nested_tensor, (values, *tables, places)
+        return _rebuild_nested_tensor, (values, *structure.sent)
     parts = {
         "values": tensor._values, "offsets": tensor._offsets, "lengths": tensor._lengths,
         "_ragged_idx": tensor._ragged_idx, "_metadata_cache": tensor._metadata_cache,

@@ -15,6 +15,7 @@ from tritorch.ops.interpret.nested.functions import both, jagged
 from tritorch.ops.interpret.nested.padding import jagged_values, to_padded_tensor as padded
 from tritorch.ops.interpret.nested.pointwise import write
 from tritorch.ops.interpret.nested.record import (
+    cannot_run,
     is_nested,
     made,
     parts_of,
@@ -88,6 +89,13 @@ def contiguous(plain: Plain, self: Tensor, memory_format: Any = contiguous_forma
     if self._array.is_contiguous():
         return self
     return self.clone(memory_format=memory_format)
+
+
+@both("resize_", "resize_as_", "set_", "as_strided_", "t_", "transpose_", "swapaxes_", "swapdims_",
+      "squeeze_", "unsqueeze_", "__dlpack__")  # fmt: skip
+def unchanged(plain: Plain, self: Tensor, *args: Any, **options: Any) -> NoReturn:
+    """Refused: a nested tensor keeps its components, and is no single array."""
+    raise cannot_run(plain.__name__, self)
 
 
 @both("numpy", "tolist", "__array__")
@@ -167,6 +175,13 @@ def _writes_values(plain: Plain, self: Tensor, *args: Any, **options: Any) -> Te
 
 both("fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "cauchy_",
      "geometric_", "log_normal_", "apply_")(_writes_values)  # fmt: skip
+
+
+@both("__setitem__")
+def set_item(plain: Plain, self: Tensor, key: Any, value: Any) -> None:
+    """Writes where an index looks: a component, or a part of one."""
+    part = self[key]
+    part.copy_(value) if isinstance(value, Tensor) and value.ndim else part.fill_(value)
 
 
 @both("copy_")

@@ -109,7 +109,7 @@ def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
         raise cannot_run(op.name, x)
     if jagged and found.ragged_role == "mapped" and _fits(tensors, structure, found):
         return _folded(op, tensors, params, structure, found)
-    return _by_component(op, tensors, params, structure, found)
+    return by_component(op, tensors, params, structure, found)
 
 
 def _fits(tensors: Sequence[Any], structure: Jagged, found: Places) -> bool:
@@ -161,9 +161,10 @@ def component(t: Any, i: int, at: int | None, parts: list[Tensor] | None) -> Any
     return t.narrow(at, i, 1)
 
 
-def _by_component(
+def by_component(
     op: Any, tensors: Sequence[Any], params: tuple[Any, ...], structure: Any, found: Places
 ) -> Any:
+    """A record on one component after the other."""
     parts = [parts_of(t) if is_nested(t) else None for t in tensors]
     count = next(len(p) for p in parts if p is not None)
     results = [

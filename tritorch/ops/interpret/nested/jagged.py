@@ -21,6 +21,7 @@ from tritorch.ops.interpret.nested.record import (
     like_parts,
     made,
     nested_view,
+    part_of,
     parts_of,
     rule,
     structure_of,
@@ -276,8 +277,7 @@ def select(plain: Plain, input: Tensor, dim: int, index: int) -> Tensor:
     """A component, or the slice of all at an index of a dim that is not ragged."""
     at = wrap_dim(dim, input.ndim)
     if at == 0:
-        parts = parts_of(input)
-        return parts[_index(index, len(parts))]
+        return part_of(input, _index(index, structure_of(input).count))
     inside = inner(input, at, "select")
     structure = structure_of(input)
     if structure.lengths is not None:
@@ -292,7 +292,7 @@ def _index(index: Any, count: int) -> int:
     k = int(index)
     if not -count <= k < count:
         raise IndexError(f"index {k} is out of bounds for dimension 0 with size {count}")
-    return k
+    return k % count
 
 
 @jagged("narrow")

@@ -139,6 +139,13 @@ def linear(plain: Plain, input: Tensor, weight: Tensor, bias: Any = None) -> Ten
     return made(plain(values_of(input), weight, bias), structure)
 
 
+@jagged("conv1d", "conv2d", "conv3d", "convolution")
+def convolution(plain: Plain, input: Tensor, weight: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Of images, of which components have several numbers: (B, j, channels, ..)."""
+    structure = require_dense("convolution_default", "input: jt, weight: t, bias: t?", input)
+    return made(plain(values_of(input), weight, *args, **options), structure)
+
+
 # ---- products ------------------------------------------------------------------------------------
 
 

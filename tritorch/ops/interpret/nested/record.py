@@ -183,6 +183,21 @@ def parts_of(x: Tensor) -> list[Tensor]:
     ]
 
 
+def part_of(x: Tensor, k: int) -> Tensor:
+    """One component, as a view that may be written."""
+    structure = structure_of(x)
+    values = values_of(x)
+    if type(structure) is Jagged:
+        at, n = structure.ragged - 1, lengths_of(structure)[k]
+        start = int(structure.offsets[k])
+        _require_inside([start], [n], values.shape[at])
+        return values.narrow(at, start, n)
+    size, start = structure.sizes[k], structure.starts[k]
+    if structure.is_contiguous():
+        return values.narrow(0, start, math.prod(size)).view(size)
+    return values.as_strided(size, structure.steps[k], values.storage_offset() + start)
+
+
 def _require_inside(starts: list[int], lengths: list[int], total: int) -> None:
     if any(start + n > total for start, n in zip(starts, lengths)):
         raise RuntimeError(

@@ -18,6 +18,7 @@ from tritorch.ops.interpret.nested.record import (
     nested_view,
     of_parts,
     parts_of,
+    rule,
     structure_of,
     title_of,
     values_of,
@@ -122,6 +123,24 @@ def _strided(
     if isinstance(results[0], tuple):
         return tuple(of_parts([r.squeeze(0) for r in column]) for column in zip(*results))
     return of_parts([result.squeeze(0) for result in results], title_of(op))
+
+
+# ---- by name -------------------------------------------------------------------------------------
+
+
+@rule("tril", "triu")
+def triangle(op: Any, x: Tensor, *params: Any) -> Any:
+    """Of each component: where an element is decides whether it stays."""
+    found = fold.places(op, (x,), params)
+    if found is None:
+        raise cannot_run(op.name, x)
+    return fold.by_component(op, (x,), params, structure_of(x), found)
+
+
+@rule("as_strided")
+def as_strided(op: Any, x: Tensor, *params: Any) -> Any:
+    """Refused: components have memory of their own."""
+    raise cannot_run("as_strided", x)
 
 
 # ---- views ---------------------------------------------------------------------------------------

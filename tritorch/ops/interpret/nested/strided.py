@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch.core.dims import wrap_dim
+from tritorch.core.gates import GATES
 from tritorch.core.layout import contiguous_format, preserve_format
-from tritorch.core.nested import Ragged, Shape
+from tritorch.core.nested import NestedInt, Ragged, Shape
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import sizes
@@ -19,6 +20,7 @@ from tritorch.ops.interpret.nested.record import (
     made,
     nested_view,
     of_parts,
+    part_of,
     parts_of,
     structure_of,
     values_of,
@@ -103,6 +105,14 @@ def _reshaped(size: Shape, proposed: Sequence[int]) -> Shape:
     return tuple(shape)
 
 
+def _numbers(x: Tensor, shape: Sequence[Any]) -> list[list[int]]:
+    """A shape for each component: a nested int of the tensor's own is the size that it has."""
+    own = x._array.shape
+    at = {n: k for k, n in enumerate(own) if isinstance(n, NestedInt)}
+    sizes_ = structure_of(x).sizes
+    return [[size[at[n] - 1] if n in at else n for n in shape] for size in sizes_]
+
+
 def _new_sizes(name: str, x: Tensor, shape: Sequence[int]) -> list[Shape]:
     structure: Ragged = structure_of(x)
     if not shape:
@@ -113,7 +123,7 @@ def _new_sizes(name: str, x: Tensor, shape: Sequence[int]) -> list[Shape]:
         raise RuntimeError(
             f"{name}: For now nested {name} cannot change or infer the implicit batch dimension"
         )
-    return [_reshaped(size, shape) for size in structure.sizes]
+    return [_reshaped(*each) for each in zip(structure.sizes, _numbers(x, shape))]
 
 
 @strided("view", "reshape")
@@ -139,6 +149,13 @@ def view(plain: Plain, self: Tensor, *shape: Any, **named: Any) -> Tensor:
             return of_parts([p.reshape(s) for p, s in zip(parts_of(self), new)])
         views.append((shape_, tuple(seen.stride()), start))
     return nested_view(values, Ragged(*map(tuple, zip(*views))))
+
+
+@strided("view_as", "reshape_as")
+def view_as(plain: Plain, self: Tensor, other: Tensor) -> Tensor:
+    """In another tensor's shape."""
+    way = GATES["tritorch.Tensor"][plain.__name__.removesuffix("_as")]
+    return view(way, self, tuple(other._array.shape))
 
 
 @strided("transpose", "swapaxes", "swapdims")
@@ -234,7 +251,7 @@ def select(plain: Plain, input: Tensor, dim: int, index: int) -> Tensor:
             raise IndexError(
                 f"index {k} is out of bounds for dimension 0 with size {structure.count}"
             )
-        return parts_of(input)[k]
+        return part_of(input, k % structure.count)
 
     def cut(size: Shape, steps: Shape, start: int) -> tuple[Shape, Shape, int]:
         n = size[at - 1]
