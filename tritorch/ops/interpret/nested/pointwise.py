@@ -8,7 +8,6 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
 from tritorch.core.nested import Jagged, NestedInt, Ragged
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_castable
 from tritorch.ops.interpret.nested.record import (
@@ -198,4 +197,4 @@ def write(self: Tensor, result: Tensor) -> Tensor:
     return self
 
 
-__all__ = ["PUBLIC", "call", "call_in_place", "on_values", "write"]
+__all__ = ["call", "call_in_place", "on_values", "write"]
