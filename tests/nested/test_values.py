@@ -211,6 +211,29 @@ def test_embedding_and_modules(layout, device):
 
 
 @pytest.mark.parametrize("layout", [torch.jagged, torch.strided], ids=str)
+def test_encoder_layers_take_each_component(layout):
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    parts = components(8, lengths=(3, 1, 5), dtype=torch.float32)
+    found = layer(torch.nested.nested_tensor(parts, layout=layout))
+    assert found.is_nested and found.layout is layout
+    wanted = [layer(part[None])[0] for part in parts]
+    for a, b in zip(found.unbind(), wanted):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    weights = list(layer.parameters())
+    total = lambda ts: sum(t.square().sum() for t in ts)
+    pairs = zip(
+        torch.autograd.grad(total(found.unbind()), weights),
+        torch.autograd.grad(total(wanted), weights),
+    )
+    for a, b in pairs:
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+    x = torch.nested.nested_tensor(parts, layout=layout)
+    with pytest.raises(AssertionError, match="does not support NestedTensor outside"):
+        layer.self_attn(x, x, x, attn_mask=torch.zeros(3, 3))
+
+
+@pytest.mark.parametrize("layout", [torch.jagged, torch.strided], ids=str)
 def test_gradients_of_gradients(layout):
     def run(*parts):
         x = torch.nested.as_nested_tensor(list(parts), layout=layout)

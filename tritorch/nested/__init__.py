@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys as _sys
 from typing import Any
 
 from tritorch.autograd.grad_mode import no_grad as _no_grad
@@ -94,6 +95,13 @@ def nested_tensor_from_jagged(
     offsets: where each component starts along the jagged dim, and where the last one ends.
     lengths: how long they are; with both, there may be holes.  jagged_dim: counted with the
     batch."""
+    tracing = _sys.modules.get("tritorch.fx._symbolic_trace")
+    if tracing is not None and tracing.is_fx_tracing():
+        raise RuntimeError(
+            "torch.nested.nested_tensor_from_jagged does not support tracing with "
+            "fx.symbolic_trace. Use fx.wrap to wrap the function that calls "
+            "nested_tensor_from_jagged."
+        )
     if offsets is None:
         if lengths is None:
             raise RuntimeError(
