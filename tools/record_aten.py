@@ -1,4 +1,6 @@
-"""Records the schemas of ATen's operators in tritorch/schema/aten.txt, a line for each overload.
+"""Records the schemas of PyTorch's operators, a line for each overload.
+
+ATen's go into tritorch/schema/aten.txt, those of other namespaces into others.txt.
 
 Run with a Python that has torch: python tools/record_aten.py [--check]
 """
@@ -11,30 +13,37 @@ import sys
 from pathlib import Path
 
 import torch
+import torch._inductor
+import torch.distributed
 
-TARGET = Path(__file__).parent.parent / "tritorch" / "schema" / "aten.txt"
+FOLDER = Path(__file__).parent.parent / "tritorch" / "schema"
 SETS = re.compile(r"\((\w+(?:\|\w+)+)\)")  # of aliases, whose order torch does not keep
+# TorchScript's own, and what PyTorch tests itself with.
+LEFT_OUT = ("aten", "prim", "static_runtime", "_test", "_inductor_test", "debugprims", "flex_lib",
+            "_dtensor")  # fmt: skip
 
 
-def schemas() -> str:
-    """Every schema of the namespace aten without its name, sorted."""
+def schemas() -> dict[str, str]:
+    """The contents of the files, sorted."""
     texts = sorted(str(schema) for schema in torch._C._jit_get_all_schemas())
-    ordered = (SETS.sub(lambda m: f"({'|'.join(sorted(m[1].split('|')))})", x) for x in texts)
-    return "".join(
-        f"{text.removeprefix('aten::')}\n" for text in ordered if text.startswith("aten::")
-    )
+    ordered = [SETS.sub(lambda m: f"({'|'.join(sorted(m[1].split('|')))})", x) for x in texts]
+    aten = [text.removeprefix("aten::") for text in ordered if text.startswith("aten::")]
+    others = [text for text in ordered if text.partition("::")[0] not in LEFT_OUT]
+    return {f"{name}.txt": "".join(f"{text}\n" for text in found)
+            for name, found in (("aten", aten), ("others", others))}  # fmt: skip
 
 
 def main() -> None:
-    """Writes the file; with --check, says whether it is the same."""
+    """Writes the files; with --check, says whether they are the same."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
-    found = schemas()
-    if not parser.parse_args().check:
-        TARGET.write_text(found, encoding="ascii")
-    elif TARGET.read_text(encoding="ascii") != found:
-        sys.exit("tritorch/schema/aten.txt is another than this torch's")
-    print(f"{len(found.splitlines())} schemas of torch {torch.__version__}")
+    check = parser.parse_args().check
+    for name, found in schemas().items():
+        if not check:
+            (FOLDER / name).write_text(found, encoding="ascii")
+        elif (FOLDER / name).read_text(encoding="ascii") != found:
+            sys.exit(f"tritorch/schema/{name} is another than this torch's")
+        print(f"{name}: {len(found.splitlines())} schemas of torch {torch.__version__}")
 
 
 if __name__ == "__main__":

@@ -195,7 +195,10 @@ def main() -> int:
     )  # fmt: skip
     parser.add_argument("--all", action="store_true", help="count all cases")
     parser.add_argument("files", nargs="+")
-    args, rest = parser.parse_known_args()
+    # argparse would take what comes after "--" for more files.
+    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    args, rest = parser.parse_known_args(sys.argv[1:cut])
+    rest += sys.argv[cut + 1 :]
     found = importlib.util.find_spec("torch")
     torch = args.torch or Path(found.origin).parent  # type: ignore[union-attr, arg-type]
     require_expecttest()

@@ -141,13 +141,13 @@ _LATE = """
     __config__ __future__ _dynamo accelerator amp backends compiler cpu distributed distributions
     mtia nested
     fft futures fx hub jit library masked monitor mps multiprocessing onnx optim overrides
-    quasirandom return_types serialization signal sparse special storage testing torch_version
-    types utils version xpu
+    package quasirandom return_types serialization shims signal sparse special storage testing
+    torch_version types utils version xpu
 """
 _ELSEWHERE = {
     name: module
     for module, names in {
-        "_as_torch": "as_torch",
+        "_as_torch": "as_torch load_ipython_extension",
         "_classes": "classes",
         "_compile": "_disable_dynamo",
         "_devices": """

@@ -9,7 +9,9 @@ import sys
 def main(argv: list[str] | None = None) -> int:
     """Runs a subcommand and returns the exit status; without one, prints help."""
     parser = argparse.ArgumentParser(prog="python -m tritorch")
-    commands = parser.add_subparsers(dest="command", metavar="{doctor,demo,bench,precompile,run}")
+    commands = parser.add_subparsers(
+        dest="command", metavar="{doctor,demo,bench,precompile,run,stand-in}"
+    )
     commands.add_parser(
         "doctor", add_help=False, help="what is installed, what works, what does not, and the fix"
     )
@@ -26,6 +28,10 @@ def main(argv: list[str] | None = None) -> int:
     commands.add_parser(
         "run", add_help=False, help="run a program whose `import torch` gives tritorch"
     )
+    commands.add_parser(
+        "stand-in", add_help=False,
+        help="tell pip that torch is here, for packages that ask for it; see stand-in --help",
+    )  # fmt: skip
     given = sys.argv[1:] if argv is None else argv
     if given[:1] == ["run"]:  # everything after it is the program's
         from tritorch import _as_torch
@@ -44,6 +50,10 @@ def main(argv: list[str] | None = None) -> int:
         from tritorch import _doctor
 
         return _doctor.main(rest)
+    if options.command == "stand-in":
+        from tritorch import _metadata
+
+        return _metadata.main(rest)
     if options.command == "demo":
         from tritorch import demo
 

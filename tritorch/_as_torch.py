@@ -8,27 +8,30 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import linecache
 import runpy
 import sys
+import threading
 import types
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-from tritorch import _absent, _devices, _names
+from tritorch import _absent, _devices, _metadata, _names, _renaming
 from tritorch.torch_version import TorchVersion
-
-# The PyTorch whose API this is: what programs mean that look at torch.__version__.
-API = "2.13.0+tritorch"
 
 
 class _Finder:
-    """Finds torch and all below it, as tritorch's modules."""
+    """Finds torch and all below it, as tritorch's modules, and torch's metadata."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name.partition(".")[0] not in ("torch", "functorch"):
+        package = name.partition(".")[0]
+        if package == "tritorch":
+            return _renamed(name, path, target)
+        if package not in ("torch", "functorch"):
             return None
         try:
             present = importlib.util.find_spec(_ours(name)) is not None
@@ -37,6 +40,60 @@ class _Finder:
         if not present:
             return _absent.find_module(name) if name.startswith("torch") else None
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
+
+    @staticmethod
+    def find_distributions(context: Any = None) -> Iterator[Any]:
+        """What `importlib.metadata` says of torch: the version of the API that is offered."""
+        if getattr(context, "name", None) in (None, "torch"):
+            yield _metadata.Stated()
+
+
+def _renamed(name: str, path: Any, target: Any) -> ModuleSpec | None:
+    """The spec of a module of tritorch's that takes torch's names when it is imported."""
+    for finder in sys.meta_path:
+        if finder is not _Finder and (spec := finder.find_spec(name, path, target)) is not None:
+            spec.loader = _Renaming(spec.loader)  # type: ignore[assignment]
+            return spec
+    return None
+
+
+class _Importing(threading.local):
+    """The modules whose import goes on in a thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.modules: list[tuple[str, types.ModuleType]] = []
+
+
+_importing = _Importing()
+
+
+class _Renaming:
+    """The loader of a module, which then takes torch's names."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        spec: Any = module.__spec__
+        spec.loader = module.__loader__ = self.loader
+        _importing.modules.append((spec.name, module))
+        _importing.depth += 1
+        try:
+            self.loader.exec_module(module)
+        finally:
+            _importing.depth -= 1
+            if not _importing.depth:  # where a class is known must have been imported, too
+                imported, _importing.modules = _importing.modules, []
+                for name, each in imported:
+                    _renaming.rename(name, each)
+                    _names.adopt_one(each, _absent.lacking)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)
 
 
 def _ours(name: str) -> str:
@@ -67,12 +124,17 @@ def as_torch() -> None:
         return
     sys.meta_path.insert(0, _Finder)
     sys.modules["torch"] = tritorch
-    tritorch.__version__ = TorchVersion(API)  # type: ignore[attr-defined]
+    tritorch.__version__ = TorchVersion(_metadata.API)  # type: ignore[attr-defined]
     _names.adopt(tritorch, _absent.lacking)
-    tritorch.__name__ = "torch"  # from now on it speaks of torch.float32
+    _renaming.rename_all()  # from now on it speaks of torch.float32
     _in_spawned_processes_too()
     if _devices._is_device_backend_autoload_enabled():
         _devices._import_device_backends()
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext tritorch` in a notebook: from now on `import torch` gives tritorch."""
+    as_torch()
 
 
 class _Again:
@@ -97,22 +159,67 @@ def _in_spawned_processes_too() -> None:
     spawn.get_preparation_data = with_tritorch
 
 
+_USAGE = "usage: python -m tritorch run [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]"
+
+
 def run(arguments: Sequence[str]) -> int:
-    """`python -m tritorch run script.py args...`"""
+    """`python -m tritorch run script.py args...`, as `python script.py args...` would."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print("usage: python -m tritorch run [-m MODULE | SCRIPT] [ARGUMENT ...]")
+        print(_USAGE)
         return 0 if arguments else 2
-    as_torch()
-    if arguments[0] == "-m":
-        sys.argv = list(arguments[1:])
-        sys.path.insert(0, "")
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
-        return 0
-    script = Path(arguments[0])
-    if not script.exists():
-        print(f"python -m tritorch run: no such file: {script}", file=sys.stderr)
+    first, rest = arguments[0], list(arguments[1:])
+    if first in ("-m", "-c") and not rest:
+        print(f"python -m tritorch run: {first} takes an argument\n{_USAGE}", file=sys.stderr)
         return 2
-    sys.argv = [str(script), *arguments[1:]]
-    sys.path.insert(0, str(script.resolve().parent))
-    runpy.run_path(str(script), run_name="__main__")
+    if first not in ("-m", "-c", "-") and not Path(first).exists():
+        print(f"python -m tritorch run: no such file: {first}", file=sys.stderr)
+        return 2
+    as_torch()
+    try:
+        if first == "-m":
+            sys.argv, sys.path[:0] = rest, [""]
+            runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+        elif first == "-c":
+            sys.argv, sys.path[:0] = ["-c", *rest[1:]], [""]
+            _execute(rest[0], "<string>")
+        elif first == "-":
+            sys.argv, sys.path[:0] = ["-", *rest], [""]
+            _execute(sys.stdin.read(), "<stdin>")
+        elif Path(first).is_dir() or zipfile.is_zipfile(first):
+            sys.argv = [first, *rest]
+            runpy.run_path(first, run_name="__main__")
+        else:
+            sys.argv, sys.path[:0] = [first, *rest], [str(Path(first).resolve().parent)]
+            _execute(Path(first).read_bytes(), first)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        # Python shows where the program was, from its first line: not how it was started.
+        trace = error.__traceback__
+        while trace is not None and _starts_programs(trace.tb_frame.f_code.co_filename):
+            trace = trace.tb_next
+        error.__traceback__ = trace
+        sys.excepthook(type(error), error, trace)
+        if isinstance(error, KeyboardInterrupt):
+            return 130
+        return 1
     return 0
+
+
+def _execute(source: str | bytes, file: str) -> None:
+    """Runs a program as the module `__main__`."""
+    main = types.ModuleType("__main__")
+    if not file.startswith("<"):
+        main.__file__ = file
+    else:  # what a traceback shows of it
+        text = source if isinstance(source, str) else source.decode()
+        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    vars(main)["__builtins__"] = sys.modules["builtins"]
+    sys.modules["__main__"] = main
+    exec(compile(source, file, "exec", dont_inherit=True), vars(main))
+
+
+def _starts_programs(file: str) -> bool:
+    return file in (__file__, runpy.__file__, "<frozen runpy>") or file.startswith(
+        "<frozen importlib"
+    )

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tritorch.core.naming import torch_name
+
 Lacking = Callable[[str, str], Any]  # of a module's path below torch, and a name
 
 
@@ -97,6 +99,16 @@ def is_module(path: str) -> bool:
     return path in _lines()
 
 
+@functools.cache
+def _packages() -> frozenset[str]:
+    return frozenset(path.rpartition(".")[0] for path in _lines())
+
+
+def is_package(path: str) -> bool:
+    """Whether PyTorch has modules below the one of this path."""
+    return path in _packages()
+
+
 def has_name(path: str, name: str) -> bool:
     """Whether PyTorch's module has this name."""
     return name in _entries(path) or is_module(f"{path}.{name}".lstrip("."))
@@ -117,6 +129,52 @@ def defined_in(prefix: str) -> dict[str, str]:
         for name, entry in _entries(path).items()
         if entry.mark == "+"
     }
+
+
+@functools.cache
+def _definitions() -> dict[tuple[str, str], list[str]]:
+    """By a package and a name that it has: the modules of PyTorch that define it."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for path, line in _lines().items():
+        if "+" in line:
+            for entry in _entries(path).values():
+                if entry.mark == "+":
+                    place = entry.home.strip("."), entry.original
+                    found.setdefault(place, []).append(path)
+    return found
+
+
+def defining(path: str, name: str) -> str | None:
+    """The module of PyTorch that defines what a module there has; None if none does."""
+    entry = _entries(path).get(name)
+    if entry is None or entry.mark == "~" or entry.home[:1] in ("@", ">"):
+        return None
+    if entry.mark == "+":
+        return path
+    return next(iter(_definitions().get((path, name), ())), None if entry.home else path)
+
+
+def defined_elsewhere(path: str) -> Iterator[tuple[str, Any]]:
+    """What a module of PyTorch defines and a package of tritorch around it has already."""
+    for name, entry in _entries(path).items():
+        around = sys.modules.get(f"tritorch.{entry.home.strip('.')}".rstrip("."))
+        if entry.mark == "+" and around is not None and entry.original in vars(around):
+            yield name, vars(around)[entry.original]
+
+
+def home_of(value: Any, module: str) -> str:
+    """The module of PyTorch that defines what this one of ours does; ours, where none does."""
+    name, path = getattr(value, "__name__", ""), module.partition(".")[2]
+    while name:
+        around = sys.modules.get(f"tritorch.{path}".rstrip("."))
+        if around is not None and vars(around).get(name) is value:
+            home = defining(path, name)
+            if home is not None:
+                return f"torch.{home}".rstrip(".")
+        if not path or name.startswith("_"):  # what is private is known where it is
+            break
+        path = path.rpartition(".")[0]
+    return torch_name(module) if is_module(module.partition(".")[2]) else module
 
 
 def module_of(path: str, name: str) -> str:
@@ -205,18 +263,22 @@ def refuse(path: str, name: str) -> Any:
 
 def adopt(module: types.ModuleType, lacking: Lacking = refuse) -> None:
     """A module of tritorch, and those below it, answer by `lacking` for what PyTorch has."""
-    prefix = module.__name__ + "."
+    prefix = f"{torch_name(module.__name__)}."
     for name, found in list(sys.modules.items()):
-        if found is module or (name.startswith(prefix) and isinstance(found, types.ModuleType)):
-            _adopt_one(found, lacking)
+        below = torch_name(name).startswith(prefix) and isinstance(found, types.ModuleType)
+        if found is module or below:
+            adopt_one(found, lacking)
 
 
-def _adopt_one(module: types.ModuleType, lacking: Lacking) -> None:
+def adopt_one(module: types.ModuleType, lacking: Lacking) -> None:
+    """A module of tritorch answers by `lacking` for what PyTorch has."""
+    if hasattr(type(module), "__getattr__"):  # it knows itself: a module of settings
+        return
     own: Any = module.__dict__.get("__getattr__")
     if hasattr(own, "lacking"):
         own.lacking = lacking
         return
-    path = module.__name__.removeprefix("tritorch").removeprefix(".")
+    path = torch_name(module.__name__).removeprefix("torch").removeprefix(".")
 
     def nothing(name: str) -> Any:
         raise AttributeError(f"module '{module.__name__}' has no attribute {name!r}")

@@ -402,3 +402,10 @@ def _select_conv_backend(
     else:
         name = f"SlowDilated{dims}" if any(each != 1 for each in dilation) else f"Slow{dims}"
     return _ConvBackend[name]
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a function is being transformed (vmap, grad, jvp) now."""
+    from tritorch._native_modules._functorch import peek_interpreter_stack
+
+    return peek_interpreter_stack() is not None

@@ -35,7 +35,15 @@ class _Ops(types.ModuleType):
 
     def load_library(self, path: str) -> None:
         """Loads a shared library.  Operators that one registers with libtorch need libtorch's C++
-        interface, which is not here: such a library does not load, and says so."""
+        interface, which is not here: such a library does not load, and says so, but for those whose
+        operators `tritorch.shims` has."""
+        from tritorch import shims
+
+        ours = shims.served(path)
+        if ours is not None:
+            importlib.import_module(ours)
+            self.loaded_libraries.add(path)
+            return
         try:
             ctypes.CDLL(path)
         except OSError as error:

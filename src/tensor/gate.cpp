@@ -363,6 +363,16 @@ PyObject* gate_getattr(PyObject* self, PyObject* name) {
   return PyObject_GetAttr(reinterpret_cast<Gate*>(self)->function, name);
 }
 
+// The module alone can be set: a program that says torch knows the gate by torch's name.
+int gate_setattr(PyObject* self, PyObject* name, PyObject* value) {
+  auto* gate = reinterpret_cast<Gate*>(self);
+  if (!value || !PyUnicode_Check(value) ||
+      PyUnicode_CompareWithASCIIString(name, "__module__") != 0)
+    return PyObject_GenericSetAttr(self, name, value);
+  Py_SETREF(gate->module, Py_NewRef(value));
+  return 0;
+}
+
 PyObject* gate_doc(PyObject* self, void*) {
   if (doc_handler) return PyObject_CallOneArg(doc_handler, self);
   return PyObject_GetAttrString(reinterpret_cast<Gate*>(self)->function, "__doc__");
@@ -399,6 +409,7 @@ PyType_Slot gate_slots[] = {{Py_tp_new, reinterpret_cast<void*>(gate_new)},
                             {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                             {Py_tp_descr_get, reinterpret_cast<void*>(gate_bind)},
                             {Py_tp_getattro, reinterpret_cast<void*>(gate_getattr)},
+                            {Py_tp_setattro, reinterpret_cast<void*>(gate_setattr)},
                             {Py_tp_repr, reinterpret_cast<void*>(gate_repr)},
                             {Py_tp_members, gate_members},
                             {Py_tp_getset, gate_properties},

@@ -2,6 +2,7 @@
 
 import collections
 import inspect
+import re
 
 import pytest
 
@@ -149,3 +150,40 @@ def test_functional_losses_name_the_target():
         torch.nn.CrossEntropyLoss()(X, [0, 1])
     with pytest.raises(TypeError, match="must be Tensor, not float"):
         F.mse_loss(X, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x: x.size("N"), "size(): argument 'dim' (position 1) must be int, not str"),
+        (lambda x: x.stride(0.5), "stride(): argument 'dim' (position 1) must be int, not float"),
+        (lambda x: x.cumsum("N"), "cumsum(): argument 'dim' (position 1) must be int, not str"),
+        (lambda x: torch.cumsum(x, "N"), "cumsum(): argument 'dim' (position 2) must be int, n"),
+        (lambda x: x.cumsum(dim="N"), "cumsum(): argument 'dim' must be int, not str"),
+        (lambda x: x.transpose(0, None), "transpose(): argument 'dim1' (position 2) must be int, "),
+        (lambda x: x.flatten("N", "C"), "flatten(): argument 'start_dim' (position 1) must be int"),
+        (lambda x: x.amax("N"), "amax(): argument 'dim' (position 1) must be tuple of ints, not s"),
+        (lambda x: x.flip(["N"]), "flip(): argument 'dims' (position 1) must be tuple of ints, but"
+            " found element of type str at pos 0"),
+        (lambda x: x.flip([0, "N"]), "flip(): argument 'dims' failed to unpack the object at pos 2 "
+            'with error "type must be tuple of ints,but got str"'),
+        (lambda x: torch.stack([x], "N"), "stack(): argument 'dim' (position 2) must be int, not"),
+        (lambda x: x.sum("N"), "sum() received an invalid combination of arguments - got (str), but"
+            " expected one of:\n * (*, tritorch.dtype dtype = None)\n * (tuple of ints dim, bool"),
+        (lambda x: x.sum(dim="N"), "sum() received an invalid combination of arguments - got (dim=s"
+            "tr, ), but"),
+        (lambda x: torch.max(x, "N"), "max() received an invalid combination of arguments - got ("
+            "Tensor, str), but expected one of:\n * (Tensor input)\n * (Tensor input, int dim, bo"),
+        (lambda x: x.squeeze_("N"), "squeeze_() received an invalid combination of arguments - go"),
+    ],
+)  # fmt: skip
+def test_dims_that_are_no_numbers(call, said):
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}"):
+        call(torch.ones(2, 3))
+
+
+def test_tensors_have_no_names():
+    """As since PyTorch 2.13: dims have numbers alone."""
+    with pytest.raises(TypeError):
+        torch.zeros(2, names=("N",))
+    assert not hasattr(torch.Tensor, "names") and not hasattr(tritorch.Tensor, "rename")

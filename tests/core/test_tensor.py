@@ -616,3 +616,37 @@ def test_negative_integers_wrap_also_among_floats():
     for values in ([-2.0], [1, -2.5], [300, 1.5], [1.5, -300]):
         with pytest.raises(RuntimeError, match="without overflow"):
             torch.tensor(values, dtype=torch.uint8)
+
+
+@pytest.mark.parametrize(
+    ("data", "values", "dtype"),
+    [
+        (lambda t: [t(1), 1.5], [1, 1.5], "float32"),
+        (lambda t: [2, t(1.5, dtype=torch.float64)], [2, 1.5], "float64"),
+        (lambda t: [t(1, dtype=torch.uint8), t(-2, dtype=torch.int8)], [1, -2], "int16"),
+        (lambda t: [[t(True), 2], (3, t([[4]]))], [[1, 2], [3, 4]], "int64"),
+        (lambda t: (1, t(2.0, requires_grad=True)), [1, 2], "float32"),
+        (lambda t: [t(1 + 2j), t([2.0])], [1 + 2j, 2], "complex64"),
+    ],
+)
+def test_tensors_among_numbers_are_numbers(data, values, dtype):
+    made = torch.tensor(data(torch.tensor))
+    assert made.tolist() == values and made.dtype is getattr(torch, dtype)
+
+
+def test_tensors_that_are_no_numbers():
+    t = torch.tensor
+    index = "only integer tensors of a single element can be converted to an index"
+    scalar = "only one element tensors can be converted to Python scalars"
+    for data, dtype, error, said in (
+        ([t([1, 2])], None, TypeError, index),
+        ([1, t([1, 2])], None, TypeError, index),
+        ([1, t(1.5)], torch.int64, TypeError, index),
+        ([torch.ones(2)], None, ValueError, scalar),
+        ([1.5, torch.ones(0)], None, ValueError, scalar),
+        ([t(1j)], torch.float32, RuntimeError, "cannot be converted to type double without ov"),
+        ([t(300)], torch.uint8, RuntimeError, "cannot be converted to type uint8 without overf"),
+        ([t(1), "a"], None, TypeError, "invalid data type 'str'"),
+    ):
+        with pytest.raises(error, match=said):
+            torch.tensor(data, dtype=dtype)

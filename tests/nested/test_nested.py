@@ -417,9 +417,10 @@ def test_strided_files_are_not_believed():
 def test_they_are_sent_to_processes(make):
     context = torch.multiprocessing.get_context("spawn")
     x, answers = make(3), context.SimpleQueue()
+    sums = [float(t.sum()) for t in x.unbind()]
     process = context.Process(target=doubled, args=(x, answers))
     process.start()
-    assert answers.get() == pytest.approx([float(t.sum()) for t in x.unbind()])
+    assert answers.get() == pytest.approx(sums)
     process.join()
     assert process.exitcode == 0
     close(x, [torch.zeros_like(t) for t in x.unbind()])  # written there: the memory is shared

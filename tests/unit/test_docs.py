@@ -12,9 +12,10 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 @pytest.mark.device
 @pytest.mark.parametrize(
-    ("page", "least"), [("operators", 4), ("custom_operators", 4), ("nested", 1)]
+    ("page", "least"),
+    [("operators", 4), ("custom_operators", 4), ("archives", 1), ("nested", 1)],
 )
-def test_pages_about_operators(page, least, tmp_path):
+def test_pages(page, least, tmp_path):
     code = re.findall(r"^```python\n(.*?)^```", (DOCS / f"{page}.md").read_text(), re.M | re.S)
     assert len(code) >= least
     path = tmp_path / f"{page}_page.py"  # a file: Triton reads its functions' source

@@ -105,7 +105,7 @@ def test_libraries_that_are_not_there():
         assert not b.mkldnn.enabled
     assert b.mkldnn.enabled
     with pytest.raises(ValueError, match="opt_einsum is not available"):
-        b.opt_einsum.strategy = "greedy"
+        b.opt_einsum.set_flags(_strategy="greedy")
     b.opt_einsum.enabled = False
     b.mha.set_fastpath_enabled(False)
     assert not b.mha.get_fastpath_enabled()

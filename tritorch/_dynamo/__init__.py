@@ -5,6 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch._dynamo import config
+from tritorch._dynamo.decorators import (
+    disallow_in_graph,
+    forbid_in_graph,
+    graph_break,
+    mark_dynamic,
+    mark_static,
+    mark_static_address,
+    mark_unbacked,
+    maybe_mark_dynamic,
+    nonstrict_trace,
+    run,
+    skip_frame,
+    substitute_in_graph,
+)
 from tritorch.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -22,26 +36,28 @@ __all__ = [
     "assume_constant_result",
     "config",
     "disable",
+    "disallow_in_graph",
+    "forbid_in_graph",
+    "graph_break",
     "is_compiling",
     "list_backends",
     "mark_dynamic",
     "mark_static",
+    "mark_static_address",
+    "mark_unbacked",
     "maybe_mark_dynamic",
+    "nonstrict_trace",
     "optimize",
     "reset",
+    "run",
+    "skip_frame",
+    "substitute_in_graph",
 ]
 
 
 def optimize(*args: Any, **kwargs: Any) -> Any:
     """The function itself."""
     return compile()
-
-
-def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
-    """Sizes are never fixed."""
-
-
-mark_static = maybe_mark_dynamic = mark_dynamic
 
 
 class OptimizedModule(Module):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from tritorch.core.naming import is_ours
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.overloads import OpOverload, namespace
 from tritorch.ops.record.schema import is_tensor
@@ -47,7 +48,7 @@ def get_source(stacklevel: int) -> str:
 def program_source() -> str:
     """The file and line of the innermost caller outside of the package."""
     frame: Any = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tritorch."):
+    while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

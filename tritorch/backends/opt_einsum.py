@@ -40,7 +40,14 @@ def _set_enabled(value: bool) -> None:
     paths.enabled = value
 
 
-def _set_strategy(value: str) -> None:
+def _set_strategy(value: str | None) -> None:
+    """Any that the package knows; it says so when it is asked for a path."""
+    paths.strategy = value
+
+
+def _check_strategy(value: str | None) -> None:
+    if value is None:
+        return
     if not paths.enabled:
         there = "enabled" if _available else "available"
         remedy = "Please set `enabled` to `True` as well or unset `strategy`." if _available else (
@@ -55,7 +62,6 @@ def _set_strategy(value: str) -> None:
         raise ValueError(
             f"`strategy` must be one of the following: [auto, greedy, optimal] but is {value}"
         )
-    paths.strategy = value
 
 
 class opt_einsum:
@@ -67,6 +73,7 @@ class opt_einsum:
 
 def set_flags(_enabled: bool | None = None, _strategy: str | None = None) -> tuple[Any, ...]:
     """Sets those that are not None, and tells what all were."""
+    _check_strategy(_strategy)
     values = {"enabled": _enabled, "strategy": _strategy}
     return tuple(_flags.exchange(sys.modules[__name__], values).values())
 
@@ -75,6 +82,7 @@ def flags(
     enabled: bool | None = None, strategy: str | None = None
 ) -> contextlib.AbstractContextManager[None]:
     """Within it, the settings are these."""
+    _check_strategy(strategy)
     return _flags.within(sys.modules[__name__], {"enabled": enabled, "strategy": strategy})
 
 

@@ -20,12 +20,15 @@ from tritorch.core.tensor import Tensor
 
 _SAID = re.compile(r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) (must be Tensor.*)")
 _SAYS = re.compile(r"\w+\(\)")  # `inner(): argument ...`, `inner() missing 1 required ...`
+_OF_DIMS = re.compile(r"argument '\w+' must be int, not (\w+)")  # what core/dims.py says
 _NO_ATTRIBUTE = re.compile(r"'([\w.]+)' object has no attribute ")
 _TENSORS = ("Tensor", Tensor)
 # ops knows the schemas: (operator of ATen, number of arguments) -> the names of those in front;
 declared_names: Callable[[str, int], list[str]] | None = None
 # (operator of ATen, name, whether it is a method) -> the forms of its calls.
 declared_forms: Callable[[str, str, bool], list[str]] | None = None
+# (operator of ATen, name, whether it is a method, args, kwargs) -> what is wrong with a dim.
+refusal: Callable[..., str | None] | None = None
 _PREFIXES = {"fft": "fft_", "linalg": "linalg_", "special": "special_"}  # PyTorch's, by module
 
 
@@ -91,6 +94,11 @@ def mistaken(
             continue
         if said:
             return TypeError(said if said.startswith("expected") else f"{name}(): {said}")
+    said_of_dim = _OF_DIMS.match(str(error)) if isinstance(error, TypeError) else None
+    if said_of_dim is not None and refusal is not None:
+        text = refusal(name, name, is_method, args, kwargs)
+        if text is not None and said_of_dim[1] in text:
+            return TypeError(text)
     return None
 
 

@@ -151,6 +151,9 @@ def _flat(arguments: Iterable[Any]) -> Iterable[Any]:
 
 def dispatch(gate: Any, *args: Any, **kwargs: Any) -> Any:
     """A call that a mode or the class of an argument may override."""
+    as_told = getattr(gate.__wrapped__, "as_told", None)  # the form that overrides are told
+    if as_told is not None:
+        args = as_told(*args)
     relevant = _flat((*args, *kwargs.values())) if _C.overrides_enabled() else ()
     return override(gate.shown or gate, overloaded_arguments(relevant), args, kwargs)
 

@@ -29,6 +29,10 @@ from tritorch.core.published import INTERNAL
 from tritorch.core.size import Size
 from tritorch.core.sparse import SHOWN, SparseArray
 
+# How often NumPy has asked a tensor for its array: who gives NumPy nested lists learns so, without
+# a look at each item, that there are tensors among them.
+seen_by_numpy = [0]
+
 
 class Tensor(_C.TensorBase):
     """A multi-dimensional array of one dtype, on one device, that gradients flow through."""
@@ -74,7 +78,6 @@ class Tensor(_C.TensorBase):
 
     is_quantized = is_mkldnn = is_mps = is_xpu = False
     is_vulkan = is_xla = is_mtia = is_ipu = is_maia = False
-    names_ = None
 
     @property
     def layout(self) -> layouts.layout:
@@ -136,9 +139,12 @@ class Tensor(_C.TensorBase):
         if dim is None:
             return self.shape
         shape = self._array.shape
-        if not -len(shape) <= dim < len(shape):
-            dim = wrap_dim(dim, len(shape), allow_scalar=False)
-        return shape[dim]
+        try:
+            if not -len(shape) <= dim < len(shape):
+                dim = wrap_dim(dim, len(shape), allow_scalar=False)
+            return shape[dim]
+        except TypeError:
+            raise _no_dim("size", dim) from None
 
     def stride(self, dim: int | None = None) -> Any:
         """Strides in elements, or that of one dim."""
@@ -148,7 +154,10 @@ class Tensor(_C.TensorBase):
             raise RuntimeError(f"Sparse {kind} tensors do not have strides")
         if dim is None:
             return strides
-        return strides[wrap_dim(dim, len(strides), allow_scalar=False)]
+        try:
+            return strides[wrap_dim(dim, len(strides), allow_scalar=False)]
+        except TypeError:
+            raise _no_dim("stride", dim) from None
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating-point one."""
@@ -325,6 +334,7 @@ class Tensor(_C.TensorBase):
         return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        seen_by_numpy[0] += 1
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
@@ -516,6 +526,11 @@ _NO_COPY = (
     "should either properly implement {1} for your subclass or override __deepcopy__() if it is "
     "intended behavior for {1} to return an instance of a different type."
 )
+
+
+def _no_dim(name: str, dim: Any) -> TypeError:
+    kind = type(dim).__name__
+    return TypeError(f"{name}(): argument 'dim' (position 1) must be int, not {kind}")
 
 
 def _deepcopy(value: Any, memo: Any) -> Any:

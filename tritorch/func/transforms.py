@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -297,31 +298,47 @@ def functional_call(
                 f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but "
                 f"got {type(values)}"
             )
-        values = {}
-        for each in parameter_and_buffer_dicts:
-            repeated = set(values) & set(each)
-            if repeated:
-                raise ValueError(
-                    f"{next(iter(repeated))} appears in multiple dictionaries; behavior of "
-                    f"functional call is ambiguous"
-                )
-            values.update(each)
+        if not all(isinstance(each, dict) for each in values):
+            raise ValueError(
+                "Expected all elements of parameter_and_buffer_dicts to be dictionaries"
+            )
+        counts = Counter(name for each in values for name in each)
+        repeated = [name for name, count in counts.items() if count > 1]
+        if repeated:
+            raise ValueError(
+                f"{repeated} appeared in multiple dictionaries; behavior of functional call is "
+                f"ambiguous"
+            )
+        values = {name: value for each in values for name, value in each.items()}
     return _functional_call(module, values, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The parameters and buffers of several models of one kind, stacked."""
-    if not models:
+    """The parameters and buffers of several models of one class, stacked: new leaves."""
+    if len(models) == 0:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
-    stack = lambda tables: {
-        name: PUBLIC["stack"]([table[name] for table in tables]).detach() for name in tables[0]
-    }
-    params = stack([dict(model.named_parameters()) for model in models])
-    for tensor in params.values():
-        tensor.requires_grad_(True)
-    return params, stack([dict(model.named_buffers()) for model in models]) if dict(
-        models[0].named_buffers()
-    ) else {}
+    if len({model.training for model in models}) > 1:
+        raise RuntimeError(
+            "stack_module_state: Expected all models to have the same training/eval mode."
+        )
+    if len({type(model) for model in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    return (
+        _stacked([dict(model.named_parameters()) for model in models]),
+        _stacked([dict(model.named_buffers()) for model in models]),
+    )
+
+
+def _stacked(tables: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: construct_stacked_leaf([t[name] for t in tables], name) for name in tables[0]}
+
+
+def construct_stacked_leaf(tensors: Any, name: str) -> Tensor:
+    """Tensors of several models, stacked: a leaf, if they want gradients."""
+    wanted = {tensor.requires_grad for tensor in tensors}
+    if len(wanted) > 1:
+        raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+    return PUBLIC["stack"](tensors).detach().requires_grad_(True in wanted)
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:

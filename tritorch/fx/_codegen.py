@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tritorch.core import naming
 from tritorch.core.symbolic import SymBool, SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.fx import _pytree as fx_pytree
@@ -311,7 +312,7 @@ class _Writer:
             return f"{{{', '.join(pairs)}}}"
         if isinstance(arg, slice):
             return f"slice({', '.join(map(self.value, (arg.start, arg.stop, arg.step)))})"
-        if type(arg).__module__.partition(".")[0] == "tritorch" and not isinstance(arg, type):
+        if naming.is_ours(type(arg).__module__) and not isinstance(arg, type):
             return self.color("blue")(repr(arg).replace("tritorch.", "torch."))
         return self.color("blue")(repr(arg))
 

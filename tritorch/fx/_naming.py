@@ -14,7 +14,7 @@ import types
 from typing import Any
 
 from tritorch import _names
-from tritorch.core import gates
+from tritorch.core import gates, naming
 from tritorch.ops.record.overloads import OpOverload, OpOverloadPacket
 
 
@@ -104,9 +104,7 @@ def qualified_name(func: Any) -> str:
     module = getattr(func, "__module__", None)
     if module is None:
         raise RuntimeError(f"cannot find module for {func}")
-    first, dot, rest = module.partition(".")
-    if first == "tritorch":
-        module = f"torch{dot}{rest}"
+    module = naming.torch_name(module)
     if isinstance(func, type):
         name = func.__qualname__
     return f"{module}.{name}"

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 from tritorch import _C
+from tritorch.core.naming import torch_name
 from tritorch.core.settings import _assert
 from tritorch.core.tensor import Tensor
 from tritorch.fx._compatibility import compatibility
@@ -215,7 +216,7 @@ class Tracer(TracerBase):
     @compatibility(is_backward_compatible=True)
     def is_leaf_module(self, m: Any, module_qualified_name: str) -> bool:
         """Whether a module's call is a node: those of torch.nn, but for Sequential."""
-        ours = m.__module__.startswith(("torch.nn", "torch.ao.nn", "tritorch.nn"))
+        ours = torch_name(m.__module__).startswith(("torch.nn", "torch.ao.nn"))
         return ours and not isinstance(m, Sequential)
 
     @compatibility(is_backward_compatible=True)

@@ -20,6 +20,7 @@ from tritorch.fx._naming import package
 from tritorch.fx.graph import Graph, PythonCode
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter
+from tritorch.serialization import names
 
 __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
 
@@ -80,10 +81,25 @@ def _forward_from_src(
     return _method_from_src("forward", src, globals, co_fields)
 
 
-def _import_of(name: str, obj: Any) -> str:
-    """The line that gives an object a name in a program that reads a pickle."""
+def _import_of(name: str, obj: Any, importer: Any = None) -> str:
+    """The line that gives an object a name in a program that reads a pickle.
+
+    importer: which one, in an archive of torch.package."""
     if name in _custom_builtins:
-        return _custom_builtins[name].import_str
+        line = _custom_builtins[name].import_str
+        return line if importer is None else _as_pytorch(line)
+    if importer is None:
+        module, attribute = _place_of(name, obj)
+    else:
+        module, attribute = names.path_of(obj) or importer.get_name(obj)
+    first, *rest = attribute.split(".")
+    if not rest:
+        return f"from {module} import {first} as {name}"
+    return f"import {module}\n{name} = {module}.{attribute}"
+
+
+def _place_of(name: str, obj: Any) -> tuple[str, str]:
+    """The module that has an object, and the name that it has there; PicklingError if none has."""
     module = pickle.whichmodule(obj, getattr(obj, "__qualname__", name))  # type: ignore[attr-defined]
     attribute: str = getattr(obj, "__qualname__", "") or getattr(obj, "__name__", name)
     found: Any = sys.modules.get(module)
@@ -94,14 +110,16 @@ def _import_of(name: str, obj: Any) -> str:
             f"{obj!r}, which generated code calls {name}, cannot be imported: it is not "
             f"{module}.{attribute}"
         )
-    first, *rest = attribute.split(".")
-    if not rest:
-        return f"from {module} import {first} as {name}"
-    return f"import {module}\n{name} = {module}.{attribute}"
+    return module, attribute
+
+
+def _as_pytorch(code: str) -> str:
+    """Imports of the package as PyTorch's."""
+    return code.replace("tritorch as torch", "torch").replace("tritorch", "torch")
 
 
 def _format_import_block(globals: dict[str, Any], importer: Any = None) -> str:
-    return "\n".join(sorted({_import_of(name, obj) for name, obj in globals.items()}))
+    return "\n".join(sorted({_import_of(name, obj, importer) for name, obj in globals.items()}))
 
 
 @compatibility(is_backward_compatible=True)
@@ -499,7 +517,7 @@ class GraphModule(Module):
         lines.append(f"self.load_state_dict(torch.load(r'{path}/state_dict.pt'))")
         imports = "\n".join(each.import_str for each in _custom_builtins.values())
         if package().__name__ == "torch":  # a program that says torch
-            imports = imports.replace("tritorch as torch", "torch").replace("tritorch", "torch")
+            imports = _as_pytorch(imports)
         body = "\n".join("        " + line for line in lines)
         nested = _addindent(self.code, 4)
         home = package().__name__
@@ -564,7 +582,8 @@ class GraphModule(Module):
             if "stack_trace" in node.meta
         }
         name = f"fx-generated._{exporter.get_unique_id()}"
-        exporter.save_source_string(name, _format_import_block(code.globals) + code.src)
+        imports = _format_import_block(code.globals, exporter.importer)
+        exporter.save_source_string(name, imports + code.src)
         return reduce_package_graph_module, (body, name)
 
     def _replicate_for_data_parallel(self) -> GraphModule:

@@ -15,7 +15,7 @@ from tritorch.jit._await import (
     _awaitable_wait as _awaitable_wait,
 )
 from tritorch.jit._containers import ScriptDict, ScriptList
-from tritorch.jit._errors import Error
+from tritorch.jit._errors import Error, TracerWarning as TracerWarning
 from tritorch.jit._given import ScriptFunction
 from tritorch.jit._script import (
     CompilationUnit,
@@ -116,7 +116,7 @@ def script_method(fn: Function) -> Function:
     return fn
 
 
-script_if_tracing = export = interface = script_method
+script_if_tracing = _script_if_tracing = export = interface = script_method
 
 
 def _overload(func: Function) -> Function:

@@ -1,5 +1,6 @@
 """What torch.jit raises."""
 
+import warnings
 from typing import NoReturn
 
 
@@ -7,7 +8,16 @@ class Error(Exception):
     """TorchScript's own exception: here, of values that have no TorchScript type."""
 
 
-Error.__module__ = "tritorch.jit"
+class TracerWarning(Warning):
+    """What a trace could not follow."""
+
+    @staticmethod
+    def ignore_lib_warnings() -> None:
+        """Such warnings of the package itself are not shown."""
+        warnings.filterwarnings("ignore", category=TracerWarning, module=r"(tri)?torch")
+
+
+Error.__module__ = TracerWarning.__module__ = "tritorch.jit"
 JITException = Error
 
 

@@ -25,6 +25,7 @@ from tritorch.core.dtype import (
     int64,
     uint8,
 )
+from tritorch.core.naming import torch_name
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.masked import _ops
@@ -242,7 +243,7 @@ class MaskedTensor(Tensor):
         try:
             if name in ("__get__", "__set__", "__delete__"):
                 return _attribute(func, args, kwargs)
-            if func.__module__ == "tritorch.masked":
+            if torch_name(func.__module__) == "torch.masked":
                 return func(*args, **kwargs)
             way = _way(func)
             if way is not None and (way is _plain or any(map(_carries, args))):

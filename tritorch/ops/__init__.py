@@ -85,6 +85,12 @@ def _forms_of_calls(operator: str, name: str, is_method: bool) -> list[str]:
     return forms_of_calls(operator, name, is_method)
 
 
+def _refusal(*call: Any) -> str | None:
+    from tritorch.ops.record.refusals import refusal
+
+    return refusal(*call)
+
+
 def _answered_number(x: object) -> object:
     from tritorch.ops.interpret import dispatch
 
@@ -101,3 +107,4 @@ INTERNAL["answered_number"] = _answered_number
 INTERNAL["answered_question"] = _answered_question
 arguments.declared_names = _names_of_arguments
 arguments.declared_forms = _forms_of_calls
+arguments.refusal = _refusal

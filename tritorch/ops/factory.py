@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from tritorch.core.promotion import (
     category,
     not_implemented,
     number_dtype,
+    promote_types,
     result_type,
     scalar_name,
 )
@@ -40,7 +42,13 @@ from tritorch.core.size import Size
 from tritorch.core.sparse import SparseArray
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.symbolic import expect
-from tritorch.core.tensor import Tensor, from_numpy, require_plain, require_strides
+from tritorch.core.tensor import (
+    Tensor,
+    from_numpy,
+    require_plain,
+    require_strides,
+    seen_by_numpy,
+)
 from tritorch.core.typed_storage import TypedStorage
 from tritorch.gpu.arrays import from_dlpack as import_array
 from tritorch.ops.checks import (
@@ -451,12 +459,32 @@ def _has_tensors(data: Any) -> bool:
     return isinstance(data, Tensor)
 
 
-def _plain(data: Any) -> Any:
-    if isinstance(data, Tensor):
-        return data.detach().cpu().tolist()
+def _of_items(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
+    """Nested sequences with tensors of one element among the numbers."""
+    _check_ragged(data)
+    leaves = [*_leaves(data)]
+    if wrong := [x for x in leaves if isinstance(x, str)]:
+        raise TypeError(f"new(): invalid data type '{type(wrong[0]).__name__}'")
+    if kind is None:
+        kinds = [x.dtype if isinstance(x, Tensor) else number_dtype(x) for x in leaves]
+        kind = functools.reduce(promote_types, kinds)
+    convert: Any = complex if kind.is_complex else float if category(kind) > 1 else operator.index
+    return data_to_array(_replaced(data, convert), kind)
+
+
+def _leaves(data: Any) -> Iterator[Any]:
     if isinstance(data, (list, tuple)):
-        return [_plain(item) for item in data]
-    return data
+        for item in data:
+            yield from _leaves(item)
+    else:
+        yield data
+
+
+def _replaced(data: Any, convert: Any) -> Any:
+    """Nested sequences with numbers for the tensors."""
+    if isinstance(data, Tensor):
+        return convert(data)
+    return [_replaced(x, convert) for x in data] if isinstance(data, (list, tuple)) else data
 
 
 def _check_ragged(data: Any, dim: int = 0) -> None:
@@ -493,23 +521,22 @@ def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
             stacklevel=4,
         )
     if _has_tensors(data):
-        first = data
-        while isinstance(first, (list, tuple)):
-            first = first[0]
-        kind = kind or first.dtype
-        data = _plain(data)
+        return _of_items(data, kind)
+    before = seen_by_numpy[0]
     try:
         with np.errstate(all="ignore"):
             array = np.array(data)
-    except (ValueError, OverflowError, TypeError) as error:
+    except (ValueError, OverflowError, TypeError, RuntimeError) as error:
+        if seen_by_numpy[0] != before and any(isinstance(x, Tensor) for x in _leaves(data)):
+            return _of_items(data, kind)
         _check_ragged(data)
         raise type(error)(str(error)) from None
+    if seen_by_numpy[0] != before and any(isinstance(x, Tensor) for x in _leaves(data)):
+        return _of_items(data, kind)
     if array.dtype == object:
         _check_ragged(data)
         flat = array.reshape(-1)
         culprits = [item for item in flat if not isinstance(item, (int, float, complex))]
-        if culprits and isinstance(culprits[0], Tensor):
-            return data_to_array(_plain(data), kind)
         if culprits:
             raise RuntimeError(f"Could not infer dtype of {type(culprits[0]).__name__}")
         if all(isinstance(item, int) for item in flat) and (kind is None or category(kind) < 2):

@@ -643,6 +643,14 @@ def einsum(*args: Any) -> Tensor:
     return contract(*args)
 
 
+def _one_by_one(equation: Any, *operands: Any) -> tuple[Any, ...]:
+    """Operands that are given as a list, as arguments."""
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)) and isinstance(equation, str):
+        return equation, *operands[0]
+    return equation, *operands
+
+
+einsum.as_told = _one_by_one  # type: ignore[attr-defined]
 PUBLIC["einsum"] = einsum
 
 

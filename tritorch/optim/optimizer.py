@@ -12,6 +12,27 @@ from typing import Any, TypeAlias
 from tritorch.autograd.nodes import RemovableHandle
 from tritorch.core.dtype import float32
 from tritorch.core.tensor import Tensor, typename
+from tritorch.optim._authoring import (
+    _capturable_doc as _capturable_doc,
+    _default_to_fused_or_foreach as _default_to_fused_or_foreach,
+    _device_dtype_check_for_fused as _device_dtype_check_for_fused,
+    _differentiable_doc as _differentiable_doc,
+    _disable_dynamo_if_unsupported as _disable_dynamo_if_unsupported,
+    _foreach_doc as _foreach_doc,
+    _foreach_supported_types as _foreach_supported_types,
+    _fused_doc as _fused_doc,
+    _get_capturable_supported_devices as _get_capturable_supported_devices,
+    _get_foreach_kernels_supported_devices as _get_foreach_kernels_supported_devices,
+    _get_fused_kernels_supported_devices as _get_fused_kernels_supported_devices,
+    _get_scalar_dtype as _get_scalar_dtype,
+    _get_value as _get_value,
+    _maximize_doc as _maximize_doc,
+    _params_doc as _params_doc,
+    _stack_if_compiling as _stack_if_compiling,
+    _to_scalar as _to_scalar,
+    _use_grad_for_differentiable as _use_grad_for_differentiable,
+    _view_as_real as _view_as_real,
+)
 
 ParamsT: TypeAlias = (
     Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]

@@ -39,8 +39,16 @@ _NAMED: dict[str, Type] = {
     "str": types.StringType.get(),
 }
 # Defaults that are written as names and stand for numbers.
-_CONSTANTS = {
-    "Mean": 1, "strided": 0, "contiguous_format": 0, "float": 6, "long": 4, "complex": 9,
+_DTYPES = (
+    "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool "
+    "qint8 quint8 qint32 bfloat16 quint4x2 quint2x4 bits1x8 bits2x4 bits4x2 bits8 bits16 "
+    "float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz uint16 uint32 uint64 uint1 uint2 "
+    "uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 float8_e8m0fnu "
+    "float4_e2m1fn_x2"
+)
+_CONSTANTS = {name: number for number, name in enumerate(_DTYPES.split())} | {
+    "Mean": 1, "strided": 0, "contiguous_format": 0, "short": 2, "int": 3, "long": 4, "half": 5,
+    "float": 6, "double": 7, "chalf": 8, "cfloat": 9, "complex": 9, "cdouble": 10, "bit": 30,
 }  # fmt: skip
 # C++'s names of types, which are not a schema's.
 _OF_CPP = {

@@ -1,6 +1,6 @@
-"""The schemas of ATen's operators, by name and overload: `aten.txt`, read when one is asked for.
+"""The schemas of PyTorch's operators, by namespace, name and overload, read when one is asked for.
 
-`tools/record_aten.py` writes the file.
+`aten.txt` has ATen's, `others.txt` those of other namespaces; `tools/record_aten.py` writes both.
 """
 
 from __future__ import annotations
@@ -11,29 +11,49 @@ from pathlib import Path
 from tritorch.schema.parser import parse_schema
 from tritorch.schema.signature import FunctionSchema
 
+Texts = dict[str, dict[str, str]]
+
+
+def _lines(file: str) -> list[str]:
+    return (Path(__file__).parent / file).read_text(encoding="ascii").splitlines()
+
 
 @functools.cache
-def _table() -> dict[str, dict[str, str]]:
+def _aten() -> Texts:
     """The text of every schema, by name and then by overload."""
-    found: dict[str, dict[str, str]] = {}
-    text = (Path(__file__).parent / "aten.txt").read_text(encoding="ascii")
-    for line in text.splitlines():
+    found: Texts = {}
+    for line in _lines("aten.txt"):
         name, _, overload = line[: line.index("(")].partition(".")
         found.setdefault(name, {})[overload] = line
     return found
 
 
-def names() -> list[str]:
-    """The operators of ATen, without their namespace."""
-    return list(_table())
+@functools.cache
+def _others() -> dict[str, Texts]:
+    """The same by namespace."""
+    found: dict[str, Texts] = {}
+    for line in _lines("others.txt"):
+        space, _, text = line.partition("::")
+        name, _, overload = text[: text.index("(")].partition(".")
+        found.setdefault(space, {}).setdefault(name, {})[overload] = text
+    return found
 
 
-def overloads(name: str) -> list[str]:
-    """The overloads of an operator, the one without a name being ""; none of what ATen lacks."""
-    return list(_table().get(name, ()))
+def _table(space: str) -> Texts:
+    return _aten() if space == "aten" else _others().get(space, {})
+
+
+def names(space: str = "aten") -> list[str]:
+    """The operators of a namespace, without it."""
+    return list(_table(space))
+
+
+def overloads(name: str, space: str = "aten") -> list[str]:
+    """The overloads of an operator, the one without a name being ""; none of what PyTorch lacks."""
+    return list(_table(space).get(name, ()))
 
 
 @functools.cache
-def find(name: str, overload: str = "") -> FunctionSchema:
-    """The schema of an overload; KeyError if ATen has no such."""
-    return parse_schema(f"aten::{_table()[name][overload]}")
+def find(name: str, overload: str = "", space: str = "aten") -> FunctionSchema:
+    """The schema of an overload; KeyError if PyTorch has no such."""
+    return parse_schema(f"{space}::{_table(space)[name][overload]}")

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+from tritorch.core.naming import torch_name
 from tritorch.serialization import names
 from tritorch.serialization.archive import ArchiveReader
 
@@ -68,7 +69,7 @@ def user_allowed() -> dict[str, Any]:
 
 def find_allowed(table: dict[str, Any], path: str) -> Any:
     """What a table of allowed objects has for a name in a pickle; KeyError if nothing."""
-    for written in (path, names.torch_path(path)):
+    for written in (path, torch_name(path)):
         if written in table:
             return table[written]
     for known, found in table.items():
@@ -103,7 +104,7 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
 
 def is_allowed(path: str, default: dict[str, Any], user: dict[str, Any]) -> bool:
     """Whether a name in a pickle is allowed, by default or by the user."""
-    if path in default or names.torch_path(path) in default:
+    if path in default or torch_name(path) in default:
         return True
     try:
         find_allowed(user, path)

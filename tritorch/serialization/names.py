@@ -17,6 +17,7 @@ from typing import Any
 from tritorch.core import dtype as dtypes, legacy
 from tritorch.core.device import device as Device
 from tritorch.core.layout import memory_format
+from tritorch.core.naming import is_ours, torch_name
 from tritorch.core.size import Size
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
@@ -37,7 +38,7 @@ _LACKING = {
     )
 }  # fmt: skip
 # Trees whose modules have PyTorch's names.
-_SHARED_TREES = ("nn", "optim", "utils", "distributions", "amp", "autograd", "nested")
+_SHARED_TREES = ("nn", "optim", "utils", "distributions", "amp", "autograd", "nested", "fx")
 _RENAMED = {"torch.tensor": "torch._tensor"}  # a module of old versions
 
 
@@ -92,11 +93,6 @@ def is_lacking(path: str) -> bool:
     return path.replace("torch.cuda.", "torch.") in _LACKING
 
 
-def torch_path(path: str) -> str:
-    """A dotted path with PyTorch's package in front."""
-    return path[3:] if path.startswith("tritorch.") else path
-
-
 @functools.cache
 def _written() -> dict[int, str]:
     table: dict[int, str] = {}
@@ -129,7 +125,7 @@ def path_of(obj: Any) -> tuple[str, str] | None:
     if isinstance(obj, memory_format):
         return "torch", obj.name
     module, name = getattr(obj, "__module__", None) or "", getattr(obj, "__qualname__", "")
-    if not name or not (module == "tritorch" or module.startswith("tritorch.")):
+    if not name or not is_ours(module):
         return None
     for home, package in _homes().get(name, ()) if isinstance(obj, type) else ():
         if getattr(importlib.import_module(f"tri{package}"), name, None) is obj:
@@ -149,7 +145,7 @@ def path_of(obj: Any) -> tuple[str, str] | None:
     for package in (tree, "optim.lr_scheduler") if tree == "optim" else (tree,):
         if getattr(importlib.import_module(f"tritorch.{package}"), name, None) is obj:
             return f"torch.{package}", name
-    return "torch" + module.removeprefix("tritorch"), name
+    return torch_name(module), name
 
 
 def resolve(module: str, name: str) -> Any:

@@ -99,18 +99,21 @@ def pickler_class(module: Any) -> Any:
                 if written is None:
                     super().save_global(obj, name)
                     return
-                name = written[1]
+                self.write_global(obj, *written, lambda module: sys.modules[obj.__module__])
+
+            def write_global(self, obj: Any, module: str, name: str, find: Any) -> None:
+                """Writes a reference to what a module has; find: the module by its name."""
                 parent, _, last = name.rpartition(".")
                 if parent and self.proto < 4:  # as pickle writes names in a class
-                    owner = operator.attrgetter(parent)(sys.modules[obj.__module__])
+                    owner = operator.attrgetter(parent)(find(module))
                     self.save_reduce(getattr, (owner, last), obj=obj)
                     return
                 if self.proto >= 4:
-                    self.save(written[0])
-                    self.save(written[1])
+                    self.save(module)
+                    self.save(name)
                     self.write(pickle.STACK_GLOBAL)
                 else:
-                    self.write(pickle.GLOBAL + "\n".join((*written, "")).encode())
+                    self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
                 self.memoize(obj)
 
             dispatch[types.FunctionType] = save_global

@@ -17,6 +17,7 @@ from tritorch.serialization.atomic import atomic_writer
 from tritorch.serialization.saving import bytes_of, write_all
 
 _VERSION = 3
+_VERSION_OF_PACKAGES = 6  # from it on the version stands beside what else torch.package notes
 _VERSION_NAME, _ORDER_NAME, _ID_NAME = "version", "byteorder", ".data/serialization_id"
 
 
@@ -40,6 +41,7 @@ class PyTorchFileWriter:
             )
         self._name = (Path(file_name).stem if is_path else "") or "archive"
         file = self._stack.enter_context(atomic_writer(file_name)) if is_path else file_name
+        self._file, self._owns_file = file, is_path
         self._archive = ArchiveWriter(
             write_all(file), self._name, crc=compute_crc32, alignment=storage_alignment
         )
@@ -49,7 +51,7 @@ class PyTorchFileWriter:
         self._is_ended = False
 
     def __del__(self) -> None:
-        if not self._is_ended:
+        if not self._is_ended and not getattr(self._file, "closed", False):
             self.write_end_of_file()
 
     def archive_name(self) -> str:
@@ -98,11 +100,24 @@ class PyTorchFileWriter:
         self._require_open()
         self._is_ended = True
         with self._stack:
-            self._add(_VERSION_NAME, f"{self._version}\n")
+            packaged = self._version >= _VERSION_OF_PACKAGES
+            self._add(f".data/{_VERSION_NAME}" if packaged else _VERSION_NAME, f"{self._version}\n")
             self._add(_ORDER_NAME, sys.byteorder)
             self._id = self._archive.digest()
             self._add(_ID_NAME, self._id)
             self._archive.close()
+
+    def discard(self) -> None:
+        """Ends without a file: a path is what it was before. What went to an object with a write
+        method is ended, so that it can be read as far as it goes."""
+        if self._is_ended:
+            return
+        if not self._owns_file:
+            self.write_end_of_file()
+            return
+        self._is_ended = True
+        error = RuntimeError("the archive was discarded")
+        self._stack.__exit__(RuntimeError, error, None)
 
     def _add(self, name: str, text: str) -> None:
         if name not in self._written:

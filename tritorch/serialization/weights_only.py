@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import Any
 
+from tritorch.core.naming import torch_name
 from tritorch.core.tensor import Tensor
 from tritorch.serialization import construct, names, rebuild
 from tritorch.serialization.allowlist import find_allowed, user_allowed
@@ -128,10 +129,10 @@ class Unpickler:
             raise UnpicklingError(
                 f"Trying to load unsupported GLOBAL {path} whose module {module} is blocked."
             )
-        if names.torch_path(path) == names.NESTED_TENSOR:
+        if torch_name(path) == names.NESTED_TENSOR:
             return names.nested_tensor()
         default = names.allowed()
-        for written in (path, names.torch_path(path)):
+        for written in (path, torch_name(path)):
             if written in default:
                 return default[written]
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tritorch.core.deprecation import deprecated
 from tritorch.core.tensor import Tensor, typename
-from tritorch.nn.modules.module import Module, _indent
+from tritorch.nn.modules.module import Module, _addindent
 from tritorch.nn.parameter import Parameter
 
 
@@ -215,9 +215,9 @@ class ModuleList(Module):
             else:
                 runs.append((i, i, text))
         lines = [
-            f"({first}): {_indent(text)}"
+            f"({first}): {_addindent(text)}"
             if first == last
-            else f"({first}-{last}): {last - first + 1} x {_indent(text)}"
+            else f"({first}-{last}): {last - first + 1} x {_addindent(text)}"
             for first, last, text in runs
         ]
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"

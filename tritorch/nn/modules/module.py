@@ -49,6 +49,16 @@ class _GlobalHooks:
 _global = _GlobalHooks()
 _global_forward_pre_hooks, _global_forward_hooks = _global.forward_pre, _global.forward
 _global_backward_pre_hooks, _global_backward_hooks = _global.backward_pre, _global.backward
+_global_forward_hooks_with_kwargs = _global.with_kwargs
+_global_forward_hooks_always_called = _global.always_called
+_global_buffer_registration_hooks = _global.buffer
+_global_module_registration_hooks = _global.module
+_global_parameter_registration_hooks = _global.parameter
+
+
+def _has_any_global_hook() -> bool:
+    """Whether a hook of all modules runs at each call."""
+    return _global.calls()
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -767,7 +777,7 @@ class Module(StateDict):
         extra = self.extra_repr()
         extra_lines = extra.split("\n") if extra else []
         child_lines = [
-            f"({name}): {_indent(repr(module))}" for name, module in self._modules.items()
+            f"({name}): {_addindent(repr(module))}" for name, module in self._modules.items()
         ]
         lines = extra_lines + child_lines
         if not lines:
@@ -786,9 +796,10 @@ _HOOK_KINDS = (
 )  # fmt: skip
 
 
-def _indent(text: str) -> str:
-    first, *rest = text.split("\n")
-    return "\n".join([first, *("  " + line for line in rest)])
+def _addindent(s_: str, numSpaces: int = 2) -> str:
+    """A text whose lines, but for the first, are indented."""
+    first, *rest = s_.split("\n")
+    return "\n".join([first, *(numSpaces * " " + line for line in rest)])
 
 
 def _type_name(value: Any) -> str:

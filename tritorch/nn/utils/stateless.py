@@ -7,23 +7,16 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.module import Module
+from tritorch.nn.utils._named_member_accessor import NamedMemberAccessor
 
-_ABSENT: Any = object()
-
-
-def _named(module: Module) -> dict[str, Tensor]:
-    return {
-        **dict(module.named_parameters(remove_duplicate=False)),
-        **dict(module.named_buffers(remove_duplicate=False)),
-    }
+__all__ = ["functional_call"]
 
 
-def _with_ties(module: Module, given: dict[str, Any]) -> dict[str, Any]:
+def _untie_named_tensors_map(module: Module, given: dict[str, Any]) -> dict[str, Any]:
     """What is given, also under the other names of tensors that have several."""
     groups: dict[int, list[str]] = {}
-    for name, tensor in _named(module).items():
+    for name, tensor in NamedMemberAccessor(module).named_tensors(remove_duplicate=False):
         groups.setdefault(id(tensor), []).append(name)
     out = dict(given)
     for names in groups.values():
@@ -39,60 +32,39 @@ def _with_ties(module: Module, given: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _swap(module: Module, path: str, value: Any) -> Any:
-    """Puts a tensor at a path and returns what was there."""
-    owner, _, name = path.rpartition(".")
-    try:
-        holder = module.get_submodule(owner)
-    except AttributeError:
-        raise AttributeError(f"{type(module).__name__} has no attribute `{path}`") from None
-    for table in (holder._parameters, holder._buffers):
-        if name in table:
-            old = table[name]
-            if value is _ABSENT:
-                del table[name]
-            else:
-                table[name] = value
-            return old
-    old = holder.__dict__.get(name, _ABSENT)
-    if old is _ABSENT and not hasattr(holder, name):
-        raise AttributeError(f"{type(holder).__name__} has no attribute `{name}`")
-    if old is not _ABSENT and not isinstance(old, Tensor):
-        raise TypeError(f"{path}: {old} is not an instance of torch.Tensor")
-    raise KeyError(f"{path} is not a parameter or buffer")
-
-
 @contextlib.contextmanager
 def _reparametrize_module(
     module: Module, parameters_and_buffers: dict[str, Any], tie_weights: bool = False,
     strict: bool = False, stack_weights: bool = False,
 ) -> Iterator[None]:  # fmt: skip
-    """While entered, the module has other tensors."""
-    given = (
-        _with_ties(module, parameters_and_buffers) if tie_weights else dict(parameters_and_buffers)
-    )
+    """While entered, the module has other tensors, under names that it need not have had.
+
+    What the module puts in their place meanwhile is in the dict afterwards.
+    stack_weights: PyTorch's flag for taking back last what was set first, which is done always."""
+    given = parameters_and_buffers
+    if tie_weights:
+        given = _untie_named_tensors_map(module, given)
+    accessor = NamedMemberAccessor(module)
     if strict:
-        known = _named(module)
-        unexpected = [repr(name) for name in given if name not in known]
-        missing = [repr(name) for name in known if name not in given]
+        missing, unexpected = accessor.check_keys(given)
         errors = [
-            f"{kind} key(s): {', '.join(names)}."
+            f"{kind} key(s): {', '.join(map(repr, names))}."
             for kind, names in (("Unexpected", unexpected), ("Missing", missing))
             if names
         ]
         if errors:
             listed = "\n\t".join(errors)
             raise RuntimeError(f"Error(s) in reparametrizing for {module._get_name()}:\n\t{listed}")
-    before: list[tuple[str, Any]] = []
+    before, _ = accessor.swap_tensors_dict(given, allow_missing=True)
     try:
-        for name, value in given.items():
-            before.append((name, _swap(module, name, value)))
         yield
     finally:
-        for name, value in reversed(before):
-            now = _swap(module, name, value)
-            if name in parameters_and_buffers:  # buffers may have been replaced meanwhile
-                parameters_and_buffers[name] = now
+        # The last first: a module with two names has one place for both.
+        former = dict(reversed(before.items()))
+        after, _ = accessor.swap_tensors_dict(former, allow_missing=True)
+        for name in parameters_and_buffers:
+            if name in after:
+                parameters_and_buffers[name] = after[name]
 
 
 def _functional_call(

@@ -297,8 +297,8 @@ class OpNamespace(types.ModuleType):
         return iter(self._dir)
 
     def __dir__(self) -> list[str]:
-        if self.name == "aten":
-            return table.names()
+        if table.names(self.name):
+            return table.names(self.name)
         ours = [key for key in OPERATORS if _overloads(self.name, key)] * (self.name == "tritorch")
         prefix = f"{self.name}::"
         return [*ours, *(n.removeprefix(prefix) for n, _ in DEFINED if n.startswith(prefix))]
@@ -340,9 +340,9 @@ def _overloads(space: str, name: str) -> list[str]:
     found = [overload for full, overload in DEFINED if full == f"{space}::{name}"]
     if space == "prim" and name in _PRIM:
         return ["", *found]
-    if space in ("aten", "prim", "prims"):
-        return [*table.overloads(name), *found] if space == "aten" else found
-    if space == "tritorch" and name in OPERATORS and "->" in OPERATORS[name].declared_schema:
+    if space != "tritorch":
+        return list(dict.fromkeys([*table.overloads(name, space), *found]))
+    if name in OPERATORS and "->" in OPERATORS[name].declared_schema:
         found.append("")
     return found
 
@@ -355,7 +355,7 @@ def _schema(space: str, name: str, overload: str) -> FunctionSchema | None:
         return None
     if space == "prim":
         return parse_schema(_PRIM[name])
-    return table.find(name, overload) if space == "aten" else OPERATORS[name].schema
+    return OPERATORS[name].schema if space == "tritorch" else table.find(name, overload, space)
 
 
 # ---- what computes -------------------------------------------------------------------------------
@@ -393,7 +393,8 @@ def _function_of(schema: FunctionSchema) -> Callable[..., Any]:
     if schema.name.startswith("prim::"):
         return lambda a: getattr(a, name)
     if not schema.name.startswith("aten::"):
-        assert record is not None and read is not None
+        if record is None or read is None:
+            raise NotImplementedError(f"tritorch has no {schema.name} yet: {schema}")
         return functools.partial(_run_record, record, read)
     importlib.import_module("tritorch.ops.legacy.internal")
     full = f"{name}.{schema.overload_name}"

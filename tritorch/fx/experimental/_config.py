@@ -1,0 +1,7 @@
+"""Settings of sizes that are not known, which programs read, set and patch."""
+
+import sys
+
+from tritorch.utils._config_module import install_config_module
+
+install_config_module(sys.modules[__name__])
