@@ -71,12 +71,6 @@ def alias(internals: Path) -> None:
     # PyTorch's list of operators asks whether each has a function.
     _absent.AbsentName.__bool__ = lambda self: True  # type: ignore[method-assign]
     _as_torch.as_torch()
-    # Its test cases set these around each test.
-    settings = types.ModuleType("torch._dynamo.config")
-    settings.__dict__.update(vars(importlib.import_module("tritorch._dynamo").config))
-    settings.compiled_autograd = False  # type: ignore[attr-defined]
-    sys.modules["torch._dynamo.config"] = settings
-    sys.modules["tritorch._dynamo"].config = settings
     sys.meta_path.insert(0, _Internals(internals))  # type: ignore[arg-type]
     sys.meta_path.append(_Functorch)  # type: ignore[arg-type]
     from torch.testing._internal.optests import OpCheckError  # which torch.library raises there

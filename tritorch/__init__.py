@@ -77,6 +77,7 @@ from tritorch.core.layout import (
     channels_last,
     channels_last_3d,
     contiguous_format,
+    jagged,
     layout,
     memory_format,
     preserve_format,
@@ -138,7 +139,7 @@ globals()["ops"] = _torch_ops  # operators as objects; the package `tritorch.ops
 # Imported when they are first asked for.
 _LATE = """
     __config__ __future__ _dynamo accelerator amp backends compiler cpu distributed distributions
-    mtia
+    mtia nested
     fft futures fx hub jit library masked monitor mps multiprocessing onnx optim overrides
     package quasirandom return_types serialization shims signal sparse special storage testing
     torch_version types utils version xpu

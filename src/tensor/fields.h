@@ -40,11 +40,12 @@ struct Registered {
   PyObject* lend;          // (node, position, tensor): the node saved it until written
   PyObject* stream_probe;  // (array) -> its stream; unset while all use the default one
   PyObject* dtype_map;     // a backend's dtype -> tritorch.dtype
+  PyObject* classed;       // a type of arrays that say what class their tensors are of
 };
 extern Registered registered;
 
 struct Names {
-  PyObject *shape, *dtype, *ndim;
+  PyObject *shape, *dtype, *ndim, *tensor_class, *values;
 };
 extern Names names;
 

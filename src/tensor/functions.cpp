@@ -218,6 +218,7 @@ PyObject* register_part(PyObject*, PyObject* args) {
                {"stream_probe", &registered.stream_probe},
                {"lay_out", &lay_out},
                {"dtype_map", &registered.dtype_map},
+               {"classed", &registered.classed},
                {"Tensor", reinterpret_cast<PyObject**>(&tensor_type)}};
   for (auto& part : parts) {
     if (std::string_view(part.name) != name) continue;
@@ -225,6 +226,11 @@ PyObject* register_part(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
   }
   return PyErr_Format(PyExc_KeyError, "no part is named '%s'", name);
+}
+
+// holds_nested(*objects): whether a tensor among them, or among items of theirs, is nested
+PyObject* holds_nested(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return PyBool_FromLong(any_classed && holds_classed(args, n));
 }
 
 PyMethodDef functions[] = {
@@ -236,6 +242,7 @@ PyMethodDef functions[] = {
      "Moves a new tensor's elements to where they belong."},
     {"bump_version", bump_version, METH_O, "The tensor's memory was written."},
     {"any_requires_grad", TRITORCH_FASTCALL(any_requires_grad), nullptr},
+    {"holds_nested", TRITORCH_FASTCALL(holds_nested), nullptr},
     {"shared_leaves", shared_leaves, METH_O, "Leaves that several edges lead to."},
     {"is_writable", TRITORCH_FASTCALL(is_writable), "Whether a write needs no further look."},
     {"is_grad_enabled", get_grad_enabled, METH_NOARGS, nullptr},

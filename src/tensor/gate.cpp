@@ -81,6 +81,7 @@ struct Gate {
   PyObject* module;
   PyObject* shown;   // the gate that overrides are told: Tensor.add for Tensor.__add__
   PyObject* policy;  // autocast's; None: it leaves the call alone
+  PyObject* nested;  // (gate, *args, **kwargs): takes its place where an argument is nested
   PyObject* weak;
   long wants;  // the positions where only tensors may stand, as bits; negative: not asked yet
 };
@@ -276,6 +277,9 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
   const State& now = state;
   if (now.modes || (now.overrides && overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))))
     return call_handler(override_handler, self, args, n, names);
+  if (gate->nested && any_classed && gate->nested != Py_None &&
+      holds_classed(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) [[unlikely]]
+    return call_handler(gate->nested, self, args, n, names);
   if (builtin_dtypes && names_type(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) [[unlikely]] {
     PyObject* result = call_with_dtypes(self, args, flagged, names);
     if (result || PyErr_Occurred()) return result;
@@ -319,6 +323,7 @@ int gate_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(gate->function);
   Py_VISIT(gate->shown);
   Py_VISIT(gate->policy);
+  Py_VISIT(gate->nested);
   return 0;
 }
 
@@ -330,6 +335,7 @@ int gate_clear(PyObject* self) {
   Py_CLEAR(gate->module);
   Py_CLEAR(gate->shown);
   Py_CLEAR(gate->policy);
+  Py_CLEAR(gate->nested);
   return 0;
 }
 
@@ -390,6 +396,7 @@ PyMemberDef gate_members[] = {
     {"__qualname__", T_OBJECT, offsetof(Gate, qualname), READONLY, nullptr},
     {"shown", T_OBJECT, offsetof(Gate, shown), 0, nullptr},
     {"policy", T_OBJECT, offsetof(Gate, policy), 0, nullptr},
+    {"nested", T_OBJECT, offsetof(Gate, nested), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyGetSetDef gate_properties[] = {{"__doc__", gate_doc, nullptr, nullptr, nullptr},
                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};

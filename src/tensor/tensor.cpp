@@ -8,6 +8,7 @@ PyTypeObject *shared_type = nullptr, *tensor_base_type = nullptr;
 constinit thread_local Modes modes;
 Registered registered;
 Names names;
+bool any_classed = false;
 
 namespace {
 
@@ -196,6 +197,40 @@ int requires_grad(Tensor* t) {
   return is_set(t->base) ? requires_grad(reinterpret_cast<Tensor*>(t->base)) : 0;
 }
 
+bool holds_classed(PyObject* const* args, Py_ssize_t n) {
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (Tensor* t = as_tensor(args[i])) {
+      PyObject* array = array_of(t);
+      if (array && reinterpret_cast<PyObject*>(Py_TYPE(array)) == registered.classed) return true;
+    } else if (PyTuple_CheckExact(args[i]) || PyList_CheckExact(args[i])) {
+      if (holds_classed(PySequence_Fast_ITEMS(args[i]), PySequence_Fast_GET_SIZE(args[i])))
+        return true;
+    }
+  }
+  return false;
+}
+
+// A tensor of an array that says what class it is of, and what it shares with `array.values`.
+static Tensor* new_classed(PyObject* array) {
+  any_classed = true;
+  PyObject* cls = PyObject_GetAttr(array, names.tensor_class);
+  PyObject* values = cls ? PyObject_GetAttr(array, names.values) : nullptr;
+  Tensor* source = values ? as_tensor(values) : nullptr;
+  Tensor* t = nullptr;
+  if (source && (source->shared || (source->shared = new_shared(array_of(source))))) {
+    auto* type = reinterpret_cast<PyTypeObject*>(cls);
+    t = reinterpret_cast<Tensor*>(type->tp_alloc(type, 0));
+    if (t)
+      t->shared = reinterpret_cast<Shared*>(
+          Py_NewRef(reinterpret_cast<PyObject*>(source->shared)));
+  } else if (!PyErr_Occurred()) {
+    PyErr_SetString(PyExc_TypeError, "the values of a nested array are no tensor");
+  }
+  Py_XDECREF(cls);
+  Py_XDECREF(values);
+  return t;
+}
+
 Tensor* new_tensor(PyObject* array, bool exact) {
   PyObject* owned = nullptr;
   if (Py_TYPE(array) != reinterpret_cast<PyTypeObject*>(ndarray_type) &&
@@ -209,7 +244,10 @@ Tensor* new_tensor(PyObject* array, bool exact) {
     Py_XDECREF(owned);
     return nullptr;
   }
-  auto* t = reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0));
+  const bool classed =
+      reinterpret_cast<PyObject*>(Py_TYPE(array)) == registered.classed && !owned;
+  Tensor* t = classed ? new_classed(array)
+                      : reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0));
   if (t) {
     t->array = Py_NewRef(array);
     t->inference = modes.inference_mode;
@@ -237,8 +275,10 @@ bool add_tensor_types(PyObject* module) {
       reinterpret_cast<PyTypeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(tensor_base_type)));
   registered.dtype_map = PyDict_New();
   names = {PyUnicode_InternFromString("shape"), PyUnicode_InternFromString("dtype"),
-           PyUnicode_InternFromString("ndim")};
-  return registered.dtype_map && names.shape && names.dtype && names.ndim &&
+           PyUnicode_InternFromString("ndim"), PyUnicode_InternFromString("tensor_class"),
+           PyUnicode_InternFromString("values")};
+  return registered.dtype_map && names.shape && names.dtype && names.ndim && names.tensor_class &&
+         names.values &&
          add_tensor_functions(module);
 }
 

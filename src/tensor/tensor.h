@@ -19,6 +19,11 @@ namespace tritorch {
 
 extern PyTypeObject* tensor_type;  // tritorch.Tensor: the class of new tensors
 
+// Whether there ever was a tensor whose array says what class it is of (a nested one), and whether
+// one is among arguments or items of theirs.
+extern bool any_classed;
+bool holds_classed(PyObject* const* args, Py_ssize_t n);
+
 // Makes results of a call tensors of their own where they are views of what the call itself made:
 // who called has nothing that they could be views of.
 void own_results(PyObject* result, PyObject* const* args, Py_ssize_t n);

@@ -464,6 +464,15 @@ CASES = [
     C("convolution, batch norm, addend, relu", lambda x, w, b, g, h, z: convolution_batch_norm(
         x, w, b, ((1, 2), (1, 0), (1, 1), False, (0, 0), 1), g, h, z, True, 1e-5)[0],
       [(2, 2, 3, 4), (3, 2, 2, 2), (3,), (3,), (3,), (2, 3, 4, 2)]),
+    C("jagged to padded",
+      lambda x, o: torch.ops.aten._jagged_to_padded_dense_forward(x, [o], [4], 0.5), [(7, 3)],
+      reference=lambda x, o: np.stack(
+          [np.concatenate([x[a:b], np.full((4 - b + a, 3), 0.5)])
+           for a, b in ((0, 2), (2, 2), (2, 6))]
+      ), constants=(index(0, 2, 2, 6),)),
+    C("padded to jagged", lambda x, o: torch.ops.aten._padded_dense_to_jagged_forward(x, [o], 6),
+      [(3, 4, 2)], reference=lambda x, o: np.concatenate([x[0, :2], x[2, :4]]),
+      constants=(index(0, 2, 2, 6),)),
     C("embedding", lambda w, i: F.embedding(i, w), [(4, 3)],
       constants=(index(0, 1, 3, 3),)),
     *(C(f"embedding_bag {mode}", lambda w, i, o, mode=mode: F.embedding_bag(i, w, o, mode=mode),

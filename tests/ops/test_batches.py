@@ -16,7 +16,8 @@ from tritorch.ops.interpret import vmap as batches
 # numbers by the vmap's mode, products of types with scales.
 LOOPS = {
     "ctc_loss", "ctc_loss_backward", "recurrent", "recurrent_backward",
-    "masked_select", "varlen_attention", "varlen_attention_backward",
+    "masked_select", "varlen_attention", "varlen_attention_backward", "jagged_to_padded",
+    "padded_to_jagged",
 }  # fmt: skip
 
 

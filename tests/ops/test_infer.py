@@ -118,10 +118,11 @@ def test_infer_says_what_a_run_gives(monkeypatch):
     other = (
         "pointwise",
         "sparse",
+        "nested",
         "factory",
         "random",
         "in_place",
-    )  # test_dispatch.py, test_sparse
+    )  # test_dispatch.py, test_sparse, tests/nested
     structured = {name for name, op in OPERATORS.items() if op.kind not in other}
     assert structured - set(watch.seen) - UNKNOWN == ELSEWHERE
 

@@ -28,8 +28,8 @@ ELSEWHERE = {
     "scaled_product", "to_batched", "triangular_inverse", "view", "linalg_eigvals",
     "linalg_eigvalsh", "linalg_svdvals", "matmul_batches", "drawn_by",
 }  # fmt: skip
-# Seen at fast paths, in tests/ops/test_dispatch.py, and in tests/ops/test_sparse.py.
-OTHER_KINDS = ("pointwise", "factory", "random", "in_place", "sparse")
+# Seen at fast paths, in tests/ops/test_dispatch.py, test_sparse.py, and in tests/nested.
+OTHER_KINDS = ("pointwise", "factory", "random", "in_place", "sparse", "nested")
 RANDOM = {"poisson_drawn", "standard_gamma_drawn", "dirichlet_drawn"}
 PYTHON = {
     types.BoolType: (bool,),
@@ -151,6 +151,7 @@ UNKNOWN = {"nonzero", "masked_select", "unique", "unique_consecutive", "bincount
 # What records compute and no public function of ours has the name or the arguments of.
 UNNAMED = {
     "_ctc_loss", "_ctc_loss_backward", "_fft_c2c", "_fft_c2r", "_fft_r2c", "_fused_rms_norm",
+    "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward",
     "_log_softmax_backward_data", "_softmax_backward_data", "_to_copy", "alias",
     "binary_cross_entropy", "diagonal_backward", "elu", "embedding_dense_backward", "hardsigmoid",
     "hardswish", "hardtanh", "huber_loss", "index", "leaky_relu", "mish", "mse_loss",

@@ -23,8 +23,6 @@ print(json.dumps({f: dict(cases.run(tritorch, f)) for f in cases.FAMILIES}))
 # What differs, and why.
 OTHER = {
     "it is not there": """
-        torch.nested.nested_tensor([r, r])
-        torch.nested.as_nested_tensor([r, r])
         torch._vmap_internals.vmap(lambda t: t)(x)
         torch.profiler.profile(use_cuda=False)
         """,

@@ -24,6 +24,7 @@ from tritorch.core import arrays, locks
 from tritorch.core.defaults import warn_once
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_strides, dense_strides_like
+from tritorch.core.nested import NestedArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
@@ -530,7 +531,7 @@ def _own(g: Tensor, leaf: Tensor) -> Tensor:
         return g.detach()
     array, like = g._array, leaf._array
     native = type(array) is np.ndarray
-    if type(array) is SparseArray:  # places are never written
+    if type(array) in (SparseArray, NestedArray):  # places are never written
         return _C.wrap(array.with_values(array.values.clone()))
     if type(like) is SparseArray:
         return _C.wrap(arrays.contiguous_copy(array))

@@ -52,6 +52,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     for x, what in ((tensor, "tensor"), (tangent, "tangent")):
         if not (x.is_floating_point() or x.is_complex()):
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {x.dtype}")
+    if tensor.is_nested or tangent.is_nested:
+        raise NotImplementedError("forward mode does not take nested tensors")
     if tensor.shape != tangent.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the "

@@ -115,8 +115,11 @@ class _CopySlicesOp:
         view, inner, shape, strides = node.params
         if inner.freed:
             raise RuntimeError(FREED)
-        grad = g.new_empty_strided(shape, strides)
-        grad.copy_(g)
+        if g.is_nested:
+            grad = g.clone()
+        else:
+            grad = g.new_empty_strided(shape, strides)
+            grad.copy_(g)
         part = replay(grad, view)
         grads = inner.op.backward(inner, part.clone())
         if grads[0] is None:
@@ -290,7 +293,7 @@ def rewrite_history(tensor: Tensor, node: Any) -> None:
         return
     copy = CopySlices()
     copy.op = _CopySlicesOp
-    copy.params = (tensor._view, node, tuple(base.shape), base.stride())
+    copy.params = (tensor._view, node, tuple(base.shape), arrays.strides_of(base._array))
     base_edge = gradient_edge(base)
     copy.edges = (base_edge, *node.edges[1:])
     outputs = node.outputs or (0,) * len(node.edges)

@@ -12,7 +12,7 @@ from tritorch.core.symbolic import SymInt
 
 
 class layout:
-    """`strided`, or a sparse one."""
+    """`strided`, a sparse one, or `jagged`."""
 
     __slots__ = ("name",)
 
@@ -33,6 +33,7 @@ sparse_csr = layout("sparse_csr")
 sparse_csc = layout("sparse_csc")
 sparse_bsr = layout("sparse_bsr")
 sparse_bsc = layout("sparse_bsc")
+jagged = layout("jagged")
 
 
 class memory_format:

@@ -143,7 +143,7 @@ def type_name(tensor: Tensor) -> str:
     where = "" if tensor.is_cpu else f"{tensor.device.type}."
     if tensor.is_sparse:
         where += "sparse."
-    elif tensor.layout is not strided:
+    elif tensor.layout is not strided and not tensor.is_nested:
         raise RuntimeError(f"Unimplemented backend SparseCsr{tensor.device.type.upper()}")
     return qualified(f"{where}{scalar_name(tensor.dtype)}Tensor")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.core import defaults, dtype as dtypes
 from tritorch.core.arrays import as_numbers
 from tritorch.core.dtype import FROM_ML_DTYPES
@@ -198,6 +199,8 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
     """The repr of a tensor."""
     kind = type(tensor)
     prefix = "tensor(" if kind is Tensor or kind.__name__ == "Parameter" else f"{kind.__name__}("
+    if tensor.is_nested:
+        prefix = "nested_tensor("
     if is_fake(tensor._array):
         prefix = "FakeTensor("
     indent = len(prefix)
@@ -214,6 +217,13 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
             dtype_shown = []
         text, own = _sparse_contents(tensor)
         suffixes = own + suffixes + dtype_shown + [f"layout={tensor.layout}"]
+    elif tensor.is_nested:
+        before = _C.set_grad_enabled(False)
+        try:
+            parts = [indented(str(part)) for part in tensor.unbind()]
+        finally:
+            _C.set_grad_enabled(before)
+        text = "[\n" + ",\n".join(parts) + "\n]" if contents is None else contents
     elif tensor._is_described and (contents is None or device.type == "meta"):
         suffixes.append(f"size={tuple(tensor.shape)}")
         if tensor.dtype is not defaults.dtype():
@@ -240,6 +250,11 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
     if tensor._tangent is not None:
         suffixes.append(f"tangent={tensor._tangent}")
     return add_suffixes(prefix + text, suffixes, indent)
+
+
+def indented(text: str) -> str:
+    """Lines moved to the right."""
+    return "\n".join(f"  {line}" for line in text.split("\n"))
 
 
 def add_suffixes(text: str, suffixes: list[str], indent: int) -> str:

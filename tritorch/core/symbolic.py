@@ -738,4 +738,4 @@ def known(condition: Any) -> bool:
 
 def as_size(value: Any) -> Any:
     """An index as a size: left open if it is."""
-    return value if type(value) is SymInt else value.__index__()
+    return value if isinstance(value, SymInt) else value.__index__()

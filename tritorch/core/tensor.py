@@ -23,6 +23,7 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import BUILTIN, FROM_ML_DTYPES, from_numpy_dtype
 from tritorch.core.memory_kinds import DLDeviceType
 from tritorch.core.meta import MetaArray, is_fake, mode_of
+from tritorch.core.nested import NestedArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import INTERNAL
 from tritorch.core.size import Size
@@ -76,13 +77,19 @@ class Tensor(_C.TensorBase):
         return type(self._array) is MetaArray
 
     is_quantized = is_mkldnn = is_mps = is_xpu = False
-    is_nested = is_vulkan = is_xla = is_mtia = is_ipu = is_maia = False
+    is_vulkan = is_xla = is_mtia = is_ipu = is_maia = False
 
     @property
     def layout(self) -> layouts.layout:
-        """`strided`, or how the entries of a sparse tensor are kept."""
+        """`strided`, or how the entries of a sparse tensor are kept; `jagged`."""
         array = self._array
-        return array.layout if type(array) is SparseArray else layouts.strided
+        kind = type(array)
+        return array.layout if kind is SparseArray or kind is NestedArray else layouts.strided
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether this is a batch of tensors of different sizes."""
+        return type(self._array) is NestedArray
 
     @property
     def is_sparse(self) -> bool:
@@ -116,7 +123,8 @@ class Tensor(_C.TensorBase):
 
     def numel(self) -> int:
         """How many elements there are."""
-        return math.prod(self._array.shape)
+        array = self._array
+        return array.numel() if type(array) is NestedArray else math.prod(array.shape)
 
     nelement = numel
 
@@ -492,7 +500,7 @@ class Tensor(_C.TensorBase):
             if wraps:
                 memo[id(self)] = made
                 return made
-        if type(self._array) is SparseArray:
+        if type(self._array) in (SparseArray, NestedArray):
             new = _C.wrap(self._array.copy())
         else:  # By way of the storage: views of one stay views of one.
             storage = _deepcopy(self.untyped_storage(), memo)
@@ -509,6 +517,7 @@ class Tensor(_C.TensorBase):
 Tensor.__module__ = "tritorch"
 dispatching.attach(Tensor)
 _C.register_part("Tensor", Tensor)
+NestedArray.strided_class = Tensor
 
 
 _NO_COPY = (

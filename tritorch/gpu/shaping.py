@@ -123,7 +123,7 @@ def _inside(shape: Sequence[int], sides: Any) -> tuple[slice, ...]:
     return tuple(slice(a, a + n) for n, (a, _) in zip(shape, sides))
 
 
-def _dense_bits(x: Array) -> tuple[Array, int]:
+def dense_bits(x: Array) -> tuple[Array, int]:
     """Dense elements as integers, and how many make one element."""
     bits = _bits(x.contiguous())
     return bits, 2 if x.dtype.itemsize == 16 else 1
@@ -144,8 +144,8 @@ def pad(x: Array, padding: tuple[int, ...], mode: str, value: float) -> Array:
         shape = [*x.shape]
         shape[dim] += before + after
         out = _C.empty(shape, x.dtype, x.device_index)
-        source, each = _dense_bits(x)
-        target, _ = _dense_bits(out)
+        source, each = dense_bits(x)
+        target, _ = dense_bits(out)
         n = target.numel()
         if n:
             inner = math.prod(x.shape[dim + 1 :]) * each

@@ -28,7 +28,7 @@ def check_sendable(tensor: Tensor) -> None:
 def reduce_tensor(tensor: Tensor) -> Any:
     """A tensor as its shared storage and its place in it."""
     check_sendable(tensor)
-    if not tensor.is_cuda:
+    if not (tensor.is_cuda or tensor.is_nested):  # a nested tensor's parts are sent so
         sharing.share(tensor.untyped_storage(), tensor)
     return tensor.__reduce_ex__(5)
 

@@ -66,7 +66,7 @@ from tritorch.ops import (
     windows,
 )
 from tritorch.ops.interpret import sparse
-from tritorch.ops.legacy import aten, compat, former, vendors
+from tritorch.ops.legacy import aten, compat, former, nested, vendors
 from tritorch.ops.record.operator import OPERATORS
 
 compat.publish()

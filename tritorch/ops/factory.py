@@ -28,6 +28,7 @@ from tritorch.core.dtype import (
     uint8,
 )
 from tritorch.core.info import iinfo
+from tritorch.core.nested import NestedArray
 from tritorch.core.promotion import (
     category,
     not_implemented,
@@ -280,6 +281,13 @@ def _like(name: str, make: Any, with_value: bool = False) -> None:
             number = convert_number(number, kind)
         where = input.device if device is None else place(device)
         shape = tuple(input.shape)
+        if type(input._array) is NestedArray:
+            from tritorch.ops.interpret.nested.common import like
+
+            return like(
+                function, input, *value, dtype=dtype, device=device, requires_grad=requires_grad,
+                pin_memory=pin_memory, memory_format=memory_format, **named,
+            )  # fmt: skip
         if type(input._array) is SparseArray or layout not in (None, layouts.strided):
             from tritorch.ops.interpret.sparse.like import make_like
 

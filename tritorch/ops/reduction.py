@@ -94,7 +94,7 @@ _sum = Operator(
     "sum", "x", "dims keepdim kind", kind="reduction", layout="row-major", node="sum",
     cpu=lambda x, dims, keepdim, kind: _cpu_sum(x, dims, keepdim, kind),
     gpu="reduction.sum",
-    grad=lambda g, x_shape, dims, keepdim: spread(g, dims, keepdim, x_shape),
+    grad=lambda g, x_shape, dims, keepdim: spread(g, dims, keepdim, x_shape), identity=0,
 )  # fmt: skip
 
 
@@ -152,6 +152,7 @@ _mean = reduction(
     "dims keepdim kind",
     lambda g, x_shape, dims, keepdim: _mean_grad(g, x_shape, dims, keepdim),
     node="mean",
+    averages=_sum_dim,
 )
 
 
@@ -219,6 +220,7 @@ def _sum_of_numbers(x: Tensor, dims: Any, keepdim: bool, kind: dtype | None) -> 
 _nansum = Operator(
     "nansum", "x", "dims keepdim kind", composed=_sum_of_numbers, kind="reduction",
     grad=lambda g, x, dims, keepdim: spread(g, dims, keepdim, x.shape) * ~x.isnan(),
+    identity=0,
 )  # fmt: skip
 
 
@@ -240,6 +242,7 @@ _prod = reduction(
     "dims keepdim kind",
     lambda g, x, out, dims, keepdim: _prod_grad(g, x, out, dims, keepdim),
     schema="(Tensor x, int[] dims, bool keepdim, ScalarType kind) -> Tensor",
+    identity=1,
 )
 _prod_dim = _prod.like("prod_dim", "Prod1", schema="prod.dim_int(x, dims[0], keepdim, dtype=kind)")
 
@@ -284,6 +287,7 @@ _any = reduction(
     "dims keepdim",
     None,
     schema="any.dims(x, dims, keepdim)",
+    identity=False,
     infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), bool_),
 )
 _all = reduction(
@@ -291,6 +295,7 @@ _all = reduction(
     "dims keepdim",
     None,
     schema="all.dims(x, dims, keepdim)",
+    identity=True,
     infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), bool_),
 )
 
@@ -333,8 +338,8 @@ def share_evenly(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return (g / mask.sum()).expand(x.shape).masked_fill(~mask, 0)
 
 
-_amax = reduction("amax", "dims keepdim", _share_equal)
-_amin = reduction("amin", "dims keepdim", _share_equal)
+_amax = reduction("amax", "dims keepdim", _share_equal, identity="lowest")
+_amin = reduction("amin", "dims keepdim", _share_equal, identity="highest")
 
 
 def _at_index(g: Any, x_shape: Any, out1: Tensor, dim: int, keepdim: bool) -> Tensor:
@@ -350,6 +355,7 @@ def _indexed(name: str) -> Operator:
         name, "dim keepdim", _at_index, outputs=0b01, node=node,
         schema=f"{node.lower()}.dim(x, dim, keepdim)",
         infer=lambda x, dim, keepdim: with_indices(x, reduced(x.shape, dim, keepdim)),
+        identity="lowest" if node == "Max" else "highest",
     )  # fmt: skip
 
 
@@ -359,12 +365,14 @@ _argmax = reduction(
     "argmax",
     "dim keepdim",
     None,
+    identity="lowest",
     infer=lambda x, dim, keepdim: x.new(reduced(x.shape, dim, keepdim), int64),
 )
 _argmin = reduction(
     "argmin",
     "dim keepdim",
     None,
+    identity="highest",
     infer=lambda x, dim, keepdim: x.new(reduced(x.shape, dim, keepdim), int64),
 )
 

@@ -129,7 +129,8 @@ def _make_from_type(unpickler: Unpickler, function: Any, kind: Any, args: Any, s
     if isinstance(state, dict):
         unpickler.charge(state)
     user = id(kind) in unpickler.user_ids
-    if not user and kind is not Tensor and kind is not _parameter():
+    jagged = out.is_nested and kind is names.nested_tensor()
+    if not user and not jagged and kind is not Tensor and kind is not _parameter():
         raise UnpicklingError(f"tensor subclass {show(kind)} was not allowlisted")
     unpickler.in_user_code = user
     out = rebuild.finish_from_type(out, kind, state)

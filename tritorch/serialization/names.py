@@ -38,8 +38,19 @@ _LACKING = {
     )
 }  # fmt: skip
 # Trees whose modules have PyTorch's names.
-_SHARED_TREES = ("nn", "optim", "utils", "distributions", "amp", "autograd", "fx")
+_SHARED_TREES = ("nn", "optim", "utils", "distributions", "amp", "autograd", "nested", "fx")
 _RENAMED = {"torch.tensor": "torch._tensor"}  # a module of old versions
+
+
+_NESTED = "torch.nested._internal.nested_tensor"
+NESTED_TENSOR = f"{_NESTED}.NestedTensor"
+
+
+def nested_tensor() -> type:
+    """The class of jagged tensors, imported when a checkpoint has one."""
+    from tritorch.ops.interpret.nested.tensor import NestedTensor
+
+    return NestedTensor
 
 
 @functools.cache
@@ -48,6 +59,7 @@ def allowed() -> dict[str, Any]:
     from tritorch.nn.parameter import Parameter
 
     table: dict[str, Any] = {
+        f"{_NESTED}._rebuild_njt": rebuild._rebuild_njt,
         "collections.OrderedDict": OrderedDict,
         "collections.Counter": Counter,
         "torch.nn.parameter.Parameter": Parameter,

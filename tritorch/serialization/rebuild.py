@@ -311,6 +311,78 @@ def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
     return _rebuild_sparse_tensor, (array.layout, data)
 
 
+def _rebuild_nested_tensor(
+    buffer: Any, sizes: Any, strides: Any, storage_offsets: Any, *, charge: Charge = _free
+) -> Tensor:
+    """A strided nested tensor of its parts, which are checked."""
+    from tritorch.ops.interpret.nested import build
+
+    parts = buffer, sizes, strides, storage_offsets
+    if not all(isinstance(part, Tensor) and not part.is_nested for part in parts):
+        raise RuntimeError("nested tensor in checkpoint: needs a buffer, sizes, strides, offsets")
+    for part in parts[1:]:
+        charge(part.numel() * part.element_size())
+    if buffer.ndim != 1 or sizes.shape != strides.shape or storage_offsets.ndim != 1:
+        raise RuntimeError("nested tensor in checkpoint: its parts do not fit together")
+    rows = zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist(), strict=True)
+    for size, steps, start in rows:
+        last = start + sum((n - 1) * s for n, s in zip(size, steps))
+        least = min((*size, *steps, start))
+        if least < 0 or (math.prod(size) and last >= buffer.shape[0]):
+            raise RuntimeError("nested tensor in checkpoint: a component is outside of the buffer")
+    made = build._nested_view_from_buffer(*parts).detach()
+    _require_grad(made, buffer._requires_grad)
+    return made
+
+
+def _rebuild_njt(constructor_kwargs: Any, *, charge: Charge = _free) -> Tensor:
+    """A jagged tensor of its parts, which are checked."""
+    from tritorch.ops.interpret.nested.tensor import NestedTensor
+
+    if not isinstance(constructor_kwargs, dict):
+        raise RuntimeError("nested tensor in checkpoint: needs its parts in a dict")
+    get: Any = constructor_kwargs.get
+    values, offsets, lengths = get("values"), get("offsets"), get("lengths")
+    tensors = (values, offsets) if lengths is None else (values, offsets, lengths)
+    ragged = _int(constructor_kwargs.get("_ragged_idx", 1), "the ragged dim")
+    if not all(isinstance(part, Tensor) and not part.is_nested for part in tensors):
+        raise RuntimeError("nested tensor in checkpoint: needs values and offsets")
+    for part in tensors[1:]:
+        charge(part.numel() * part.element_size())
+    starts = offsets.tolist()
+    counts = [b - a for a, b in zip(starts, starts[1:])] if lengths is None else lengths.tolist()
+    ends = [start + n for start, n in zip(starts, counts)]
+    inside = 1 <= ragged <= values.ndim and max(ends, default=0) <= values.shape[ragged - 1]
+    if not inside or min((*starts, *counts), default=0) < 0:
+        raise RuntimeError("nested tensor in checkpoint: a component is outside of the values")
+    cache = constructor_kwargs.get("_metadata_cache") or {}
+    if not isinstance(cache, dict) or not all(isinstance(t, Tensor) for t in cache.values()):
+        raise RuntimeError("nested tensor in checkpoint: its cache must be a dict of tensors")
+    grad = bool(constructor_kwargs.get("requires_grad"))
+    made: Tensor = NestedTensor(
+        values, offsets, lengths=lengths, _ragged_idx=ragged, _metadata_cache=cache
+    )
+    _require_grad(made, grad)
+    return made
+
+
+def reduce_nested(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A nested tensor as PyTorch's __reduce_ex__ gives it."""
+    if tensor.layout is layouts.strided:
+        structure = tensor._array.structure
+        if structure.sent is None:
+            tables = tensor._nested_tensor_size(), tensor._nested_tensor_strides()
+            structure.sent = *tables, tensor._nested_tensor_storage_offsets()
+        values = tensor._array.values.detach().requires_grad_(tensor._requires_grad)
+        return _rebuild_nested_tensor, (values, *structure.sent)
+    parts = {
+        "values": tensor._values, "offsets": tensor._offsets, "lengths": tensor._lengths,
+        "_ragged_idx": tensor._ragged_idx, "_metadata_cache": tensor._metadata_cache,
+        "requires_grad": tensor._requires_grad,
+    }  # fmt: skip
+    return _rebuild_njt, (parts,)
+
+
 def reduce_plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     """A tensor without its class and attributes, as PyTorch's __reduce_ex__ gives it."""
     if tensor._backward_hooks:
@@ -322,6 +394,8 @@ def reduce_plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
         raise NotImplementedError(
             "quantised tensors are not written; save int_repr(), scale and zero point"
         )
+    if tensor.is_nested:
+        return reduce_nested(tensor)
     if tensor.layout is not layouts.strided:
         return reduce_sparse(tensor)
     storage = tensor.untyped_storage()
@@ -351,8 +425,12 @@ def reduce_parameter(tensor: Any) -> Any:
     return _rebuild_parameter_with_state, (*parts, state)
 
 
-COMPUTING = _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_sparse_tensor  # take `charge`
+COMPUTING = (  # they take `charge`
+    _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_sparse_tensor, _rebuild_nested_tensor,
+    _rebuild_njt,
+)  # fmt: skip
 FUNCTIONS = (
     _rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_parameter,
     _rebuild_parameter_with_state, _rebuild_sparse_tensor, _rebuild_meta_tensor_no_storage,
+    _rebuild_nested_tensor, _rebuild_njt,
 )  # fmt: skip

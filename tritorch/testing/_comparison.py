@@ -293,7 +293,7 @@ class TensorLikePair(Pair):
         return x, y
 
     def _compare_values(self, actual: Tensor, expected: Tensor) -> None:
-        if actual.layout is strided:
+        if actual.layout is strided or actual.is_nested:
             self._compare_close(actual, expected)
         else:
             self._compare_sparse(actual, expected)
@@ -336,6 +336,8 @@ class TensorLikePair(Pair):
             close = PUBLIC["isclose"](a, b, rtol, atol, equal_nan=self.equal_nan)
         if bool(close.all()):
             return
+        if a.is_nested:
+            a, b, close = (x.contiguous().values() for x in (a, b, close))
         if a.ndim:
             text = make_tensor_mismatch_msg(
                 a, b, close, rtol=rtol, atol=atol, identifier=identifier

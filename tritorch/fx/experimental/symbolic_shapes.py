@@ -17,6 +17,7 @@ from typing import Any
 
 from tritorch._trees.walk import tree_leaves
 from tritorch.core import symbolic
+from tritorch.core.nested import NestedInt
 from tritorch.core.symbolic import (
     INF,
     GuardOnDataDependentSymNode,
@@ -177,9 +178,14 @@ def has_free_unbacked_symbols(x: Any) -> bool:
     return bool(free_unbacked_symbols(x))
 
 
+def is_nested_int(s: Any) -> bool:
+    """Whether a number is the size of a nested tensor's ragged dim."""
+    return isinstance(s, NestedInt)
+
+
 def is_symbolic(val: Any) -> bool:
     """Whether a number is left open."""
-    if isinstance(val, (int, float, bool)):
+    if isinstance(val, (int, float, bool, NestedInt)):
         return False
     return not (isinstance(val, SymInt) and val.constant is not None)
 

@@ -83,6 +83,9 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True, is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """(output, attention weights or None)"""
+        if query.is_nested or key.is_nested or value.is_nested:
+            masked = attn_mask is not None or key_padding_mask is not None
+            return self._of_components(query, key, value, masked, is_causal), None
         turned = self.batch_first and query.dim() == 3
         if turned:
             query, key, value = self._time_first(query, key, value)
@@ -94,6 +97,27 @@ class MultiheadAttention(Module):
             self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal,
         )  # fmt: skip
         return out.transpose(0, 1) if turned else out, weights
+
+    def _of_components(
+        self, query: Tensor, key: Tensor, value: Tensor, masked: bool, is_causal: bool
+    ) -> Tensor:
+        """Of nested tensors: each component attends to its own."""
+        nested = query.is_nested and key.is_nested and value.is_nested
+        lacks = "" if nested else "query, key and value are not all nested"
+        lacks = lacks if self.batch_first else "batch_first was not True"
+        lacks = "masks are not supported with NestedTensor input" if masked else lacks
+        if lacks:
+            raise AssertionError(
+                "MultiheadAttention does not support NestedTensor outside of its fast path. The "
+                f"fast path was not hit because {lacks}"
+            )
+        from tritorch.ops.interpret.nested.record import like_parts, structure_of
+
+        parts = [
+            self.forward(q, k, v, need_weights=False, is_causal=is_causal)[0]
+            for q, k, v in zip(query.unbind(), key.unbind(), value.unbind())
+        ]
+        return like_parts(parts, structure_of(query))
 
     @staticmethod
     def _time_first(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:

@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from tritorch import _C
+from tritorch.amp.state import is_autocast_enabled
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions, init
@@ -206,8 +208,8 @@ class TransformerEncoder(Module):
         self.layers, self.num_layers = _clones(encoder_layer, num_layers), num_layers
         self.norm = norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
-        self.use_nested_tensor = False  # PyTorch's, when it loads the module
         lacks = _why_not_nested(encoder_layer)
+        self.use_nested_tensor = enable_nested_tensor and not lacks
         if enable_nested_tensor and lacks:
             warnings.warn(
                 f"enable_nested_tensor is True, but self.use_nested_tensor is False because "
@@ -226,7 +228,26 @@ class TransformerEncoder(Module):
         causal = _is_causal(mask, is_causal, _length(self.layers, src))
         for layer in self.layers:
             out = layer(out, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
+        if padding is not None and mask is None and self._packs(src, padding):
+            out = out.masked_fill((padding != 0).unsqueeze(-1), 0)
         return out if self.norm is None else self.norm(out)
+
+    def _packs(self, src: Tensor, padding: Tensor) -> bool:
+        """Whether PyTorch would compute without the padding, as a nested tensor, which fills it
+        with zeros afterwards.  The other elements are the same: no token attends to the padding."""
+        from tritorch.backends.mha import get_fastpath_enabled
+
+        first = self.layers[0]
+        if not getattr(self, "use_nested_tensor", False) or first.training or src.dim() != 3:
+            return False
+        if not get_fastpath_enabled() or is_autocast_enabled() or src.is_nested:
+            return False
+        if _C.is_grad_enabled() and (
+            src.requires_grad or any(weight.requires_grad for weight in first.parameters())
+        ):
+            return False
+        there = padding == 0
+        return not self.mask_check or not bool((there[:, 1:] & ~there[:, :-1]).any())
 
 
 class TransformerDecoder(Module):

@@ -11,10 +11,10 @@ array's type; each such module has three functions:
 # Note [Nesting]
 Where several apply, the one that stands first in the table goes first, and what it runs comes back
 here without what it took off.  Tangents go first: a derivative is made of operators, on whatever
-arrays there are.  Sparse arrays go before batches, because their rules are made of dense operators
-on values, which may be batched.  Dispatch modes and classes see what is left when all of these
-have taken theirs off: operators as they would reach a backend.  Meta arrays go last: a batch of
-them is a batch, and a tensor of a class that dispatches may have no memory.
+arrays there are.  Sparse and nested arrays go before batches, because their rules are made of
+dense operators on values, which may be batched.  Dispatch modes and classes see what is left when
+all of these have taken theirs off: operators as they would reach a backend.  Meta arrays go last: a
+batch of them is a batch, and a tensor of a class that dispatches may have no memory.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dispatching import dispatches, entered, off
 from tritorch.core.meta import MetaArray
+from tritorch.core.nested import NestedArray
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.core.written import WrittenArray
@@ -44,6 +45,7 @@ class Dispatched:
 INTERPRETERS: dict[type, str] = {
     Tangent: "forward_mode",
     SparseArray: "sparse.run",
+    NestedArray: "nested.run",
     BatchedArray: "vmap",
     WrittenArray: "written",
     Dispatched: "dispatch",

@@ -74,9 +74,14 @@ def to_mkldnn(self: Tensor, dtype: Dtype | None = None) -> Tensor:
     return self.clone() if dtype is None else self.to(dtype, copy=True)
 
 
-def to_padded_tensor(self: Tensor, padding: float, output_size: Any = None) -> NoReturn:
-    """An error: this is for nested tensors."""
-    raise NotImplementedError("to_padded_tensor: expected a nested tensor, got a dense one")
+def to_padded_tensor(
+    self: Tensor, padding: float, output_size: Any = None, *, out: Any = None
+) -> Tensor:
+    """Of a nested tensor: its components in one dense tensor, filled up."""
+    from tritorch.ops.interpret.nested import padding as nested_padding
+
+    found = nested_padding.to_padded_tensor(self, padding, output_size)
+    return found if out is None else out.copy_(found)
 
 
 def _absent(name: str, error: type[Exception], message: str) -> None:

@@ -5,17 +5,19 @@ Arguments are ATen's.  What autograd needs of them comes from the operators that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from tritorch.core import arrays, asking, dtype as dtypes, layout as layouts
 from tritorch.core.dispatching import asked
-from tritorch.core.dtype import float32
+from tritorch.core.dtype import bool_, float32
 from tritorch.core.info import finfo
 from tritorch.core.published import FUNCTIONAL, INTERNAL, PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.legacy import matrices as matrices
 from tritorch.ops.legacy.layers import REDUCTIONS, internal, vjp
+from tritorch.ops.parts import writable
 from tritorch.ops.record.operator import OPERATORS
 
 # ---- values, copies ------------------------------------------------------------------------------
@@ -73,7 +75,8 @@ def _fill(self: Tensor, value: Any) -> Tensor:
 
 @internal("_unsafe_view", "_reshape_alias")
 def _unsafe_view(self: Tensor, size: Any, stride: Any = None) -> Tensor:
-    return self.view(*size)
+    out = self.view(*size)
+    return writable((out,))[0] if type(out) is Tensor or out.is_nested else out
 
 
 @internal("sym_numel")
@@ -226,6 +229,35 @@ def _threshold_backward(grad_output: Tensor, self: Tensor, threshold: Any) -> Te
     return grad_output.masked_fill(self <= threshold, 0)
 
 
+@internal("gelu_")
+def _gelu_(self: Tensor, *, approximate: str = "none") -> Tensor:
+    return self.copy_(FUNCTIONAL["gelu"](self, approximate=approximate))
+
+
+@internal("_scaled_dot_product_attention_math")
+def _scaled_dot_product_attention_math(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0, is_causal: bool = False, dropout_mask: Tensor | None = None, *,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Attention by products and a softmax, and the weights."""
+    if enable_gqa:
+        key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = (query * factor) @ key.transpose(-2, -1)
+    if is_causal:
+        seen = PUBLIC["ones"](scores.shape[-2:], dtype=bool_, device=query.device).tril()
+        scores = scores.masked_fill(~seen, -math.inf)
+    if attn_mask is not None:
+        is_bool = attn_mask.dtype is bool_
+        scores = scores.masked_fill(~attn_mask, -math.inf) if is_bool else scores + attn_mask
+    weights = INTERNAL["_safe_softmax"](scores, -1)
+    if dropout_mask is not None:
+        return weights.masked_fill(dropout_mask, 0) / (1 - dropout_p) @ value, weights
+    kept = FUNCTIONAL["dropout"](weights, dropout_p) if dropout_p else weights
+    return kept @ value, weights
+
+
 # ---- what a tensor says of itself, or its class (`core/asking.py`) -------------------------------
 
 
@@ -256,7 +288,19 @@ def _is_strides_like_format(self: Tensor, memory_format: Any) -> bool:
 def _is_non_overlapping_and_dense(self: Tensor) -> bool:
     found = asking.answer(self, "aten::is_non_overlapping_and_dense")
     array = self._array
+    if self.is_nested:
+        return False
     return layouts.is_dense(array.shape, arrays.strides_of(array)) if found is None else found
+
+
+@internal("size")
+def _size(self: Tensor, dim: int | None = None) -> Any:
+    if self.layout is layouts.jagged:
+        raise RuntimeError(
+            "NestedTensor does not support directly calling torch.ops.aten.size; please use "
+            "`nested_tensor.size()` instead."
+        )
+    return self.size() if dim is None else self.size(dim)
 
 
 @internal("_foobar")

@@ -93,6 +93,8 @@ class Operator(_C.OperatorBase):
         axes: str | Callable[..., str | None] | None = None,
         cost: Callable[..., Any] | None = None,
         picks: bool = False,
+        identity: Any = None,
+        averages: Operator | None = None,
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
         "family.function" of tritorch.host / tritorch.gpu (one string is enough for both).
@@ -126,7 +128,10 @@ class Operator(_C.OperatorBase):
         axes: what becomes of the axes of its inputs: Note [Axes] in `record/axes.py`.
         cost: its floating point operations, for its results (a list), inputs and params as
         described (`record/cost.py`).
-        picks: of its first input it reads no more than goes into its result."""
+        picks: of its first input it reads no more than goes into its result.
+        identity: of a reduction, the number that changes nothing among those that are reduced;
+        "lowest" or "highest": the dtype's.  averages: the record of the sum of which this is the
+        mean."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
@@ -143,6 +148,7 @@ class Operator(_C.OperatorBase):
             cpu = gpu = composed_backend(composed)
         self._infer, self.batch, self.declared_schema = infer, batch, schema
         self.declared_axes, self.declared_cost, self.picks = axes, cost, picks
+        self.identity, self.averages = identity, averages
         self._cpu = cpu
         self._gpu = gpu if gpu is not None or callable(cpu) else cpu
         self.gradients = _normalise(grad, len(self.inputs))
@@ -188,7 +194,8 @@ class Operator(_C.OperatorBase):
             "keeps": " ".join(self.keeps), "layout": self.layout, "without": self._without,
             "kernel": self.kernel, "typed": self.typed, "infer": self._infer, "batch": self.batch,
             "schema": self.declared_schema, "axes": self.declared_axes,
-            "cost": self.declared_cost, "picks": self.picks,
+            "cost": self.declared_cost, "picks": self.picks, "identity": self.identity,
+            "averages": self.averages,
         }  # fmt: skip
         inputs, params = " ".join(self.inputs), " ".join(self.params)
         return Operator(name, inputs, params, node=node, **(same | changes))

@@ -78,8 +78,13 @@ class OpOverload:
             overloaded = gates.overloaded_arguments(relevant) if _C.overrides_enabled() else []
             if overloaded or gates.modes.stack:
                 return gates.override(self, overloaded, args, kwargs)
+        function = self._op
+        if _C.holds_nested(*relevant):
+            from tritorch.ops.interpret.nested import functions
+
+            function = functions.of_operator(self._overloadpacket.__name__, function, relevant)
         try:
-            result = self._op(*args, **kwargs)
+            result = function(*args, **kwargs)
         except TypeError:
             bind(self._schema, args, kwargs)  # says what is missing, and shows the schema
             raise

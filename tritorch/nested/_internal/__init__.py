@@ -1,0 +1,1 @@
+"""What torch.nested is made of, under PyTorch's names."""
