@@ -418,35 +418,35 @@ class TensorBase:
     def __getattr__(self, name: str) -> Any: ...
 
 class NodeBase:
-    """One recorded call."""
+    """One recorded call; its fields leave the plain names to what programs note on it."""
 
-    op: Any
-    edges: Any
-    outputs: Any
-    saved: Any
-    out: Any
-    params: Any
-    versions: Any
-    kept: Any
-    holds: Any
-    shape: Any
-    dtype: Any
-    hooks: Any
-    stream: Any
-    call: Any
-    sequence: int
-    numbers: int
-    absent: int
-    n_outputs: int
-    freed: bool
-    packed: bool
-    out_shared: Any
+    _node_op: Any
+    _node_edges: Any
+    _node_outputs: Any
+    _node_saved: Any
+    _node_out: Any
+    _node_params: Any
+    _node_versions: Any
+    _node_kept: Any
+    _node_holds: Any
+    _node_shape: Any
+    _node_dtype: Any
+    _node_hooks: Any
+    _node_stream: Any
+    _node_call: Any
+    _node_sequence: int
+    _node_numbers: int
+    _node_absent: int
+    _node_n_outputs: int
+    _node_freed: bool
+    _node_packed: bool
+    _node_out_shared: Any
     @property
-    def out_version(self) -> int: ...
-    def unpack(self) -> Any: ...
-    def output(self) -> Any: ...
-    def raise_modified(self, position: int, /) -> Any: ...
-    def free(self) -> None: ...
+    def _node_out_version(self) -> int: ...
+    def _node_unpack(self) -> Any: ...
+    def _node_output(self) -> Any: ...
+    def _node_raise_modified(self, position: int, /) -> Any: ...
+    def _node_free(self) -> None: ...
 
 class OperatorBase:
     """Makes tensors of a backend's results and records the call if a gradient is wanted."""

@@ -42,7 +42,7 @@ PROGRAM = """
     torch.einsum("ij,jk,kl->il", a, b, c)
     assert len(opt_einsum.asked) == 3
     try:
-        settings.strategy = "greedy"
+        settings.set_flags(_strategy="greedy")
     except ValueError as error:
         assert "opt_einsum is not enabled" in str(error)
     else:

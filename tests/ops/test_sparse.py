@@ -121,8 +121,8 @@ def test_every_sparse_record_is_reached():
         stack = [function(*inputs).grad_fn]
         while stack:
             node = stack.pop()
-            if hasattr(node, "op"):
-                reached.add(node.op.name)
+            if hasattr(node, "_node_op"):
+                reached.add(node._node_op.name)
                 stack.extend(edge for edge, _ in node.next_functions if edge is not None)
     sparse = {name: op for name, op in OPERATORS.items() if op.kind == "sparse"}
     wanted = {name for name, op in sparse.items() if op.differentiable}

@@ -224,8 +224,8 @@ def test_every_differentiable_record_is_in_the_table():
         stack = [out.grad_fn for out in outs if out is not None and out.grad_fn]
         while stack:
             node = stack.pop()
-            if hasattr(node, "op"):
-                reached.add(node.op.name)
+            if hasattr(node, "_node_op"):
+                reached.add(node._node_op.name)
                 stack.extend(edge for edge, _ in node.next_functions if edge is not None)
     wanted = {
         name

@@ -286,7 +286,7 @@ def _get_grad_fn(self: Tensor) -> Any:
 def _get_backward_hooks(self: Tensor) -> Any:
     if self._node is None:
         return (self._hooks.tensor or None) if self._hooks is not None else None
-    hooks = self._raw_node.hooks
+    hooks = self._raw_node._node_hooks
     return (hooks.tensor.get(self.output_nr) or None) if hooks is not None else None
 
 

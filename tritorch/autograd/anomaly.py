@@ -66,9 +66,9 @@ class detect_anomaly:
 def run(node: Any, g: Any) -> Any:
     """One node's gradient, with the forward's stack when it fails."""
     if not _enabled:
-        return node.op.backward(node, g)
+        return node._node_op.backward(node, g)
     try:
-        results = tuple(node.op.backward(node, g))
+        results = tuple(node._node_op.backward(node, g))
     except Exception:
         _explain(node)
         raise
@@ -83,7 +83,7 @@ def run(node: Any, g: Any) -> Any:
 
 
 def _explain(node: Any) -> None:
-    trace = node.hooks.trace if node.hooks is not None else None
+    trace = node._node_hooks.trace if node._node_hooks is not None else None
     if trace is None:
         warnings.warn(
             f"Error detected in {node.name()}. No forward pass information available. Enable "

@@ -173,7 +173,7 @@ class _Captures:
                 continue
             if node not in state:
                 state[node] = None  # type: ignore[assignment]
-                for edge in node.edges:
+                for edge in node._node_edges:
                     if isinstance(edge, Node) and edge not in state:
                         stack.append(edge)
                 continue
@@ -182,7 +182,7 @@ class _Captures:
                 (state.get(edge) or edge in self.nodes)
                 if isinstance(edge, Node)
                 else id(edge) in self.leaves
-                for edge in node.edges
+                for edge in node._node_edges
                 if edge is not None
             )
         self.needed = {node for node, needed in state.items() if needed}
@@ -231,7 +231,7 @@ def _run(
                 owned.discard(node)
             if streams is not None:
                 streams.enter(node, g)
-            hooks = node.hooks
+            hooks = node._node_hooks
             if hooks is not None:
                 g = _before_node(node, hooks, g)
             if captures is not None:
@@ -239,14 +239,14 @@ def _run(
                     _capture_outputs(captures, node, g)
                 if node not in needed:
                     continue
-            if node.freed:
+            if node._node_freed:
                 raise RuntimeError(FREED)
-            results = node.op.backward(node, g) if hooks is None else _run_carefully(node, g)
+            results = node._node_op.backward(node, g) if hooks is None else _run_carefully(node, g)
             g = None
-            edges = node.edges
-            outputs = node.outputs
-            if not retain and node.holds:
-                node.free()
+            edges = node._node_edges
+            outputs = node._node_outputs
+            if not retain and node._node_holds:
+                node._node_free()
             i = 0
             for edge in edges:
                 if edge is None:
@@ -333,10 +333,10 @@ def _push(
     create_graph: bool,
 ) -> None:
     """Adds a gradient to what is pending for one output of a node."""
-    if not node.n_outputs:
+    if not node._node_n_outputs:
         array = g._array
-        if array.shape != node.shape or array.dtype is not node.dtype:
-            g = _fit(g, node.shape, node.dtype)
+        if array.shape != node._node_shape or array.dtype is not node._node_dtype:
+            g = _fit(g, node._node_shape, node._node_dtype)
         if node in pending:
             if node in owned and not create_graph and type(array) is not SparseArray:
                 pending[node].add_(g)
@@ -346,12 +346,12 @@ def _push(
                     owned.add(node)
         else:
             pending[node] = g
-            heappush(heap, (-node.sequence, node))
+            heappush(heap, (-node._node_sequence, node))
         return
-    g = _fit(g, node.shape[nr], node.dtype[nr])
+    g = _fit(g, node._node_shape[nr], node._node_dtype[nr])
     if node not in pending:
-        pending[node] = [None] * node.n_outputs
-        heappush(heap, (-node.sequence, node))
+        pending[node] = [None] * node._node_n_outputs
+        heappush(heap, (-node._node_sequence, node))
     slots = pending[node]
     slots[nr] = g if slots[nr] is None else _sum(slots[nr], g)
 
@@ -408,7 +408,7 @@ def _ones_like(tensor: Tensor) -> Tensor:
 
 def _before_node(node: Any, hooks: Any, g: Any) -> Any:
     """Tensor hooks, retained gradients, then node prehooks."""
-    slots = list(g) if node.n_outputs else [g]
+    slots = list(g) if node._node_n_outputs else [g]
     before, current.node = current.node, node
     for nr, tensor_hooks in hooks.tensor.items():
         if slots[nr] is not None:
@@ -423,7 +423,7 @@ def _before_node(node: Any, hooks: Any, g: Any) -> Any:
         if replaced is not None:
             slots = list(replaced) if isinstance(replaced, tuple) else [replaced]
     current.node = before
-    return slots if node.n_outputs else slots[0]
+    return slots if node._node_n_outputs else slots[0]
 
 
 def run_tensor_hooks(hooks: Any, g: Tensor) -> Tensor:
@@ -444,12 +444,12 @@ def run_tensor_hooks(hooks: Any, g: Tensor) -> Tensor:
 def _run_carefully(node: Any, g: Any) -> Any:
     """A node with hooks, or under anomaly detection."""
     results = anomaly.run(node, g)
-    hooks = node.hooks
+    hooks = node._node_hooks
     if hooks is not None and hooks.post:
         before, current.node = current.node, node
-        order = getattr(node.op, "order", None)
+        order = getattr(node._node_op, "order", None)
         results = tuple(results) if order is None else order.shown(node, results)
-        seen = tuple(g) if node.n_outputs else (g,)
+        seen = tuple(g) if node._node_n_outputs else (g,)
         for hook in list(hooks.post.values()):
             replaced = hook(results, seen)
             if replaced is not None:
@@ -460,7 +460,7 @@ def _run_carefully(node: Any, g: Any) -> Any:
 
 
 def _capture_outputs(captures: _Captures, node: Any, g: Any) -> None:
-    for nr, grad in enumerate(g if node.n_outputs else (g,)):
+    for nr, grad in enumerate(g if node._node_n_outputs else (g,)):
         for i in captures.outputs.get((node, nr), ()):
             captures.results[i] = grad
 

@@ -63,9 +63,9 @@ class BackwardCFunction(Node, FunctionCtx):
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What save_for_backward was given."""
-        if self.freed:
+        if self._node_freed:
             raise RuntimeError(FREED)
-        saved = self.unpack()
+        saved = self._node_unpack()
         return () if saved is None else _with_history(self, saved)
 
     @property
@@ -78,9 +78,9 @@ class BackwardCFunction(Node, FunctionCtx):
 
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
-        if self.freed:
+        if self._node_freed:
             raise RuntimeError(FREED)
-        return tuple(saving.SavedTensor(self, i) for i in range(len(self.saved or ())))
+        return tuple(saving.SavedTensor(self, i) for i in range(len(self._node_saved or ())))
 
     def _get_user_fn(self) -> Any:
         return backward_of(self._forward_cls)
@@ -140,7 +140,7 @@ class _FunctionOperator:
         self.name = function.__name__
 
     def backward(self, node: Any, g: Any) -> tuple[Any, ...]:
-        grads = list(g) if node.n_outputs else [g]
+        grads = list(g) if node._node_n_outputs else [g]
         if node.__dict__.get("materialize_grads", True):
             for i, each in enumerate(grads):
                 if each is None and node.__dict__["_shapes"][i] is not None:
@@ -328,13 +328,13 @@ def _finish(
         if recording:
             check_inplace(tensor)
     if recording:
-        ctx.op = cls._operator
-        ctx.edges = tuple(
+        ctx._node_op = cls._operator
+        ctx._node_edges = tuple(
             gradient_edge(args[i]) if args[i]._requires_grad else None for i in positions
         )
-        ctx.outputs = tuple(0 if args[i]._leaf else args[i].output_nr for i in positions)
-        ctx.n_outputs = 0 if single else len(outputs)
-        ctx.stream = streams.stream_of(outputs)
+        ctx._node_outputs = tuple(0 if args[i]._leaf else args[i].output_nr for i in positions)
+        ctx._node_n_outputs = 0 if single else len(outputs)
+        ctx._node_stream = streams.stream_of(outputs)
     finished: list[Any] = []
     history: list[Any] = []
     for nr, out in enumerate(outputs):
@@ -366,8 +366,8 @@ def _finish(
         (out._array.shape, out._array.dtype) if isinstance(out, Tensor) else (None, None)
         for out in finished
     ]
-    ctx.shape = metas[0][0] if single else tuple(m[0] for m in metas)
-    ctx.dtype = metas[0][1] if single else tuple(m[1] for m in metas)
+    ctx._node_shape = metas[0][0] if single else tuple(m[0] for m in metas)
+    ctx._node_dtype = metas[0][1] if single else tuple(m[1] for m in metas)
     _save(ctx, saved, outputs, finished)
     for item in history:
         if item is None:
@@ -404,9 +404,9 @@ def _save(ctx: Any, saved: Any, outputs: list[Any], finished: list[Any]) -> None
             )
         kept.append(tensor)
     ctx.__dict__["_own"] = tuple(own)
-    ctx.saved = tuple(kept)
+    ctx._node_saved = tuple(kept)
     versions = tuple(t._version if isinstance(t, Tensor) else 0 for t in kept)
-    ctx.versions = versions if any(versions) else None
+    ctx._node_versions = versions if any(versions) else None
     if saving.hook_stack.hooks:
         saving.pack_saved(ctx)
     _ = finished
@@ -457,8 +457,8 @@ def _forbid(result: Any) -> Any:
         return result
     out = _C.alias(result)
     node = DelayedError()
-    node.op, node.edges = _DelayedError, (None,)
-    node.shape, node.dtype = out._array.shape, out._array.dtype
+    node._node_op, node._node_edges = _DelayedError, (None,)
+    node._node_shape, node._node_dtype = out._array.shape, out._array.dtype
     out._raw_node = node
     return out
 

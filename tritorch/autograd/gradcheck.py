@@ -568,7 +568,9 @@ def _without_gradients(outputs: tuple[Any, ...]) -> list[Any]:
     found: list[Any] = []
     for node in nodes.values():
         if isinstance(node, BackwardCFunction):
-            found += node.op.backward(node, [None] * node.n_outputs if node.n_outputs else None)
+            found += node._node_op.backward(
+                node, [None] * node._node_n_outputs if node._node_n_outputs else None
+            )
     return found
 
 

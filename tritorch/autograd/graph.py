@@ -44,23 +44,23 @@ def _raise_modified(node: Any, position: Any) -> None:
         where, shared, expected, shape, kind = position
         version = shared.version
         tensor = _C.wrap(np.broadcast_to(np.empty((), getattr(kind, "numpy", kind)), shape))
-        edge = node.edges[where]
+        edge = node._node_edges[where]
         if isinstance(edge, nodes.Node):
             tensor._raw_node = edge
-            tensor.output_nr = node.outputs[where] if node.outputs else 0
+            tensor.output_nr = node._node_outputs[where] if node._node_outputs else 0
     elif position < 0:
         output = -1 - position
-        several = isinstance(node.out, tuple)
-        saved = node.out[output] if several else node.out
+        several = isinstance(node._node_out, tuple)
+        saved = node._node_out[output] if several else node._node_out
         # Of a class that dispatches, the tensor is kept.
         tensor = saved.detach() if isinstance(saved, Tensor) else _C.wrap(saved)
-        version = (node.out_shared[output] if several else node.out_shared).version
-        expected = node.out_version
+        version = (node._node_out_shared[output] if several else node._node_out_shared).version
+        expected = node._node_out_version
         tensor._raw_node, tensor.output_nr = node, output
     else:
-        tensor = node.saved[position]
+        tensor = node._node_saved[position]
         version = tensor._version
-        expected = node.versions[position] if node.versions else 0
+        expected = node._node_versions[position] if node._node_versions else 0
     raise modified(tensor, version, expected)
 
 
@@ -97,10 +97,10 @@ class CopySlices(nodes.Node):
     __module__ = "builtins"
     _full_name = "torch::autograd::CopySlices"
 
-    def free(self) -> None:
+    def _node_free(self) -> None:
         """Frees what the in-place operator saved too."""
-        self.params[1].free()
-        self.freed = True
+        self._node_params[1]._node_free()
+        self._node_freed = True
 
 
 class _CopySlicesOp:
@@ -112,8 +112,8 @@ class _CopySlicesOp:
 
     @staticmethod
     def backward(node: Any, g: Tensor) -> Any:
-        view, inner, shape, strides = node.params
-        if inner.freed:
+        view, inner, shape, strides = node._node_params
+        if inner._node_freed:
             raise RuntimeError(FREED)
         if g.is_nested:
             grad = g.clone()
@@ -121,7 +121,7 @@ class _CopySlicesOp:
             grad = g.new_empty_strided(shape, strides)
             grad.copy_(g)
         part = replay(grad, view)
-        grads = inner.op.backward(inner, part.clone())
+        grads = inner._node_op.backward(inner, part.clone())
         if grads[0] is None:
             part.zero_()
         else:
@@ -250,24 +250,24 @@ def _return_lent(tensor: Tensor) -> None:
     lent, shared.lent = shared.lent, None
     for reference, position in lent:
         node = reference()
-        if node is None or node.freed or node.packed:
+        if node is None or node._node_freed or node._node_packed:
             continue
         if position < 0:
-            node.out, node.out_shared = arrays.copy(node.out), None
+            node._node_out, node._node_out_shared = arrays.copy(node._node_out), None
             continue
-        saved = node.saved[position]
+        saved = node._node_saved[position]
         copy = _C.wrap(arrays.copy(saved._array))
         if saved._leaf:
             copy = relink_leaf(copy, saved)
         else:
             copy._raw_node, copy.output_nr = saved._raw_node, saved.output_nr
-        kept = list(node.saved)
+        kept = list(node._node_saved)
         kept[position] = copy
-        node.saved = tuple(kept)
-        if node.versions is not None:
-            versions = list(node.versions)
+        node._node_saved = tuple(kept)
+        if node._node_versions is not None:
+            versions = list(node._node_versions)
             versions[position] = 0
-            node.versions = tuple(versions)
+            node._node_versions = tuple(versions)
 
 
 # ---- rewriting -----------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def _return_lent(tensor: Tensor) -> None:
 def place(tensor: Tensor, node: Any, nr: int) -> None:
     """Puts a tensor at another place of the graph; a gradient that it retains is the one there."""
     if tensor._retains_grad and tensor._raw_node is not None and tensor._raw_node is not node:
-        hooks = tensor._raw_node.hooks
+        hooks = tensor._raw_node._node_hooks
         reference = hooks.retained.pop(tensor.output_nr, None) if hooks is not None else None
         if reference is not None and node is not None:
             node._hooks().retained[nr] = reference
@@ -292,14 +292,14 @@ def rewrite_history(tensor: Tensor, node: Any) -> None:
         place(tensor, node, 0)
         return
     copy = CopySlices()
-    copy.op = _CopySlicesOp
-    copy.params = (tensor._view, node, tuple(base.shape), arrays.strides_of(base._array))
+    copy._node_op = _CopySlicesOp
+    copy._node_params = (tensor._view, node, tuple(base.shape), arrays.strides_of(base._array))
     base_edge = gradient_edge(base)
-    copy.edges = (base_edge, *node.edges[1:])
-    outputs = node.outputs or (0,) * len(node.edges)
-    copy.outputs = (0 if base._leaf else base.output_nr, *outputs[1:])
-    copy.shape, copy.dtype = base._array.shape, base._array.dtype
-    copy.saved = ()  # there is something to free
+    copy._node_edges = (base_edge, *node._node_edges[1:])
+    outputs = node._node_outputs or (0,) * len(node._node_edges)
+    copy._node_outputs = (0 if base._leaf else base.output_nr, *outputs[1:])
+    copy._node_shape, copy._node_dtype = base._array.shape, base._array.dtype
+    copy._node_saved = ()  # there is something to free
     place(base, copy, 0)
     _refresh_view(tensor)
 
@@ -325,7 +325,7 @@ def _refresh_view(view: Tensor) -> None:
         if type(view._array) in (np.ndarray, _C.Array):
             offset = view.storage_offset()
             said = {"size": view.shape, "stride": view.stride(), "storage_offset": offset}
-            node.call = (dict, (), said)
+            node._node_call = (dict, (), said)
     place(view, node, anew.output_nr)
 
 
@@ -373,8 +373,12 @@ class _EndOp:
 
 def _ends_here(view: Tensor) -> Any:
     node = AsStridedBackward0()
-    node.op = _EndOp
-    node.edges, node.shape, node.dtype = (None,), view._array.shape, view._array.dtype
+    node._node_op = _EndOp
+    node._node_edges, node._node_shape, node._node_dtype = (
+        (None,),
+        view._array.shape,
+        view._array.dtype,
+    )
     return node
 
 

@@ -120,9 +120,9 @@ class Node(_C.NodeBase):
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """For each input: its node and which of that node's outputs it is."""
-        outputs = self.outputs or (0,) * len(self.edges)
-        found = tuple((_as_node(edge), nr) for edge, nr in zip(self.edges, outputs))
-        order = getattr(self.op, "order", None)
+        outputs = self._node_outputs or (0,) * len(self._node_edges)
+        found = tuple((_as_node(edge), nr) for edge, nr in zip(self._node_edges, outputs))
+        order = getattr(self._node_op, "order", None)
         return found if order is None else order.edges(self, found)
 
     @property
@@ -137,9 +137,13 @@ class Node(_C.NodeBase):
 
     @property
     def _input_metadata(self) -> list[InputMetadata]:
-        several = bool(self.n_outputs)
-        shapes, kinds = (self.shape, self.dtype) if several else ((self.shape,), (self.dtype,))
-        where = self.stream.device if self.stream is not None else arrays.CPU
+        several = bool(self._node_n_outputs)
+        shapes, kinds = (
+            (self._node_shape, self._node_dtype)
+            if several
+            else ((self._node_shape,), (self._node_dtype,))
+        )
+        where = self._node_stream.device if self._node_stream is not None else arrays.CPU
         return [
             InputMetadata(list(shape), arrays.dtype_of_kind(kind), where)
             for shape, kind in zip(shapes or (), kinds or ())
@@ -147,9 +151,9 @@ class Node(_C.NodeBase):
         ]
 
     def _hooks(self) -> NodeHooks:
-        if self.hooks is None:
-            self.hooks = NodeHooks()
-        return self.hooks
+        if self._node_hooks is None:
+            self._node_hooks = NodeHooks()
+        return self._node_hooks
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """`fn(grad_inputs, grad_outputs)` after this node ran; may return other grad_inputs."""
@@ -168,7 +172,11 @@ class Node(_C.NodeBase):
             mine.update(hooks)
 
     def _sequence_nr(self) -> int:
-        return self.sequence if self.hooks is None else self.hooks.sequence or self.sequence
+        return (
+            self._node_sequence
+            if self._node_hooks is None
+            else self._node_hooks.sequence or self._node_sequence
+        )
 
     def _set_sequence_nr(self, number: int) -> None:
         # What the engine goes by stays: an edge leads to an older node.
@@ -177,13 +185,13 @@ class Node(_C.NodeBase):
         self._hooks().sequence = number
 
     def __call__(self, *grads: Any) -> Any:
-        wanted = self.n_outputs or 1
+        wanted = self._node_n_outputs or 1
         if len(grads) != wanted:
             raise TypeError(f"expected {wanted} arguments, got {len(grads)} instead")
-        if self.freed:
+        if self._node_freed:
             raise RuntimeError(FREED)
-        g = grads[0] if not self.n_outputs else tuple(grads)
-        results = tuple(self.op.backward(self, g))
+        g = grads[0] if not self._node_n_outputs else tuple(grads)
+        results = tuple(self._node_op.backward(self, g))
         return results[0] if len(results) == 1 else results
 
     def __getattr__(self, name: str) -> Any:
@@ -192,14 +200,14 @@ class Node(_C.NodeBase):
             if name.startswith(prefix):
                 kind, which = type(shown(self)), name[len(prefix) :]
                 if which in (kind._kept if prefix == "_saved_" else kind._kept_tensors):
-                    return self.op.read(self, which, prefix == "_raw_saved_")
+                    return self._node_op.read(self, which, prefix == "_raw_saved_")
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 
 def shown(node: Any) -> Any:
     """A node as programs see it: of the class that PyTorch's has."""
     if node is not None and not node._settled:
-        node.op.settle(node)
+        node._node_op.settle(node)
     return node
 
 

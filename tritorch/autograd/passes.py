@@ -73,7 +73,7 @@ def will_execute(node: Any) -> bool:
             return True
         if isinstance(edge, Node) and edge not in seen:
             seen.add(edge)
-            waiting.extend(each for each in edge.edges if each is not None)
+            waiting.extend(each for each in edge._node_edges if each is not None)
     return False
 
 

@@ -76,40 +76,40 @@ class _no_hooks:
 
 def pack_saved(node: Any) -> None:
     hooks = hook_stack.hooks[-1]
-    if node.saved is not None:
-        node.saved = tuple(
-            _Packed(item, hooks) if isinstance(item, Tensor) else item for item in node.saved
+    if node._node_saved is not None:
+        node._node_saved = tuple(
+            _Packed(item, hooks) if isinstance(item, Tensor) else item for item in node._node_saved
         )
-    if isinstance(node.out, tuple):
+    if isinstance(node._node_out, tuple):
         node._hooks().packed = tuple(
-            None if array is None else _Packed(_C.wrap(array), hooks) for array in node.out
+            None if array is None else _Packed(_C.wrap(array), hooks) for array in node._node_out
         )
-        node.out = None
-    elif node.out is not None:
-        node._hooks().packed = _Packed(_C.wrap(node.out), hooks)
-        node.out = None
-    node.packed = True
+        node._node_out = None
+    elif node._node_out is not None:
+        node._hooks().packed = _Packed(_C.wrap(node._node_out), hooks)
+        node._node_out = None
+    node._node_packed = True
 
 
 def _unpack_saved(node: Any) -> Any:
-    if node.saved is None:
+    if node._node_saved is None:
         return None
-    for i, item in enumerate(node.saved):  # beside what hooks on single tensors have packed
+    for i, item in enumerate(node._node_saved):  # beside what hooks on single tensors have packed
         if isinstance(item, Tensor):
-            if item._version != (node.versions[i] if node.versions else 0):
-                node.raise_modified(i)
-    return tuple(item.get() if isinstance(item, _Packed) else item for item in node.saved)
+            if item._version != (node._node_versions[i] if node._node_versions else 0):
+                node._node_raise_modified(i)
+    return tuple(item.get() if isinstance(item, _Packed) else item for item in node._node_saved)
 
 
 def packed_output(node: Any) -> Any:
     """The saved output of a node whose saved tensors were packed."""
-    packed = node.hooks.packed if node.hooks else None
+    packed = node._node_hooks.packed if node._node_hooks else None
     if packed is None:
-        return node.output()
+        return node._node_output()
     if isinstance(packed, tuple):
         outs = tuple(None if each is None else each.get() for each in packed)
         for i, out in enumerate(outs):
-            if out is not None and (node.op.outputs >> i) & 1:
+            if out is not None and (node._node_op.outputs >> i) & 1:
                 out._raw_node, out.output_nr = node, i
         return outs
     out = packed.get()
@@ -128,31 +128,31 @@ class SavedTensor:
 
     def _packed(self) -> Any:
         node, place = self._node, self._place
-        if place is None or node.freed:
+        if place is None or node._node_freed:
             return None
         if place >= 0:
-            item = node.saved[place]
+            item = node._node_saved[place]
         else:
-            item = node.hooks.packed if node.hooks else None
+            item = node._node_hooks.packed if node._node_hooks else None
             item = item[-1 - place] if isinstance(item, tuple) else item
         return item if isinstance(item, _Packed) else None
 
     def unpack(self) -> Tensor | None:
         """The tensor, as the gradient will get it."""
         node, place = self._node, self._place
-        if node.freed:
+        if node._node_freed:
             raise RuntimeError(FREED)
         if place is None:
             return None
         if place >= 0:
-            return node.unpack()[place]
-        out = packed_output(node) if node.packed else node.output()
+            return node._node_unpack()[place]
+        out = packed_output(node) if node._node_packed else node._node_output()
         return out[-1 - place] if isinstance(out, tuple) else out
 
     @property
     def data(self) -> Any:
         """What the pack hook made of it; without hooks the tensor, None if it is freed."""
-        if self._node.freed:
+        if self._node._node_freed:
             return None
         packed = self._packed()
         if packed is not None:
@@ -184,7 +184,7 @@ class SavedTensor:
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: "
                 "only one pair of hooks is allowed at a time."
             )
-        if node.freed:
+        if node._node_freed:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor after it has been freed. Saved "
                 "intermediate values of the graph are freed when you call .backward() or "
@@ -200,16 +200,19 @@ class SavedTensor:
         assert tensor is not None
         hooks = (pack_hook, unpack_hook)
         if place >= 0:
-            saved = list(node.saved)
+            saved = list(node._node_saved)
             saved[place] = _Packed(tensor, hooks)
-            node.saved = tuple(saved)
-        elif isinstance(node.out, tuple):
-            outs, packed = list(node.out), list(node._hooks().packed or [None] * len(node.out))
+            node._node_saved = tuple(saved)
+        elif isinstance(node._node_out, tuple):
+            outs, packed = (
+                list(node._node_out),
+                list(node._hooks().packed or [None] * len(node._node_out)),
+            )
             packed[-1 - place], outs[-1 - place] = _Packed(tensor.detach(), hooks), None
-            node._hooks().packed, node.out = tuple(packed), tuple(outs)
+            node._hooks().packed, node._node_out = tuple(packed), tuple(outs)
         else:
-            node._hooks().packed, node.out = _Packed(tensor.detach(), hooks), None
-        node.packed = True
+            node._hooks().packed, node._node_out = _Packed(tensor.detach(), hooks), None
+        node._node_packed = True
 
 
 class saved_tensors_hooks:

@@ -59,8 +59,8 @@ class Streams:
 
     def enter(self, node: Any, grads: Any) -> None:
         """Makes a node's stream the current one, ordered after those that produced its gradient."""
-        found = list(_arrays(grads if node.n_outputs else (grads,)))
-        self.here = node.stream
+        found = list(_arrays(grads if node._node_n_outputs else (grads,)))
+        self.here = node._node_stream
         if self.here is None and found:
             self.here = (found[0].device_index, 0)
         if self.here is None:
@@ -98,7 +98,7 @@ class Streams:
         if isinstance(target, _C.NodeBase):
             waiting = pending.get(target)
             if waiting is not None:
-                grads = waiting if target.n_outputs else (waiting,)
+                grads = waiting if target._node_n_outputs else (waiting,)
                 self._after(self.origins.get(target), _arrays(grads))
             self.origins[target] = self.here
         else:

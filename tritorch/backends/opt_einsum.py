@@ -45,10 +45,10 @@ def _set_strategy(value: str | None) -> None:
     paths.strategy = value
 
 
-def _check_strategy(value: str | None) -> None:
+def _check_strategy(value: str | None, enabled: bool | None) -> None:
     if value is None:
         return
-    if not paths.enabled:
+    if not (paths.enabled if enabled is None else enabled):
         there = "enabled" if _available else "available"
         remedy = "Please set `enabled` to `True` as well or unset `strategy`." if _available else (
             "Please install opt_einsum or unset `strategy`."
@@ -73,7 +73,7 @@ class opt_einsum:
 
 def set_flags(_enabled: bool | None = None, _strategy: str | None = None) -> tuple[Any, ...]:
     """Sets those that are not None, and tells what all were."""
-    _check_strategy(_strategy)
+    _check_strategy(_strategy, _enabled)
     values = {"enabled": _enabled, "strategy": _strategy}
     return tuple(_flags.exchange(sys.modules[__name__], values).values())
 
@@ -82,7 +82,7 @@ def flags(
     enabled: bool | None = None, strategy: str | None = None
 ) -> contextlib.AbstractContextManager[None]:
     """Within it, the settings are these."""
-    _check_strategy(strategy)
+    _check_strategy(strategy, enabled)
     return _flags.within(sys.modules[__name__], {"enabled": enabled, "strategy": strategy})
 
 

@@ -71,7 +71,7 @@ class _AsAddmm:
 
     @staticmethod
     def _applies(node: Any) -> bool:
-        return len(node.shape) == 2 and not node.absent & 0b100
+        return len(node._node_shape) == 2 and not node._node_absent & 0b100
 
     def edges(self, node: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """For `next_functions`."""

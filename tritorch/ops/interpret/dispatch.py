@@ -204,11 +204,11 @@ def _placed(op: Operator, result: Any, inputs: Sequence[Any], params: tuple[Any,
                 if isinstance(tensor, Tensor) and twin._raw_node is not None:
                     node = tensor._raw_node = twin._raw_node
                     tensor.output_nr = twin.output_nr
-            if node is not None and isinstance(node.out, tuple):
-                kept = [x is not None and type(t) is not Tensor for x, t in zip(node.out, result)]
-                node.out = tuple(
+            if node is not None and isinstance(node._node_out, tuple):
+                kept = [x is not None and type(t) is not Tensor for x, t in zip(node._node_out, result)]
+                node._node_out = tuple(
                     _unrecorded(t.detach) if keep else x
-                    for x, t, keep in zip(node.out, result, kept)
+                    for x, t, keep in zip(node._node_out, result, kept)
                 )
         return result
     if not isinstance(result, Tensor):
@@ -220,6 +220,6 @@ def _placed(op: Operator, result: Any, inputs: Sequence[Any], params: tuple[Any,
     node = op.record(result, params, *inputs)
     if node is not None:
         result._raw_node, result.output_nr, result._leaf = node, 0, False
-        if node.out is not None and type(result) is not Tensor:
-            node.out = _unrecorded(result.detach)
+        if node._node_out is not None and type(result) is not Tensor:
+            node._node_out = _unrecorded(result.detach)
     return result

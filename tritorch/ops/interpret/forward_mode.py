@@ -123,15 +123,15 @@ def _save_duals(
     node = next((r._raw_node for r in results if r is not None and r._raw_node is not None), None)
     if node is None:
         return
-    if node.saved is not None:
+    if node._node_saved is not None:
         originals = {id(p): t for p, t in zip(primals, tensors)}
-        node.saved = tuple(originals.get(id(item), item) for item in node.saved)
-        node.versions = None
-    if node.out is not None and not node.n_outputs:
+        node._node_saved = tuple(originals.get(id(item), item) for item in node._node_saved)
+        node._node_versions = None
+    if node._node_out is not None and not node._node_n_outputs:
         kept = _C.alias(results[0])
         kept._tangent = moved[0]
         node._hooks().metadata["tritorch.packed_output"] = _Kept(kept)
-    node.packed = True
+    node._node_packed = True
 
 
 def _push_forward(

@@ -29,7 +29,7 @@ def _kind(overload: str) -> type:
 
 def _rename(node: Any, overload: str) -> bool:
     """Gives a node the class of an overload's, if it is a record's."""
-    if isinstance(node.op, Operator):
+    if isinstance(node._node_op, Operator):
         node.__class__ = _kinds.get(overload) or _kind(overload)
         return True
     if isinstance(node, CopySlices):
@@ -57,7 +57,7 @@ def ends_as(overload: str, out: Any, **said: Any) -> Any:
             node.__class__ = kind
         elif not _rename(node, overload):
             continue
-        node.call = call
+        node._node_call = call
     return out
 
 
@@ -98,9 +98,9 @@ def ends_with(overload: str) -> Callable[[Callable[..., Any]], Callable[..., Any
                         continue
                     if not node._settled:  # a record's own class
                         node.__class__ = kind
-                        node.call = call
+                        node._node_call = call
                     elif _rename(node, text):
-                        node.call = call
+                        node._node_call = call
             return out
 
         @functools.cache

@@ -81,12 +81,12 @@ def compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
     names = {name for function in functions for name in argument_names(function)}
     lines = ["def backward(node, g):"]
     if op.keeps or set(op.inputs) & (names | {op._shape_of(name) for name in names}):
-        lines.append("    saved = node.unpack()")
+        lines.append("    saved = node._node_unpack()")
     if "params" in names or set(op.params) & names:
-        lines.append("    params = node.params")
+        lines.append("    params = node._node_params")
     if "out" in names or any(output_of(name) is not None for name in names):
         lines.append("    out = fetch_output(node)")
-    lines.append("    edges = node.edges")
+    lines.append("    edges = node._node_edges")
     world: dict[str, Any] = {"fetch_output": _fetch_output, "shape": _shape, "spec": _spec}
 
     def saved(name: str) -> str:
@@ -127,7 +127,7 @@ def compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
 
 
 def _fetch_output(node: Any) -> Any:
-    return packed_output(node) if node.packed else node.output()
+    return packed_output(node) if node._node_packed else node._node_output()
 
 
 def _fused_backward(op: Operator) -> Callable[[Any, Any], Any]:
@@ -139,7 +139,7 @@ def _fused_backward(op: Operator) -> Callable[[Any, Any], Any]:
     fetches = "out" in names or numbers
 
     def backward(node: Any, g: Any) -> Any:
-        inputs, params = node.unpack(), node.params or ()
+        inputs, params = node._node_unpack(), node._node_params or ()
         if joint is not None and not _C.is_grad_enabled():
             known = dict(zip(op.inputs + op.params, (*inputs, *params)), g=g)
             if fetches:
@@ -150,7 +150,7 @@ def _fused_backward(op: Operator) -> Callable[[Any, Any], Any]:
             found = joint(*(known[name] for name in names))
             if found is not NotImplemented:
                 return found
-        return _through_composed(op, g[0] if node.n_outputs else g, inputs, params)
+        return _through_composed(op, g[0] if node._node_n_outputs else g, inputs, params)
 
     return backward
 

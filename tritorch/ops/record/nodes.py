@@ -112,12 +112,12 @@ def _finders(op: Any) -> Any:
 
 def _operands(op: Any, node: Any) -> list[Any]:
     """What a node knows of its inputs, and its params."""
-    n = len(node.edges)
-    inputs = list(node.saved) if node.saved is not None else [None] * n
+    n = len(node._node_edges)
+    inputs = list(node._node_saved) if node._node_saved is not None else [None] * n
     for i in range(n):
-        if (node.numbers >> min(i, 31)) & 1:
+        if (node._node_numbers >> min(i, 31)) & 1:
             inputs[i] = inputs[i] if isinstance(inputs[i], (int, float, complex)) else 0
-        elif (node.absent >> min(i, 31)) & 1:
+        elif (node._node_absent >> min(i, 31)) & 1:
             inputs[i] = None
         elif not isinstance(inputs[i], Tensor):
             described = _described(node, i)
@@ -126,7 +126,7 @@ def _operands(op: Any, node: Any) -> list[Any]:
         first = len(op.inputs) - 1
         inputs = [*inputs[:first], inputs[first:]]
     inputs += [None] * (len(op.inputs) - len(inputs))
-    params = list(node.params or ())
+    params = list(node._node_params or ())
     return [*inputs, *params, *[None] * (len(op.params) - len(params))]
 
 
@@ -153,20 +153,20 @@ class _Input:
 
 def read(node: Any, name: str, raw: bool) -> Any:
     """`_saved_<name>` of a node that has such, or the object behind it that hooks are put on."""
-    if node.call is not None:
+    if node._node_call is not None:
         found = _of_call(node, name)
-        if found is None and name == "self" and node.edges:
+        if found is None and name == "self" and node._node_edges:
             found = _Input(node, 0)
     else:
         found = _arguments(node).get(name)
     is_tensor = name in node._kept_tensors
     if not is_tensor:
-        if node.freed and raw:
+        if node._node_freed and raw:
             raise RuntimeError(FREED)
         return _plain(found if found is not None else _derived(node, name), _type_of(node, name))
-    if node.freed or node.call is False:
+    if node._node_freed or node._node_call is False:
         raise RuntimeError(FREED)
-    output = None if node.call is not None else _output(type(node).__name__, name)
+    output = None if node._node_call is not None else _output(type(node).__name__, name)
     if output is not None:
         places: Any = -1 - output if _keeps_output(node, output) else None
     elif isinstance(found, (list, tuple)):
@@ -177,7 +177,7 @@ def read(node: Any, name: str, raw: bool) -> Any:
         made = [SavedTensor(node, each) for each in _listed(places)]
         return tuple(made) if isinstance(places, list) else made[0]
     if isinstance(places, list):
-        saved = node.unpack() if places else ()
+        saved = node._node_unpack() if places else ()
         return tuple(saved[i] for i in places)
     if places is not None:
         return SavedTensor(node, places).unpack()
@@ -191,12 +191,12 @@ def _listed(places: Any) -> list[Any]:
 
 
 def _is_kept(node: Any, i: int) -> bool:
-    saved = node.saved
+    saved = node._node_saved
     return saved is not None and not isinstance(saved[i], (tuple, type(None), int, float, complex))
 
 
 def _keeps_output(node: Any, k: int) -> bool:
-    out = (node.hooks.packed if node.hooks else None) or node.out
+    out = (node._node_hooks.packed if node._node_hooks else None) or node._node_out
     return out is not None and (not isinstance(out, tuple) or out[k] is not None)
 
 
@@ -216,18 +216,18 @@ def _output(node: str, name: str) -> int | None:
 
 def _arguments(node: Any) -> dict[str, Any]:
     """A recorded call's arguments by their names in its schema, inputs as `_Input`s."""
-    op = node.op
+    op = node._node_op
     find = _finders(op)
     kind: Any = type(node)
     if kind is not (find if isinstance(find, type) else find(node)):
         return {}  # it is called as another function's: `ends_as`
     given = _operands(op, node)
-    inputs: list[Any] = [_Input(node, i) for i in range(len(node.edges))]
+    inputs: list[Any] = [_Input(node, i) for i in range(len(node._node_edges))]
     for i, value in enumerate(given[: len(op.inputs)]):
         if value is None or isinstance(value, (int, float, complex)):
             inputs[i] = value
     try:
-        call = _caller(op)(inputs, list(node.params or ()))
+        call = _caller(op)(inputs, list(node._node_params or ()))
     except Exception:  # a declaration that asks its inputs for more than is kept of them
         return {}
     arguments = call.schema.arguments
@@ -242,9 +242,9 @@ def _caller(op: Any) -> Callable[..., Any]:
 
 def _of_call(node: Any, name: str) -> Any:
     """An argument of the function whose last node this is, as the user called it."""
-    if node.call is False:
+    if node._node_call is False:
         return None
-    call_of, args, kwargs = node.call
+    call_of, args, kwargs = node._node_call
     given = call_of(*args, **kwargs)
     if name == "reduction" and isinstance(given.get(name), str):
         return ("none", "mean", "sum").index(given[name])
@@ -294,7 +294,7 @@ def _derived(node: Any, name: str) -> Any:
         if name.endswith(suffix):
             whole = name.removesuffix(suffix)
             given = arguments.get(whole)
-            if node.call:
+            if node._node_call:
                 given = _of_call(node, whole)
                 if given is None and whole == "self":
                     given = _Input(node, 0)
@@ -314,10 +314,10 @@ def _shape_of(node: Any, given: Any) -> Any:
 
 def _strides(shape: Any, given: Any) -> Any:
     node, i = getattr(given, "_node", None), getattr(given, "index", 0)
-    saved = node.saved[i] if node is not None and node.saved is not None else given
+    saved = node._node_saved[i] if node is not None and node._node_saved is not None else given
     if isinstance(saved, (Tensor, Spec)):
         return tuple(saved.stride() if isinstance(saved, Tensor) else saved.stride)
-    edge = node.edges[i] if node is not None else None
+    edge = node._node_edges[i] if node is not None else None
     return tuple(edge.stride()) if isinstance(edge, Tensor) else None
 
 
@@ -334,16 +334,16 @@ _DESCRIBED: dict[str, Callable[[Any, Any], Any]] = {
 
 def _described(node: Any, i: int) -> tuple[Any, Any] | None:
     """The shape and dtype of an input: of what is saved, or of the edge that leads to it."""
-    saved = node.saved[i] if node.saved is not None else None
+    saved = node._node_saved[i] if node._node_saved is not None else None
     if isinstance(saved, (Tensor, Spec)):
         return saved.shape, saved.dtype
-    edge = node.edges[i]
+    edge = node._node_edges[i]
     if isinstance(edge, Tensor):
         return edge.shape, edge.dtype
     if isinstance(edge, Node):
-        nr = node.outputs[i] if node.outputs is not None else 0
-        shape = edge.shape[nr] if edge.n_outputs else edge.shape
-        kind = edge.dtype[nr] if edge.n_outputs else edge.dtype
+        nr = node._node_outputs[i] if node._node_outputs is not None else 0
+        shape = edge._node_shape[nr] if edge._node_n_outputs else edge._node_shape
+        kind = edge._node_dtype[nr] if edge._node_n_outputs else edge._node_dtype
         return shape, arrays.dtype_of_kind(kind)
     return (saved, None) if isinstance(saved, tuple) else None
 

@@ -49,12 +49,12 @@ def in_place(
         write()
     _C.bump_version(self)
     node = op.record(self, params, first, *others)
-    if shared and node is not None and node.saved is not None:
+    if shared and node is not None and node._node_saved is not None:
         # The gradient will say that what it needs was written.
-        versions = node.versions or (0,) * len(node.saved)
-        node.versions = tuple(
+        versions = node._node_versions or (0,) * len(node._node_saved)
+        node._node_versions = tuple(
             before if any(x is each for each in shared) else version
-            for x, version in zip(node.saved, versions)
+            for x, version in zip(node._node_saved, versions)
         )
     rewrite_history(self, node)
     return self
