@@ -229,26 +229,27 @@ def test_checkpoint_sequential():
     assert torch.allclose(got, want)
 
 
+class Noting(Function):
+    @staticmethod
+    def forward(ctx, x, name):
+        setattr(ctx, name, ("noted", x.shape))
+        ctx.save_for_backward(x)
+        ctx.where = name
+        return x.sum(0) * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        assert getattr(ctx, ctx.where) == ("noted", (2, 3)) and ctx.saved_tensors[0].ndim == 2
+        return (g * 2).expand(2, 3), None
+
+
 def test_any_name_can_be_noted_on_ctx():
     """A node's own fields leave plain names to programs: what forward notes, backward finds."""
     known = "shape dtype op edges saved out outputs output params hooks stream call kept free size"
     fields = {n.removeprefix("_node_") for n in dir(_C.NodeBase) if not n.startswith("__")}
     for name in sorted({*known.split(), *fields}):
-
-        class Noting(Function):
-            @staticmethod
-            def forward(ctx, x):
-                setattr(ctx, name, ("noted", x.shape))
-                ctx.save_for_backward(x)
-                return x.sum(0) * 2
-
-            @staticmethod
-            def backward(ctx, g):
-                assert getattr(ctx, name) == ("noted", (2, 3)) and ctx.saved_tensors[0].ndim == 2
-                return (g * 2).expand(2, 3)
-
         x = torch.ones(2, 3, requires_grad=True)
-        y = Noting.apply(x)
+        y = Noting.apply(x, name)
         assert getattr(y.grad_fn, name) == ("noted", (2, 3))
         y.sum().backward()
         assert x.grad.eq(2).all(), name

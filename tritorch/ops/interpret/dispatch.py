@@ -205,7 +205,9 @@ def _placed(op: Operator, result: Any, inputs: Sequence[Any], params: tuple[Any,
                     node = tensor._raw_node = twin._raw_node
                     tensor.output_nr = twin.output_nr
             if node is not None and isinstance(node._node_out, tuple):
-                kept = [x is not None and type(t) is not Tensor for x, t in zip(node._node_out, result)]
+                kept = [
+                    x is not None and type(t) is not Tensor for x, t in zip(node._node_out, result)
+                ]
                 node._node_out = tuple(
                     _unrecorded(t.detach) if keep else x
                     for x, t, keep in zip(node._node_out, result, kept)
