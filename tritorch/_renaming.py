@@ -41,11 +41,12 @@ def rename(name: str, module: types.ModuleType) -> None:
         for known, value in _names.defined_elsewhere(path):
             vars(module).setdefault(known, value)  # programs look through `vars`
     private = []
+    known_here = path if _names.is_module(path) else None
     for value in list(vars(module).values()):
         if isinstance(value, type) and value.__name__.startswith("_"):
             private.append(value)
         else:
-            _rename_object(value)
+            _rename_object(value, known_here)
     if private:
         _rename_private(private, name, path, module)
 
@@ -87,12 +88,18 @@ def _move(value: Any, home: str) -> None:
                     _rename_object(inner)
 
 
-def _rename_object(value: Any) -> None:
-    """A class or a function is where PyTorch defines it; what a class contains goes along."""
+def _rename_object(value: Any, seen_in: str | None = None) -> None:
+    """A class or a function is where PyTorch defines it; what a class contains goes along.
+
+    seen_in: a module of PyTorch's that has it here, if not where we define it."""
     if callable(value) and not isinstance(value, types.ModuleType):
         module = getattr(value, "__module__", None)
         if type(module) is str and module.partition(".")[0] == _PACKAGE:
-            _move(value, _names.home_of(value, module))
+            home = _names.home_of(value, module)
+            if home == module and seen_in is not None:
+                found = _names.defining(seen_in, getattr(value, "__name__", ""))
+                home = module if found is None else f"torch.{found}"
+            _move(value, home)
 
 
 def _make_file(name: str, contents: types.ModuleType) -> None:
