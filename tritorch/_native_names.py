@@ -29,7 +29,7 @@ from tritorch.utils import _foreach_utils
 has_spectral = settings.has_spectral
 _jit_try_infer_type = infer_type
 _TensorBase = _C.TensorBase
-_FunctionBase = function.FunctionCtx
+_FunctionBase = function._FunctionBase
 has_lapack = settings.has_lapack
 Generator, default_generator = generator.Generator, generator.default_generator
 StorageBase = storage.StorageBase
