@@ -172,7 +172,7 @@ def _unpool_output_size(
     for d, (low, s) in enumerate(zip(default, stride)):
         if not low - s < wanted[d] < low + s:
             raise ValueError(
-                f"invalid output_size '{wanted}' (dim {d} must be between {low - s} and {low + s})"
+                f'invalid output_size "{wanted}" (dim {d} must be between {low - s} and {low + s})'
             )
         _check_unpool_output_size(wanted, d)
     return wanted

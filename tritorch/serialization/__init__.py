@@ -7,6 +7,7 @@ pickler        writes those names;  saving: save()
 weights_only   an unpickler that runs no code;  rebuild: tensors from checked parts
 loading        load(), the zip format;  legacy: the one before
 helpers        versions of modules, types of storages
+internals      what packages call of PyTorch's private functions
 locations      devices of storages;  options, allowlist: what users set
 safetensors    files of that format, which is not PyTorch's
 """
@@ -26,6 +27,7 @@ from tritorch.serialization.helpers import (
     storage_to_tensor_type,
     validate_hpu_device,
 )
+from tritorch.serialization.internals import PRIVATE as _private
 from tritorch.serialization.legacy import MAGIC_NUMBER, PROTOCOL_VERSION
 from tritorch.serialization.loading import load
 from tritorch.serialization.locations import (
@@ -53,3 +55,5 @@ from tritorch.serialization.safetensors import (
     save_safetensors,
 )
 from tritorch.serialization.saving import DEFAULT_PROTOCOL, save
+
+globals().update(_private)

@@ -15,6 +15,7 @@ from tritorch.utils.data._utils.collate import default_collate, default_convert
 from tritorch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 from tritorch.utils.data._utils.iterators import (
     _BaseDataLoaderIter,
+    _get_distributed_settings as _get_distributed_settings,
     _MultiProcessingDataLoaderIter,
     _SingleProcessDataLoaderIter,
 )
