@@ -80,6 +80,9 @@ def _move(value: Any, home: str) -> None:
                 sys.modules[home] = sys.modules[module]
             else:
                 _make_file(home, sys.modules[module])
+        known = sys.modules.get(home)
+        if known is not None and value.__name__ == value.__qualname__:
+            vars(known).setdefault(value.__name__, value)  # PyTorch's file may be several of ours
         for inner in vars(value).values():
             if callable(inner):
                 if getattr(inner, "__module__", None) == module:

@@ -383,7 +383,9 @@ def _unflatten_sparse_tensors(flat: tuple[Tensor, Tensor], tensors: Any) -> tupl
     indices = _unflatten_dense_tensors(flat[0], [t._indices() for t in tensors])
     values = _unflatten_dense_tensors(flat[1], [t._values() for t in tensors])
     make = PUBLIC["sparse_coo_tensor"]
-    return tuple(make(i, v, t.size()) for t, i, v in zip(tensors, indices, values))
+    return tuple(
+        make(i, v, t.size(), check_invariants=False) for t, i, v in zip(tensors, indices, values)
+    )
 
 
 def get_tensor_metadata(tensor: Tensor) -> dict[str, bool]:

@@ -31,7 +31,7 @@ def _limits(self: Any) -> None:
             setattr(self, name, value)
     if self.max_val <= self.min_val:
         raise AssertionError(
-            f"max_val ({self.max_val}) must be larger than min_val ({self.min_val})"
+            f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})"
         )
 
 
