@@ -155,8 +155,33 @@ _BASES = [
     "class I(L._BaseDataLoaderIter):\n    def _next_data(self): return self._next_index()\n"
     "list(I(torch.utils.data.DataLoader([1, 2, 3], batch_size=2)))",
 ]
+_OVERRIDES = [
+    "O = torch.overrides; O._get_overloaded_args([v, i, nn.Parameter(v), 3])",
+    "O = torch.overrides\n"
+    "class A(torch.Tensor): pass\n"
+    "class B(A): pass\n"
+    "[type(k).__name__ for k in O._get_overloaded_args([v, A(), B(), A()])]",
+    "O = torch.overrides; O._get_current_function_mode(), O._get_current_function_mode_stack()",
+    "O = torch.overrides\n"
+    "class M(O.TorchFunctionMode):\n"
+    "    def __torch_function__(self, f, t, a=(), k=None): return 5\n"
+    "m = M(); O._push_mode(m); r = [torch.sin(v), O._get_current_function_mode() is m]\n"
+    "with O._pop_mode_temporarily(): r.append(torch.add(v, 1))\n"
+    "r, O._pop_mode() is m, torch.add(v, 1)",
+    "f = torch.overrides._disable_user_warnings(lambda: warnings.warn('x is deprecated, please "
+    "use y'), module=''); f()",
+    "S = torch.storage; S._isint(3), S._isint(np.int8(3)), S._isint(3.0)",
+    "torch.storage._get_dtype_from_pickle_storage_type('HalfStorage')",
+    "torch.storage._get_dtype_from_pickle_storage_type('Half')",
+    "torch.storage._get_storage_from_sequence([1, 2], torch.uint8, 'cpu').tolist()",
+    "T = torch._tensor; T._handle_torch_function_and_wrap_type_error_to_not_implemented("
+    "lambda self, k: self + k)(v, 'a')",
+    "torch._tensor._rebuild_from_type_v2(lambda: torch.ones(2), torch.Tensor, (), {'a': 1}).a",
+    "torch.autograd._tensor_or_tensors_to_tuple(None, 2), "
+    "torch.autograd._tensor_or_tensors_to_tuple(v, 1)",
+]
 FAMILIES = {
     "private_functional": _FUNCTIONAL, "private_init": _INIT, "private_function": _FUNCTION,
     "private_utils": _UTILS, "private_files": _FILES, "private_schedules": _SCHEDULES,
-    "private_bases": _BASES,
+    "private_bases": _BASES, "private_overrides": _OVERRIDES,
 }  # fmt: skip
