@@ -180,8 +180,21 @@ _OVERRIDES = [
     "torch.autograd._tensor_or_tensors_to_tuple(None, 2), "
     "torch.autograd._tensor_or_tensors_to_tuple(v, 1)",
 ]
+_JIT = [
+    "J = torch._jit_internal; J._qualified_name(nn.Linear), J._qualified_name(np.ndarray, False)",
+    "J = torch._jit_internal\nclass A: pass\nJ._qualified_name(A), J._qualified_name(lambda: 0)",
+    "J = torch._jit_internal; J._qualified_name(3)",
+    "J = torch._jit_internal; J.get_callable_argument_names(lambda a, /, k, *c, d=1: 0)",
+    "J = torch._jit_internal; J.get_callable_argument_names(3)",
+    "J = torch._jit_internal; f = (lambda q: lambda: q)(4); J.get_closure(f)['q'], "
+    "J.get_closure(f)['np'] is np",
+    "J = torch._jit_internal\n"
+    "class A:\n    f = staticmethod(len)\n    def h(self): pass\n"
+    "J.is_static_fn(A, 'f'), J.is_static_fn(A, 'h'), J.get_static_fn(A, 'f')([1])",
+    "J = torch._jit_internal; J._is_exception(KeyError), J._is_exception(3), J._is_exception(int)",
+]
 FAMILIES = {
     "private_functional": _FUNCTIONAL, "private_init": _INIT, "private_function": _FUNCTION,
     "private_utils": _UTILS, "private_files": _FILES, "private_schedules": _SCHEDULES,
-    "private_bases": _BASES, "private_overrides": _OVERRIDES,
+    "private_bases": _BASES, "private_overrides": _OVERRIDES, "private_jit": _JIT,
 }  # fmt: skip
