@@ -240,11 +240,3 @@ def _save(
         zip_file.write_record("byteorder", sys.byteorder, len(sys.byteorder))
     for key, storage, _ in storages.entries.values():
         zip_file.write_record(f"data/{key}", storage, storage.nbytes())
-
-
-# What torch.serialization has of these, by name.
-PRIVATE: dict[str, Any] = {
-    name: value
-    for name, value in globals().items()
-    if name[0] == "_" != name[1] and callable(value) and name != "_reader"
-} | {"T": T}
