@@ -17,6 +17,7 @@ from tritorch.utils.data._utils.iterators import (
     _BaseDataLoaderIter,
     _get_distributed_settings as _get_distributed_settings,
     _MultiProcessingDataLoaderIter,
+    _share_dist_seed as _share_dist_seed,
     _SingleProcessDataLoaderIter,
 )
 from tritorch.utils.data._utils.worker import get_worker_info

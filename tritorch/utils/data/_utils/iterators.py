@@ -50,6 +50,11 @@ def _get_distributed_settings() -> tuple[int, int]:
     return 1, 0
 
 
+def _share_dist_seed(generator: Any, pg: Any) -> int:
+    """A seed for all processes of a group: here there is one."""
+    return draw_seed(generator)
+
+
 class _BaseDataLoaderIter:
     """What goes through a loader once: derive from it, and say in `_next_data` what comes next."""
 
