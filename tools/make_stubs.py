@@ -199,9 +199,12 @@ def imported(value: Any, name: str) -> str | None:
 
 def class_stub(name: str, cls: type) -> str:
     """A class that is made at run time."""
-    bases = []
-    for base in cls.__bases__:
-        if id(base) in homes():
+    bases: list[str] = []
+    around = list(cls.__bases__)
+    for base in around:
+        if id(base) not in homes() and base.__module__ == cls.__module__:  # made, too
+            around += base.__bases__
+        elif id(base) in homes():
             bases.append(annotation_of_class(homes()[id(base)]))
         elif base.__module__ == "builtins" and base is not object:
             bases.append(f"_b.{base.__name__}")

@@ -5,6 +5,8 @@ Nothing is compiled here, so what marks functions for a compiler leaves them as 
 
 from __future__ import annotations
 
+import enum
+import inspect
 import types
 import typing
 import weakref
@@ -154,3 +156,59 @@ def is_final(ann: Any) -> bool:
 def is_rref_instance(obj: Any) -> bool:
     """False: there are no remote references."""
     return False
+
+
+# ---- questions about functions and classes -------------------------------------------------------
+
+
+def _qualified_name(obj: Any, mangle_name: bool = True) -> str:
+    """What a class or an enumeration's member is called where names must be unique: below
+    `__torch__`, with what is no identifier replaced."""
+    if hasattr(obj, "_jit_override_qualname"):
+        return obj._jit_override_qualname
+    name = getattr(obj, "__name__", None) or (obj.name if isinstance(obj, enum.Enum) else None)
+    if not name:
+        raise RuntimeError("Could not get name of python class object")
+    name = "_lambda" if name == "<lambda>" else name
+    module = obj.__module__
+    if module is None:
+        raise RuntimeError(
+            f"Could not get qualified name for class '{name}': __module__ can't be None."
+        )
+    if mangle_name:
+        plain = module.replace("<", "_").replace(">", "_")
+        module = "__torch__" if module == "__main__" else f"__torch__.{plain}"
+    if "." in name:
+        raise RuntimeError(
+            f"Could not get qualified name for class '{name}': '{name}' is not a valid identifier"
+        )
+    return f"{module}.{name}"
+
+
+def get_callable_argument_names(fn: Any) -> list[str]:
+    """The arguments that may be given by position or by name; none if that cannot be told."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except Exception:
+        return []
+    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+def get_closure(fn: Any) -> dict[str, Any]:
+    """What a function sees by name: the globals, and the variables of functions around it."""
+    cells = zip(fn.__code__.co_freevars, fn.__closure__ or ())
+    return {**fn.__globals__, **{name: cell.cell_contents for name, cell in cells}}
+
+
+def is_static_fn(cls: type, fn: str) -> bool:
+    """Whether a class has a static method of this name."""
+    return isinstance(inspect.getattr_static(cls, fn, default=None), staticmethod)
+
+
+def get_static_fn(cls: type, fn: str) -> Any:
+    """The function of a static method."""
+    return inspect.getattr_static(cls, fn).__func__
+
+
+def _is_exception(obj: Any) -> bool:
+    return inspect.isclass(obj) and issubclass(obj, Exception)

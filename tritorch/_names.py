@@ -136,11 +136,13 @@ def _definitions() -> dict[tuple[str, str], list[str]]:
     """By a package and a name that it has: the modules of PyTorch that define it."""
     found: dict[tuple[str, str], list[str]] = {}
     for path, line in _lines().items():
-        if "+" in line:
-            for entry in _entries(path).values():
-                if entry.mark == "+":
-                    place = entry.home.strip("."), entry.original
-                    found.setdefault(place, []).append(path)
+        if "+" not in line:
+            continue
+        for home, words in _sections(path):
+            for word in words if home not in KINDS else ():
+                if word[0] == "+":
+                    name, _, original = word[1:].partition("=")
+                    found.setdefault((home.strip("."), original or name), []).append(path)
     return found
 
 
@@ -162,19 +164,35 @@ def defined_elsewhere(path: str) -> Iterator[tuple[str, Any]]:
             yield name, vars(around)[entry.original]
 
 
+@functools.cache
+def _around(module: str) -> tuple[str, list[tuple[str, str]]]:
+    """What a module of ours is called in PyTorch; it and those around it, by path and by name."""
+    path = below = module.partition(".")[2]
+    found = []
+    while path:
+        found.append((path, f"tritorch.{path}"))
+        path = path.rpartition(".")[0]
+    return torch_name(module) if is_module(below) else module, [*found, ("", "tritorch")]
+
+
 def home_of(value: Any, module: str) -> str:
     """The module of PyTorch that defines what this one of ours does; ours, where none does."""
-    name, path = getattr(value, "__name__", ""), module.partition(".")[2]
-    while name:
-        around = sys.modules.get(f"tritorch.{path}".rstrip("."))
-        if around is not None and vars(around).get(name) is value:
+    name = getattr(value, "__name__", "")
+    known, places = _around(module)
+    for path, around in places if name else ():
+        if around in sys.modules and vars(sys.modules[around]).get(name) is value:
             home = defining(path, name)
             if home is not None:
-                return f"torch.{home}".rstrip(".")
-        if not path or name.startswith("_"):  # what is private is known where it is
+                return f"torch.{home}" if home else "torch"
+        if name[0] == "_":  # what is private is known where it is
             break
-        path = path.rpartition(".")[0]
-    return torch_name(module) if is_module(module.partition(".")[2]) else module
+    return known
+
+
+def private_home(name: str, paths: list[str]) -> str | None:
+    """The first of these modules of PyTorch that defines a private name; None if none does."""
+    homes = (defining(path, name) for path in paths)
+    return next((home for home in homes if home is not None), None)
 
 
 def module_of(path: str, name: str) -> str:

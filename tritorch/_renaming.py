@@ -41,19 +41,38 @@ def rename(name: str, module: types.ModuleType) -> None:
             module.__path__ = []  # what is below it in PyTorch can be asked for
         for known, value in _names.defined_elsewhere(path):
             vars(module).setdefault(known, value)  # programs look through `vars`
+    private = []
+    known_here = path if is_torchs else None
     for value in list(vars(module).values()):
-        if is_torchs or isinstance(value, type):  # of ours, functions are found where PyTorch's are
-            _rename_object(value)
+        if isinstance(value, type) and value.__name__.startswith("_"):
+            private.append(value)
+        elif is_torchs or isinstance(
+            value, type
+        ):  # functions of ours are found where PyTorch's are
+            _rename_object(value, known_here)
+    if private:
+        _rename_private(private, name, path, module)
 
 
-def _rename_object(value: Any) -> None:
-    """A class or a function is where PyTorch defines it; what a class contains goes along."""
-    if not callable(value) or isinstance(value, types.ModuleType):
+def _rename_private(classes: list[type], name: str, path: str, module: types.ModuleType) -> None:
+    """Private classes are known where they are: in PyTorch beside the public ones of this file."""
+    beside = {v.__module__ for v in vars(module).values() if isinstance(v, type)}
+    package = path.rpartition(".")[0]
+    near = [place.partition(".")[2] for place in beside if place.startswith(f"torch.{package}.")]
+    for each in classes:
+        if each.__module__.partition(".")[0] == _PACKAGE:
+            home = _names.private_home(each.__name__, [path, *near])
+            if home is not None:
+                _move(each, f"torch.{home}".rstrip("."))
+            elif each.__module__ == name:
+                _rename_object(each)
+
+
+def _move(value: Any, home: str) -> None:
+    """A class or a function is in a module of PyTorch's, and so is what a class contains."""
+    module = value.__module__
+    if home == module:
         return
-    module = getattr(value, "__module__", None)
-    if type(module) is not str or module.partition(".")[0] != _PACKAGE:
-        return
-    home = _names.home_of(value, module)
     try:
         value.__module__ = home
     except (AttributeError, TypeError):  # it cannot be changed
@@ -61,8 +80,29 @@ def _rename_object(value: Any) -> None:
     if isinstance(value, type):
         if home not in sys.modules:
             _find_file(home, module)
+        known = sys.modules.get(home)
+        if known is not None and value.__name__ == value.__qualname__:
+            vars(known).setdefault(value.__name__, value)  # PyTorch's file may be several of ours
         for inner in vars(value).values():
-            _rename_object(inner)
+            if callable(inner):
+                if getattr(inner, "__module__", None) == module:
+                    _move(inner, home)
+                else:
+                    _rename_object(inner)
+
+
+def _rename_object(value: Any, seen_in: str | None = None) -> None:
+    """A class or a function is where PyTorch defines it; what a class contains goes along.
+
+    seen_in: a module of PyTorch's that has it here, if not where we define it."""
+    if callable(value) and not isinstance(value, types.ModuleType):
+        module = getattr(value, "__module__", None)
+        if type(module) is str and module.partition(".")[0] == _PACKAGE:
+            home = _names.home_of(value, module)
+            if home == module and seen_in is not None:
+                found = _names.defining(seen_in, getattr(value, "__name__", ""))
+                home = module if found is None else f"torch.{found}"
+            _move(value, home)
 
 
 def _find_file(home: str, module: str) -> None:

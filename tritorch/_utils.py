@@ -4,11 +4,18 @@ from a worker to who waits for it, a device's module."""
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import logging
+import math
+import os
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any
+import types
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, NotRequired, ParamSpec, TypedDict
 
 from tritorch import cuda, overrides
+from tritorch.autograd import no_grad
 from tritorch.core import dtype as dtypes, layout as layouts
 from tritorch.core.deprecation import deprecated
 from tritorch.core.device import device as Device, renamed
@@ -18,7 +25,13 @@ from tritorch.core.reraising import (
     KeyErrorMessage as KeyErrorMessage,
 )
 from tritorch.core.tensor import Tensor
+from tritorch.nn.parameter import is_lazy
 from tritorch.ops.joining import cat
+from tritorch.ops.memory import view_as_real
+from tritorch.serialization import rebuild
+
+P = ParamSpec("P")
+logger = logging.getLogger(__name__)
 
 
 @deprecated(
@@ -197,14 +210,22 @@ def _rendered(value: Any) -> str:
     return repr(value)
 
 
-class classproperty:
-    """A property of a class."""
+class _ClassPropertyDescriptor:
+    """What a property of a class is."""
 
-    def __init__(self, func: Any) -> None:
-        self.func = func
+    def __init__(self, fget: Any, fset: Any = None) -> None:
+        self.fget = fget
 
-    def __get__(self, instance: Any, owner: Any) -> Any:
-        return self.func(owner)
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        owner = type(instance) if owner is None else owner
+        return self.fget.__get__(instance, owner)()
+
+
+def classproperty(func: Any) -> _ClassPropertyDescriptor:
+    """Makes a property of a class of a function of the class."""
+    if not isinstance(func, (classmethod, staticmethod)):
+        func = classmethod(func)
+    return _ClassPropertyDescriptor(func)
 
 
 def _get_available_device_type() -> str | None:
@@ -234,3 +255,267 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
             f"Expected a torch.device with a specified index or an integer, but got:{device}"
         )
     return cuda.current_device()
+
+
+def get_current_device_index() -> int:
+    """The current GPU's index; -1 where there is none."""
+    return cuda.current_device() if cuda.device_count() > 0 else -1
+
+
+def _get_device_attr(get_member: Callable[[Any], Any]) -> Any:
+    """What a function finds in torch.cuda; None where there is no GPU."""
+    return get_member(cuda) if cuda.is_available() else None
+
+
+def _get_current_device_index() -> int | None:
+    return _get_device_attr(lambda module: module.current_device())
+
+
+def _get_devices_properties(device_ids: Iterable[int]) -> list[Any]:
+    there = cuda.is_available()
+    return [cuda.get_device_properties(i) if there else None for i in device_ids]
+
+
+def _get_device_module(device_type: str) -> Any:
+    """torch.cuda and its like, by the name of a type of device."""
+    found = getattr(sys.modules["tritorch"], device_type, None)
+    if found is None:
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as "
+            f"'torch.{device_type}'."
+        )
+    return found
+
+
+def cpu_count() -> int | None:
+    """The number of CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def try_import(module_name: str) -> types.ModuleType | None:
+    """A module, imported if it is installed; else None."""
+    if module_name not in sys.modules and importlib.util.find_spec(module_name) is None:
+        return None
+    return importlib.import_module(module_name)
+
+
+def _get_async_or_non_blocking(function_name: str, non_blocking: bool, kwargs: Any) -> bool:
+    """`non_blocking`, which may be given by its former name."""
+    if not kwargs:
+        return non_blocking
+    if set(kwargs) != {"async"}:
+        raise TypeError(
+            f"{function_name}() got an unexpected keyword argument '{list(kwargs)[-1]}'"
+        )
+    warnings.warn("'async' is deprecated; use 'non_blocking'", stacklevel=2)
+    return kwargs["async"]
+
+
+def _dummy_type(name: str) -> type:
+    """A class that cannot be instantiated, for a name that this build does without."""
+
+    def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"Tried to instantiate dummy base class {cls.__name__}")
+
+    return type(name, (), {"__new__": refuse})
+
+
+class CallbackRegistry(Generic[P]):
+    """Functions that are called when something happens; what they raise is logged."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.callback_list: list[Callable[P, None]] = []
+
+    def add_callback(self, cb: Callable[P, None]) -> None:
+        """Calls this one too, from now on."""
+        self.callback_list.append(cb)
+
+    def fire_callbacks(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Calls all of them."""
+        for callback in self.callback_list:
+            try:
+                callback(*args, **kwargs)
+            except Exception:
+                logger.exception("Exception in callback for %s", self.name)
+
+
+class _LazySeedTracker:
+    """The latest calls that seeded generators before they were there, in their order."""
+
+    def __init__(self) -> None:
+        self.manual_seed_all_cb: Any = None
+        self.manual_seed_cb: Any = None
+        self.call_order: list[Any] = []
+
+    def queue_seed_all(self, cb: Any, traceback: Any) -> None:
+        """Notes a call that seeded all."""
+        self.manual_seed_all_cb = cb, traceback
+        self.call_order = [self.manual_seed_cb, self.manual_seed_all_cb]
+
+    def queue_seed(self, cb: Any, traceback: Any) -> None:
+        """Notes a call that seeded the current one."""
+        self.manual_seed_cb = cb, traceback
+        self.call_order = [self.manual_seed_all_cb, self.manual_seed_cb]
+
+    def get_calls(self) -> list[Any]:
+        """The calls, the latest last."""
+        return self.call_order
+
+
+# ---- tensors taken apart and put together --------------------------------------------------------
+
+
+def _handle_complex(tensor: Tensor) -> Tensor:
+    """A complex tensor as pairs of numbers; another, or one without a shape yet, as it is."""
+    return view_as_real(tensor) if not is_lazy(tensor) and tensor.is_complex() else tensor
+
+
+def _flatten_sparse_tensors(tensors: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """The indices of all sparse tensors in one buffer, and their values in another."""
+    kept = list(tensors)
+    indices = _flatten_dense_tensors([t._indices() for t in kept])
+    return indices, _flatten_dense_tensors([t._values() for t in kept])
+
+
+def _unflatten_sparse_tensors(flat: tuple[Tensor, Tensor], tensors: Any) -> tuple[Tensor, ...]:
+    """Sparse tensors, of the sizes of others, whose entries are views of two buffers."""
+    indices = _unflatten_dense_tensors(flat[0], [t._indices() for t in tensors])
+    values = _unflatten_dense_tensors(flat[1], [t._values() for t in tensors])
+    make = PUBLIC["sparse_coo_tensor"]
+    return tuple(
+        make(i, v, t.size(), check_invariants=False) for t, i, v in zip(tensors, indices, values)
+    )
+
+
+def get_tensor_metadata(tensor: Tensor) -> dict[str, bool]:
+    """Nothing: conjugations and negations are carried out, never noted."""
+    if not isinstance(tensor, Tensor):
+        raise AssertionError(f"expected torch.Tensor, got {type(tensor).__name__}")
+    return {}
+
+
+def set_tensor_metadata(tensor: Tensor, metadata: dict[str, bool]) -> None:
+    """Carries out the conjugation or negation that is noted of a tensor, in its memory."""
+    if not isinstance(metadata, dict):
+        raise AssertionError(f"expected dict, got {type(metadata).__name__}")
+    if not isinstance(tensor, Tensor):
+        raise AssertionError(f"expected torch.Tensor, got {type(tensor).__name__}")
+    with no_grad():
+        if metadata.get("conj"):
+            tensor.copy_(tensor.conj())
+        if metadata.get("neg"):
+            tensor.neg_()
+
+
+_get_obj_state = rebuild.get_state
+
+
+def _set_obj_state(obj: Any, state: Any) -> Any:
+    """The object, with the attributes that `_get_obj_state` gave."""
+    rebuild.set_state(obj, state)
+    return obj
+
+
+def _rebuild_tensor_v3(
+    storage: Any, storage_offset: int, size: Any, stride: Any, requires_grad: bool,
+    backward_hooks: Any, dtype: Any, metadata: Any = None,
+) -> Tensor:  # fmt: skip
+    return rebuild._rebuild_tensor_v3(
+        storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata
+    )
+
+
+def _rebuild_device_tensor_from_cpu_tensor(
+    data: Tensor, dtype: Any, device: Any, requires_grad: bool
+) -> Tensor:
+    return data.to(dtype=dtype, device=device).requires_grad_(requires_grad)
+
+
+def _rebuild_device_tensor_from_numpy(
+    data: Any, dtype: Any, device: Any, requires_grad: bool
+) -> Tensor:
+    tensor = PUBLIC["from_numpy"](data)
+    return _rebuild_device_tensor_from_cpu_tensor(tensor, dtype, device, requires_grad)
+
+
+def _rebuild_wrapper_subclass(
+    cls: type, dtype: Any, size: Any, stride: Any, storage_offset: int, layout: Any, device: Any,
+    requires_grad: bool,
+) -> Tensor:  # fmt: skip
+    make: Any = Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+    return make(cls, size, strides=stride, dtype=dtype, storage_offset=storage_offset,
+                layout=layout, device=device, requires_grad=requires_grad)  # fmt: skip
+
+
+def _chunk_or_narrow_cat(
+    tensor: Tensor, num_chunks: int, narrow_dim: int, cat_dim: int = 0
+) -> Tensor:
+    """The parts of one dim, one after the other along another."""
+    return cat(tensor.chunk(num_chunks, narrow_dim), cat_dim)
+
+
+def _maybe_view_chunk_cat(res: Tensor, group_size: int, gather_dim: int) -> Tensor:
+    """The parts of dim 0, one after the other along another; a view, if that can be."""
+    if gather_dim == 0:
+        return res
+    shape = list(res.shape)
+    if shape[0] == group_size and math.prod(shape[1:gather_dim]) == 1:
+        joined = shape[0] * shape[gather_dim]
+        return res.view([1, *shape[1:gather_dim], joined, *shape[gather_dim + 1 :]])
+    return _chunk_or_narrow_cat(res, group_size, 0, gather_dim)
+
+
+# ---- what snapshots of memory are made of --------------------------------------------------------
+
+
+class _Frame(TypedDict):
+    """A line of a program that allocated."""
+
+    filename: str
+    line: int
+    name: str
+    fx_node_op: NotRequired[str]
+    fx_node_name: NotRequired[str]
+    fx_node_target: NotRequired[str]
+    fx_original_trace: NotRequired[str]
+
+
+class _Block(TypedDict):
+    """Memory that was given to a tensor."""
+
+    size: int
+    requested_size: int
+    address: int
+    state: str
+    frames: list[_Frame]
+
+
+class _Segment(TypedDict):
+    """Memory that was taken from the driver."""
+
+    address: int
+    total_size: int
+    stream: int
+    segment_type: str
+    allocated_size: int
+    active_size: int
+    blocks: list[_Block]
+
+
+class _TraceEntry(TypedDict):
+    """Something that happened to memory."""
+
+    action: str
+    addr: NotRequired[int]
+    frames: list[_Frame]
+    size: int
+    stream: int
+    device_free: NotRequired[int]
+
+
+class _Snapshot(TypedDict):
+    """All of it."""
+
+    segments: list[_Segment]
+    device_traces: NotRequired[list[list[_TraceEntry]]]

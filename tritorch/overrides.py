@@ -6,15 +6,20 @@ A class with a `__torch_function__` class method is asked whenever an object of 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from tritorch import _C
 from tritorch.core import gates
 from tritorch.core.dispatching import recording
 from tritorch.core.tensor import Tensor, is_tensor, typename
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
@@ -117,6 +122,74 @@ class enable_reentrant_dispatch:
     def __exit__(self, *exception: Any) -> None:
         _C.set_grad_enabled(self._recorded)
         _C.set_overrides(self._before)
+
+
+def _get_current_function_mode_stack() -> list[Any]:
+    """The modes that are entered, the last one asked first."""
+    return list(gates.modes.stack)
+
+
+def _get_current_function_mode() -> Any:
+    return gates.modes.stack[-1] if gates.modes.stack else None
+
+
+def _push_mode(mode: Any) -> None:
+    gates.push_mode(mode)
+
+
+def _pop_mode() -> Any:
+    return gates.pop_mode()
+
+
+@contextlib.contextmanager
+def _pop_mode_temporarily() -> Iterator[Any]:
+    """Inside, the last mode is not asked."""
+    mode = _pop_mode()
+    try:
+        yield mode
+    finally:
+        _push_mode(mode)
+
+
+@contextlib.contextmanager
+def _enable_torch_function() -> Iterator[None]:
+    """Inside, subclasses are asked, whatever is around."""
+    before = _C.set_overrides(True)
+    try:
+        yield
+    finally:
+        _C.set_overrides(before)
+
+
+def _get_overloaded_args(
+    relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] | None = None
+) -> list[Any]:
+    """Arguments whose classes override, one of each class: subclasses first, else in order."""
+    kind = type if get_type_fn is None else get_type_fn
+    found: list[Any] = []
+    for arg in relevant_args if _C.overrides_enabled() else ():
+        cls = kind(arg)
+        override = getattr(cls, "__torch_function__", None)
+        seen = [kind(each) for each in found]
+        if override is None or override is _C._disabled_torch_function_impl or cls in seen:
+            continue
+        before = (i for i, each in enumerate(seen) if issubclass(cls, each))
+        found.insert(next(before, len(found)), arg)
+    return found
+
+
+def _disable_user_warnings(
+    func: Callable[_P, _R], regex: str = ".*is deprecated, please use.*", module: str = "torch"
+) -> Callable[_P, _R]:
+    """The function, without the warnings of a module whose text matches."""
+
+    @functools.wraps(func)
+    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", regex, UserWarning, module)
+            return func(*args, **kwargs)
+
+    return wrapper
 
 
 # ---- what can be overridden ----------------------------------------------------------------------

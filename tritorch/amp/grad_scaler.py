@@ -33,6 +33,22 @@ def _fresh_state() -> dict[str, Any]:
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
+class _MultiDeviceReplicator:
+    """Copies of a tensor on other devices, made when they are asked for."""
+
+    def __init__(self, master_tensor: Tensor) -> None:
+        self.master = master_tensor
+        self._per_device_tensors: dict[Any, Tensor] = {}
+
+    def get(self, device: Any) -> Tensor:
+        """The copy on a device."""
+        found = self._per_device_tensors.get(device)
+        if found is None:
+            found = self.master.to(device=device, non_blocking=True, copy=True)
+            self._per_device_tensors[device] = found
+        return found
+
+
 class GradScaler:
     """Scales losses, unscales gradients, skips steps whose gradients overflowed.
 

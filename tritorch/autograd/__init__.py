@@ -46,6 +46,11 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
+def _tensor_or_tensors_to_tuple(tensors: Any, length: int) -> tuple[Any, ...]:
+    """Tensors of `length` outputs: none, one, or several."""
+    return (None,) * length if tensors is None else _as_tuple(tensors)
+
+
 def variable(*args: Any, **kwargs: Any) -> Any:
     """Refused: it has long been `torch.tensor`."""
     raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")

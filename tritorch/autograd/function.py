@@ -5,17 +5,32 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from tritorch import _C
 from tritorch.autograd import passes, saved as saving, streams
 from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.autograd.graph import check_inplace, forbid_writes, rewrite_history
-from tritorch.autograd.nodes import FREED, Node, gradient_edge
+from tritorch.autograd.nested import (
+    _iter_filter as _iter_filter,
+    _iter_None_tensors as _iter_None_tensors,
+    _iter_tensors as _iter_tensors,
+    _iter_tensors_permissive as _iter_tensors_permissive,
+    _jit_unwrap_structured as _jit_unwrap_structured,
+    _map_tensor_data as _map_tensor_data,
+    _nested_map as _nested_map,
+    _unflatten as _unflatten,
+)
+from tritorch.autograd.nodes import FREED, Node, RemovableHandle, gradient_edge
 from tritorch.core.batched import BatchedArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_P = ParamSpec("_P")
 
 
 class FunctionCtx:
@@ -51,7 +66,30 @@ class FunctionCtx:
         self.materialize_grads = value
 
 
-class BackwardCFunction(Node, FunctionCtx):
+_ContextMethodMixin = FunctionCtx  # its former name, in old pickles
+
+
+class _FunctionBase:
+    """What calls of functions, and functions, derive from."""
+
+    __slots__ = ()
+
+
+class _HookMixin:
+    """How a hook is registered."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def _register_hook(backward_hooks: Any, hook: Callable[..., Any]) -> tuple[Any, Any]:
+        """Puts a hook into a dict, made if there is none; the dict, and what removes the hook."""
+        hooks = OrderedDict() if backward_hooks is None else backward_hooks
+        handle = RemovableHandle(hooks)
+        hooks[handle.id] = hook
+        return hooks, handle
+
+
+class BackwardCFunction(Node, _FunctionBase, FunctionCtx, _HookMixin):
     """The node of a call of a Function, and its ctx."""
 
     # A dict besides the node's fields: users set attributes on ctx.
@@ -174,33 +212,14 @@ class _FunctionOperator:
 class FunctionMeta(type):
     """Gives each Function a node type of its own name."""
 
-    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
-        super().__init__(name, bases, namespace)
+    def __init__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, Any]) -> None:
+        super().__init__(name, bases, attrs)
         cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_forward_cls": cls})
         cls._operator = _FunctionOperator(cls)
 
 
-class Function(FunctionCtx, metaclass=FunctionMeta):
-    """A differentiable function: override forward and backward, call apply."""
-
-    generate_vmap_rule = False
-    _of_package = False  # one of the package's own needs no rule for vmap
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(
-            f"{type(self)} should not be instantiated. Methods on autograd functions are all "
-            "static, so you should invoke them on the class itself. Instantiating an autograd "
-            "function will raise an error in a future version of PyTorch.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(
-            "Legacy autograd function with non-static forward method is deprecated. Please use "
-            "new-style autograd function with static forward method. (Example: "
-            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
-        )
+class _SingleLevelFunction(_FunctionBase, FunctionCtx, _HookMixin, metaclass=FunctionMeta):
+    """A function of what it computes and how its gradients are, without a way to call it."""
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -225,19 +244,47 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     vjp = backward
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
-        """The results of a batch, and where its dim is in each."""
-        raise NotImplementedError(
-            "To use autograd.Function with vmap, you must either override the vmap staticmethod "
-            "or set generate_vmap_rule=True."
-        )
-
-    @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """The tangents of forward's outputs."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with "
             "forward mode AD."
+        )
+
+
+def _is_setup_context_defined(fn: Any) -> bool:
+    """Whether a function's `setup_context` is its own."""
+    return fn is not _SingleLevelFunction.setup_context
+
+
+class Function(_SingleLevelFunction):
+    """A differentiable function: override forward and backward, call apply."""
+
+    generate_vmap_rule = False
+    _of_package = False  # one of the package's own needs no rule for vmap
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all "
+            "static, so you should invoke them on the class itself. Instantiating an autograd "
+            "function will raise an error in a future version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            "new-style autograd function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """The results of a batch, and where its dim is in each."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod "
+            "or set generate_vmap_rule=True."
         )
 
     @classmethod

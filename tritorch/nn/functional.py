@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING  # noqa: F401  (a name of PyTorch's module)
 from tritorch.core.gates import publish
 from tritorch.core.published import FUNCTIONAL
 from tritorch.core.tensor import Tensor  # noqa: F401
+from tritorch.nn import _internals
 from tritorch.nn.names import *  # noqa: F403
 from tritorch.overrides import (  # noqa: F401
     handle_torch_function,
@@ -14,3 +15,4 @@ from tritorch.overrides import (  # noqa: F401
 )
 
 globals().update(publish(FUNCTIONAL, __name__))
+globals().update(_internals.private(globals()))

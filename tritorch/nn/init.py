@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from tritorch.autograd import no_grad
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg import linalg_qr
+
+_R = TypeVar("_R")
+_P = ParamSpec("_P")
 
 _GAINS = {"sigmoid": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
 _LINEAR = (
@@ -42,14 +45,34 @@ def _fill(tensor: Tensor, fill: Callable[[Tensor], Any]) -> Tensor:
     return tensor
 
 
+def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: Any = None) -> Tensor:
+    """Uniform in [a, b), which no gradient sees."""
+    return _fill(tensor, lambda t: t.uniform_(a, b, generator=generator))
+
+
+def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Any = None) -> Tensor:
+    """Normally distributed, which no gradient sees."""
+    return _fill(tensor, lambda t: t.normal_(mean, std, generator=generator))
+
+
+def _no_grad_fill_(tensor: Tensor, val: float) -> Tensor:
+    """One number everywhere, which no gradient sees."""
+    return _fill(tensor, lambda t: t.fill_(val))
+
+
+def _no_grad_zero_(tensor: Tensor) -> Tensor:
+    """Zeros, which no gradient sees."""
+    return _fill(tensor, lambda t: t.zero_())
+
+
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform in [a, b)."""
-    return _fill(tensor, lambda t: t.uniform_(a, b, generator=generator))
+    return _no_grad_uniform_(tensor, a, b, generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Normally distributed."""
-    return _fill(tensor, lambda t: t.normal_(mean, std, generator=generator))
+    return _no_grad_normal_(tensor, mean, std, generator)
 
 
 def trunc_normal_(
@@ -57,11 +80,18 @@ def trunc_normal_(
     generator: Any = None,
 ) -> Tensor:  # fmt: skip
     """Normally distributed within [a, b]."""
+    return _no_grad_trunc_normal_(tensor, mean, std, a, b, generator)
+
+
+def _no_grad_trunc_normal_(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any = None
+) -> Tensor:
+    """Normally distributed within [a, b], which no gradient sees."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
             "values may be incorrect.",
-            stacklevel=2,
+            stacklevel=3,
         )
     cdf = lambda x: (1 + math.erf(x / math.sqrt(2))) / 2
     within = cdf((b - mean) / std) - cdf((a - mean) / std)
@@ -94,7 +124,7 @@ def _reject(t: Tensor, mean: float, std: float, a: float, b: float, generator: A
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """One number everywhere."""
-    return _fill(tensor, lambda t: t.fill_(val))
+    return _no_grad_fill_(tensor, val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
@@ -155,12 +185,17 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / (fan_in + fan_out)), generator)
 
 
-def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """The number of inputs of one output, or of outputs of one input."""
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    fans = _calculate_fan_in_and_fan_out(tensor)
-    return calculate_gain(nonlinearity, a) / math.sqrt(fans[mode == "fan_out"])
+    return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
+
+
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    fan = _calculate_correct_fan(tensor, mode)
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
 
 def kaiming_uniform_(
@@ -219,8 +254,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     return _fill(tensor, fill)
 
 
-def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    name = function.__name__
+def _make_deprecate(meth: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    name = meth.__name__
 
     def old(*args: Any, **kwargs: Any) -> Tensor:
         warnings.warn(
@@ -228,14 +263,21 @@ def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             FutureWarning,
             stacklevel=2,
         )
-        return function(*args, **kwargs)
+        return meth(*args, **kwargs)
 
     old.__name__, old.__doc__ = name[:-1], f"Deprecated: {name}."
     return old
 
 
-uniform, normal, constant = _deprecated(uniform_), _deprecated(normal_), _deprecated(constant_)
-eye, dirac = _deprecated(eye_), _deprecated(dirac_)
-xavier_uniform, xavier_normal = _deprecated(xavier_uniform_), _deprecated(xavier_normal_)
-kaiming_uniform, kaiming_normal = _deprecated(kaiming_uniform_), _deprecated(kaiming_normal_)
-sparse, orthogonal = _deprecated(sparse_), _deprecated(orthogonal_)
+uniform, normal, constant = (
+    _make_deprecate(uniform_),
+    _make_deprecate(normal_),
+    _make_deprecate(constant_),
+)
+eye, dirac = _make_deprecate(eye_), _make_deprecate(dirac_)
+xavier_uniform, xavier_normal = _make_deprecate(xavier_uniform_), _make_deprecate(xavier_normal_)
+kaiming_uniform, kaiming_normal = (
+    _make_deprecate(kaiming_uniform_),
+    _make_deprecate(kaiming_normal_),
+)
+sparse, orthogonal = _make_deprecate(sparse_), _make_deprecate(orthogonal_)

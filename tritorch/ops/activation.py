@@ -496,11 +496,11 @@ def softmin(
 ) -> Tensor:
     """softmax of -x."""
     if dim is None:
-        dim = _implicit_dim("softmin", input.ndim, _stacklevel)
+        dim = _get_softmax_dim("softmin", input.ndim, _stacklevel)
     return _softmax(-input, dim, _stacklevel, dtype)
 
 
-def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
+def _get_softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
         "dim=X as an argument.",
@@ -514,7 +514,7 @@ def _softmax(
 ) -> Tensor:
     """exp(x) / sum(exp(x)) along a dim."""
     if dim is None:
-        dim = _implicit_dim("softmax", input.ndim, _stacklevel)
+        dim = _get_softmax_dim("softmax", input.ndim, _stacklevel)
     return softmax(input, dim, dtype=dtype)
 
 
@@ -523,7 +523,7 @@ def _log_softmax(
 ) -> Tensor:
     """log(softmax(x)) along a dim."""
     if dim is None:
-        dim = _implicit_dim("log_softmax", input.ndim, _stacklevel)
+        dim = _get_softmax_dim("log_softmax", input.ndim, _stacklevel)
     return log_softmax(input, dim, dtype=dtype)
 
 

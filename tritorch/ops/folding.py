@@ -135,7 +135,7 @@ def _unpool(n: int) -> Any:
         each = lambda value: (value,) * n if isinstance(value, int) else tuple(value)
         kernel, pads = each(kernel_size), each(padding)
         steps = kernel if stride is None else each(stride)
-        size = _unpooled_size(input, kernel, steps, pads, output_size)
+        size = _unpool_output_size(input, kernel, steps, pads, output_size)
         if input.shape != indices.shape:
             raise RuntimeError(
                 f"Expected shape of indices to be same as that of the input tensor "
@@ -151,28 +151,40 @@ def _unpool(n: int) -> Any:
     return functional(function)
 
 
-def _unpooled_size(
-    input: Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], given: Any
-) -> tuple[int, ...]:
-    n = len(kernel)
-    default = tuple(
+def _unpool_output_size(
+    input: Tensor, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    output_size: Any,
+) -> list[int]:  # fmt: skip
+    """The size that maxima are put back into: by the windows, if none is given."""
+    n = len(kernel_size)
+    default = [
         (size - 1) * s + k - 2 * p
-        for size, s, k, p in zip(input.shape[-n:], stride, kernel, padding)
-    )
-    if given is None:
+        for size, s, k, p in zip(input.shape[-n:], stride, kernel_size, padding)
+    ]
+    if output_size is None:
         return default
-    wanted = tuple(given)[-n:]
-    if len(tuple(given)) not in (n, n + 2, n + 1):
+    wanted = list(output_size)[-n:]
+    if len(tuple(output_size)) not in (n, n + 2, n + 1):
         raise ValueError(
             f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a "
-            f"length of '{len(tuple(given))}'"
+            f"length of '{len(tuple(output_size))}'"
         )
     for d, (low, s) in enumerate(zip(default, stride)):
         if not low - s < wanted[d] < low + s:
             raise ValueError(
-                f"invalid output_size '{wanted}' (dim {d} must be between {low - s} and {low + s})"
+                f'invalid output_size "{wanted}" (dim {d} must be between {low - s} and {low + s})'
             )
+        _check_unpool_output_size(wanted, d)
     return wanted
+
+
+def _check_unpool_output_size(output_size: Sequence[int], dim: int) -> None:
+    """Refuses a negative size."""
+    if output_size[dim] < 0:
+        raise ValueError(
+            "max_unpooling: output_size must contain non-negative spatial dimensions, but got "
+            f"output_size[{dim}]={output_size[dim]}"
+        )
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = (autocast("cpu:float32")(_unpool(n)) for n in (1, 2, 3))

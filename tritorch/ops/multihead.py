@@ -36,8 +36,12 @@ def _advise_one_type(padding: Tensor | None, mask: Tensor | None) -> None:
         )
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any) -> bool:
-    """Whether there is a batch."""
+def _mha_shape_check(
+    query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None,
+    attn_mask: Tensor | None, num_heads: int,
+) -> bool:  # fmt: skip
+    """Whether there is a batch; raises for numbers of dims that do not fit."""
+    padding, mask = key_padding_mask, attn_mask
     if query.dim() not in (2, 3):
         raise AssertionError(
             f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query "
@@ -57,8 +61,14 @@ def _check(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any) -
         )
     if mask is not None and mask.dim() not in (2, 3):
         raise AssertionError(
-            f"expected `attn_mask` to be `None`, 2-D or 3-D but found {mask.dim()}-D tensor instead"
+            f"{what} `attn_mask` to be `None`, 2-D or 3-D but found {mask.dim()}-D tensor instead"
         )
+    if n == 2 and mask is not None and mask.dim() == 3:
+        expected = (num_heads, query.shape[0], key.shape[0])
+        if tuple(mask.shape) != expected:
+            raise AssertionError(
+                f"Expected `attn_mask` shape to be {expected} but got {mask.shape}"
+            )
     return n == 3
 
 
@@ -139,7 +149,7 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """(output, attention weights or None) of (length, batch, embedding) or (length, embedding)."""
-    batched = _check(query, key, value, key_padding_mask, attn_mask)
+    batched = _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads)
     _advise_one_type(key_padding_mask, attn_mask)
     if is_causal and attn_mask is None:
         raise RuntimeError(

@@ -33,10 +33,8 @@ def _view_array(array: Any, shape: tuple[int, ...]) -> Any:
         if array.flags.c_contiguous:
             return array.reshape(shape)
         try:
-            out = array.view()
-            out.shape = shape
-            return out
-        except AttributeError:
+            return array.reshape(shape, copy=False)
+        except ValueError:
             pass
     else:
         out = array.reshape_view(shape)

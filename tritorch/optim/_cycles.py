@@ -5,17 +5,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from tritorch.optim._schedule import (
     LRScheduler,
     Rate,
+    _format_param,
+    _update_param_group_val,
+    _warn_get_lr_called_within_step,
     attributes,
     cosine,
-    for_groups,
     linear,
     require_optimizer,
-    set_option,
 )
 from tritorch.optim.optimizer import Optimizer
 
@@ -32,8 +33,8 @@ class _Momentum(LRScheduler):
                 "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
             )
         self.use_beta1 = "betas" in optimizer.defaults
-        lows = for_groups("base_momentum", optimizer, low)
-        highs = for_groups("max_momentum", optimizer, high)
+        lows = _format_param("base_momentum", optimizer, low)
+        highs = _format_param("max_momentum", optimizer, high)
         if fresh:
             for group, base, most in zip(optimizer.param_groups, lows, highs):
                 self._set_momentum(group, most)
@@ -69,11 +70,11 @@ class CyclicLR(_Momentum):
     ) -> None:
         require_optimizer(optimizer)
         self.optimizer = optimizer
-        base_lrs = for_groups("base_lr", optimizer, base_lr)
+        base_lrs = _format_param("base_lr", optimizer, base_lr)
         if last_epoch == -1:
             for lr, group in zip(base_lrs, optimizer.param_groups):
-                set_option(group, "lr", lr)
-        self.max_lrs = for_groups("max_lr", optimizer, max_lr)
+                _update_param_group_val(group, "lr", lr)
+        self.max_lrs = _format_param("max_lr", optimizer, max_lr)
         up = float(step_size_up)
         self.total_size = up + (up if step_size_down is None else float(step_size_down))
         self.step_ratio = up / self.total_size
@@ -92,8 +93,8 @@ class CyclicLR(_Momentum):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self._init_momentum(optimizer, base_momentum, max_momentum, last_epoch == -1)
-            self.base_momentums = for_groups("base_momentum", optimizer, base_momentum)
-            self.max_momentums = for_groups("max_momentum", optimizer, max_momentum)
+            self.base_momentums = _format_param("base_momentum", optimizer, base_momentum)
+            self.max_momentums = _format_param("max_momentum", optimizer, max_momentum)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 
@@ -116,7 +117,7 @@ class CyclicLR(_Momentum):
         return float(gamma**x)
 
     def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+        _warn_get_lr_called_within_step(self)
         cycles = self.last_epoch / self.total_size
         cycle = math.floor(1 + cycles)
         x = 1.0 + cycles - cycle
@@ -139,6 +140,16 @@ class CyclicLR(_Momentum):
         saved = state_dict["_scale_fn_custom"]
         if saved is not None:
             self._scale_fn_custom.__dict__.update(saved)
+
+
+class _SchedulePhase(TypedDict):
+    """A stretch of a cycle: its last step, and the options of a group at its ends."""
+
+    end_step: float
+    start_lr: str
+    end_lr: str
+    start_momentum: str
+    end_momentum: str
 
 
 class OneCycleLR(_Momentum):
@@ -185,7 +196,7 @@ class OneCycleLR(_Momentum):
         ends = [rising - 1, 2 * rising - 2] if three_phase else [rising - 1]
         rates = ["initial_lr", "max_lr", *(["initial_lr"] if three_phase else []), "min_lr"]
         momenta = ["max_momentum", "base_momentum", "max_momentum", "max_momentum"]
-        self._schedule_phases: list[dict[str, Any]] = [
+        self._schedule_phases: list[_SchedulePhase] = [
             {
                 "end_step": end,
                 "start_lr": rates[i],
@@ -196,7 +207,7 @@ class OneCycleLR(_Momentum):
             for i, end in enumerate([*ends, self.total_steps - 1])
         ]
         self._anneal_func_type = anneal_strategy
-        max_lrs = for_groups("max_lr", optimizer, max_lr)
+        max_lrs = _format_param("max_lr", optimizer, max_lr)
         if last_epoch == -1:
             for group, most in zip(optimizer.param_groups, max_lrs):
                 group["initial_lr"] = most / div_factor
@@ -208,7 +219,7 @@ class OneCycleLR(_Momentum):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+        _warn_get_lr_called_within_step(self)
         step = self.last_epoch
         if step > self.total_steps:
             raise ValueError(

@@ -218,6 +218,20 @@ class Elementwise(PerParameter):
                 self._on_tensors(p, grad, state, first, step)
         self._flush(batches, step)
 
+    def step_lists(
+        self, group: dict[str, Any], params: Sequence[Tensor], grads: Sequence[Tensor],
+        states: Sequence[dict[str, Any]],
+    ) -> None:  # fmt: skip
+        """One update of parameters whose gradients and state are given."""
+        step = self._prepared(group)
+        with_tensors = is_grad_enabled() or bool(watching and entered.modes)
+        batches: dict[Any, _Batch] = {}
+        for p, grad, state in zip(params, grads, states, strict=True):
+            first = self.complete(p, state, group)
+            if with_tensors or not self._join(batches, p, grad, state, first, step):
+                self._on_tensors(p, grad, state, first, step)
+        self._flush(batches, step)
+
     def _prepared(self, group: dict[str, Any]) -> _Step:
         options = numbers_of(group)
         coupled, decoupled = self.decays(options)

@@ -12,7 +12,7 @@ import types
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Self
 from weakref import ref
 
 from tritorch.core.tensor import Tensor
@@ -28,30 +28,31 @@ EPOCH_DEPRECATION_WARNING = (
 _ORDER = "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 
 
-def values(optimizer: Optimizer, key: str) -> list[Any]:
+def _param_groups_val_list(optimizer: Optimizer, key: str) -> list[Any]:
     """An option of each group; tensors are copied, for the groups' own are changed in place."""
     found = [group[key] for group in optimizer.param_groups]
     return [value.clone() if isinstance(value, Tensor) else value for value in found]
 
 
-def set_option(group: dict[str, Any], key: str, value: Any) -> None:
-    if isinstance(group[key], Tensor):
-        group[key].fill_(float(value))
+def _update_param_group_val(param_group: dict[str, Any], key: str, val: Rate) -> None:
+    """Sets an option of a group; a tensor keeps its identity."""
+    if isinstance(param_group[key], Tensor):
+        param_group[key].fill_(float(val))
     else:
-        group[key] = value
+        param_group[key] = val
 
 
-def for_groups(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """One value for each group."""
+def _format_param(name: str, optimizer: Optimizer, param: Any) -> list[Any]:
+    """One value for each group; tensors are copied."""
     n_groups = len(optimizer.param_groups)
-    if not isinstance(value, (list, tuple)):
-        return [value] * n_groups
-    if len(value) != n_groups:
+    if not isinstance(param, (list, tuple)):
+        param = [param] * n_groups
+    elif len(param) != n_groups:
         raise ValueError(
             f"{name} must have the same length as optimizer.param_groups. "
-            f"{name} has {len(value)} values, param_groups has {n_groups}."
+            f"{name} has {len(param)} values, param_groups has {n_groups}."
         )
-    return list(value)
+    return [each.clone() if isinstance(each, Tensor) else each for each in param]
 
 
 def require_optimizer(optimizer: Any) -> None:
@@ -84,18 +85,15 @@ class LRScheduler:
                     "scheduler with last_epoch >= 0.\nLoad the optimizer's state from the "
                     "checkpoint first, or leave last_epoch at -1 for a fresh training run."
                 )
-        self.base_lrs: list[Rate] = values(optimizer, "initial_lr")
+        self.base_lrs: list[Rate] = _param_groups_val_list(optimizer, "initial_lr")
         self.last_epoch = last_epoch
         _watch_steps(optimizer)
         self._initial_step()
 
     def _initial_step(self) -> None:
         self._step_count = 0
-        self._is_initial = True
-        try:
+        with _initial_mode(self):
             self.step()
-        finally:
-            self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer."""
@@ -111,10 +109,10 @@ class LRScheduler:
 
     def get_lr(self) -> list[Rate]:
         """The learning rates of `last_epoch`; for subclasses, called by step."""
-        self._warn_outside_step()
+        _warn_get_lr_called_within_step(self)
         factor = 1.0 if self._keeps_first() else self._ratio(self.last_epoch)
         if factor == 1.0:
-            return values(self.optimizer, "lr")
+            return _param_groups_val_list(self.optimizer, "lr")
         return [group["lr"] * factor for group in self.optimizer.param_groups]
 
     def _keeps_first(self) -> bool:
@@ -124,15 +122,6 @@ class LRScheduler:
     def _ratio(self, epoch: int) -> float:
         """lr(epoch) / lr(epoch - 1)."""
         raise NotImplementedError
-
-    def _warn_outside_step(self) -> None:
-        if not self._get_lr_called_within_step:
-            warnings.warn(
-                "To get the last learning rate computed by the scheduler, "
-                "please use `get_last_lr()`.",
-                UserWarning,
-                stacklevel=3,
-            )
 
     def step(self, epoch: Any = None) -> None:
         """Goes on by one epoch, after the optimizer's step; or to a given epoch."""
@@ -167,18 +156,55 @@ class LRScheduler:
         self._apply(self.get_lr if epoch is None or closed is None else closed)
 
     def _apply(self, compute: Callable[[], list[Rate]]) -> None:
-        self._get_lr_called_within_step = True
+        self._get_lr_called_within_step = True  # as _enable_get_lr_call, in a third of its time
         try:
             rates = compute()
         finally:
             self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
-            set_option(group, "lr", lr)
-        self._last_lr: list[Rate] = values(self.optimizer, "lr")
+            _update_param_group_val(group, "lr", lr)
+        self._last_lr: list[Rate] = _param_groups_val_list(self.optimizer, "lr")
 
 
 class _LRScheduler(LRScheduler):
     """The old name."""
+
+
+def _warn_get_lr_called_within_step(lr_scheduler: LRScheduler) -> None:
+    """A warning where `get_lr` is called by a program, not by `step`."""
+    if not lr_scheduler._get_lr_called_within_step:
+        warnings.warn(
+            "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+class _enable_get_lr_call:
+    """Inside, `get_lr` may be called."""
+
+    def __init__(self, o: LRScheduler) -> None:
+        self.o = o
+
+    def __enter__(self) -> Self:
+        self.o._get_lr_called_within_step = True
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.o._get_lr_called_within_step = False
+
+
+class _initial_mode:
+    """Inside, a schedule is being constructed."""
+
+    def __init__(self, o: LRScheduler) -> None:
+        self.o = o
+
+    def __enter__(self) -> None:
+        self.o._is_initial = True
+
+    def __exit__(self, *raised: object) -> None:
+        self.o._is_initial = False
 
 
 def _watch_steps(optimizer: Optimizer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tritorch.core.tensor import Tensor
 from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._lists import functions
 from tritorch.optim._per_parameter import check
 from tritorch.optim.optimizer import ParamsT
 
@@ -42,3 +43,12 @@ class Adadelta(Elementwise):
             "differentiable": differentiable,
         }
         super().__init__(params, defaults)
+
+
+adadelta, _single_tensor_adadelta, _multi_tensor_adadelta = functions(
+    Adadelta,
+    "square_avgs=square_avg acc_deltas=acc_delta state_steps=step",
+    "capturable=False, foreach=None, differentiable=False, has_complex=False, *, lr, rho, "
+    "eps, weight_decay, maximize",
+    "single_tensor multi_tensor",
+)

@@ -9,6 +9,7 @@ from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.record import filled
 from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._lists import functions
 from tritorch.optim._per_parameter import check, full_like, scalar
 from tritorch.optim.optimizer import ParamsT
 
@@ -78,3 +79,12 @@ class Adagrad(Elementwise):
         """Moves the state to memory that other processes can share."""
         for state in self.state.values():
             state["sum"].share_memory_()
+
+
+adagrad, _single_tensor_adagrad, _multi_tensor_adagrad, _fused_adagrad = functions(
+    Adagrad,
+    "state_sums=sum state_steps=step",
+    "fused=None, grad_scale=None, found_inf=None, has_sparse_grad=False, foreach=None, "
+    "differentiable=False, has_complex=False, *, lr, weight_decay, lr_decay, eps, maximize",
+    "single_tensor multi_tensor fused",
+)

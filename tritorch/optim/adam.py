@@ -6,6 +6,7 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._lists import functions
 from tritorch.optim._per_parameter import check, zeros_like
 from tritorch.optim.optimizer import ParamsT
 
@@ -82,3 +83,13 @@ def _check_tensors(lr: Any, betas: Any, host_only: bool) -> None:
                 )
             if value.numel() != 1:
                 raise ValueError(f"Tensor {name} must be 1-element")
+
+
+adam, _single_tensor_adam, _multi_tensor_adam, _fused_adam = functions(
+    Adam,
+    "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq max_exp_avg_sqs=max_exp_avg_sq state_steps=step",
+    "foreach=None, capturable=False, differentiable=False, fused=None, grad_scale=None, "
+    "found_inf=None, has_complex=False, decoupled_weight_decay=False, *, amsgrad, beta1, "
+    "beta2, lr, weight_decay, eps, maximize",
+    "single_tensor multi_tensor fused",
+)

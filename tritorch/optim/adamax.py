@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tritorch.core.tensor import Tensor
 from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._lists import functions
 from tritorch.optim._per_parameter import check
 from tritorch.optim.optimizer import ParamsT
 
@@ -40,3 +41,12 @@ class Adamax(Elementwise):
             "capturable": capturable,
         }
         super().__init__(params, defaults)
+
+
+adamax, _single_tensor_adamax, _multi_tensor_adamax = functions(
+    Adamax,
+    "exp_avgs=exp_avg exp_infs=exp_inf state_steps=step",
+    "foreach=None, maximize=False, differentiable=False, capturable=False, "
+    "has_complex=False, *, eps, beta1, beta2, lr, weight_decay",
+    "single_tensor multi_tensor",
+)

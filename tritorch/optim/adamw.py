@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.tensor import Tensor
+from tritorch.optim._lists import functions
 from tritorch.optim.adam import Adam
 from tritorch.optim.optimizer import ParamsT
 
@@ -37,3 +38,14 @@ class AdamW(Adam):
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True
+
+
+(adamw,) = functions(
+    AdamW,
+    "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq max_exp_avg_sqs=max_exp_avg_sq state_steps=step",
+    "foreach=None, capturable=False, differentiable=False, fused=None, grad_scale=None, "
+    "found_inf=None, has_complex=False, *, amsgrad, beta1, beta2, lr, weight_decay, eps, "
+    "maximize",
+    "",
+    decoupled_weight_decay=True,
+)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._lists import functions
 from tritorch.optim._per_parameter import check, scalar
 from tritorch.optim.optimizer import ParamsT
 
@@ -53,3 +54,12 @@ class ASGD(Elementwise):
             "mu": scalar(1.0, p, group),
             "ax": state["ax"],
         }
+
+
+asgd, _single_tensor_asgd, _multi_tensor_asgd = functions(
+    ASGD,
+    "axs=ax mus=mu etas=eta state_steps=step",
+    "foreach=None, maximize=False, differentiable=False, capturable=False, "
+    "has_complex=False, *, lambd, lr, t0, alpha, weight_decay",
+    "single_tensor multi_tensor",
+)

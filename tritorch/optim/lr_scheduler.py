@@ -9,19 +9,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, SupportsFloat
 
-from tritorch.optim._cycles import CyclicLR, OneCycleLR
+from tritorch.optim._cycles import CyclicLR, OneCycleLR, _SchedulePhase as _SchedulePhase
 from tritorch.optim._schedule import (
     EPOCH_DEPRECATION_WARNING,
     Factor,
     FactorFromStart,
     LRScheduler,
     Rate,
+    _enable_get_lr_call as _enable_get_lr_call,
+    _format_param as _format_param,
+    _initial_mode as _initial_mode,
     _LRScheduler as _LRScheduler,
+    _param_groups_val_list,
+    _update_param_group_val,
+    _warn_get_lr_called_within_step,
     attributes,
     cosine,
     require_optimizer,
-    set_option,
-    values,
 )
 from tritorch.optim.optimizer import Optimizer
 
@@ -80,7 +84,7 @@ class LambdaLR(_Lambdas):
     """lr = initial lr * lr_lambda(epoch)."""
 
     def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+        _warn_get_lr_called_within_step(self)
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self.base_lrs)]
 
 
@@ -98,8 +102,8 @@ class MultiplicativeLR(_Lambdas):
         super().__init__(optimizer, lr_lambda, last_epoch)
 
     def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
-        rates = values(self.optimizer, "lr")
+        _warn_get_lr_called_within_step(self)
+        rates = _param_groups_val_list(self.optimizer, "lr")
         if self._is_initial:
             return rates
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, rates)]
@@ -256,9 +260,9 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+        _warn_get_lr_called_within_step(self)
         epoch, low = self.last_epoch, self.eta_min
-        rates = values(self.optimizer, "lr")
+        rates = _param_groups_val_list(self.optimizer, "lr")
         if self._is_initial:
             return rates
         if self._step_count == 1 and epoch > 0:
@@ -300,7 +304,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+        _warn_get_lr_called_within_step(self)
         return [cosine(lr, self.eta_min, self.T_cur, self.T_i) for lr in self.base_lrs]
 
     def step(self, epoch: Any = None) -> None:
@@ -390,7 +394,7 @@ class SequentialLR(_Composite):
         self.optimizer = optimizer
         # Each schedule took its first step when it was made: back to where they all began.
         for group in optimizer.param_groups:
-            set_option(group, "lr", group["initial_lr"])
+            _update_param_group_val(group, "lr", group["initial_lr"])
         self.recursive_undo()
         first = schedulers[bisect_right(milestones, 0)]
         first._initial_step()
@@ -432,13 +436,13 @@ class ChainedScheduler(_Composite):
         self._check(schedulers, optimizer)
         self._schedulers: Any = schedulers
         self.optimizer = optimizer
-        self._last_lr = values(schedulers[-1].optimizer, "lr")
+        self._last_lr = _param_groups_val_list(schedulers[-1].optimizer, "lr")
 
     def step(self) -> None:  # type: ignore[override]
         """Goes on by one epoch."""
         for scheduler in self._schedulers:
             scheduler.step()
-        self._last_lr = values(self.optimizer, "lr")
+        self._last_lr = _param_groups_val_list(self.optimizer, "lr")
 
 
 # ---- by a metric ---------------------------------------------------------------------------------
@@ -475,7 +479,7 @@ class ReduceLROnPlateau(LRScheduler):
             self.min_lrs = [min_lr] * n_groups
         self.patience, self.cooldown, self.eps = patience, cooldown, eps
         self.last_epoch = 0
-        self._last_lr = values(optimizer, "lr")
+        self._last_lr = _param_groups_val_list(optimizer, "lr")
         self._init_is_better(mode, threshold, threshold_mode)
         self._reset()
 
@@ -522,7 +526,7 @@ class ReduceLROnPlateau(LRScheduler):
             self._reduce_lr(self.last_epoch)
             self.cooldown_counter = self.cooldown
             self.num_bad_epochs = 0
-        self._last_lr = values(self.optimizer, "lr")
+        self._last_lr = _param_groups_val_list(self.optimizer, "lr")
 
     def _reduce_lr(self, epoch: Any) -> None:
         groups = self.optimizer.param_groups
@@ -539,7 +543,7 @@ class ReduceLROnPlateau(LRScheduler):
             old = float(group["lr"])
             new = max(old * self.factor, least)
             if old - new > self.eps:
-                set_option(group, "lr", new)
+                _update_param_group_val(group, "lr", new)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over a state_dict."""

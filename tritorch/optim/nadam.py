@@ -6,6 +6,7 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._lists import functions
 from tritorch.optim._per_parameter import check, scalar
 from tritorch.optim.optimizer import ParamsT
 
@@ -60,3 +61,13 @@ class NAdam(Elementwise):
     def new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         state = super().new_state(p, group)
         return {"step": state["step"], "mu_product": scalar(1.0, p, group), **state}
+
+
+nadam, _single_tensor_nadam, _multi_tensor_nadam = functions(
+    NAdam,
+    "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq mu_products=mu_product state_steps=step",
+    "decoupled_weight_decay=False, foreach=None, capturable=False, differentiable=False, "
+    "has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay, momentum_decay, "
+    "eps",
+    "single_tensor multi_tensor",
+)

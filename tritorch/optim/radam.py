@@ -6,6 +6,7 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._lists import functions
 from tritorch.optim._per_parameter import check
 from tritorch.optim.optimizer import ParamsT
 
@@ -53,3 +54,12 @@ class RAdam(Elementwise):
         super().__setstate__(state)
         for group in self.param_groups:
             group.setdefault("decoupled_weight_decay", False)
+
+
+radam, _single_tensor_radam, _multi_tensor_radam = functions(
+    RAdam,
+    "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq state_steps=step",
+    "decoupled_weight_decay=False, foreach=None, differentiable=False, capturable=False, "
+    "has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay, eps",
+    "single_tensor multi_tensor",
+)

@@ -7,6 +7,7 @@ from typing import Any
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
 from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._lists import functions
 from tritorch.optim._per_parameter import check, zeros_like
 from tritorch.optim.optimizer import ParamsT
 
@@ -60,3 +61,13 @@ class RMSprop(Elementwise):
             if name not in absent:
                 state[name] = zeros_like(p, memory_format=preserve_format)
         return state
+
+
+rmsprop, _single_tensor_rmsprop, _multi_tensor_rmsprop = functions(
+    RMSprop,
+    "square_avgs=square_avg grad_avgs=grad_avg momentum_buffer_list=momentum_buffer "
+    "state_steps=step",
+    "foreach=None, maximize=False, differentiable=False, capturable=False, "
+    "has_complex=False, *, lr, alpha, eps, weight_decay, momentum, centered",
+    "single_tensor multi_tensor",
+)

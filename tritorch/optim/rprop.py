@@ -7,6 +7,7 @@ from typing import Any
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
 from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._lists import functions
 from tritorch.optim._per_parameter import check, full_like
 from tritorch.optim.optimizer import ParamsT
 
@@ -55,3 +56,12 @@ class Rprop(Elementwise):
         (shrinks, grows), (smallest, largest) = group["etas"], group["step_sizes"]
         sizes = {"smallest": smallest, "largest": largest}
         return {**group, "shrinks": shrinks, "grows": grows, **sizes}
+
+
+rprop, _single_tensor_rprop, _multi_tensor_rprop = functions(
+    Rprop,
+    "prevs=prev step_sizes=step_size state_steps=step",
+    "foreach=None, capturable=False, maximize=False, differentiable=False, "
+    "has_complex=False, *, step_size_min, step_size_max, etaminus, etaplus",
+    "single_tensor multi_tensor",
+)

@@ -8,6 +8,7 @@ from tritorch.autograd import no_grad
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
 from tritorch.optim._elementwise import Elementwise
+from tritorch.optim._lists import functions
 from tritorch.optim._per_parameter import check, zeros_like
 from tritorch.optim.optimizer import ParamsT
 
@@ -83,3 +84,13 @@ class SGD(Elementwise):
             return False
         state["momentum_buffer"] = zeros_like(p, memory_format=preserve_format)
         return True
+
+
+sgd, _single_tensor_sgd, _multi_tensor_sgd, _fused_sgd = functions(
+    SGD,
+    "momentum_buffer_list=momentum_buffer",
+    "has_sparse_grad=False, foreach=None, fused=None, grad_scale=None, found_inf=None, *, "
+    "weight_decay, momentum, lr, dampening, nesterov, maximize",
+    "single_tensor multi_tensor fused",
+    grads="d_p_list",
+)

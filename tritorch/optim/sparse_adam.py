@@ -59,9 +59,15 @@ class SparseAdam(PerParameter):
                 continue
             if not self.state[p]:
                 self.state[p] = self.new_state(p, group)
-            grad = p.grad.coalesce()
-            values = -grad.values() if group["maximize"] else grad.values()
-            self.update_entries(p, tuple(grad.indices()), values, self.state[p], group)
+            self.update_gradient(p, p.grad, self.state[p], group)
+
+    def update_gradient(
+        self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]
+    ) -> None:
+        """One step of a parameter whose sparse gradient is `grad`."""
+        grad = grad.coalesce()
+        values = -grad.values() if group["maximize"] else grad.values()
+        self.update_entries(p, tuple(grad.indices()), values, state, group)
 
     def update_entries(
         self, p: Tensor, at: tuple[Tensor, ...], grad: Tensor, state: dict[str, Any],

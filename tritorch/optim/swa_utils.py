@@ -14,7 +14,7 @@ from tritorch.core.dtype import int64
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.module import Module
 from tritorch.ops.factory import tensor
-from tritorch.optim._schedule import LRScheduler, for_groups
+from tritorch.optim._schedule import LRScheduler, _format_param
 from tritorch.optim.optimizer import Optimizer
 
 __all__ = [
@@ -194,7 +194,7 @@ class SWALR(LRScheduler):
         anneal_strategy: Literal["cos", "linear"] = "cos",
         last_epoch: int = -1,
     ) -> None:
-        for rate, group in zip(for_groups("swa_lr", optimizer, swa_lr), optimizer.param_groups):
+        for rate, group in zip(_format_param("swa_lr", optimizer, swa_lr), optimizer.param_groups):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(

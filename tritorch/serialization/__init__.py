@@ -7,6 +7,7 @@ pickler        writes those names;  saving: save()
 weights_only   an unpickler that runs no code;  rebuild: tensors from checked parts
 loading        load(), the zip format;  legacy: the one before
 helpers        versions of modules, types of storages
+internals      what packages call of PyTorch's private functions
 locations      devices of storages;  options, allowlist: what users set
 safetensors    files of that format, which is not PyTorch's
 """
@@ -25,6 +26,42 @@ from tritorch.serialization.helpers import (
     normalize_storage_type,
     storage_to_tensor_type,
     validate_hpu_device,
+)
+from tritorch.serialization.internals import (
+    T as T,
+    _backend_tag as _backend_tag,
+    _check_dill_version as _check_dill_version,
+    _check_save_filelike as _check_save_filelike,
+    _check_seekable as _check_seekable,
+    _cpu_deserialize as _cpu_deserialize,
+    _cpu_tag as _cpu_tag,
+    _default_to_weights_only as _default_to_weights_only,
+    _get_layout as _get_layout,
+    _get_restore_location as _get_restore_location,
+    _get_storage_alignment as _get_storage_alignment,
+    _is_compressed_file as _is_compressed_file,
+    _is_meta_location as _is_meta_location,
+    _is_path as _is_path,
+    _is_torchscript_zip as _is_torchscript_zip,
+    _is_zipfile as _is_zipfile,
+    _legacy_load as _legacy_load,
+    _legacy_save as _legacy_save,
+    _load as _load,
+    _maybe_decode_ascii as _maybe_decode_ascii,
+    _meta_deserialize as _meta_deserialize,
+    _meta_tag as _meta_tag,
+    _open_buffer_reader as _open_buffer_reader,
+    _open_buffer_writer as _open_buffer_writer,
+    _open_file as _open_file,
+    _open_file_like as _open_file_like,
+    _open_zipfile_reader as _open_zipfile_reader,
+    _open_zipfile_writer as _open_zipfile_writer,
+    _open_zipfile_writer_buffer as _open_zipfile_writer_buffer,
+    _open_zipfile_writer_file as _open_zipfile_writer_file,
+    _opener as _opener,
+    _save as _save,
+    _SerializationLocal as _SerializationLocal,
+    _should_read_directly as _should_read_directly,
 )
 from tritorch.serialization.legacy import MAGIC_NUMBER, PROTOCOL_VERSION
 from tritorch.serialization.loading import load

@@ -64,13 +64,13 @@ def load(
         if pickle_load_args:
             warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=2)
     pickle_load_args.setdefault("encoding", "utf-8")
-    read = _Reader(map_location, pickle_module or pickle, weights_only, pickle_load_args)
+    read = Reader(map_location, pickle_module or pickle, weights_only, pickle_load_args)
     is_path = isinstance(f, (str, os.PathLike))
     if mmap and not is_path:
         raise ValueError("f must be a file path in order to use the mmap argument")
     try:
         if not is_path:
-            _check_seekable(f)
+            check_seekable(f)
             return read(f, None, f)
         with open(f, "rb") as file:
             return read(file, os.fspath(f) if mmap else None, f)
@@ -104,9 +104,11 @@ def _decide(weights_only: bool | None, pickle_module: Any) -> bool:
     return bool(weights_only)
 
 
-def _check_seekable(f: Any) -> None:
+def check_seekable(f: Any) -> bool:
+    """True; raises if a file cannot go back."""
     try:
         f.seek(f.tell())
+        return True
     except (io.UnsupportedOperation, AttributeError) as error:
         raise type(error)(
             f"{error}. You can only torch.load from a file that is seekable. Please pre-load the "
@@ -132,7 +134,7 @@ def _weights_only_message(message: str) -> str:
     return f"{out}\n\n{message}{_DOCS_MESSAGE}"
 
 
-class _Reader:
+class Reader:
     """One call of load()."""
 
     def __init__(
@@ -166,7 +168,7 @@ class _Reader:
                     "``torch.load``. " + UNSAFE_MESSAGE
                 )
             raise RuntimeError("tritorch does not run TorchScript: save the model's state_dict")
-        storages = _ZipStorages(archive, self.restore, _map(mapped, archive) if mapped else None)
+        storages = ZipStorages(archive, self.restore, _map(mapped, archive) if mapped else None)
         data = archive.read("data.pkl")
         return self.unpickle(io.BytesIO(data), storages.persistent_load, len(data))
 
@@ -190,7 +192,7 @@ class _Reader:
         return unpickler.load()
 
 
-class _ZipStorages:
+class ZipStorages:
     """The storages of an archive, each read when the pickle first refers to it."""
 
     def __init__(self, archive: ArchiveReader, restore: Any, mapped: Any) -> None:

@@ -88,11 +88,12 @@ def validate_cuda_device(location: Any) -> int:
     return index
 
 
-def _tag(kind: str) -> _Tagger:
+def default_tag(kind: str) -> _Tagger:
+    """What names a device of one type, and no other."""
     return lambda storage: str(storage.device) if storage.device.type == kind else None
 
 
-def _to_cpu(storage: Any, location: str) -> Any:
+def to_cpu(storage: Any, location: str) -> Any:
     return storage if location == "cpu" else None
 
 
@@ -102,12 +103,12 @@ def _to_cuda(storage: Any, location: str) -> Any:
     return None
 
 
-def _to_meta(storage: Any, location: str) -> Any:
+def to_meta(storage: Any, location: str) -> Any:
     if location == "meta":
         return UntypedStorage(storage.nbytes(), device="meta")
     return None
 
 
-register_package(10, _tag("cpu"), _to_cpu)
-register_package(20, _tag("cuda"), _to_cuda)
-register_package(22, _tag("meta"), _to_meta)
+register_package(10, default_tag("cpu"), to_cpu)
+register_package(20, default_tag("cuda"), _to_cuda)
+register_package(22, default_tag("meta"), to_meta)

@@ -49,7 +49,7 @@ def save(
             folder = (Path(f).stem if is_path else "") or "archive"
             _save_zip(obj, file, folder, pickle_module, pickle_protocol, _disable_byteorder_record)
         else:
-            _save_legacy(obj, file, pickle_module, pickle_protocol)
+            save_legacy(obj, file, pickle_module, pickle_protocol)
         if hasattr(file, "flush"):
             file.flush()
 
@@ -60,9 +60,8 @@ def bytes_of(storage: UntypedStorage) -> np.ndarray[Any, Any]:
     return elements if type(elements) is np.ndarray else elements.numpy()
 
 
-def _save_zip(
-    obj: object, file: Any, folder: str, pickle_module: Any, protocol: int, no_byteorder: bool
-) -> None:
+def pickled(obj: object, pickle_module: Any, protocol: int) -> tuple[memoryview, Storages]:
+    """The pickle of an archive, and the storages that it refers to."""
     storages = Storages()
 
     def persistent_id(value: Any) -> Any:
@@ -71,10 +70,17 @@ def _save_zip(
 
     data = io.BytesIO()
     pickler_class(pickle_module)(data, protocol, persistent_id).dump(obj)
+    return data.getbuffer(), storages
+
+
+def _save_zip(
+    obj: object, file: Any, folder: str, pickle_module: Any, protocol: int, no_byteorder: bool
+) -> None:
+    data, storages = pickled(obj, pickle_module, protocol)
     archive = ArchiveWriter(
         write_all(file), folder, crc=settings.compute_crc32, alignment=settings.storage_alignment
     )
-    archive.add("data.pkl", data.getbuffer())
+    archive.add("data.pkl", data)
     archive.add(".format_version", b"1")
     archive.add(".storage_alignment", str(settings.storage_alignment).encode())
     if not no_byteorder:
@@ -89,7 +95,8 @@ def _save_zip(
     archive.close()
 
 
-def _save_legacy(obj: object, file: Any, pickle_module: Any, protocol: int) -> None:
+def save_legacy(obj: object, f: Any, pickle_module: Any, pickle_protocol: int) -> None:
+    """Writes an object in the format before archives."""
     storages = Storages()
 
     def persistent_id(value: Any) -> Any:
@@ -106,11 +113,11 @@ def _save_legacy(obj: object, file: Any, pickle_module: Any, protocol: int) -> N
         "type_sizes": {"short": 2, "int": 4, "long": 4},
     }
     for value in (MAGIC_NUMBER, PROTOCOL_VERSION, system):
-        pickle_module.dump(value, file, protocol=protocol)
-    pickler_class(pickle_module)(file, protocol, persistent_id).dump(obj)
+        pickle_module.dump(value, f, protocol=pickle_protocol)
+    pickler_class(pickle_module)(f, pickle_protocol, persistent_id).dump(obj)
     entries = sorted(storages.entries.values(), key=lambda entry: entry[0])
-    pickle_module.dump([key for key, _, _ in entries], file, protocol=protocol)
-    write = write_all(file)
+    pickle_module.dump([key for key, _, _ in entries], f, protocol=pickle_protocol)
+    write = write_all(f)
     for _, storage, itemsize in entries:
         write((storage.nbytes() // itemsize).to_bytes(8, "little"))
         data = bytes_of(storage)[: storage.nbytes() // itemsize * itemsize]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -11,9 +12,16 @@ from typing import Any
 from tritorch import _C, autograd
 from tritorch._trees.walk import tree_flatten
 from tritorch.amp.autocast_mode import autocast
-from tritorch.amp.state import state as _autocast
+from tritorch.amp.state import (
+    get_autocast_dtype,
+    is_autocast_available,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+    state as _autocast,
+)
 from tritorch.autograd.function import Function
 from tritorch.autograd.graph import SAVED_INFERENCE, modified
+from tritorch.core.device import device as Device
 from tritorch.core.generator import cuda_generator, default_generator
 from tritorch.core.tensor import Tensor
 from tritorch.overrides import TorchFunctionMode
@@ -21,6 +29,8 @@ from tritorch.utils.selective import (
     SAC_IGNORED_OPS,
     CheckpointPolicy,
     SelectiveCheckpointContext,
+    _policy_from_bool as _policy_from_bool,
+    _VersionWrapper as _VersionWrapper,
     active,
     create_selective_checkpoint_contexts,
 )
@@ -54,6 +64,55 @@ class DefaultDeviceType:
             there = _C.device_count() > 0
             DefaultDeviceType._default_device_type = "cuda" if there else "cpu"
         return DefaultDeviceType._default_device_type
+
+
+def _get_device_module(device: str = "cuda") -> Any:
+    """torch.cuda and its like; of what has no memory, the device."""
+    if device == "meta":
+        return Device("meta")
+    return getattr(sys.modules["tritorch"], device)
+
+
+def _infer_device_type(*args: Any) -> str:
+    """The type of the first tensor's device that is not the CPU; what was set, without such."""
+    tensors = [a for a in tree_flatten(args)[0] if isinstance(a, Tensor)]
+    kinds = [t.device.type for t in tensors if t.device.type != "cpu"]
+    if len(set(kinds)) > 1:
+        warnings.warn(
+            f"Tensors among the arguments are on devices of several types, {sorted(set(kinds))}: "
+            "states of random numbers are kept of one of them only, CUDA's if it is among them.",
+            stacklevel=2,
+        )
+    if not kinds:
+        return DefaultDeviceType.get_device_type()
+    return "cuda" if "cuda" in kinds else kinds[0]
+
+
+def _get_autocast_kwargs(
+    device_type: str = "cuda",
+) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """What `autocast` takes to be as it is now, for a type of device and for the CPU."""
+    found = [
+        {
+            "enabled": is_autocast_enabled(kind),
+            "dtype": get_autocast_dtype(kind),
+            "cache_enabled": is_autocast_cache_enabled(),
+        }
+        if is_autocast_available(kind)
+        else None
+        for kind in (device_type, "cpu")
+    ]
+    return found[0], found[1] or {}
+
+
+def _internal_assert(cond: Any) -> None:
+    if not cond:
+        raise AssertionError("Something went wrong in a checkpoint, which is a mistake of its own.")
+
+
+def _default_meta_extractor(x: Tensor) -> dict[str, Any]:
+    """What is compared of tensors that are computed again."""
+    return {"shape": x.shape, "dtype": x.dtype, "device": x.device}
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:

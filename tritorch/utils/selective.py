@@ -42,20 +42,37 @@ class SelectiveCheckpointContext:
         self.is_recompute = is_recompute
 
 
+def _policy_from_bool(b: bool) -> CheckpointPolicy:
+    """The policy of a function that says whether a result is kept."""
+    return CheckpointPolicy.MUST_SAVE if b else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+class _VersionWrapper:
+    """A value, which must not have been written since."""
+
+    def __init__(self, val: Any) -> None:
+        self.val = val
+        self.version = val._version if isinstance(val, Tensor) else None
+
+    def get_val(self, allow_cache_entry_mutation: bool) -> Any:
+        """The value; raises if it was written, unless that is allowed."""
+        if not allow_cache_entry_mutation and self.version is not None:
+            if self.val._version != self.version:
+                raise RuntimeError(
+                    "Tensor cached during selective activation checkpoint has been mutated"
+                )
+        return self.val
+
+
 class _Kept:
     """A tensor, and how it was when it was kept."""
 
     def __init__(self, tensor: Tensor, offload: bool) -> None:
         self.device, self.wants_grad = tensor.device, tensor.requires_grad
-        self.tensor = tensor.detach().cpu() if offload else tensor.detach()
-        self.version = self.tensor._version
+        self.kept = _VersionWrapper(tensor.detach().cpu() if offload else tensor.detach())
 
     def take(self, mutable: bool) -> Tensor:
-        if not mutable and self.tensor._version != self.version:
-            raise RuntimeError(
-                "Tensor cached during selective activation checkpoint has been mutated"
-            )
-        return self.tensor.to(self.device).detach().requires_grad_(self.wants_grad)
+        return self.kept.get_val(mutable).to(self.device).detach().requires_grad_(self.wants_grad)
 
 
 class _Call:
@@ -109,7 +126,7 @@ class SelectiveMode(TorchFunctionMode):
             return func(*args, **kwargs)
         policy = self.policy(self.context, func, *args, **kwargs)
         if isinstance(policy, bool):
-            policy = CheckpointPolicy.MUST_SAVE if policy else CheckpointPolicy.PREFER_RECOMPUTE
+            policy = _policy_from_bool(policy)
         if policy in _RECOMPUTE:
             return func(*args, **kwargs)
         leaves = tree_flatten((args, kwargs))[0]

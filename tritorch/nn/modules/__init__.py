@@ -1,6 +1,6 @@
 """Every module of torch.nn."""
 
-from tritorch.nn.modules import lazy as _lazy, loss as _loss, stateless as _stateless
+from tritorch.nn.modules import declared as _declared, lazy as _lazy, loss as _loss
 from tritorch.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
 from tritorch.nn.modules.attention import MultiheadAttention
 from tritorch.nn.modules.container import (
@@ -55,7 +55,7 @@ from tritorch.nn.modules.transformer import (
 )
 from tritorch.ops.linear_cross_entropy import LinearCrossEntropyOptions
 
-globals().update(_stateless.STATELESS | _lazy.LAZY)
+globals().update(_declared.STATELESS | _lazy.LAZY)
 
 # Not the files by the same names as others of tritorch.nn: attention, utils.
 __all__ = sorted(name for name, value in globals().items() if isinstance(value, type))

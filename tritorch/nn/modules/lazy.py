@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from tritorch.autograd import no_grad
@@ -98,8 +99,8 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.in_features = input.shape[-1]
 
 
-class _LazyConv(LazyModuleMixin):
-    _n: int
+class _LazyConvXdMixin(LazyModuleMixin):
+    """A convolution that waits for the channels of its first input."""
 
     def reset_parameters(self: Any) -> None:
         """Once the shapes are known."""
@@ -108,15 +109,10 @@ class _LazyConv(LazyModuleMixin):
 
     def initialize_parameters(self: Any, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Shapes by the channels of an input."""
-        if not self.has_uninitialized_params():
-            self.in_channels = self.in_channels or input.shape[-self._n - 1]
+        if not self.has_uninitialized_params():  # a state dict gave the shapes
+            self.in_channels = self.in_channels or self._get_in_channels(input)
             return
-        if input.dim() not in (self._n + 1, self._n + 2):
-            raise RuntimeError(
-                f"Expected {self._n + 1}D (unbatched) or {self._n + 2}D (batched) input to "
-                f"{type(self).__name__}, but got input of size: {input.shape}"
-            )
-        self.in_channels = input.shape[-self._n - 1]
+        self.in_channels = self._get_in_channels(input)
         if self.in_channels % self.groups:
             raise ValueError("in_channels must be divisible by groups")
         shape = (self.out_channels, self.in_channels // self.groups)
@@ -127,46 +123,65 @@ class _LazyConv(LazyModuleMixin):
             self.bias.materialize((self.out_channels,))
         self.reset_parameters()
 
+    def _get_in_channels(self: Any, input: Tensor) -> int:
+        n = self._get_num_spatial_dims()
+        if input.dim() not in (n + 1, n + 2):
+            raise RuntimeError(
+                f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to "
+                f"{type(self).__name__}, but got input of size: {input.shape}"
+            )
+        return input.shape[-n - 1]
+
+    def _get_num_spatial_dims(self) -> int:
+        raise NotImplementedError
+
 
 def _lazy_conv(name: str, base: Any) -> Any:
-    def __init__(
-        self: Any, out_channels: int, kernel_size: Any, *args: Any, bias: bool = True,
-        device: Any = None, dtype: Any = None, **kwargs: Any,
-    ) -> None:  # fmt: skip
-        names = ("stride", "padding", "output_padding", "groups") if base._transposed else (
-            "stride", "padding", "dilation", "groups")  # fmt: skip
-        positional = dict(zip((*names, "bias"), args))
-        bias = positional.pop("bias", bias)
-        super(kind, self).__init__(0, 0, kernel_size, bias=False, **positional, **kwargs)
-        self.weight = UninitializedParameter(device=device, dtype=dtype)
-        self.out_channels = out_channels
-        if bias:
-            self.bias = UninitializedParameter(device=device, dtype=dtype)
+    """The lazy form of a convolution: its arguments, but for the channels of inputs."""
+    whole = inspect.signature(base.__init__)
+    without = [p for p in whole.parameters.values() if p.name != "in_channels"]
+    signature = whole.replace(parameters=without)
 
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            bound = signature.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}.__init__() {error}") from None
+        given = bound.arguments
+        del given["self"]
+        out_channels, bias = given.pop("out_channels"), given.pop("bias", True)
+        super(kind, self).__init__(0, 0, bias=False, **given)
+        where: Any = {"device": given.get("device"), "dtype": given.get("dtype")}
+        self.weight, self.out_channels = UninitializedParameter(**where), out_channels
+        if bias:
+            self.bias = UninitializedParameter(**where)
+
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
     fields = {
         "__init__": __init__, "cls_to_become": base, "__module__": __name__,
+        "_get_num_spatial_dims": lambda self: base._n,
         "__doc__": f"{base.__name__}, with as many channels as the first input has.",
     }  # fmt: skip
-    kind: Any = type(name, (_LazyConv, base), fields)
+    kind: Any = type(name, (_LazyConvXdMixin, base), fields)
     return kind
 
 
-class _LazyNorm(LazyModuleMixin):
+class _LazyNormBase(LazyModuleMixin, norm._NormBase):
+    """A norm that waits for the channels of its first input."""
+
     def __init__(
-        self: Any, eps: float = 1e-5, momentum: Any = 0.1, affine: Any = None,
-        track_running_stats: Any = None, device: Any = None, dtype: Any = None, *,
+        self: Any, eps: float = 1e-5, momentum: Any = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *,
         bias: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__(0, eps, momentum, False, False, device, dtype)
-        where = {"device": device, "dtype": dtype}
-        self.affine = self._affine if affine is None else affine
-        tracks = self._tracks if track_running_stats is None else track_running_stats
-        self.track_running_stats = tracks
-        if self.affine:
+        where: Any = {"device": device, "dtype": dtype}
+        super().__init__(0, eps, momentum, False, False, **where)
+        self.affine, self.track_running_stats = affine, track_running_stats
+        if affine:
             self.weight = UninitializedParameter(**where)
             if bias:
                 self.bias = UninitializedParameter(**where)
-        if tracks:
+        if track_running_stats:
             self.running_mean = UninitializedBuffer(**where)
             self.running_var = UninitializedBuffer(**where)
             self.num_batches_tracked = PUBLIC["tensor"](0, dtype=int64, device=device)
@@ -174,7 +189,7 @@ class _LazyNorm(LazyModuleMixin):
     def reset_parameters(self: Any) -> None:
         """Once the shapes are known."""
         if not self.has_uninitialized_params() and self.num_features:
-            super().reset_parameters()  # type: ignore[misc]
+            super().reset_parameters()
 
     def initialize_parameters(self: Any, input: Tensor) -> None:
         """Shapes by the channels of an input."""
@@ -189,6 +204,16 @@ class _LazyNorm(LazyModuleMixin):
         self.reset_parameters()
 
 
+def _lazy_norm(name: str, base: Any) -> Any:
+    """The lazy form of a norm; in PyTorch it does not derive from the class that it becomes."""
+    fields = {
+        "cls_to_become": base, "__module__": __name__, "_dims": base._dims,
+        "_dims_text": base._dims_text,
+        "__doc__": f"{base.__name__}, with as many channels as the first input has.",
+    }  # fmt: skip
+    return type(name, (_LazyNormBase, base.__bases__[0]), fields)
+
+
 LAZY: dict[str, type[Module]] = {"LazyLinear": LazyLinear}
 for _n in (1, 2, 3):
     for _kind in ("Conv", "ConvTranspose"):
@@ -196,9 +221,5 @@ for _n in (1, 2, 3):
         LAZY[f"Lazy{_kind}{_n}d"] = _lazy_conv(f"Lazy{_kind}{_n}d", _base)
     for _kind in ("BatchNorm", "InstanceNorm"):
         _base = getattr(norm, f"{_kind}{_n}d")
-        LAZY[f"Lazy{_kind}{_n}d"] = type(
-            f"Lazy{_kind}{_n}d", (_LazyNorm, _base),
-            {"cls_to_become": _base, "__module__": __name__,
-             "__doc__": f"{_base.__name__}, with as many channels as the first input has."},
-        )  # fmt: skip
+        LAZY[f"Lazy{_kind}{_n}d"] = _lazy_norm(f"Lazy{_kind}{_n}d", _base)
 globals().update(LAZY)

@@ -9,9 +9,9 @@ from typing import Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions
+from tritorch.nn.modules.declared import STATELESS, functional
 from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
-from tritorch.nn.modules.stateless import STATELESS, functional
 from tritorch.ops.linear_cross_entropy import LinearCrossEntropyOptions
 from tritorch.ops.loss import reduction_mode
 
@@ -23,9 +23,26 @@ class _Loss(Module):
 
     reduction: str
 
+    def __init__(
+        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
+    ) -> None:
+        super().__init__()
+        if size_average is not None or reduce is not None:
+            reduction = reduction_mode(size_average, reduce, reduction)
+        self.reduction = reduction
+
 
 class _WeightedLoss(_Loss):
     """The base of losses with a weight for each class, a buffer."""
+
+    weight: Tensor | None
+
+    def __init__(
+        self, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
 
 
 def _default_distance(self: Any) -> None:
@@ -48,12 +65,11 @@ def loss(name: str, arguments: str, call: Callable[..., Any], doc: str, *buffers
             _default_distance(self)
 
     base = _WeightedLoss if buffers else _Loss
-    kind = functional(name, arguments, call, doc=doc, prepare=prepare, base=base)
-    kind.__module__ = __name__
-    globals()[name] = kind
+    functional(name, arguments, call, doc=doc, prepare=prepare, base=base)
 
 
-_OLD = "size_average=None, reduce=None, reduction='mean'"
+_OLD = "size_average: Any = None, reduce: Any = None, reduction='mean'"
+_WEIGHT = "weight: Tensor | None = None, "
 
 loss("L1Loss", _OLD,
      lambda self, input, target: F.l1_loss(input, target, reduction=self.reduction),
@@ -92,7 +108,8 @@ loss("KLDivLoss", _OLD + ", log_target=False",
          input, target, reduction=self.reduction, log_target=self.log_target),
      "y (log(y) - x).")  # fmt: skip
 loss("PoissonNLLLoss",
-     "log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction='mean'",
+     "log_input=True, full=False, size_average: Any = None, eps=1e-8, reduce: Any = None, "
+     "reduction='mean'",
      lambda self, log_input, target: F.poisson_nll_loss(
          log_input, target, log_input=self.log_input, full=self.full, eps=self.eps,
          reduction=self.reduction),
@@ -108,37 +125,37 @@ loss("TripletMarginLoss",
          reduction=self.reduction),
      "max(0, d(a, p) - d(a, n) + margin).")  # fmt: skip
 loss("TripletMarginWithDistanceLoss",
-     "*, distance_function=None, margin=1.0, swap=False, reduction='mean'",
+     "*, distance_function: Callable | None = None, margin=1.0, swap=False, reduction='mean'",
      lambda self, anchor, positive, negative: F.triplet_margin_with_distance_loss(
          anchor, positive, negative, distance_function=self.distance_function, margin=self.margin,
          swap=self.swap, reduction=self.reduction),
      "TripletMarginLoss with any distance.")  # fmt: skip
 loss("NLLLoss",
-     "weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean'",
+     _WEIGHT + "size_average: Any = None, ignore_index=-100, reduce: Any = None, reduction='mean'",
      lambda self, input, target: F.nll_loss(
          input, target, weight=self.weight, ignore_index=self.ignore_index,
          reduction=self.reduction),
      "-x of the target's class.", "weight")  # fmt: skip
 loss("CrossEntropyLoss",
-     "weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean', "
+     _WEIGHT + "size_average: Any = None, ignore_index=-100, reduce: Any = None, reduction='mean', "
      "label_smoothing=0.0",
      lambda self, input, target: F.cross_entropy(
          input, target, weight=self.weight, ignore_index=self.ignore_index,
          reduction=self.reduction, label_smoothing=self.label_smoothing),
      "-log(softmax(x)) of the target's class.", "weight")  # fmt: skip
-loss("BCELoss", "weight=None, " + _OLD,
+loss("BCELoss", _WEIGHT + _OLD,
      lambda self, input, target: F.binary_cross_entropy(
          input, target, weight=self.weight, reduction=self.reduction),
      "-(y log(x) + (1 - y) log(1 - x)).", "weight")  # fmt: skip
-loss("BCEWithLogitsLoss", "weight=None, " + _OLD + ", pos_weight=None",
+loss("BCEWithLogitsLoss", _WEIGHT + _OLD + ", pos_weight: Tensor | None = None",
      lambda self, input, target: F.binary_cross_entropy_with_logits(
          input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction),
      "BCELoss of sigmoid(x).", "weight", "pos_weight")  # fmt: skip
-loss("MultiLabelSoftMarginLoss", "weight=None, " + _OLD,
+loss("MultiLabelSoftMarginLoss", _WEIGHT + _OLD,
      lambda self, input, target: F.multilabel_soft_margin_loss(
          input, target, weight=self.weight, reduction=self.reduction),
      "The mean of BCEWithLogitsLoss over classes.", "weight")  # fmt: skip
-loss("MultiMarginLoss", "p=1, margin=1.0, weight=None, " + _OLD,
+loss("MultiMarginLoss", "p=1, margin=1.0, " + _WEIGHT + _OLD,
      lambda self, input, target: F.multi_margin_loss(
          input, target, p=self.p, margin=self.margin, weight=self.weight,
          reduction=self.reduction),
@@ -156,14 +173,17 @@ _NLL: Any = STATELESS["NLLLoss"]
 class NLLLoss2d(_NLL):
     """Deprecated: NLLLoss."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
+        reduce: Any = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
         warnings.warn(
             "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in "
             "replacement.",
             FutureWarning,
             stacklevel=2,
         )
-        super().__init__(*args, **kwargs)
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
@@ -183,9 +203,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             raise RuntimeError(
                 f"expected label_smoothing to be in range [0, 1], got {label_smoothing}"
             )
-        super().__init__()
-        self.reduction = reduction
-        self.register_buffer("weight", weight)
+        super().__init__(weight, reduction=reduction)
         self.num_classes, self.out_features = num_classes, out_features
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
         rows = num_classes * math.prod(out_features)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from tritorch.autograd import no_grad
 from tritorch.core.device import device as Device
@@ -138,6 +138,9 @@ def _with_path(error: BaseException, module: Module) -> None:
         error.__notes__ = [*notes, f"In module {type(module).__name__}{where}"]
     except AttributeError:
         pass  # an exception with slots
+
+
+T = TypeVar("T", bound="Module")
 
 
 class Module(StateDict):

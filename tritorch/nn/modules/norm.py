@@ -27,22 +27,19 @@ class _NormBase(Module):
     num_batches_tracked: Any
     _dims: tuple[int, ...] = ()
     _dims_text = ""
-    _affine, _tracks = True, True
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
-        affine: bool | None = None, track_running_stats: bool | None = None, device: Any = None,
+        affine: bool = True, track_running_stats: bool = True, device: Any = None,
         dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         where = {"device": device, "dtype": dtype}
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        self.affine = self._affine if affine is None else affine
-        tracks = self._tracks if track_running_stats is None else track_running_stats
-        self.track_running_stats = tracks
+        self.affine, self.track_running_stats = affine, track_running_stats
         for name, wanted in (("weight", self.affine), ("bias", self.affine and bias)):
             self.register_parameter(name, parameter(num_features, **where) if wanted else None)
-        if tracks:
+        if track_running_stats:
             self.register_buffer("running_mean", PUBLIC["zeros"](num_features, **where))
             self.register_buffer("running_var", PUBLIC["ones"](num_features, **where))
             counter = PUBLIC["tensor"](0, dtype=int64, device=device)
@@ -161,7 +158,13 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _InstanceNorm(_NormBase):
-    _affine, _tracks = False, False
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = False, track_running_stats: bool = False, device: Any = None,
+        dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
+                         bias=bias)  # fmt: skip
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in self._dims:

@@ -1,119 +1,50 @@
-"""Modules without parameters: constructor arguments kept as attributes, and a function they go to.
-
-`functional(name, arguments, call)` declares one: `arguments` as they stand in a signature, and
-`call(self, *inputs)`.  `shown` says what `repr` shows: nothing, `name=value` of some arguments, or
-a function of the module.
-"""
+"""Modules without parameters, by declaration (`declared.py` has what a declaration says)."""
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
 from tritorch.nn import functional as _functions
-from tritorch.nn.modules.module import Module
+from tritorch.nn.modules.declared import STATELESS, functional
 
 F: Any = _functions
-
-STATELESS: dict[str, type[Module]] = {}
-
-
-def _signature(arguments: str) -> inspect.Signature:
-    world: dict[str, Any] = {}
-    exec(f"def arguments({arguments}): pass", world)
-    return inspect.signature(world["arguments"])
-
-
-def functional(
-    name: str,
-    arguments: str,
-    call: Callable[..., Any],
-    *,
-    shown: str | Callable[[Any], str] = "",
-    doc: str = "",
-    prepare: Callable[[Any], None] | None = None,
-    base: type[Module] = Module,
-    former: str = "",
-) -> Any:
-    """Declares a module class; prepare(self) may check or normalise its attributes.
-
-    former: "old=new" for arguments that PyTorch has renamed."""
-    renamed = dict(pair.split("=") for pair in former.split())
-    signature = _signature(arguments)
-    names = tuple(signature.parameters)
-
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        for old, new in renamed.items():
-            if old in kwargs:
-                warnings.warn(
-                    f"keyword argument `{old}` is deprecated and renamed to `{new}`",
-                    FutureWarning,
-                    stacklevel=2,
-                )
-                kwargs[new] = kwargs.pop(old)
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{name}.__init__() {error}") from None
-        Module.__init__(self)
-        bound.apply_defaults()
-        self.__dict__.update(bound.arguments)
-        if prepare is not None:
-            prepare(self)
-
-    def extra_repr(self: Any) -> str:
-        if callable(shown):
-            return shown(self)
-        parts = []
-        for word in shown.split():
-            if word == "inplace":
-                parts += ["inplace=True"] if self.inplace else []
-            elif word.startswith("="):
-                parts.append(str(getattr(self, word[1:])))
-            else:
-                parts.append(f"{word}={getattr(self, word)!r}")
-        return ", ".join(parts)
-
-    # a copy, since classes share functions: its name is read in errors, its arguments by tracers
-    forward = FunctionType(
-        call.__code__, call.__globals__, "forward", call.__defaults__, call.__closure__
-    )
-    forward.__qualname__ = f"{name}.forward"
-    if call.__kwdefaults__:  # what tells classes of a loop apart is no argument
-        forward.__kwdefaults__ = call.__kwdefaults__
-        seen = inspect.signature(call)
-        kept = [p for p in seen.parameters.values() if p.kind is not p.KEYWORD_ONLY]
-        forward.__signature__ = seen.replace(parameters=kept)  # type: ignore[attr-defined]
-
-    fields = {
-        "__doc__": doc or f"{name}({arguments})", "__init__": __init__, "forward": forward,
-        "extra_repr": extra_repr, "__module__": __name__, "__constants__": list(names),
-    }  # fmt: skip
-    kind = type(name, (base,), fields)
-    kind.__signature__ = signature  # type: ignore[attr-defined]
-    STATELESS[name] = kind
-    globals()[name] = kind
-    return kind
-
 
 # ---- activations ---------------------------------------------------------------------------------
 
 functional("ReLU", "inplace=False", lambda self, input: F.relu(input, self.inplace),
            shown="inplace", doc="max(x, 0).")  # fmt: skip
-functional("ReLU6", "inplace=False", lambda self, input: F.relu6(input, self.inplace),
-           shown="inplace", prepare=lambda self: self.__dict__.update(min_val=0.0, max_val=6.0),
-           doc="min(max(x, 0), 6).")  # fmt: skip
 functional("RReLU", "lower=1.0 / 8, upper=1.0 / 3, inplace=False",
            lambda self, input: F.rrelu(input, self.lower, self.upper, self.training, self.inplace),
            shown="lower upper inplace",
            doc="Leaky, with a random slope while training.")  # fmt: skip
-functional("Hardtanh", "min_val=-1.0, max_val=1.0, inplace=False",
-           lambda self, input: F.hardtanh(input, self.min_val, self.max_val, self.inplace),
-           shown="min_val max_val inplace", doc="x limited to [min_val, max_val].",
-           former="min_value=min_val max_value=max_val")  # fmt: skip
+
+
+def _limits(self: Any) -> None:
+    for name in ("min_val", "max_val"):  # PyTorch has renamed them
+        former = name + "ue"
+        value = self.__dict__.pop(former)
+        if value is not None:
+            message = f"keyword argument `{former}` is deprecated and renamed to `{name}`"
+            warnings.warn(message, FutureWarning, stacklevel=3)
+            setattr(self, name, value)
+    if self.max_val <= self.min_val:
+        raise AssertionError(
+            f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})"
+        )
+
+
+_hardtanh = functional(
+    "Hardtanh",
+    "min_val=-1.0, max_val=1.0, inplace=False, min_value: float | None = None, "
+    "max_value: float | None = None",
+    lambda self, input: F.hardtanh(input, self.min_val, self.max_val, self.inplace),
+    shown="min_val max_val inplace", prepare=_limits, doc="x limited to [min_val, max_val].",
+)  # fmt: skip
+functional("ReLU6", "inplace=False", lambda self, input: F.relu6(input, self.inplace),
+           shown="inplace", prepare=lambda self: self.__dict__.update(min_val=0.0, max_val=6.0),
+           base=_hardtanh, doc="min(max(x, 0), 6).")  # fmt: skip
 functional("ELU", "alpha=1.0, inplace=False",
            lambda self, input: F.elu(input, self.alpha, self.inplace),
            shown="alpha inplace", doc="x, or alpha (exp(x) - 1) below 0.")  # fmt: skip
@@ -133,7 +64,7 @@ functional("Hardsigmoid", "inplace=False", lambda self, input: F.hardsigmoid(inp
 functional("LeakyReLU", "negative_slope=0.01, inplace=False",
            lambda self, input: F.leaky_relu(input, self.negative_slope, self.inplace),
            shown="negative_slope inplace", doc="x, or negative_slope x below 0.")  # fmt: skip
-functional("Threshold", "threshold, value, inplace=False",
+functional("Threshold", "threshold: float, value: float, inplace=False",
            lambda self, input: F.threshold(input, self.threshold, self.value, self.inplace),
            shown="threshold value inplace", doc="x above the threshold, else value.")  # fmt: skip
 functional("GELU", "approximate='none'",
@@ -153,12 +84,14 @@ functional("Tanh", "", lambda self, input: input.tanh(), doc="tanh(x).")
 functional("LogSigmoid", "", lambda self, input: F.logsigmoid(input), doc="log(sigmoid(x)).")
 functional("Softsign", "", lambda self, input: F.softsign(input), doc="x / (1 + |x|).")
 functional("Tanhshrink", "", lambda self, input: F.tanhshrink(input), doc="x - tanh(x).")
-functional("Softmax", "dim=None", lambda self, input: F.softmax(input, self.dim, _stacklevel=5),
+functional("Softmax", "dim: int | None = None",
+           lambda self, input: F.softmax(input, self.dim, _stacklevel=5),
            shown="dim", doc="exp(x) / sum(exp(x)) along a dim.")  # fmt: skip
-functional("LogSoftmax", "dim=None",
+functional("LogSoftmax", "dim: int | None = None",
            lambda self, input: F.log_softmax(input, self.dim, _stacklevel=5),
            shown="dim", doc="log(softmax(x)) along a dim.")  # fmt: skip
-functional("Softmin", "dim=None", lambda self, input: F.softmin(input, self.dim, _stacklevel=5),
+functional("Softmin", "dim: int | None = None",
+           lambda self, input: F.softmin(input, self.dim, _stacklevel=5),
            shown="dim", doc="softmax(-x) along a dim.")  # fmt: skip
 
 
@@ -178,18 +111,22 @@ def _check_p(self: Any) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {self.p}")
 
 
+_dropout = functional(
+    "_DropoutNd", "p=0.5, inplace=False",
+    shown=lambda self: f"p={self.p}, inplace={self.inplace}", prepare=_check_p,
+    doc="The base of modules that zero at random.",
+)  # fmt: skip
 for _name, _function in (
     ("Dropout", F.dropout), ("Dropout1d", F.dropout1d), ("Dropout2d", F.dropout2d),
     ("Dropout3d", F.dropout3d), ("AlphaDropout", F.alpha_dropout),
     ("FeatureAlphaDropout", F.feature_alpha_dropout),
 ):  # fmt: skip
     functional(
-        _name, "p=0.5, inplace=False",
+        _name, "",
         lambda self, input, *, function=_function: function(
             input, self.p, self.training, self.inplace
         ),
-        shown=lambda self: f"p={self.p}, inplace={self.inplace}", prepare=_check_p,
-        doc="Zeroes elements (or channels) at random while training.",
+        base=_dropout, doc="Zeroes elements (or channels) at random while training.",
     )  # fmt: skip
 
 # ---- padding -------------------------------------------------------------------------------------
@@ -203,30 +140,56 @@ def _pads(n: int) -> Callable[[Any], None]:
     return prepare
 
 
+def _has_dims(*wanted: int) -> dict[str, Any]:
+    """The method that refuses inputs of other numbers of dims."""
+    text = " or ".join(f"{n}D" for n in wanted)
+
+    def _check_input_dim(self: Any, input: Any) -> None:
+        if input.dim() not in wanted:
+            raise ValueError(f"expected {text} input (got {input.dim()}D input)")
+
+    return {"_check_input_dim": _check_input_dim}
+
+
+def _any_dims(self: Any, input: Any) -> None:
+    raise NotImplementedError
+
+
+def _circular(self: Any, input: Any) -> Any:
+    self._check_input_dim(input)
+    return F.pad(input, self.padding, "circular")
+
+
+_circularly = functional("_CircularPadNd", "", _circular, shown="=padding",
+                         methods={"_check_input_dim": _any_dims},
+                         doc="The base of modules that pad by going around.")  # fmt: skip
+_reflecting = functional("_ReflectionPadNd", "",
+                         lambda self, input: F.pad(input, self.padding, "reflect"),
+                         shown="=padding", doc="The base of mirrors.")  # fmt: skip
+_replicating = functional("_ReplicationPadNd", "",
+                          lambda self, input: F.pad(input, self.padding, "replicate"),
+                          shown="=padding", doc="The base of repeated edges.")  # fmt: skip
+_constant = functional("_ConstantPadNd", "value: float",
+                       lambda self, input: F.pad(input, self.padding, "constant", self.value),
+                       shown="padding value", doc="The base of padding with a number.")  # fmt: skip
+
 for _n in (1, 2, 3):
-    for _mode, _title in (
-        ("circular", "Circular"), ("reflect", "Reflection"), ("replicate", "Replication"),
-    ):  # fmt: skip
-        functional(
-            f"{_title}Pad{_n}d", "padding",
-            lambda self, input, *, mode=_mode: F.pad(input, self.padding, mode),
-            shown="=padding", prepare=_pads(_n), doc=f"Pads {_n} dims, {_mode}.",
-        )  # fmt: skip
-    functional(
-        f"ConstantPad{_n}d", "padding, value",
-        lambda self, input: F.pad(input, self.padding, "constant", self.value),
-        shown="padding value", prepare=_pads(_n), doc=f"Pads {_n} dims with a number.",
-    )  # fmt: skip
+    functional(f"CircularPad{_n}d", "padding: Size", prepare=_pads(_n), base=_circularly,
+               methods=_has_dims(_n + 1, _n + 2),
+               doc=f"Pads {_n} dims with what is at the other end.")  # fmt: skip
+    functional(f"ReflectionPad{_n}d", "padding: Size", prepare=_pads(_n), base=_reflecting,
+               doc=f"Pads {_n} dims with their mirror images.")  # fmt: skip
+    functional(f"ReplicationPad{_n}d", "padding: Size", prepare=_pads(_n), base=_replicating,
+               doc=f"Pads {_n} dims with their edges.")  # fmt: skip
+    _padded = functional(f"ConstantPad{_n}d", "padding: Size, value: float", prepare=_pads(_n),
+                         base=_constant, doc=f"Pads {_n} dims with a number.")  # fmt: skip
 
     def _zero(self: Any, n: int = _n) -> None:
         _pads(n)(self)
         self.value = 0.0
 
-    functional(
-        f"ZeroPad{_n}d", "padding",
-        lambda self, input: F.pad(input, self.padding, "constant", 0.0),
-        shown="=padding", prepare=_zero, doc=f"Pads {_n} dims with zeros.",
-    )  # fmt: skip
+    functional(f"ZeroPad{_n}d", "padding: Size", shown="=padding", prepare=_zero, base=_padded,
+               doc=f"Pads {_n} dims with zeros.")  # fmt: skip
 
 # ---- pooling -------------------------------------------------------------------------------------
 
@@ -246,65 +209,86 @@ def _default_stride(self: Any) -> None:
         self.stride = self.kernel_size
 
 
+_max_pool = functional(
+    "_MaxPoolNd",
+    "kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, "
+    "return_indices=False, ceil_mode=False",
+    shown="kernel_size stride padding dilation ceil_mode", prepare=_default_stride,
+    doc="The base of MaxPool.",
+)  # fmt: skip
+_max_unpool = functional("_MaxUnpoolNd", shown="kernel_size stride padding",
+                         doc="The base of MaxUnpool.")  # fmt: skip
+_avg_pool = functional("_AvgPoolNd", shown="kernel_size stride padding",
+                       doc="The base of AvgPool.")  # fmt: skip
+_lp_pool = functional(
+    "_LPPoolNd",
+    "norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode=False",
+    shown="norm_type kernel_size stride ceil_mode", doc="The base of LPPool.",
+)  # fmt: skip
+_adaptive_max = functional("_AdaptiveMaxPoolNd", "output_size: Sizes, return_indices=False",
+                           shown="output_size", doc="The base of AdaptiveMaxPool.")  # fmt: skip
+_adaptive_avg = functional("_AdaptiveAvgPoolNd", "output_size: Sizes", shown="output_size",
+                           doc="The base of AdaptiveAvgPool.")  # fmt: skip
+
 for _n in (1, 2, 3):
     functional(
-        f"MaxPool{_n}d",
-        "kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False",
+        f"MaxPool{_n}d", "",
         lambda self, input, *, n=_n: getattr(F, f"max_pool{n}d")(
             input, self.kernel_size, self.stride, self.padding, self.dilation,
             ceil_mode=self.ceil_mode, return_indices=self.return_indices,
         ),
-        shown="kernel_size stride padding dilation ceil_mode", prepare=_default_stride,
-        doc="The largest element of each window.",
+        base=_max_pool, doc="The largest element of each window.",
     )  # fmt: skip
     functional(
-        f"AdaptiveAvgPool{_n}d", "output_size",
+        f"AdaptiveAvgPool{_n}d", "",
         lambda self, input, *, n=_n: getattr(F, f"adaptive_avg_pool{n}d")(
             input, self.output_size
         ),
-        shown="output_size", doc="Means over windows that give an output size.",
+        base=_adaptive_avg, doc="Means over windows that give an output size.",
     )  # fmt: skip
     functional(
-        f"AdaptiveMaxPool{_n}d", "output_size, return_indices=False",
+        f"AdaptiveMaxPool{_n}d", "",
         lambda self, input, *, n=_n: getattr(F, f"adaptive_max_pool{n}d")(
             input, self.output_size, self.return_indices
         ),
-        shown="output_size", doc="Maxima over windows that give an output size.",
+        base=_adaptive_max, doc="Maxima over windows that give an output size.",
     )  # fmt: skip
     functional(
-        f"LPPool{_n}d", "norm_type, kernel_size, stride=None, ceil_mode=False",
+        f"LPPool{_n}d", "",
         lambda self, input, *, n=_n: getattr(F, f"lp_pool{n}d")(
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         ),
-        shown="norm_type kernel_size stride ceil_mode", doc="The p-norm of each window.",
+        base=_lp_pool, doc="The p-norm of each window.",
     )  # fmt: skip
     functional(
-        f"MaxUnpool{_n}d", "kernel_size, stride=None, padding=0",
+        f"MaxUnpool{_n}d", "kernel_size: Size, stride: Size | None = None, padding: Size = 0",
         lambda self, input, indices, output_size=None, *, n=_n: getattr(F, f"max_unpool{n}d")(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         ),
-        shown="kernel_size stride padding", prepare=_windows(_n),
+        prepare=_windows(_n), base=_max_unpool,
         doc="The inverse of MaxPool, zeros where nothing was the largest.",
     )  # fmt: skip
 
 
 functional(
-    "AvgPool1d", "kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True",
+    "AvgPool1d",
+    "kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode=False, "
+    "count_include_pad=True",
     lambda self, input: F.avg_pool1d(
         input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
     ),
-    shown="kernel_size stride padding", prepare=_windows(1), doc="The mean of each window.",
+    prepare=_windows(1), base=_avg_pool, doc="The mean of each window.",
 )  # fmt: skip
 for _n in (2, 3):
     functional(
         f"AvgPool{_n}d",
-        "kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, "
-        "divisor_override=None",
+        "kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode=False, "
+        "count_include_pad=True, divisor_override: int | None = None",
         lambda self, input, *, n=_n: getattr(F, f"avg_pool{n}d")(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
             self.count_include_pad, self.divisor_override,
         ),
-        shown="kernel_size stride padding", prepare=_default_stride, doc="The mean of each window.",
+        prepare=_default_stride, base=_avg_pool, doc="The mean of each window.",
     )  # fmt: skip
 
 
@@ -328,8 +312,8 @@ def _fractional(self: Any) -> None:
 for _n in (2, 3):
     functional(
         f"FractionalMaxPool{_n}d",
-        "kernel_size, output_size=None, output_ratio=None, return_indices=False, "
-        "_random_samples=None",
+        "kernel_size: Size, output_size: Size | None = None, output_ratio: Ratio | None = None, "
+        "return_indices=False, _random_samples: Tensor | None = None",
         lambda self, input, *, n=_n: getattr(F, f"fractional_max_pool{n}d")(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
             _random_samples=self._random_samples,
@@ -337,11 +321,12 @@ for _n in (2, 3):
         prepare=_fractional, doc="The largest of windows that random numbers place.",
     )  # fmt: skip
 
-functional("Unfold", "kernel_size, dilation=1, padding=0, stride=1",
+functional("Unfold", "kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1",
            lambda self, input: F.unfold(
                input, self.kernel_size, self.dilation, self.padding, self.stride),
            shown="kernel_size dilation padding stride", doc="Windows as columns.")  # fmt: skip
-functional("Fold", "output_size, kernel_size, dilation=1, padding=0, stride=1",
+functional("Fold", "output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0, "
+           "stride: Size = 1",
            lambda self, input: F.fold(
                input, self.output_size, self.kernel_size, self.dilation, self.padding,
                self.stride),
@@ -367,17 +352,17 @@ def _check_unflatten(self: Any) -> None:
             )
 
 
-functional("Unflatten", "dim, unflattened_size",
+functional("Unflatten", "dim: int | str, unflattened_size: Any",
            lambda self, input: input.unflatten(self.dim, self.unflattened_size),
            shown="dim unflattened_size", prepare=_check_unflatten,
            doc="A dim split into several.")  # fmt: skip
-functional("PixelShuffle", "upscale_factor",
+functional("PixelShuffle", "upscale_factor: int",
            lambda self, input: F.pixel_shuffle(input, self.upscale_factor),
            shown="upscale_factor", doc="Channels become pixels.")  # fmt: skip
-functional("PixelUnshuffle", "downscale_factor",
+functional("PixelUnshuffle", "downscale_factor: int",
            lambda self, input: F.pixel_unshuffle(input, self.downscale_factor),
            shown="downscale_factor", doc="Pixels become channels.")  # fmt: skip
-functional("ChannelShuffle", "groups",
+functional("ChannelShuffle", "groups: int",
            lambda self, input: F.channel_shuffle(input, self.groups),
            shown="groups", doc="Channels of groups interleaved.")  # fmt: skip
 
@@ -396,7 +381,8 @@ def _how(self: Any) -> str:
 
 functional(
     "Upsample",
-    "size=None, scale_factor=None, mode='nearest', align_corners=None, recompute_scale_factor=None",
+    "size: Size | None = None, scale_factor: Ratio | None = None, mode='nearest', "
+    "align_corners: bool | None = None, recompute_scale_factor: bool | None = None",
     lambda self, input: F.interpolate(
         input, self.size, self.scale_factor, self.mode, self.align_corners,
         recompute_scale_factor=self.recompute_scale_factor,
@@ -417,12 +403,12 @@ for _name, _mode, _align in (
     ("UpsamplingNearest2d", "nearest", None), ("UpsamplingBilinear2d", "bilinear", True),
 ):  # fmt: skip
     functional(
-        _name, "size=None, scale_factor=None", STATELESS["Upsample"].forward,
-        shown=_how, prepare=_fixed_mode(_mode, _align), base=STATELESS["Upsample"],
+        _name, "size: Size | None = None, scale_factor: Ratio | None = None",
+        prepare=_fixed_mode(_mode, _align), base=STATELESS["Upsample"],
         doc=f"Upsample with mode {_mode!r}.",
     )  # fmt: skip
 
-functional("LocalResponseNorm", "size, alpha=1e-4, beta=0.75, k=1.0",
+functional("LocalResponseNorm", "size: int, alpha=1e-4, beta=0.75, k=1.0",
            lambda self, input: F.local_response_norm(
                input, self.size, self.alpha, self.beta, self.k),
            shown=lambda self: f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}",

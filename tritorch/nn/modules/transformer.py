@@ -92,7 +92,7 @@ class TransformerEncoderLayer(_Layer):
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Any = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        activation: Any = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
         norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -128,7 +128,7 @@ class TransformerDecoderLayer(_Layer):
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Any = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        activation: Any = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
         norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -283,7 +283,7 @@ class Transformer(Module):
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
         num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Any = "relu", custom_encoder: Any = None, custom_decoder: Any = None,
+        activation: Any = F.relu, custom_encoder: Any = None, custom_decoder: Any = None,
         layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False,
         bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip

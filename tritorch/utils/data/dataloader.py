@@ -15,7 +15,9 @@ from tritorch.utils.data._utils.collate import default_collate, default_convert
 from tritorch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 from tritorch.utils.data._utils.iterators import (
     _BaseDataLoaderIter,
+    _get_distributed_settings as _get_distributed_settings,
     _MultiProcessingDataLoaderIter,
+    _share_dist_seed as _share_dist_seed,
     _SingleProcessDataLoaderIter,
 )
 from tritorch.utils.data._utils.worker import get_worker_info
@@ -25,6 +27,7 @@ from tritorch.utils.data.sampler import BatchSampler, RandomSampler, Sampler, Se
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
 T_co = TypeVar("T_co", covariant=True)
+_T, _T_co = TypeVar("_T"), TypeVar("_T_co", covariant=True)
 _collate_fn_t = Callable[[list[Any]], Any]
 _worker_init_fn_t = Callable[[int], None]
 

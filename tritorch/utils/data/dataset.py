@@ -30,7 +30,7 @@ class Dataset(Generic[T_co]):
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Dataset[T_co], Iterable[T_co]):
+class IterableDataset(Dataset[T_co], Iterable[T_co], Generic[T_co]):
     """Items in the order in which `__iter__` gives them.
 
     In a loader with workers each worker has a copy that yields everything, unless `__iter__` asks

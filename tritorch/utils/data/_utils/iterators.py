@@ -41,7 +41,23 @@ def _can_pin(loader: Any) -> bool:
     return True
 
 
+def _get_distributed_settings() -> tuple[int, int]:
+    """How many processes train together, and which of them this is."""
+    from tritorch import distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_world_size(), distributed.get_rank()
+    return 1, 0
+
+
+def _share_dist_seed(generator: Any, pg: Any) -> int:
+    """A seed for all processes of a group: here there is one."""
+    return draw_seed(generator)
+
+
 class _BaseDataLoaderIter:
+    """What goes through a loader once: derive from it, and say in `_next_data` what comes next."""
+
     def __init__(self, loader: Any) -> None:
         # Not the loader itself: it may hold this iterator.
         self._dataset = loader.dataset
@@ -49,18 +65,26 @@ class _BaseDataLoaderIter:
         self._iterable = loader._iterable
         self._index_sampler = loader._index_sampler
         self._pin_memory = _can_pin(loader)
+        self._dataset_kind = loader._dataset_kind
+        self._auto_collation, self._drop_last = loader._auto_collation, loader.drop_last
+        self._collate_fn, self._timeout = loader.collate_fn, loader.timeout
+        self._persistent_workers = loader.persistent_workers
+        self._world_size, self._rank = _get_distributed_settings()
         self._sampler_iter = iter(self._index_sampler)
         self._base_seed = draw_seed(loader.generator)
-        self._expected = loader._IterableDataset_len_called
+        self._IterableDataset_len_called = loader._IterableDataset_len_called
         self._num_yielded = 0
 
     def __iter__(self) -> _BaseDataLoaderIter:
         return self
 
-    def _reset(self, loader: Any) -> None:
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
         self._sampler_iter = iter(self._index_sampler)
-        self._expected = loader._IterableDataset_len_called
+        self._IterableDataset_len_called = loader._IterableDataset_len_called
         self._num_yielded = 0
+
+    def _next_index(self) -> Any:
+        return next(self._sampler_iter)
 
     def _next_data(self) -> Any:
         raise NotImplementedError
@@ -68,13 +92,14 @@ class _BaseDataLoaderIter:
     def __next__(self) -> Any:
         data = self._next_data()
         self._num_yielded += 1
-        if self._expected is not None and self._num_yielded > self._expected:
-            self._warn_of_length()
+        expected = self._IterableDataset_len_called
+        if expected is not None and self._num_yielded > expected:
+            self._warn_of_length(expected)
         return data
 
-    def _warn_of_length(self) -> None:
+    def _warn_of_length(self, expected: int) -> None:
         text = (
-            f"Length of IterableDataset {self._dataset} was reported to be {self._expected} (when "
+            f"Length of IterableDataset {self._dataset} was reported to be {expected} (when "
             f"accessing len(dataloader)), but {self._num_yielded} samples have been fetched. "
         )
         if self._num_workers > 0:
@@ -94,10 +119,10 @@ class _BaseDataLoaderIter:
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)
-        self._fetch = loader._make_fetcher(self._dataset).fetch
+        self._dataset_fetcher = loader._make_fetcher(self._dataset)
 
     def _next_data(self) -> Any:
-        data = self._fetch(next(self._sampler_iter))
+        data = self._dataset_fetcher.fetch(self._next_index())
         return pin_memory(data) if self._pin_memory else data
 
 
@@ -175,9 +200,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         self._ahead = max(loader.prefetch_factor, 1) * self._num_workers
-        self._persistent = loader.persistent_workers
         self._in_order = loader.in_order
-        self._timeout = loader.timeout
         self._epoch = 0
         self._failure: RuntimeError | None = None
         self._is_closed = False
@@ -210,7 +233,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._all_given = False
         self._give_out()
 
-    def _reset(self, loader: Any) -> None:
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
         super()._reset(loader)
         self._epoch += 1
         for worker in range(self._num_workers):
@@ -233,7 +256,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             if worker is None:
                 return
             try:
-                index = next(self._sampler_iter)
+                index = self._next_index()
             except StopIteration:
                 self._all_given = True
                 return
@@ -250,7 +273,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             if isinstance(outcome, End):
                 del self._tasks[number]
                 self._active[worker] = False
-                if not self._persistent and not self._load[worker]:
+                if not self._persistent_workers and not self._load[worker]:
                     self._pool.retire(worker)
             else:
                 self._ready[number] = outcome
@@ -266,7 +289,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             if number is not None:
                 break
             if not self._tasks:
-                if not self._persistent:
+                if not self._persistent_workers:
                     self._shutdown_workers()
                 raise StopIteration
             self._wait()

@@ -1,0 +1,1 @@
+"""PyTorch's classes, recorded: `tools/record_classes.py` writes recorded.json."""
