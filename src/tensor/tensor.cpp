@@ -221,8 +221,7 @@ static Tensor* new_classed(PyObject* array) {
     auto* type = reinterpret_cast<PyTypeObject*>(cls);
     t = reinterpret_cast<Tensor*>(type->tp_alloc(type, 0));
     if (t)
-      t->shared = reinterpret_cast<Shared*>(
-          Py_NewRef(reinterpret_cast<PyObject*>(source->shared)));
+      t->shared = reinterpret_cast<Shared*>(Py_NewRef(reinterpret_cast<PyObject*>(source->shared)));
   } else if (!PyErr_Occurred()) {
     PyErr_SetString(PyExc_TypeError, "the values of a nested array are no tensor");
   }
@@ -244,8 +243,7 @@ Tensor* new_tensor(PyObject* array, bool exact) {
     Py_XDECREF(owned);
     return nullptr;
   }
-  const bool classed =
-      reinterpret_cast<PyObject*>(Py_TYPE(array)) == registered.classed && !owned;
+  const bool classed = reinterpret_cast<PyObject*>(Py_TYPE(array)) == registered.classed && !owned;
   Tensor* t = classed ? new_classed(array)
                       : reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0));
   if (t) {
@@ -278,8 +276,7 @@ bool add_tensor_types(PyObject* module) {
            PyUnicode_InternFromString("ndim"), PyUnicode_InternFromString("tensor_class"),
            PyUnicode_InternFromString("values")};
   return registered.dtype_map && names.shape && names.dtype && names.ndim && names.tensor_class &&
-         names.values &&
-         add_tensor_functions(module);
+         names.values && add_tensor_functions(module);
 }
 
 }  // namespace tritorch
