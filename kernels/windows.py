@@ -26,6 +26,14 @@ def place_of_window(at, channels, OUT_Y: tl.constexpr, OUT_X: tl.constexpr, SPRE
 
 
 @triton.jit
+def span(range_ptr, at, mask):
+    """The first and the last index of ranges; those masked off are empty."""
+    first = tl.load(range_ptr + 2 * at, mask=mask, other=0)
+    last = tl.load(range_ptr + 2 * at + 1, mask=mask, other=-1)
+    return first, last
+
+
+@triton.jit
 def window_sums(
     x_ptr, batch_ptr, y_weights_ptr, x_weights_ptr, y_range_ptr, x_range_ptr, out_ptr, n, channels,
     x_channels, height, width, OUT_Y: tl.constexpr, OUT_X: tl.constexpr, SPREAD: tl.constexpr,
@@ -40,10 +48,8 @@ def window_sums(
     k, c, i, j = place_of_window(at, channels, OUT_Y, OUT_X, SPREAD)
     image = (tl.load(batch_ptr + k, mask=mask, other=0) * x_channels + c) * height
     row, column = k * OUT_Y + i, k * OUT_X + j
-    y_first = tl.load(y_range_ptr + 2 * row, mask=mask, other=0)
-    y_last = tl.load(y_range_ptr + 2 * row + 1, mask=mask, other=-1)
-    x_first = tl.load(x_range_ptr + 2 * column, mask=mask, other=0)
-    x_last = tl.load(x_range_ptr + 2 * column + 1, mask=mask, other=-1)
+    y_first, y_last = span(y_range_ptr, row, mask)
+    x_first, x_last = span(x_range_ptr, column, mask)
     rows, columns = tl.max(y_last - y_first) + 1, tl.max(x_last - x_first) + 1
     total = tl.zeros([BLOCK], y_weights_ptr.dtype.element_ty)
     for dy in range(rows):
@@ -120,10 +126,8 @@ def window_maxima(
     k, c, i, j = place_of_window(at, channels, OUT_Y, OUT_X, False)
     image = (tl.load(batch_ptr + k, mask=mask, other=0) * channels + c) * height
     row, column = k * OUT_Y + i, k * OUT_X + j
-    y_first = tl.load(y_range_ptr + 2 * row, mask=mask, other=0)
-    y_last = tl.load(y_range_ptr + 2 * row + 1, mask=mask, other=-1)
-    x_first = tl.load(x_range_ptr + 2 * column, mask=mask, other=0)
-    x_last = tl.load(x_range_ptr + 2 * column + 1, mask=mask, other=-1)
+    y_first, y_last = span(y_range_ptr, row, mask)
+    x_first, x_last = span(x_range_ptr, column, mask)
     rows, columns = tl.max(y_last - y_first) + 1, tl.max(x_last - x_first) + 1
     best = tl.full([BLOCK], float("-inf"), x_ptr.dtype.element_ty)
     place = tl.full([BLOCK], -1, tl.int32)

@@ -5,36 +5,23 @@ They run on the host wherever their tensors are: each sample needs the one befor
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 import tritorch as torch
-from tritorch import Tensor, library
+from tritorch import Tensor
+from tritorch.shims._defining import operators
 
-_LIBRARY = library.Library("torchaudio", "DEF")
-_PRIVATE = library.Library("_torchaudio", "DEF")
-
-
-def _operator(schema: str, where: library.Library = _LIBRARY) -> Callable[[Any], Any]:
-    """Defines an operator by its schema; the decorated function computes it."""
-    where.define(schema)
-
-    def implement(function: Any) -> Any:
-        where.impl(schema.partition("(")[0], function, "CompositeExplicitAutograd")
-        return function
-
-    return implement
+_operator = operators("torchaudio")
+_private = operators("_torchaudio")
 
 
-@_operator("is_align_available() -> bool", _PRIVATE)
+@_private("is_align_available() -> bool")
 def is_align_available() -> bool:
     """True."""
     return True
 
 
-@_operator("cuda_version() -> int?", _PRIVATE)
+@_private("cuda_version() -> int?")
 def cuda_version() -> int | None:
     """None: no CUDA toolkit built this."""
     return None

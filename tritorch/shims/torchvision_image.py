@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tritorch as torch
-from tritorch import Tensor, library
+from tritorch import Tensor
+from tritorch.shims._defining import operators
 
-_LIBRARY = library.Library("image", "DEF")
+_operator = operators("image")
 # torchvision's ImageReadMode, by number: what Pillow calls it.
 _MODES = (None, "L", "LA", "RGB", "RGBA")
 _CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
-
-
-def _operator(schema: str) -> Callable[[Any], Any]:
-    """Defines an operator by its schema; the decorated function computes it."""
-    _LIBRARY.define(schema)
-
-    def implement(function: Any) -> Any:
-        _LIBRARY.impl(schema.partition("(")[0], function, "CompositeExplicitAutograd")
-        return function
-
-    return implement
 
 
 def _pillow() -> Any:
