@@ -288,9 +288,19 @@ def adopt(module: types.ModuleType, lacking: Lacking = refuse) -> None:
             adopt_one(found, lacking)
 
 
+def _known(module: types.ModuleType, lacking: Lacking, name: str) -> Any:
+    """What `lacking` says of a name that PyTorch's module has; else AttributeError."""
+    path = torch_name(module.__name__).removeprefix("torch").removeprefix(".")
+    if name.startswith("__") or not has_name(path, name):
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+    return lacking(path, name)
+
+
 def adopt_one(module: types.ModuleType, lacking: Lacking) -> None:
     """A module of tritorch answers by `lacking` for what PyTorch has."""
-    if hasattr(type(module), "__getattr__"):  # it knows itself: a module of settings
+    adopted: Any = getattr(type(module), "_adopted", None)
+    if adopted is not None:  # it is asked first: a module of settings
+        adopted(module, functools.partial(_known, module, lacking))
         return
     own: Any = module.__dict__.get("__getattr__")
     if hasattr(own, "lacking"):

@@ -85,7 +85,19 @@ class ConfigModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return self._get(name)
+        try:
+            return self._get(name)
+        except AttributeError:
+            lacking = vars(self).get("_lacking")
+            if lacking is None:
+                raise
+            with contextlib.suppress(AttributeError):
+                return lacking(name)
+            raise
+
+    def _adopted(self, lacking: Callable[[str], Any]) -> None:
+        """`lacking` is asked for what is no setting."""
+        vars(self)["_lacking"] = lacking
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__") or name in ConfigModule.__annotations__:
