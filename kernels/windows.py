@@ -26,10 +26,10 @@ def place_of_window(at, channels, OUT_Y: tl.constexpr, OUT_X: tl.constexpr, SPRE
 
 
 @triton.jit
-def span(range_ptr, at, mask):
+def span(ranges, at, mask):
     """The first and the last index of ranges; those masked off are empty."""
-    first = tl.load(range_ptr + 2 * at, mask=mask, other=0)
-    last = tl.load(range_ptr + 2 * at + 1, mask=mask, other=-1)
+    first = tl.load(ranges + 2 * at, mask=mask, other=0)
+    last = tl.load(ranges + 2 * at + 1, mask=mask, other=-1)
     return first, last
 
 
