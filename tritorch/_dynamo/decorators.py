@@ -1,7 +1,8 @@
 """What programs mark for a compiler: sizes, addresses, functions.
 
-The marks are attributes under PyTorch's names, on the tensors and functions themselves.  Run
-eagerly, a marked function does what it did, and `graph_break()` nothing.
+The marks of sizes and addresses are attributes under PyTorch's names, on the tensors themselves.
+Functions run eagerly until there is a compiler: those that say how a function is to be compiled give
+the function as it was, and `graph_break()` does nothing.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def forbid_in_graph(fn: Any) -> Any:
 
 
 def disallow_in_graph(fn: Any) -> Any:
-    """Marks a function at which graphs end."""
+    """The function itself, at which a graph would end."""
     return [disallow_in_graph(each) for each in fn] if isinstance(fn, (list, tuple)) else fn
 
 
@@ -132,12 +133,12 @@ def substitute_in_graph(
 
 
 def nonstrict_trace(traceable_fn: Any) -> Any:
-    """Marks a function whose inside a graph need not see."""
+    """The function itself, whose inside a graph would not see."""
     return traceable_fn
 
 
 def skip(fn: Any = None) -> Any:
-    """Marks a function that is not compiled, though what it calls may be."""
+    """The function itself, which would not be compiled, though what it calls may be."""
     return skip if fn is None else fn
 
 
