@@ -1,8 +1,8 @@
 """What programs mark for a compiler: sizes, addresses, functions.
 
 The marks of sizes and addresses are attributes under PyTorch's names, on the tensors themselves.
-Functions run eagerly until there is a compiler: those that say how a function is to be compiled give
-the function as it was, and `graph_break()` does nothing.
+Functions run eagerly until there is a compiler: decorators that say how one is to be compiled give
+it as it was, and `graph_break()` does nothing.
 """
 
 from __future__ import annotations
