@@ -80,7 +80,10 @@ def tiles(
     capability: of the copy engine, 0 without."""
     if itemsize == 2 and capability:
         return _TILES[which, work][min(max(width, 64), 256)]
-    return blocks(width, itemsize, which, work != "masks")
+    m, n, warps, stages = blocks(width, itemsize, which, work != "masks")
+    if itemsize == 2 and work == "gathers":  # an element of each score takes registers too
+        n = max(n // 2, LEAST)
+    return m, n, warps, stages
 
 
 def _part(size: int, tile: int) -> int:
