@@ -51,6 +51,7 @@ def backward(
     Without `inputs`, accumulates into every leaf's grad.  With them, only what leads to them runs;
     their gradients are accumulated (`accumulate`) or returned.
     """
+    _C.settle()
     if current.depth and current.depth % _DEEP == 0:
         current.depth += 1
         try:

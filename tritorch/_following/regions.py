@@ -1,0 +1,260 @@
+"""Regions: a compiled function runs, and the public functions that it calls are followed.
+
+# Note [Following]
+Python runs the function, each time.  What it calls comes to a gate (`core/gates.py`), and inside of
+a region the gate looks first (src/following/region.cpp) whether this is the call that came here
+before: the same function, the same numbers, tensors that were met or made at the same places in the
+stream of calls, others with the same description, the same modes.
+
+- If it is new, it is made, plainly, and looked at: `_learn`.  So the first run of a function is what
+  it is without compile, and nothing that a program does has to be understood in advance.
+- If it is known, it waits: what it gives are tensors of which only the description is known.  Their
+  values are computed when somebody asks, in the order of the calls: at the end of the region, where
+  a number is taken out of a tensor, where anything that is no call of a gate looks at a tensor's
+  memory or history, or changes what calls depend on.
+
+The stream of calls is the only guard.  Whatever decides it (closures, globals, a value that a branch
+looks at) is Python's, and Python has run.
+
+A call that cannot wait is a *barrier*: it is made each time, after all before it.  Calls whose
+result is a number are, and those whose results' shapes hang on values, or that change what is known
+of an argument; functions say so of themselves with `settles`.  What nobody understands is a barrier.
+
+# Note [What must not be seen]
+What waits reads and writes memory later than the program says, so nobody else may look at that
+memory, or write it, in between.  Tensors that are written by what waits lose their array until then
+(`put_aside`), if they alone lead to it; if not, or if a program got hold of the memory itself
+(`expose`: NumPy, a pointer, DLPack), nothing waits after such a call.  Writes from outside ask first:
+`settle`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tritorch import _C
+from tritorch._following import ambient
+from tritorch._following.calls import Call, Place, Segment, Spec, slotted, users_place
+from tritorch.core import arrays
+from tritorch.core.dispatching import noting
+from tritorch.core.meta import meta_of
+from tritorch.core.tensor import Tensor
+
+
+class Broken(RuntimeError):
+    """What `fullgraph=True` raises where a compiled function has to compute before its end."""
+
+
+@dataclass
+class Options:
+    """How a function is compiled."""
+
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    backend: Callable[[Segment, list[Any]], Callable[[list[Any]], list[Any]]] | None = None
+    mode: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    recompile_limit: int | None = None
+    name: str | None = None
+
+
+class Listener:
+    """Is told what becomes of compiled functions."""
+
+    def recorded(self, follower: Follower, segment: Segment) -> None:
+        """A segment was followed for the first time."""
+
+    def flushed(self, follower: Follower, reason: str, place: Place | None) -> None:
+        """What waited was computed before the end of a region, or will be each time here."""
+
+    def recompiled(self, follower: Follower, why: str, place: Place | None) -> None:
+        """A run left all paths that were known."""
+
+
+listeners: list[Listener] = []
+
+
+class _Thread(threading.local):
+    region: Any = None
+
+
+_thread = _Thread()
+
+
+class Follower:
+    """A compiled function."""
+
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+        self.function = function
+        self.options = options
+        self.segments: list[Segment] = []
+        self.trie = _C.new_trie()
+        self.runs = 0
+
+    def reset(self) -> None:
+        """Forgets all paths."""
+        self.trie, self.segments, self.runs = _C.new_trie(), [], 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _C.current_region() is not None:
+            return self.function(*args, **kwargs)
+        region = _C.Region(self.trie, self)
+        self.runs += 1
+        region.enter()
+        try:
+            result = self.function(*args, **kwargs)
+        except BaseException:
+            region.leave()
+            raise
+        region.leave()
+        return result
+
+
+def following() -> Follower | None:
+    """The compiled function that runs in this thread."""
+    region = _C.current_region()
+    return None if region is None else region.follower
+
+
+@contextlib.contextmanager
+def paused() -> Iterator[None]:
+    """Inside, nothing is followed."""
+    region = _C.current_region()
+    if region is None:
+        yield
+        return
+    region.compute()
+    region.busy += 1
+    try:
+        yield
+    finally:
+        region.busy -= 1
+
+
+def break_here(reason: str) -> None:
+    """Computes what waits."""
+    region = _C.current_region()
+    if region is None or region.busy:
+        return
+    _tell_of_break(region, reason, users_place(2))
+    region.compute()
+
+
+def _tell_of_break(region: Any, reason: str, place: Place | None) -> None:
+    follower = region.follower
+    if follower.options.fullgraph:
+        raise Broken(f"{reason} (at {place})")
+    for listener in listeners:
+        listener.flushed(follower, reason, place)
+
+
+# ---- learning ------------------------------------------------------------------------------------
+
+
+def describe(tensor: Tensor) -> tuple[Any, ...]:
+    """What is known of a tensor before it is computed, as src/following/region.cpp keeps it."""
+    array = tensor._array
+    return (
+        tuple(array.shape), array.dtype, arrays.strides_of(array), arrays.device_of(array),
+        tensor._requires_grad, tensor._leaf,
+    )  # fmt: skip
+
+
+def _tensors(value: Any, found: list[Tensor]) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        found.append(value)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            _tensors(item, found)
+    elif isinstance(value, slice):
+        _tensors((value.start, value.stop, value.step), found)
+    return found
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    return tensor._tangent is None and type(tensor._array) in _PLAIN
+
+
+_PLAIN = (_C.Array, arrays.ndarray)
+
+
+def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Makes a call that is not known, and looks whether it may wait the next time."""
+    function = gate.__wrapped__
+    place = users_place()
+    declared = getattr(function, "settles", False)
+    if declared and region.follower.options.fullgraph:
+        _tell_of_break(region, f"call of {gate.__name__}", place)
+    region.compute()
+    given = _tensors((*args, *kwargs.values()), [])
+    before = [(describe(x), x._array, x._shared.version) for x in given if _is_plain(x)]
+    steps: list[Any] = []
+    if declared or len(before) < len(given):
+        result = gate(*args, **kwargs)
+        why = "it is called each time" if declared else "an argument is no plain tensor"
+    else:
+        with noting(lambda *step: steps.append(step)):
+            result = gate(*args, **kwargs)
+        why = _why_not(given, before, steps, result)
+    call = Call(gate, args, kwargs, None, place, [], why)
+    if not why:
+        written = tuple(x for x, b in zip(given, before) if x._shared.version != b[2])
+        names = tuple(kwargs) or None
+        if region.add(gate, (*args, *kwargs.values()), names, call, result, written):
+            slots = {id(x): x._mark & 0xFFFFFF for x in _tensors(result, list(given))}
+            call.args = slotted(args, slots)
+            call.kwargs = {name: slotted(x, slots) for name, x in kwargs.items()}
+            call.results = slotted(result, slots)
+            return result
+        call.barrier = why = "an argument is compared with no other"
+    if region.add_barrier(gate, call):
+        for listener in listeners:
+            listener.flushed(region.follower, f"{gate.__name__}: {why}", place)
+    call.args = call.kwargs = ()  # type: ignore[assignment]  # nothing is kept alive
+    return result
+
+
+def _why_not(given: list[Tensor], before: list[Any], steps: list[Any], result: Any) -> str:
+    """Why a call cannot wait; "": it can."""
+    for tensor, (description, array, _) in zip(given, before):
+        if describe(tensor) != description or tensor._array is not array:
+            return "it changes what is known of an argument"
+    if not _may_wait(result):
+        return "its result is no tensor"
+    if given and not steps and not _shares_memory(given, _tensors(result, [])):
+        return "it computes without an operator"
+    for form, op, tensors, params, _ in steps:
+        if op.settles:
+            return f"{op.name} looks at values"
+        if form != "call":
+            continue
+        if not _is_described(op, tensors, params):
+            return f"what {op.name} results in is not known before"
+    return ""
+
+
+def _may_wait(result: Any) -> bool:
+    if isinstance(result, (tuple, list)):
+        return all(_may_wait(item) for item in result)
+    return result is None or (type(result) is Tensor and _is_plain(result))
+
+
+def _shares_memory(given: list[Tensor], results: list[Tensor]) -> bool:
+    shared = [x._shared for x in given]
+    return all(any(x._shared is each for each in shared) for x in results)
+
+
+def _is_described(op: Any, tensors: Any, params: Any) -> bool:
+    """Whether what a record's call results in follows from what is known of its inputs."""
+    try:
+        op.infer([meta_of(x._array) if isinstance(x, Tensor) else x for x in tensors], params)
+    except NotImplementedError:  # UnknownSize is one
+        return False
+    return True
+
+
+_C.set_following_handlers(_learn, describe, ambient.number)
