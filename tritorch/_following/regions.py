@@ -238,7 +238,7 @@ def _why_not(given: list[Tensor], before: list[Any], steps: list[Any], result: A
 
 
 def _may_wait(result: Any) -> bool:
-    if isinstance(result, (tuple, list)):
+    if type(result) in (tuple, list) or hasattr(result, "_make"):
         return all(_may_wait(item) for item in result)
     return result is None or (type(result) is Tensor and _is_plain(result))
 
@@ -252,7 +252,7 @@ def _is_described(op: Any, tensors: Any, params: Any) -> bool:
     """Whether what a record's call results in follows from what is known of its inputs."""
     try:
         op.infer([meta_of(x._array) if isinstance(x, Tensor) else x for x in tensors], params)
-    except NotImplementedError:  # UnknownSize is one
+    except Exception:  # UnknownSize, or no rule
         return False
     return True
 
