@@ -83,6 +83,7 @@ def main() -> int:
     parser.add_argument("--scripts", default="../shared/conformance")
     parser.add_argument("--ops", default="")
     parser.add_argument("--limit", type=int, default=4, help="samples of an operator")
+    parser.add_argument("--no-grad", action="store_true", help="inputs that want no gradient")
     parser.add_argument("-v", action="store_true", help="each barrier")
     options = parser.parse_args()
     sys.path.insert(0, options.scripts)
@@ -91,6 +92,7 @@ def main() -> int:
     import torch
 
     import tritorch
+    from tritorch._following import counts
     from tritorch._following.regions import Follower, Options
 
     bridge = opinfo.Bridge("tritorch", "cpu")
@@ -103,7 +105,8 @@ def main() -> int:
         function = bridge.function(op)
         if function is None:
             continue
-        samples = list(op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd))
+        wants = op.supports_autograd and not options.no_grad
+        samples = list(op.sample_inputs("cpu", torch.float32, requires_grad=wants))
         for sample in samples[: options.limit]:
             torch.manual_seed(0)
             name = f"{op.name} {op.variant_test_name}".strip()
@@ -126,6 +129,8 @@ def main() -> int:
     reasons = collections.Counter(key.rsplit(": ", 1)[1] for key in barriers)
     for key, count in (barriers if options.v else reasons).items():
         print(f"  barrier {key}: {count}")
+    for why, count in counts.unfit_reasons.most_common(None if options.v else 10):
+        print(f"  computed by its calls: {why}: {count}")
     return int(bool(differ))
 
 

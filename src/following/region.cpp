@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "following/pattern.h"
+#include "following/program.h"
 #include "launch/pack.h"
 
 namespace tritorch {
@@ -19,6 +20,7 @@ PyTypeObject *region_type = nullptr, *step_type = nullptr;
 PyObject* miss_handler = nullptr;      // (gate, args, kwargs): a call that is not in the trie
 PyObject* describe_handler = nullptr;  // (tensor) -> the spec of a lazy one
 PyObject* ambient_handler = nullptr;   // () -> a number for what is set in Python
+PyObject* compute_handler = nullptr;   // computes what waits, and says how to do so again
 unsigned long long next_serial = 1;
 unsigned long long ambient_epoch = 1;  // changes with what is set in Python
 std::vector<Region*> regions;          // all that run
@@ -29,17 +31,27 @@ constexpr int kTries = 4;  // so often a call is looked at before it is taken fo
 
 // ---- the trie -----------------------------------------------------------------------------------
 
+struct Step;
+
+// How to compute what waits when a step is the last, `first` was the first, and the program holds
+// certain tensors: a `_C.Program`, a function, or None for the calls as they were made.
+struct Plan {
+  const Step* first;
+  std::vector<int> held;
+  Ref program;
+};
+
 // One followed call.  A barrier is one that needs all before it computed; it runs plainly each time.
 struct Step {
   PyObject_HEAD PyObject* gate;
   PyObject* names;  // of keywords, or null
   PyObject* call;   // what Python keeps of it
-  PyObject* plan;   // how Python computes what waits when it is the last: what it wants
   Step* parent;     // borrowed; null for the first, and where that is gone
   std::vector<Pattern>* args;
   std::vector<Pattern>* result;  // one
   std::vector<int>* writes;      // slots whose memory it writes
   std::vector<Step*>* next;      // owned
+  std::vector<Plan>* plans;
   int first, met, made;          // its slots: from `first` on, so many from outside, so many made
   long ambient;
   int tries;
@@ -54,6 +66,7 @@ Step* new_step(Step* parent) {
   step->result = new std::vector<Pattern>(1);
   step->writes = new std::vector<int>;
   step->next = new std::vector<Step*>;
+  step->plans = new std::vector<Plan>;
   return step;
 }
 
@@ -78,11 +91,11 @@ void step_dealloc(PyObject* self) {
   Py_CLEAR(step->gate);
   Py_CLEAR(step->names);
   Py_CLEAR(step->call);
-  Py_CLEAR(step->plan);
   delete step->args;
   delete step->result;
   delete step->writes;
   delete step->next;
+  delete step->plans;
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -91,7 +104,7 @@ int step_traverse(PyObject* self, visitproc visit, void* arg) {
   auto* step = reinterpret_cast<Step*>(self);
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(step->call);
-  Py_VISIT(step->plan);
+  for (const Plan& plan : *step->plans) Py_VISIT(plan.program.get());
   for (Step* next : *step->next) Py_VISIT(reinterpret_cast<PyObject*>(next));
   return 0;
 }
@@ -114,11 +127,16 @@ PyObject* step_writes(PyObject* self, void*) {
   return list;
 }
 
+// run(region, tensors) -> the tensors of the result: makes the call, of tensors by slot in a dict,
+// which gets those that it makes
+PyObject* step_run(PyObject* self, PyObject* const* args, Py_ssize_t n);
+PyMethodDef step_methods[] = {{"run", TRITORCH_FASTCALL(step_run), nullptr},
+                              {nullptr, nullptr, 0, nullptr}};
+
 PyMemberDef step_members[] = {
     {"gate", T_OBJECT, offsetof(Step, gate), READONLY, nullptr},
     {"names", T_OBJECT, offsetof(Step, names), READONLY, nullptr},
     {"call", T_OBJECT, offsetof(Step, call), 0, nullptr},
-    {"plan", T_OBJECT, offsetof(Step, plan), 0, nullptr},
     {"parent", T_OBJECT, offsetof(Step, parent), READONLY, nullptr},
     {"first", T_INT, offsetof(Step, first), READONLY, nullptr},
     {"met", T_INT, offsetof(Step, met), READONLY, nullptr},
@@ -134,6 +152,7 @@ PyType_Slot step_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(step_dealloc
                             {Py_tp_traverse, reinterpret_cast<void*>(step_traverse)},
                             {Py_tp_members, step_members},
                             {Py_tp_getset, step_properties},
+                            {Py_tp_methods, step_methods},
                             {Py_tp_doc, const_cast<char*>("One call that is followed.")},
                             {0, nullptr}};
 PyType_Spec step_spec = {"tritorch._C.Step", sizeof(Step), 0,
@@ -550,6 +569,31 @@ bool run_step(const Step* step, Region* r, std::vector<Ref>& values) {
   return result && receive(step->result->front(), result.get(), r, values);
 }
 
+PyObject* step_run(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n != 2 || Py_TYPE(args[0]) != region_type || !PyDict_Check(args[1]))
+    return PyErr_Format(PyExc_TypeError, "run(region, tensors)");
+  auto* r = reinterpret_cast<Region*>(args[0]);
+  const auto* step = reinterpret_cast<Step*>(self);
+  std::vector<Ref> values(static_cast<std::size_t>(step->first + step->met + step->made));
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(args[1], &position, &key, &value)) {
+    const auto slot = static_cast<std::size_t>(PyLong_AsLong(key));
+    if (slot < values.size()) values[slot] = Ref::to(value);
+  }
+  const Modes before = modes;
+  const bool good = run_step(step, r, values);
+  modes.grad_enabled = before.grad_enabled;
+  modes.inference_mode = before.inference_mode;
+  if (!good) return nullptr;
+  for (int slot = step->first + step->met; slot < step->first + step->met + step->made; ++slot) {
+    Ref number(PyLong_FromLong(slot));
+    PyObject* made = values[static_cast<std::size_t>(slot)].get();
+    if (!number || (made && PyDict_SetItem(args[1], number.get(), made) < 0)) return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
 // Makes the calls that wait, as the program made them.
 bool run_plainly(Region* r, const std::vector<Step*>& steps, std::vector<Ref>& values) {
   const Modes before = modes;
@@ -559,6 +603,60 @@ bool run_plainly(Region* r, const std::vector<Step*>& steps, std::vector<Ref>& v
   modes.grad_enabled = before.grad_enabled;
   modes.inference_mode = before.inference_mode;
   return good;
+}
+
+// The tensors of what waits that somebody holds.
+std::vector<int> find_held(const Region* r, const std::vector<Step*>& steps) {
+  std::vector<int> held;
+  for (const Step* step : steps)
+    for (int slot = step->first + step->met; slot < step->first + step->met + step->made; ++slot)
+      if (const Tensor* t = (*r->slots)[static_cast<std::size_t>(slot)]; t && is_lazy(t))
+        held.push_back(slot);
+  return held;
+}
+
+// compute_handler(region, steps, tensors, held) -> a plan for the next time
+Ref ask_python(Region* r, const std::vector<Step*>& steps, const std::vector<Ref>& values,
+               const std::vector<int>& held, PyObject* handler) {
+  Ref list(PyList_New(0)), tensors(PyDict_New()), numbers(PyList_New(0));
+  bool good = list && tensors && numbers;
+  for (Step* step : steps)
+    good = good && PyList_Append(list.get(), reinterpret_cast<PyObject*>(step)) == 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!good || !values[i]) continue;
+    Ref number(PyLong_FromSize_t(i));
+    good = number && PyDict_SetItem(tensors.get(), number.get(), values[i].get()) == 0;
+  }
+  for (int slot : held) {
+    Ref number(PyLong_FromLong(slot));
+    good = good && number && PyList_Append(numbers.get(), number.get()) == 0;
+  }
+  if (!good) return Ref();
+  return Ref(PyObject_CallFunctionObjArgs(handler, reinterpret_cast<PyObject*>(r), list.get(),
+                                          tensors.get(), numbers.get(), nullptr));
+}
+
+constexpr std::size_t kMostPlans = 8;
+
+bool run_as_planned(Region* r, const std::vector<Step*>& steps, std::vector<Ref>& values) {
+  std::vector<Plan>& plans = *steps.back()->plans;
+  const std::vector<int> held = find_held(r, steps);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].first != steps.front() || plans[i].held != held) continue;
+    PyObject* program = plans[i].program.get();
+    if (Py_TYPE(program) == program_type)
+      return run_program(program, reinterpret_cast<PyObject*>(r), values, *r->slots);
+    if (program == Py_None) return run_plainly(r, steps, values);
+    Ref keeps = Ref::to(program);
+    Ref next = ask_python(r, steps, values, held, program);
+    if (next) plans[i].program = std::move(next);
+    return static_cast<bool>(plans[i].program) && !PyErr_Occurred();
+  }
+  if (plans.size() >= kMostPlans) return run_plainly(r, steps, values);
+  Ref plan = ask_python(r, steps, values, held, compute_handler);
+  if (!plan) return false;
+  plans.push_back({steps.front(), held, std::move(plan)});
+  return true;
 }
 
 // Waits while another thread computes what waited in a region.
@@ -588,7 +686,7 @@ bool compute(Region* r) {
   r->kept->clear();
   ++r->busy;
   r->computing = PyThread_get_thread_ident();
-  const bool good = run_plainly(r, steps, values);
+  const bool good = run_as_planned(r, steps, values);
   r->computing = 0;
   --r->busy;
   if (!good) {
@@ -734,10 +832,34 @@ PyObject* region_here(PyObject* self, void*) {
   return Py_NewRef(reinterpret_cast<PyObject*>(reinterpret_cast<Region*>(self)->here));
 }
 
+// tensors(by slot, a dict) -> a list of those of all slots: those given, and those that are held
+PyObject* region_tensors(PyObject* self, PyObject* given) {
+  auto* r = reinterpret_cast<Region*>(self);
+  if (!PyDict_Check(given)) return PyErr_Format(PyExc_TypeError, "expected a dict");
+  std::vector<Ref> values(r->slots->size());
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(given, &position, &key, &value)) {
+    const auto slot = static_cast<std::size_t>(PyLong_AsLong(key));
+    if (slot < values.size()) values[slot] = Ref::to(value);
+  }
+  return tensors_by_slot(values, *r->slots);
+}
+
+// needs_grad(slot) -> whether gradients will flow to a tensor that waits
+PyObject* region_needs_grad(PyObject* self, PyObject* slot) {
+  auto* r = reinterpret_cast<Region*>(self);
+  const auto i = static_cast<std::size_t>(PyLong_AsLong(slot));
+  const Tensor* t = i < r->slots->size() ? (*r->slots)[i] : nullptr;
+  return PyBool_FromLong(t && is_lazy(t) && lazy_needs_grad(t));
+}
+
 PyMethodDef region_methods[] = {
     {"enter", region_enter, METH_NOARGS, nullptr},
     {"leave", region_leave, METH_NOARGS, nullptr},
     {"compute", region_compute, METH_NOARGS, nullptr},
+    {"tensors", region_tensors, METH_O, nullptr},
+    {"needs_grad", region_needs_grad, METH_O, nullptr},
     {"add", region_add, METH_VARARGS, nullptr},
     {"add_barrier", TRITORCH_FASTCALL(region_add_barrier), nullptr},
     {nullptr, nullptr, 0, nullptr}};
@@ -787,8 +909,9 @@ PyObject* expose(PyObject*, PyObject* array) {
 }
 
 PyObject* set_following_handlers(PyObject*, PyObject* args) {
-  PyObject *missing, *describing, *ambient;
-  if (!PyArg_ParseTuple(args, "OOO", &missing, &describing, &ambient)) return nullptr;
+  PyObject *missing, *describing, *ambient, *computing;
+  if (!PyArg_ParseTuple(args, "OOOO", &missing, &describing, &ambient, &computing)) return nullptr;
+  Py_XSETREF(compute_handler, Py_NewRef(computing));
   Py_XSETREF(miss_handler, Py_NewRef(missing));
   Py_XSETREF(describe_handler, Py_NewRef(describing));
   Py_XSETREF(ambient_handler, Py_NewRef(ambient));
@@ -807,6 +930,16 @@ PyObject* force_tensors(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return PyBool_FromLong(any);
 }
 
+// become(tensor, computed): a tensor that waited is what was computed
+PyObject* tensor_become(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  Tensor* t = n == 2 ? as_tensor(args[0]) : nullptr;
+  if (!t || !become(t, args[1])) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "become(tensor, computed)");
+    return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
 PyObject* tensor_is_lazy(PyObject*, PyObject* object) {
   Tensor* t = as_tensor(object);
   return PyBool_FromLong(t && is_lazy(t));
@@ -820,9 +953,10 @@ PyMethodDef functions[] = {
     {"expose", expose, METH_O, "A program got hold of an array's memory."},
     {"force", TRITORCH_FASTCALL(force_tensors),
      "Whether one of these tensors waited; it is computed now."},
+    {"become", TRITORCH_FASTCALL(tensor_become), nullptr},
     {"is_lazy", tensor_is_lazy, METH_O, "Whether a tensor waits to be computed."},
     {"set_following_handlers", set_following_handlers, METH_VARARGS,
-     "(missing, describing, ambient)"},
+     "(missing, describing, ambient, computing)"},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
@@ -896,7 +1030,7 @@ bool add_following(PyObject* module) {
         PyModule_AddObjectRef(module, each.name, reinterpret_cast<PyObject*>(*each.type)) < 0)
       return false;
   }
-  return PyModule_AddFunctions(module, functions) == 0;
+  return add_program_type(module) && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace tritorch

@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tritorch import _C
-from tritorch._following import ambient
+from tritorch._following import ambient, plans
 from tritorch._following.calls import Call, Place, Segment, Spec, slotted, users_place
 from tritorch.core import arrays
 from tritorch.core.dispatching import noting
@@ -257,4 +257,4 @@ def _is_described(op: Any, tensors: Any, params: Any) -> bool:
     return True
 
 
-_C.set_following_handlers(_learn, describe, ambient.number)
+_C.set_following_handlers(_learn, describe, ambient.number, plans.first)
