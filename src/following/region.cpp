@@ -846,6 +846,16 @@ PyObject* region_tensors(PyObject* self, PyObject* given) {
   return tensors_by_slot(values, *r->slots);
 }
 
+// is_leaf(slot) -> whether a tensor that waits is a leaf that wants gradients
+PyObject* region_is_leaf(PyObject* self, PyObject* slot) {
+  auto* r = reinterpret_cast<Region*>(self);
+  const auto i = static_cast<std::size_t>(PyLong_AsLong(slot));
+  const Tensor* t = i < r->slots->size() ? (*r->slots)[i] : nullptr;
+  return PyBool_FromLong(
+      t && is_lazy(t) &&
+      PyTuple_GET_ITEM(reinterpret_cast<Lazy*>(t->shadow)->spec, kLeaf) == Py_True);
+}
+
 // needs_grad(slot) -> whether gradients will flow to a tensor that waits
 PyObject* region_needs_grad(PyObject* self, PyObject* slot) {
   auto* r = reinterpret_cast<Region*>(self);
@@ -860,6 +870,7 @@ PyMethodDef region_methods[] = {
     {"compute", region_compute, METH_NOARGS, nullptr},
     {"tensors", region_tensors, METH_O, nullptr},
     {"needs_grad", region_needs_grad, METH_O, nullptr},
+    {"is_leaf", region_is_leaf, METH_O, nullptr},
     {"add", region_add, METH_VARARGS, nullptr},
     {"add_barrier", TRITORCH_FASTCALL(region_add_barrier), nullptr},
     {nullptr, nullptr, 0, nullptr}};

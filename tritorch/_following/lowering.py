@@ -6,11 +6,11 @@ gives lies otherwise than eager's result, the record's own call takes its place:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tritorch import _C
-from tritorch._following.tape import Form, Note, Tape, Unfit, Value
+from tritorch._following.tape import Form, Note, Unfit, Value
 from tritorch.core.arrays import ndarray
 from tritorch.ops.record.apply import apply, apply_in_place
 from tritorch.ops.record.overloads import overload_of
@@ -72,11 +72,11 @@ def _in_place(note: Note) -> Callable[..., Any]:
     return run
 
 
-def quick(note: Note, tape: Tape) -> Callable[..., Any] | None:
+def quick(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
     """The function that a call of the record comes to, with the note's inputs and then its params;
     None where that is not known."""
     op = note.op
-    forms = [tape.forms[x.number] for x in note.inputs if type(x) is Value]
+    forms = [known[x.number] for x in note.inputs if type(x) is Value]
     on_gpu = any(form.kind is _C.Array for form in forms)
     if note.form == "make":
         return op.make
@@ -110,13 +110,13 @@ def _size(shape: tuple[int, ...]) -> int:
     return size
 
 
-def lowered(note: Note, tape: Tape) -> Lowered:
+def lowered(note: Note, known: Sequence[Form]) -> Lowered:
     """A note's function, the quick one where there is one."""
     op = note.op
     if note.form == "pointwise" and note.params != (None,):
         raise Unfit(f"{op.name} writes into out=")
     writes = note.form in ("in place", "make") or op.kind in ("random", "in_place", "internal")
-    function = quick(note, tape)
+    function = quick(note, known)
     if function is None:
         return Lowered(whole(note), note.inputs, note.results, note, writes)
     params = () if note.form == "pointwise" else note.params

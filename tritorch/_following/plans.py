@@ -14,7 +14,7 @@ from tritorch import _C
 from tritorch._following import counts
 from tritorch._following.calls import Slot
 from tritorch._following.lowering import Lowered, lowered, whole
-from tritorch._following.tape import Tape, Unfit, Value, form_of
+from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch.core import dispatching
 from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
@@ -185,7 +185,7 @@ def without_dead(calls: list[Lowered], wanted: set[int]) -> list[Lowered]:
     return kept[::-1]
 
 
-def checked(call: Lowered, values: list[Any], tape: Tape) -> Lowered:
+def checked(call: Lowered, values: list[Any], forms: Sequence[Form]) -> Lowered:
     """Runs a call, and compares what it gives with what was noted: where that lies otherwise, the
     record's own call is taken from now on."""
     args = [values[x.number] if type(x) is Value else x for x in call.args]
@@ -193,7 +193,7 @@ def checked(call: Lowered, values: list[Any], tape: Tape) -> Lowered:
         result = call.function(*args)
     else:
         result = call.function(*args)
-        if not _as_noted(result, call, tape):
+        if not _as_noted(result, call, forms):
             inputs = args[: len(call.note.inputs)]
             call = call._replace(function=whole(call.note), args=call.note.inputs)
             result = call.function(*inputs)
@@ -206,7 +206,7 @@ def checked(call: Lowered, values: list[Any], tape: Tape) -> Lowered:
     return call
 
 
-def _as_noted(result: Any, call: Lowered, tape: Tape) -> bool:
+def _as_noted(result: Any, call: Lowered, forms: Sequence[Form]) -> bool:
     several = call.note.several
     if several and (type(result) is not tuple or len(result) != len(call.results)):
         return False
@@ -214,7 +214,7 @@ def _as_noted(result: Any, call: Lowered, tape: Tape) -> bool:
         if (number < 0) != (array is None):
             return False
         if number >= 0 and (
-            type(array) not in (ndarray, _C.Array) or form_of(array) != tape.forms[number]
+            type(array) not in (ndarray, _C.Array) or form_of(array) != forms[number]
         ):
             return False
     return True
@@ -255,23 +255,27 @@ class Draft:
         self, tape: Tape, inputs: list[tuple[int, int]], held: list[Held],
         written: list[tuple[int, int]],
     ) -> None:  # fmt: skip
-        self.tape, self.inputs, self.held, self.written = tape, inputs, held, written
+        self.notes, self.forms = list(tape.notes), list(tape.forms)
+        self.inputs, self.held, self.written = inputs, held, written
         self.kept = {each.value for each in held}
         self.kept |= {each.base_value for each in held if each.base_value is not None}
-        calls = [lowered(note, tape) for note in tape.notes]
-        self.calls = without_dead(calls, set(self.kept))
-        tape._kept.clear()  # the arrays
+        self.calls = self.lowered()
+
+    def lowered(self) -> list[Lowered]:
+        """The functions behind the calls that were noted."""
+        calls = [lowered(note, self.forms) for note in self.notes]
+        return without_dead(calls, set(self.kept))
 
     def __call__(
         self, region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
     ) -> Any:
         """Computes what waits, and gives the program for the next time."""
-        values: list[Any] = [None] * len(self.tape.forms)
+        values: list[Any] = [None] * len(self.forms)
         for slot, number in self.inputs:
             values[number] = tensors[slot]._array
         before = _C.set_grad_enabled(False)
         try:
-            calls = [checked(call, values, self.tape) for call in self.calls]
+            calls = [checked(call, values, self.forms) for call in self.calls]
         finally:
             _C.set_grad_enabled(before)
         finish = self.finish()
@@ -281,7 +285,10 @@ class Draft:
         )
         for slot, times in self.written:
             tensors[slot]._shared.version += times
-        hand_out(self.held, values, region.tensors(tensors))
+        if finish:
+            finish(region, values, region.tensors(tensors))
+        else:
+            hand_out(self.held, values, region.tensors(tensors))
         return program
 
     def finish(self) -> Any:

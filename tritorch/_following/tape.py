@@ -64,10 +64,15 @@ class Tape:
         """The number of an array; a new one, if it was not seen."""
         found = self._numbers.get(id(array))
         if found is None:
-            found = self._numbers[id(array)] = len(self._kept)
+            found = self._numbers[id(array)] = len(self.forms)
             self._kept.append(array)
             self.forms.append(form_of(array))
         return found
+
+    def close(self) -> None:
+        """Lets go of the arrays: nothing more is noted."""
+        self._kept.clear()
+        self._numbers.clear()
 
     def known(self, array: Any) -> int | None:
         """The number of an array that was seen."""
