@@ -38,7 +38,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._following import ambient, plans
-from tritorch._following.calls import Call, Place, Segment, Spec, slotted, users_place
+from tritorch._following.calls import Call, Place, Segment, slotted, users_place
 from tritorch.core import arrays
 from tritorch.core.dispatching import noting
 from tritorch.core.meta import meta_of
@@ -228,6 +228,8 @@ def _why_not(given: list[Tensor], before: list[Any], steps: list[Any], result: A
     if given and not steps and not _shares_memory(given, _tensors(result, [])):
         return "it computes without an operator"
     for form, op, tensors, params, _ in steps:
+        if form == "check":
+            continue
         if op.settles:
             return f"{op.name} looks at values"
         if form != "call":
