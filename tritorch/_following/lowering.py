@@ -117,7 +117,11 @@ def lowered(note: Note, known: Sequence[Form]) -> Lowered:
     op = note.op
     if note.form == "pointwise" and note.params != (None,):
         raise Unfit(f"{op.name} writes into out=")
-    writes = note.form in ("in place", "make", "check") or op.kind in ("random", "in_place", "internal")
+    writes = note.form in ("in place", "make", "check") or op.kind in (
+        "random",
+        "in_place",
+        "internal",
+    )
     function = quick(note, known)
     if function is None:
         return Lowered(whole(note), note.inputs, note.results, note, writes)

@@ -307,9 +307,7 @@ class Draft:
             _C.set_grad_enabled(before)
         finish = self.finish()
         outputs = [] if finish else [(each.slot, each.value, each.version) for each in self.held]
-        program = native(
-            calls, len(values), self.kept, self.inputs, outputs, self.written, finish
-        )
+        program = native(calls, len(values), self.kept, self.inputs, outputs, self.written, finish)
         for slot, times in self.written:
             tensors[slot]._shared.version += times
         if finish:

@@ -38,7 +38,15 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._following import ambient, plans
-from tritorch._following.calls import Call, Place, Segment, slotted, users_place
+from tritorch._following.calls import (
+    Call,
+    Place,
+    Segment,
+    Spec,
+    slots_of,
+    slotted,
+    users_place,
+)
 from tritorch.core import arrays
 from tritorch.core.dispatching import noting
 from tritorch.core.meta import meta_of
@@ -110,6 +118,8 @@ class Follower:
         except BaseException:
             region.leave()
             raise
+        if region.learns:
+            _close(region, "end", None)
         region.leave()
         return result
 
@@ -152,6 +162,40 @@ def _tell_of_break(region: Any, reason: str, place: Place | None) -> None:
         listener.flushed(follower, reason, place)
 
 
+# ---- segments ------------------------------------------------------------------------------------
+
+
+def _close(region: Any, reason: str, place: Place | None) -> None:
+    """Puts the calls since the last barrier down as a segment, if they are new."""
+    steps: list[Any] = []
+    step = region.here
+    while step.parent is not None and not step.barrier:
+        steps.append(step)
+        step = step.parent
+    if not steps or steps[0].call.segment is not None:
+        return
+    calls = [step.call for step in reversed(steps)]
+    made = {i for s in steps for i in range(s.first + s.met, s.first + s.met + s.made)}
+    used: dict[int, None] = {}
+    for call in calls:
+        for slot in slots_of((call.args, tuple(call.kwargs.values()))):
+            if slot not in made:
+                used.setdefault(slot)
+    alive = region.tensors({})
+    specs: dict[int, Spec] = {}
+    for call in calls:
+        specs |= call.specs
+    follower = region.follower
+    segment = Segment(
+        len(follower.segments), calls, list(used),
+        sorted(i for i in made if i < len(alive) and alive[i] is not None), specs, reason, place,
+    )  # fmt: skip
+    steps[0].call.segment = segment
+    follower.segments.append(segment)
+    for listener in listeners:
+        listener.recorded(follower, segment)
+
+
 # ---- learning ------------------------------------------------------------------------------------
 
 
@@ -190,6 +234,10 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     if declared and region.follower.options.fullgraph:
         _tell_of_break(region, f"call of {gate.__name__}", place)
     region.compute()
+    if not region.learns and region.here.next and region.follower.runs > 1:
+        for listener in listeners:
+            listener.recompiled(region.follower, f"call of {gate.__name__}", place)
+    region.learns = True
     given = _tensors((*args, *kwargs.values()), [])
     before = [(describe(x), x._array, x._shared.version) for x in given if _is_plain(x)]
     steps: list[Any] = []
@@ -209,8 +257,13 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
             call.args = slotted(args, slots)
             call.kwargs = {name: slotted(x, slots) for name, x in kwargs.items()}
             call.results = slotted(result, slots)
+            call.specs = {
+                slots[id(x)]: Spec(tuple(x.shape), x.dtype, x.stride(), x.device, x._requires_grad)
+                for x in _tensors(result, list(given))
+            }
             return result
         call.barrier = why = "an argument is compared with no other"
+    _close(region, f"{gate.__name__}: {why}", place)
     if region.add_barrier(gate, call):
         for listener in listeners:
             listener.flushed(region.follower, f"{gate.__name__}: {why}", place)
