@@ -91,7 +91,8 @@ def quick(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
             return lambda *given, n=len(note.inputs): function(list(given[:n]), *given[n:])
         return function
     if note.form == "pointwise" and not on_gpu and is_direct(op, note, forms):
-        return op.cpu
+        if all(_size(form.shape) < BIG for form in forms):
+            return op.cpu
     return general(note, known) if note.form == "pointwise" else None
 
 
@@ -121,7 +122,6 @@ def is_direct(op: Pointwise, note: Note, forms: list[Form]) -> bool:
         and (kind := next(iter(kinds))) in op.direct
         and kind.kind == "f"
         and all(type(x) in (Value, float, int) for x in note.inputs)
-        and all(_size(form.shape) < BIG for form in forms)
     )
 
 
