@@ -27,7 +27,7 @@ def _numbers(path: str, value: Any, seen: Seen) -> str:
     layout = seen.get(path.removesuffix(".contents") + ".layout")
     if not isinstance(value, bytes) or not layout:
         return _short(value)
-    name = layout[0].removeprefix("torch.")
+    name = layout[0].rsplit(".")[-1]
     name = "float32" if name in ("bfloat16", "float16") else name
     return _short(np.frombuffer(value, name).tolist())
 

@@ -303,7 +303,7 @@ PATTERNS: dict[str, tuple[float, str]] = {
         ?w l{u} = (w * {S}.detach()).sum()\nif l{u}.requires_grad:\n    l{u}.backward()\n    log.append(w.grad.sum().item())
         ?w l{u} = ({M}.detach() @ w).tanh().sum()\nif l{u}.requires_grad:\n    l{u}.backward()\n    w.grad.mul_(lr)
         ?w w.grad = None
-        ?w if w.grad is not None:\n    W = w.grad * 2\n    w.grad.zero_()
+        ?w W = {W} if w.grad is None else w.grad * 2\nw.grad = None
         """),
     "autograd.grad": (2, r"""
         ?g W = torch.autograd.grad(({M} @ w).tanh().sum(), w, create_graph=True)[0]

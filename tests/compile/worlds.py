@@ -169,8 +169,9 @@ class World:
             self.error = ""
             self.backward(self.results)
         look = self.look(self.results if self.program.held else None)
-        gc.collect()
-        look.seen["alive"] = [ref() is not None for ref in self.names["refs"]]
+        if refs := self.names["refs"]:
+            gc.collect()
+            look.seen["alive"] = [ref() is not None for ref in refs]
         yield look.seen
 
     def call(self, text: str) -> Seen:
