@@ -186,6 +186,11 @@ PATTERNS: dict[str, tuple[float, str]] = {
         f{u} = F.dropout({M!}, 0.5, False)\nf{u} += {R}
         $ = {$}.clone()\n{$!}.sub_(lr)
         $ = {$} * 1\n$ ~ {$}\n{$!}.add_(1)
+        torch._foreach_add_([{M!}, {M!}], n)
+        {M!}.addmm_({M}, {W}, alpha=lr)
+        {M!}[...] = {M}
+        {M!}[1:] = {M}[:-1]
+        {V!}[0] = n
         """),
     "out=": (1.5, r"""
         o{u} = torch.empty_like({$}).detach()\ntorch.add({$}.detach(), {$}.detach(), out=o{u})\n$ = o{u} + 1
@@ -207,6 +212,10 @@ PATTERNS: dict[str, tuple[float, str]] = {
         $ ~ {$}.contiguous()
         $ ~ F.dropout({$}, 0.5, False)
         $ ~ {$}.add_(0) if False else {$}
+        d{u} = {M} * 1\nd{u}.t_()\nT ~ d{u}
+        d{u} = {M}.detach() * 1\nd{u}.data = {M}.detach() + 1\nM ~ d{u}
+        d{u} = torch.empty(0, dtype=x.dtype, device=device)\nd{u}.set_({R}.detach())\nR ^ d{u}
+        d{u} = torch.empty(0, dtype=x.dtype, device=device)\nd{u}.resize_(4).fill_(lr)\nR = d{u}
         """),
     "factories": (3, r"""
         M = torch.zeros(x.shape[0], 4, dtype=x.dtype, device=device)
@@ -232,6 +241,8 @@ PATTERNS: dict[str, tuple[float, str]] = {
         R = torch.empty(4, dtype=x.dtype, device=device).uniform_(-1, n)
         J = torch.multinomial(torch.ones(x.shape[0], 4, device=device), 1)[:, 0]
         S = {S} + random.random()
+        g{u} = torch.Generator(device).manual_seed(n)\nR = torch.rand(4, generator=g{u}, device=device, dtype=x.dtype)
+        M = F.dropout({M}, lr, training=flag) if 0 <= lr else {M} * 2
         """),
     "seeds": (0.6, r"""
         torch.manual_seed(n)
@@ -252,6 +263,14 @@ PATTERNS: dict[str, tuple[float, str]] = {
         log.append({V}.numel() + {V}.dim())
         log.append(str({M}.dtype) + str({M}.stride()))
         log.append(0.5 in {R})
+        log.append({M}.data_ptr() == {M}.data_ptr())
+        log.append({$}._version)
+        log.append(({$}.grad_fn is None, {$}.is_leaf, {$}._base is None))
+        if {S} > 0:\n    state[0] += 2
+        if ({V} > 0.5).any():\n    log.append(n)
+        while {S}.abs() * (state[0] + 1) < 2 and state[0] < 9:\n    state[0] += 1
+        k{u} = max(1, int({K}.sum()) % 5)\nS = {M}[:k{u}].sum()
+        S = ({R}[0].item() > 0 and {S}) or {S} * 2
         """),
     "printed": (1, r"""
         print({R})
@@ -269,6 +288,7 @@ PATTERNS: dict[str, tuple[float, str]] = {
         state.append(n)\nlog.append(len(state))
         $ = make_operation(torch.Tensor.add if flag else torch.Tensor.mul)({$}, {$})
         $ = getattr({$}, "sin" if state[0] % 2 else "cos")()
+        with torch.random.fork_rng(devices=[]):\n    torch.manual_seed(state[0])\n    M = torch.rand_like({M})
         """),
     "kept": (3, r"""
         cache["a"] = {$}
@@ -292,11 +312,14 @@ PATTERNS: dict[str, tuple[float, str]] = {
         h{u} = model.register_forward_hook(lambda m, args, out: log.append("forward"))\nM = model({M})\nh{u}.remove()
         h{u} = model.register_forward_pre_hook(lambda m, args: (args[0] * 2,))\nM = model({M})\nh{u}.remove()
         h{u} = model.register_forward_hook(lambda m, args, out: out + state[0])\nM = model({M})\nh{u}.remove()
+        ?g model.register_full_backward_hook(lambda m, gi, go: log.append("module backward"))\nM = model({M})
         """),
     "tensor hooks": (1.5, r"""
         ?g h{u} = {M} * 2 + w.sum()\nif h{u}.requires_grad:\n    h{u}.register_hook(lambda g: log.append(("hook", g.sum().item())))\nM = h{u} * 1
         ?g h{u} = {M} * 2 + w.sum()\nif h{u}.requires_grad:\n    h{u}.register_hook(lambda g: g * lr)\nM = h{u} + 1
         ?g h{u} = {M} * 2 + w.sum()\nif h{u}.requires_grad:\n    h{u}.retain_grad()\n    cache["retained"] = h{u}\nM = h{u} + 1
+        ?g with torch.autograd.graph.saved_tensors_hooks(lambda t: (log.append("pack"), t * 1)[1], lambda t: (log.append("unpack"), t)[1]):\n    M = ({M} @ w).tanh()
+        ?w w.register_post_accumulate_grad_hook(lambda p: log.append(("accumulated", p.grad.sum().item())))
         """),
     "backward inside": (2.5, r"""
         ?w l{u} = ({M} @ w).sum()\nif l{u}.requires_grad:\n    l{u}.backward(retain_graph=True)
@@ -353,6 +376,10 @@ PATTERNS: dict[str, tuple[float, str]] = {
         M = (lambda t, *, scale=lr: t * scale)({M})
         log.append(isinstance({M}, torch.Tensor) and {M} is not {M})
         log.append(sorted([{S}.item(), lr, 0.25]))
+        d{u} = copy.deepcopy({M}.detach())\nM = d{u} + 1
+        t{u} = threading.Thread(target=lambda: log.append(({M} * 2).sum().item()))\nt{u}.start()\nt{u}.join()
+        M = functools.reduce(torch.add, [{M}, {M}, {M}])
+        S = torch.stack([t.sum() for t in sorted([{M}, {M}], key=lambda t: t.sum().item())])[0]
         """),
     "nested compiled": (1.5, r"""
         $ = small_compiled({$})
@@ -366,6 +393,14 @@ PATTERNS: dict[str, tuple[float, str]] = {
         ?n b{u} = {$}.detach() * 2\na{u} = b{u}.cpu().numpy()\na{u}[...] = a{u} + 1\narrays.append(a{u})\n$ ~ b{u}
         ?n a{u} = np.ones(4)\nb{u} = torch.from_numpy(a{u})\nc{u} = b{u}.to(device) * 2\na{u} += n\nR = {R} + (c{u} + b{u}.to(device)).to(x.dtype)
         ?n b{u} = torch.from_numpy(np.arange(4.0))\nb{u}.add_(lr)\narrays.append(b{u}.numpy())
+        """),
+    "ambient inside": (1.5, r"""
+        torch.set_default_dtype(torch.float64)\nN = torch.ones(x.shape[0], 4, device=device) * lr\ntorch.set_default_dtype(torch.float32)
+        with torch.device(device):\n    R = torch.zeros(4, dtype=x.dtype)
+        b{u} = torch.is_grad_enabled()\ntorch.set_grad_enabled(flag)\nM = {M} * w.sum()\ntorch.set_grad_enabled(b{u})
+        with Named():\n    M = {M} * 2 + {M}.sum()
+        M = ({M}.as_subclass(Tagged) * lr).as_subclass(torch.Tensor)
+        M = no_grad_small({M})
         """),
 }  # fmt: skip
 

@@ -8,8 +8,11 @@
 # mypy: ignore-errors
 
 import contextlib
+import copy
+import functools
 import math
 import random
+import threading
 import weakref
 
 import numpy as np
@@ -199,6 +202,29 @@ def stepping(tensor, amount):
     """What a nested compiled function writes."""
     tensor.add_(amount)
     return tensor
+
+
+class Named(torch.overrides.TorchFunctionMode):
+    """A mode that logs which functions are called."""
+
+    def __torch_function__(self, function, kinds, args=(), kwargs=None):
+        log.append(torch.overrides.resolve_name(function))
+        return function(*args, **(kwargs or {}))
+
+
+class Tagged(torch.Tensor):
+    """A subclass that counts what is called."""
+
+    @classmethod
+    def __torch_function__(cls, function, kinds, args=(), kwargs=None):
+        state.append(len(args))
+        return super().__torch_function__(function, kinds, args, kwargs)
+
+
+@torch.no_grad()
+def no_grad_small(tensor):
+    """A function that says itself that it records no gradients."""
+    return tensor * 2 + state[0]
 
 
 small_compiled = compiled(small)

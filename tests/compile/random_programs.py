@@ -239,8 +239,8 @@ class Writer:
 
     def returned(self) -> None:
         """What the program gives: tensors, inputs, numbers and None in nested containers."""
-        recent = self.variables[-4:] + self.random.choices(self.variables, k=3)
-        terms = [v.name for v in self.random.sample(recent, self.random.randint(1, 4))]
+        recent = self.variables[-5:] + self.random.choices(self.variables, k=3)
+        terms = [v.name for v in self.random.sample(recent, self.random.randint(1, 6))]
         terms += [t for t in ("x", "y", "None", "n", "lr", "x[:1]", "w.t()") if self.chance(0.06)]
         if self.chance(0.1):
             terms.append(terms[0])
@@ -256,6 +256,17 @@ class Writer:
                 "none": "return None",
             }[form[0]]
         )
+
+    def call_kind(self, first: tuple, varying: dict[str, bool], number: int) -> tuple:
+        """What calls of one kind have in common: (size, lr, n, flag, other inputs, ambient mode)."""
+        size, lr, n, flag = first
+        if number:
+            size = self.random.randint(1, 6) if varying["size"] else size
+            lr = self.random.choice([0.0, 0.1, 0.25, -0.5, 1e-3]) if varying["lr"] else lr
+            n = self.random.randint(0, 4) if varying["n"] else n
+            flag = not flag if varying["flag"] else flag
+        other = varying["form"] and self.chance(0.5)
+        return size, lr, n, flag, other, self.chance(0.5) if varying["ambient"] else True
 
     def inputs(self) -> tuple[str, list[str]]:
         """The set up and the calls; the inputs become the first variables."""
@@ -288,24 +299,27 @@ class Writer:
         self.features[f"y: {y_form}"] += 1
         modes = ["", *["torch.no_grad()"] * 3, "torch.inference_mode()", "torch.autocast(device, torch.bfloat16)"]
         mode = self.random.choice(modes) if self.chance(0.25) else ""
-        ambient = [mode if self.chance(0.5) else "" for _ in range(4)]
         calls = []
-        size, varies = self.random.randint(2, 5), self.chance(0.3)
-        lr, n, flag = 0.125, self.random.randint(1, 3), self.chance(0.5)
-        varying = {name: self.chance(0.4) for name in ("lr", "n", "flag", "x", "y", "y_alias")}
+        # Which calls are alike: a compiler's second and third calls should often meet what it knows.
+        alike = self.random.choices(
+            [(0, 0, 0, 0), (0, 0, 1, 0), (0, 1, 0, 1), (0, 0, 1, 1), (0, 1, 2, 3)], [9, 4, 2, 2, 3]
+        )[0]
+        self.features["calls alike: " + "".join("ABCD"[k] for k in alike)] += 1
+        shares = {"size": 0.5, "lr": 0.4, "n": 0.5, "flag": 0.5, "form": 0.3, "ambient": 0.5}
+        varying = {name: self.chance(share) for name, share in shares.items()}
+        always_lr, new_numbers = self.chance(0.3), self.chance(0.75)
+        first = (self.random.randint(2, 5), 0.125, self.random.randint(1, 3), self.chance(0.5))
+        kinds = [self.call_kind(first, varying, k) for k in range(4)]
         special = self.random.choice(["zeros", "special"]) if self.chance(0.15) else ""
         empty = self.random.randrange(4) if self.chance(0.04) else None
         for index in range(4):
-            if varies:
-                size = self.random.randint(1, 6)
+            size, lr, n, flag, plain, ambient = kinds[alike[index]]
+            if always_lr:
+                lr = self.random.choice([0.0, 0.1, 0.25, -0.5, 1e-3])
             b = 0 if index == empty else size
-            lr = self.random.choice([0.0, 0.1, 0.25, -0.5, 1e-3]) if varying["lr"] else lr
-            n = self.random.randint(0, 4) if varying["n"] else n
-            flag = self.chance(0.5) if varying["flag"] else flag
-            seed = index * 10 + 2 if varying["x"] else 2
+            seed = index * 10 + 2 if new_numbers else 2
             lines = [f"n, lr, flag = {n}, {lr}, {flag}"]
             make = f"normal({seed}, {b}, 4, dtype=torch.{dtype}{', ' + special + '=True' if special else ''})"
-            plain = varying["x"] and self.chance(0.2)
             if x_form == "kept" and index:
                 if self.chance(0.5):
                     lines.append(self.random.choice(["x.data.mul_(0.5)", "x.fill_(n / 2)", "x.add_(1)"]))
@@ -319,7 +333,7 @@ class Writer:
                 lines.append(f"x0 = normal({seed}, {b + 2}, 4, dtype=torch.{dtype})\nx = x0[1:-1]")
             else:
                 lines.append(f"x = normal({seed}, 4, {b}, dtype=torch.{dtype}).t()")
-            form = "plain" if y_form in ("x", "view of x") and varying["y_alias"] and index % 2 else y_form
+            form = "plain" if y_form in ("x", "view of x") and plain else y_form
             lines.append(
                 {
                     "plain": f"y = normal({seed + 1}, x.shape[0], 4, dtype=torch.{dtype})",
@@ -335,14 +349,11 @@ class Writer:
             )
             if self.chance(0.15):
                 lines.append(f"setting = {self.random.choice([0.5, 2.0, 3.0])}")
-            if ambient[index]:
-                lines.append(f"ambient = {ambient[index]}")
+            if mode and ambient:
+                lines.append(f"ambient = {mode}")
             calls.append("\n".join(lines))
-        for one in {a for a in ambient if a}:
-            self.features["ambient: " + one.split("(")[0]] += 1
-        for name, value in (("sizes", varies), ("lr", varying["lr"]), ("n", varying["n"])):
-            if value:
-                self.features["varying " + name] += 1
+        if mode:
+            self.features["ambient: " + mode.split("(")[0]] += 1
         if empty is not None:
             self.features["empty x"] += 1
 
@@ -376,8 +387,9 @@ class Writer:
 def _branch(writer: Writer) -> None:
     """A branch on a tensor's value, a flag, a number, a size, a mode or state."""
     total = writer.pick(writer.random.choice("MRVW"), False).name
+    values = [f"{total}.sum() > 0", f"({total} > 0.5).any()", f"{total}.mean().item() < lr"]
     condition = writer.random.choice(
-        [f"{total}.sum() > 0", f"({total} > 0).all()", "flag", "n > 1", "lr > 0.1", "x.shape[0] > 3",
+        [*values, *values, f"{total}.sum() > 0", f"({total} > 0).all()", "flag", "n > 1", "lr > 0.1", "x.shape[0] > 3",
          "torch.is_grad_enabled()", "state[0] % 2", "x is y", "x.requires_grad", f"{total}.mean().item() < n",
          "x.is_contiguous()", "len(log) > 3"]
     )  # fmt: skip

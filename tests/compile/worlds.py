@@ -126,7 +126,7 @@ class Looker:
         if storage := tensor.untyped_storage():
             if storage.nbytes():
                 self.memory(path, storage.data_ptr())
-        if (tensor.is_leaf or tensor.retains_grad) and tensor.requires_grad:
+        if isinstance(flags, tuple) and flags[0] and (flags[1] or tensor.retains_grad):
             self.look(path + ".grad", tensor.grad)
 
 

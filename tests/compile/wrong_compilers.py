@@ -19,45 +19,52 @@ import tritorch as torch
 
 Compiler = Callable[[Callable], Callable]
 
-COMPILERS: dict[str, Compiler] = {}
-"""Every wrong compiler, by what it does."""
+COMPILERS: dict[str, tuple[Compiler, str]] = {}
+"""Every wrong compiler, by what it does, and in what the difference must be seen (a pattern)."""
 
 
-def wrong(compiler: Compiler) -> Compiler:
+def wrong(seen: str) -> Callable[[Compiler], Compiler]:
     """Puts a compiler into the table."""
-    COMPILERS[compiler.__name__] = compiler
-    return compiler
+
+    def put(compiler: Compiler) -> Compiler:
+        COMPILERS[compiler.__name__] = compiler, seen
+        return compiler
+
+    return put
 
 
-def around(context: Callable) -> Compiler:
-    """A compiler that runs the function inside a context of its arguments, and puts it into the table.
+def around(seen: str) -> Callable[[Callable], Compiler]:
+    """A compiler that runs the function inside a context of (state, args); state outlives the calls."""
 
-    The context has (state, args): `state` outlives the calls.  What it yields, if anything, takes the
-    result and gives another.
-    """
+    def put(context: Callable) -> Compiler:
+        manager = contextlib.contextmanager(context)
 
-    def compiler(function: Callable) -> Callable:
-        state: dict = {}
+        def compiler(function: Callable) -> Callable:
+            state: dict = {}
 
-        def run(*args: Any, **kwargs: Any) -> Any:
-            with contextlib.contextmanager(context)(state, args) as after:
-                result = function(*args, **kwargs)
-                return after(result) if after else result
+            def run(*args: Any, **kwargs: Any) -> Any:
+                with manager(state, args):
+                    return function(*args, **kwargs)
 
-        return run
+            return run
 
-    compiler.__name__ = context.__name__
-    return wrong(compiler)
+        compiler.__name__ = context.__name__
+        return wrong(seen)(compiler)
+
+    return put
 
 
-def changed(change: Callable) -> Compiler:
-    """A compiler whose results' tensors are changed, each on its own, as (tensor, args) -> tensor."""
+def changed(seen: str) -> Callable[[Callable], Compiler]:
+    """A compiler that changes each tensor of the results, as (tensor, args) -> tensor."""
 
-    def compiler(function: Callable) -> Callable:
-        return lambda *args: _each(function(*args), lambda t: change(t, args))
+    def put(change: Callable) -> Compiler:
+        def compiler(function: Callable) -> Callable:
+            return lambda *args: _each(function(*args), lambda t: change(t, args))
 
-    compiler.__name__ = change.__name__
-    return wrong(compiler)
+        compiler.__name__ = change.__name__
+        return wrong(seen)(compiler)
+
+    return put
 
 
 def _each(value: Any, change: Callable) -> Any:
@@ -91,10 +98,18 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, before)
 
 
+@contextlib.contextmanager
+def _without(kind: type) -> Iterator[None]:
+    """A class of contexts that do nothing."""
+    with _replaced(kind, "__enter__", lambda self: self):
+        with _replaced(kind, "__exit__", lambda self, *error: None):
+            yield
+
+
 # -- what is computed ----------------------------------------------------------------------------------
 
 
-@wrong
+@wrong(r"returned.*contents")
 def keeps_the_first_result(function: Callable) -> Callable:
     kept: list = []
 
@@ -106,7 +121,7 @@ def keeps_the_first_result(function: Callable) -> Callable:
     return run
 
 
-@wrong
+@wrong(r"returned.*contents")
 def keeps_a_result_by_shapes(function: Callable) -> Callable:
     kept: dict = {}
 
@@ -119,35 +134,53 @@ def keeps_a_result_by_shapes(function: Callable) -> Callable:
     return run
 
 
-@changed
+def _numbers(tensor: Any, args: tuple) -> Any:
+    """A result's numbers, to be changed behind everything else; none if they are an input's."""
+    if not tensor.is_floating_point() or any(tensor is a or tensor._base is a for a in args):
+        return torch.zeros(0)
+    return tensor.data
+
+
+@changed(r"returned.*contents")
 def rounds_otherwise(tensor: Any, args: tuple) -> Any:
-    """One bit in one number."""
-    if tensor.is_floating_point() and tensor.numel() and not tensor.requires_grad:
-        with torch.no_grad():
-            tensor = tensor.clone()
-            tensor.view(-1)[-1:].mul_(1 + 2 * torch.finfo(tensor.dtype).eps) if tensor.is_contiguous() else 0
+    """The last bit of the numbers."""
+    numbers = _numbers(tensor, args)
+    numbers.mul_(1 + torch.finfo(numbers.dtype).eps)
     return tensor
 
 
-@changed
+@changed(r"returned.*contents")
 def loses_the_sign_of_zero(tensor: Any, args: tuple) -> Any:
-    return torch.where(tensor == 0, tensor.abs(), tensor) if tensor.is_floating_point() else tensor
+    _numbers(tensor, args).add_(0.0)
+    return tensor
 
 
-@changed
+@changed(r"returned.*layout")
 def lays_results_out_densely(tensor: Any, args: tuple) -> Any:
     return tensor.contiguous()
 
 
-@changed
+@changed(r"returned.*contents")
 def computes_in_float32(tensor: Any, args: tuple) -> Any:
-    return tensor.float().to(tensor.dtype) if tensor.dtype == torch.float64 else tensor
+    numbers = _numbers(tensor, args)
+    if numbers.dtype == torch.float64:
+        numbers.copy_(numbers.float())
+    return tensor
+
+
+@wrong(r"log|state")
+def runs_python_twice(function: Callable) -> Callable:
+    def run(*args: Any) -> Any:
+        function(*args)
+        return function(*args)
+
+    return run
 
 
 # -- numbers, state and branches -----------------------------------------------------------------------
 
 
-@wrong
+@wrong(r"returned.*contents")
 def keeps_the_first_numbers(function: Callable) -> Callable:
     kept: list = []
 
@@ -158,7 +191,7 @@ def keeps_the_first_numbers(function: Callable) -> Callable:
     return run
 
 
-@wrong
+@wrong(r"returned.*contents")
 def keeps_the_first_globals(function: Callable) -> Callable:
     if function.__closure__:
         return function
@@ -168,20 +201,39 @@ def keeps_the_first_globals(function: Callable) -> Callable:
     return frozen
 
 
-@around
-def keeps_the_first_cell(state: dict, args: tuple) -> Iterator[Any]:
-    """A function whose closure is read at the first call only."""
-    names = state.get("names")
-    if names is None:
-        import sys
+@wrong(r"returned.*contents")
+def keeps_the_first_cell(function: Callable) -> Callable:
+    """What a closure held at the first call."""
+    names, kept = function.__globals__, []
 
-        frame = sys._getframe()
-        while frame and "get_cell" not in frame.f_globals:  # the nested compiled function's module
-            frame = frame.f_back
-        state["names"] = names = frame.f_globals if frame else {}
-    yield None
-    if "put_cell" in names:
-        names["put_cell"](1.0)
+    def run(*args: Any) -> Any:
+        real = names.get("get_cell")
+        if real is None:
+            return function(*args)
+        kept[:] = kept or [real()]
+        names["get_cell"] = lambda: kept[0]
+        try:
+            return function(*args)
+        finally:
+            names["get_cell"] = real
+
+    return run
+
+
+@around(r"returned.*contents")
+def keeps_the_first_constants(state: dict, args: tuple) -> Iterator[Any]:
+    """Tensors made of Python's numbers hold those of the first call."""
+    first, real = not state, torch.tensor
+    made = state.setdefault("made", [])
+    again = iter(list(made))
+
+    def tensor(data: Any, **kwargs: Any) -> Any:
+        if first:
+            made.append(data)
+        return real(data if first else next(again, data), **kwargs)
+
+    with _replaced(torch, "tensor", tensor):
+        yield None
 
 
 def _answers(name: str) -> Compiler:
@@ -203,7 +255,7 @@ def _answers(name: str) -> Compiler:
             yield None
 
     context.__name__ = "keeps_the_first_" + name.strip("_")
-    return around(context)
+    return around(r"returned.*contents|log")(context)
 
 
 _answers("__bool__")
@@ -211,7 +263,7 @@ _answers("item")
 _answers("tolist")
 
 
-@wrong
+@wrong(r"returned.*contents")
 def keeps_the_first_operation(function: Callable) -> Callable:
     """What PyTorch issue 197811 is about: functions of one code share what was compiled for the first."""
     first = _BY_CODE.setdefault((function.__code__, id(function.__globals__)), function)
@@ -224,7 +276,7 @@ _BY_CODE: dict = {}
 # -- writes and aliases --------------------------------------------------------------------------------
 
 
-@wrong
+@wrong(r" [xyw]\.contents")
 def drops_writes_to_inputs(function: Callable) -> Callable:
     def run(*args: Any) -> Any:
         return function(*(a.clone() if isinstance(a, torch.Tensor) else a for a in args))
@@ -232,27 +284,50 @@ def drops_writes_to_inputs(function: Callable) -> Callable:
     return run
 
 
-@around
-def writes_behind_autograd(state: dict, args: tuple) -> Iterator[Any]:
+@wrong(r" [xyw]\.version")
+def writes_behind_autograd(function: Callable) -> Callable:
     """Inputs get their new numbers, but neither their versions nor their history."""
-    before = [(t, t._version) for t in _plain(args)]
-    yield None
-    for tensor, version in before:
-        if tensor._version != version and not tensor.requires_grad:
-            torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+    def run(*args: Any) -> Any:
+        plain = {id(t) for t in _plain(args)}
+        return function(*(a.data if id(a) in plain else a for a in args))
+
+    return run
 
 
-@changed
+@around(r"contents")
+def writes_at_the_end(state: dict, args: tuple) -> Iterator[Any]:
+    """In-place additions happen after all that reads."""
+    real, waiting = torch.Tensor.add_, []
+
+    def add_(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        waiting.append((tensor, args, kwargs))
+        return tensor
+
+    with _replaced(torch.Tensor, "add_", add_):
+        yield None
+    for tensor, args, kwargs in waiting:
+        real(tensor, *args, **kwargs)
+
+
+@around(r"contents")
+def writes_at_the_first_call_only(state: dict, args: tuple) -> Iterator[Any]:
+    with _replaced(torch.Tensor, "mul_", lambda t, *a: t) if state else contextlib.nullcontext():
+        state["called"] = True
+        yield None
+
+
+@changed(r"returned.*memory")
 def copies_what_is_an_alias(tensor: Any, args: tuple) -> Any:
     return tensor.clone() if tensor._base is not None else tensor
 
 
-@changed
+@changed(r"returned|\b[xyw]$")
 def makes_views_of_inputs_that_are_returned(tensor: Any, args: tuple) -> Any:
     return tensor[...] if any(tensor is a for a in args) else tensor
 
 
-@wrong
+@wrong(r"memory|\b[xyw]$")
 def gives_equal_results_one_memory(function: Callable) -> Callable:
     """Returns an alias where eager returns a copy: results equal to an input become that input."""
 
@@ -266,7 +341,7 @@ def gives_equal_results_one_memory(function: Callable) -> Callable:
     return lambda *args: _each(function(*args), lambda t: share(t, args))
 
 
-@wrong
+@wrong(r"at the end, returned.*contents")
 def writes_results_over_those_of_the_call_before(function: Callable) -> Callable:
     """What PyTorch issues 144386 and 170604 are about: results have one memory for all calls."""
     kept: dict = {}
@@ -286,20 +361,39 @@ def writes_results_over_those_of_the_call_before(function: Callable) -> Callable
     return run
 
 
-@wrong
-def merges_arguments_that_are_equal(function: Callable) -> Callable:
-    """One tensor where the caller gave two of the same numbers."""
+@wrong(r"returned|contents|\b[xy]$")
+def forgets_that_arguments_are_one_object(function: Callable) -> Callable:
+    return lambda x, *rest: function(x, *(x[...] if one is x else one for one in rest))
 
-    def run(x: Any, *rest: Any) -> Any:
-        if rest and isinstance(rest[0], torch.Tensor) and rest[0].shape == x.shape:
-            if rest[0].dtype == x.dtype and not rest[0].requires_grad:
-                rest = (x.detach()[:] if rest[0].data_ptr() == x.data_ptr() else rest[0], *rest[1:])
-        return function(x, *rest)
+
+@wrong(r"contents")
+def gives_arguments_memory_of_their_own(function: Callable) -> Callable:
+    """Inputs that share memory do not, inside."""
+
+    def run(x: Any, y: Any = None, *rest: Any) -> Any:
+        if isinstance(y, torch.Tensor) and not y.requires_grad and y is not x and y.numel():
+            if y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr():
+                y = y.clone()
+        return function(x, y, *rest) if y is not None else function(x)
 
     return run
 
 
-@around
+@wrong(r"returned")
+def gives_one_result_as_two(function: Callable) -> Callable:
+    def run(*args: Any) -> Any:
+        result = function(*args)
+        if isinstance(result, tuple):
+            known: set[int] = set()
+            twice = [id(t) in known or known.add(id(t)) for t in result]
+            pairs = zip(result, twice)
+            return tuple(t[...] if again and isinstance(t, torch.Tensor) else t for t, again in pairs)
+        return result
+
+    return run
+
+
+@around(r" [xyw]\.contents")
 def takes_writes_back_when_it_raises(state: dict, args: tuple) -> Iterator[Any]:
     before = [(t, t.clone()) for t in _plain(args)]
     try:
@@ -314,20 +408,20 @@ def takes_writes_back_when_it_raises(state: dict, args: tuple) -> Iterator[Any]:
 # -- gradients -----------------------------------------------------------------------------------------
 
 
-@around
+@around(r"returned.*flags")
 def ignores_the_grad_mode_inside(state: dict, args: tuple) -> Iterator[Any]:
     """Contexts of the program have no effect."""
-    with _replaced(torch.no_grad, "__enter__", lambda self: None):
+    with _without(torch.no_grad):
         yield None
 
 
-@around
+@around(r"returned.*flags")
 def keeps_the_first_grad_mode(state: dict, args: tuple) -> Iterator[Any]:
     with torch.set_grad_enabled(state.setdefault("mode", torch.is_grad_enabled())):
         yield None
 
 
-@around
+@around(r"modes")
 def leaves_the_grad_mode_changed(state: dict, args: tuple) -> Iterator[Any]:
     try:
         yield None
@@ -336,18 +430,24 @@ def leaves_the_grad_mode_changed(state: dict, args: tuple) -> Iterator[Any]:
         raise
 
 
-@around
+@around(r"returned.*layout")
 def ignores_autocast(state: dict, args: tuple) -> Iterator[Any]:
-    with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+    with _without(torch.autocast):
         yield None
 
 
-@changed
+@around(r"log")
+def ignores_function_modes(state: dict, args: tuple) -> Iterator[Any]:
+    with _without(torch.overrides.TorchFunctionMode):
+        yield None
+
+
+@changed(r"returned.*flags")
 def detaches_results(tensor: Any, args: tuple) -> Any:
     return tensor.detach() if tensor.requires_grad and not any(tensor is a for a in args) else tensor
 
 
-@around
+@around(r"grad\.contents")
 def replaces_gradients(state: dict, args: tuple) -> Iterator[Any]:
     """A gradient from before the call is not added to."""
     for tensor in args[:3]:
@@ -356,31 +456,31 @@ def replaces_gradients(state: dict, args: tuple) -> Iterator[Any]:
     yield None
 
 
-@around
-def scales_gradients(state: dict, args: tuple) -> Iterator[Any]:
-    """The backward pass is that of another function, where results are the same."""
-    yield lambda result: _each(
-        result, lambda t: t * 2 - t.detach() if t.grad_fn is not None and t._base is None else t
-    )
+@changed(r"grad\.contents")
+def scales_gradients(tensor: Any, args: tuple) -> Any:
+    """The backward pass is that of another function with the same results."""
+    if tensor.grad_fn is None or tensor._base is not None or any(tensor is a for a in args):
+        return tensor
+    return tensor * 2 - tensor.detach()
 
 
 # -- random numbers ------------------------------------------------------------------------------------
 
 
-@around
+@around(r"returned.*contents")
 def draws_the_same_numbers_again(state: dict, args: tuple) -> Iterator[Any]:
     torch.set_rng_state(state.setdefault("random", torch.get_rng_state()))
     yield None
 
 
-@around
+@around(r"generator")
 def leaves_the_generator_as_it_was(state: dict, args: tuple) -> Iterator[Any]:
     before = torch.get_rng_state()
     yield None
     torch.set_rng_state(before)
 
 
-@around
+@around(r"returned.*contents")
 def draws_pythons_numbers_again(state: dict, args: tuple) -> Iterator[Any]:
     random.setstate(state.setdefault("random", random.getstate()))
     yield None
@@ -389,7 +489,7 @@ def draws_pythons_numbers_again(state: dict, args: tuple) -> Iterator[Any]:
 # -- modules and what is seen beside results -----------------------------------------------------------
 
 
-@around
+@around(r"buffers.*contents")
 def drops_buffers(state: dict, args: tuple) -> Iterator[Any]:
     model = args[3] if len(args) > 3 else None
     before = [(b, b.clone()) for b in model.buffers()] if model else []
@@ -399,25 +499,25 @@ def drops_buffers(state: dict, args: tuple) -> Iterator[Any]:
             buffer.data.copy_(old)
 
 
-@around
+@around(r"returned.*contents")
 def keeps_modules_in_one_mode(state: dict, args: tuple) -> Iterator[Any]:
     with _replaced(torch.nn.Module, "train", lambda self, mode=True: self):
         yield None
 
 
-@around
+@around(r"log")
 def skips_module_hooks(state: dict, args: tuple) -> Iterator[Any]:
     with _replaced(torch.nn.Module, "__call__", lambda self, *a, **k: self.forward(*a, **k)):
         yield None
 
 
-@around
+@around(r"log|grad")
 def skips_tensor_hooks(state: dict, args: tuple) -> Iterator[Any]:
     with _replaced(torch.Tensor, "register_hook", lambda self, hook: None):
         yield None
 
 
-@around
+@around(r"returned.*contents")
 def forgets_module_state(state: dict, args: tuple) -> Iterator[Any]:
     """Python's attributes are set in a copy."""
     model = args[3] if len(args) > 3 else None
@@ -429,21 +529,21 @@ def forgets_module_state(state: dict, args: tuple) -> Iterator[Any]:
                 model.__dict__[name] = before[name]
 
 
-@around
+@around(r"(parameters.*|w)\.contents")
 def steps_the_optimizer_twice(state: dict, args: tuple) -> Iterator[Any]:
     real = torch.optim.SGD.step
     with _replaced(torch.optim.SGD, "step", lambda self: (real(self), real(self))[0]):
         yield None
 
 
-@around
+@around(r"warnings")
 def swallows_warnings(state: dict, args: tuple) -> Iterator[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield None
 
 
-@around
+@around(r"error")
 def says_errors_otherwise(state: dict, args: tuple) -> Iterator[Any]:
     try:
         yield None
@@ -451,7 +551,7 @@ def says_errors_otherwise(state: dict, args: tuple) -> Iterator[Any]:
         raise RuntimeError(f"in compiled code: {error}") from error
 
 
-@around
+@around(r"printed")
 def prints_late(state: dict, args: tuple) -> Iterator[Any]:
     """What is printed comes at the end of the call, or never."""
     import builtins
@@ -460,7 +560,7 @@ def prints_late(state: dict, args: tuple) -> Iterator[Any]:
         yield None
 
 
-@around
+@around(r"contents|arrays")
 def copies_to_numpy(state: dict, args: tuple) -> Iterator[Any]:
     """An ndarray of a tensor has memory of its own."""
     real = torch.Tensor.numpy
@@ -468,14 +568,14 @@ def copies_to_numpy(state: dict, args: tuple) -> Iterator[Any]:
         yield None
 
 
-@around
+@around(r"contents")
 def copies_from_numpy(state: dict, args: tuple) -> Iterator[Any]:
     real = torch.from_numpy
     with _replaced(torch, "from_numpy", lambda array: real(array.copy())):
         yield None
 
 
-@around
+@around(r"alive")
 def holds_what_is_deleted(state: dict, args: tuple) -> Iterator[Any]:
     """Every intermediate tensor stays alive."""
     real = torch.Tensor.__mul__
