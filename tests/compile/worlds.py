@@ -165,10 +165,13 @@ class World:
         """What is seen after each call, and after all."""
         for text in self.program.calls:
             yield self.call(text)
+        self.error = ""
         if self.program.backward == "end":
-            self.error = ""
-            self.backward(self.results)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.backward(self.results)
         look = self.look(self.results if self.program.held else None)
+        look.seen["error"] = self.error
         if refs := self.names["refs"]:
             gc.collect()
             look.seen["alive"] = [ref() is not None for ref in refs]
@@ -212,10 +215,10 @@ class World:
         """Goes back through the floating tensors of a result; twice: through the gradients too."""
         found: list[Any] = []
         _tensors(result, found)
-        found = [t for t in found if t.is_floating_point() and t.requires_grad]
-        if not found:
-            return
         try:
+            found = [t for t in found if t.is_floating_point() and t.requires_grad]
+            if not found:
+                return
             parts = [t.double().sum() for t in found]
             total = functools.reduce(torch.add, parts)
             if twice:
