@@ -73,7 +73,7 @@ def count(seeds: range, device: str, compiler: str) -> Counted:
         counted.programs += 1
         counted.calls += len(program.calls)
         counted.deliberate += program.deliberate
-        counted.features.update(set(program.features))
+        counted.features.update({name for name, times in program.features.items() if times})
         errors = [call["error"] for call in eager[:-1] if call["error"]]
         own = [error for error in errors if error[0] != " "]
         if own and not program.deliberate:
@@ -143,7 +143,10 @@ def main() -> int:
     print("errors that were not meant:")
     for name, number in total.errors.most_common(10):
         print(f"  {number} {name}")
-    print(f"{len(total.failing)} failures" + (f": seeds {sorted(total.failing)[:50]}" if shown else ""))
+    print(
+        f"{len(total.failing)} failures"
+        + (f": seeds {sorted(total.failing)[:50]}" if shown else "")
+    )
     for text in reports:
         print("\n" + "-" * 100 + "\n" + text)
     return bool(total.failing)

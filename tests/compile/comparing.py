@@ -1,4 +1,4 @@
-"""What differs between a program's eager and its compiled runs, and the smallest program with it."""
+"""What differs between eager and compiled runs of a program, and the smallest such program."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def differences(eager: list[Seen], compiled: list[Seen]) -> list[str]:
         when = f"call {index}" if index < len(eager) - 1 else "at the end"
         for path in dict.fromkeys([*one, *other]):
             if path not in one or path not in other:
-                found.append(f"{when}, {path}: only in the {'eager' if path in one else 'compiled'} run")
+                found.append(
+                    f"{when}, {path}: only in the {'eager' if path in one else 'compiled'} run"
+                )
             elif one[path] != other[path]:
                 first, second = _numbers(path, one[path], one), _numbers(path, other[path], other)
                 found.append(f"{when}, {path}: eager {first}, compiled {second}")
@@ -62,7 +64,7 @@ def compare(
     return differences(eager, compiled)
 
 
-# -- the smallest program ------------------------------------------------------------------------------
+# -- the smallest program --------------------------------------------------------------------------
 
 
 def _bodies(tree: ast.AST) -> Iterator[list]:
@@ -75,7 +77,7 @@ def _bodies(tree: ast.AST) -> Iterator[list]:
 
 
 def _reductions(source: str) -> Iterator[str]:
-    """The program without runs of its statements, without what stands around them, returning less."""
+    """The program without some statements, without what stands around some, returning less."""
     tree = ast.parse(source)
     for number, body in enumerate(_bodies(tree)):
         for length in sorted({len(body), len(body) // 2, 1}, reverse=True):

@@ -4,7 +4,7 @@
 `device` and `compiled` (torch.compile, or nothing); it is never imported.
 """
 
-# ruff: noqa: F821
+# ruff: noqa: F401, F821
 # mypy: ignore-errors
 
 import contextlib
@@ -219,6 +219,18 @@ class Tagged(torch.Tensor):
     def __torch_function__(cls, function, kinds, args=(), kwargs=None):
         state.append(len(args))
         return super().__torch_function__(function, kinds, args, kwargs)
+
+
+def packed(tensor):
+    """What a saved tensor is kept as."""
+    log.append("pack")
+    return tensor * 1
+
+
+def unpacked(tensor):
+    """A saved tensor again."""
+    log.append("unpack")
+    return tensor
 
 
 @torch.no_grad()

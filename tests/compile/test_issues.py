@@ -1,4 +1,4 @@
-"""What torch.compile got wrong in PyTorch, by its issues' numbers: eager's results, four calls each.
+"""What torch.compile got wrong in PyTorch, by issue: eager's results, four calls each.
 
 The programs are small ones of our own about what an issue reports.  A case takes `compiled`, which
 is torch.compile or nothing, and gives plain data; the numbers beside it are eager's.
@@ -40,7 +40,7 @@ def plain(value: Any) -> Any:
     return [plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-# -- what a call depends on besides its arguments ------------------------------------------------------
+# -- what a call depends on besides its arguments --------------------------------------------------
 
 
 @gives([[9.0, 18.0]] * 4)
@@ -221,7 +221,7 @@ def issue_194976_a_float_is_another_at_each_call(compiled: Callable) -> Any:
     return four(call)
 
 
-# -- writes and memory that is shared ------------------------------------------------------------------
+# -- writes and memory that is shared --------------------------------------------------------------
 
 
 @gives([[[2.0, 2.0], [2.0, 2.0], [4.0, 4.0], True]] * 4)
@@ -370,7 +370,7 @@ def issue_198095_a_view_of_an_input_that_is_a_view(compiled: Callable) -> Any:
     return four(call)
 
 
-# -- results, their memory and their gradients ---------------------------------------------------------
+# -- results, their memory and their gradients -----------------------------------------------------
 
 
 @gives([[[1.0, 0.0], [0.0, 1.0]], [[4.0, 0.0], [0.0, 4.0]], [[9.0, 0.0], [0.0, 9.0]],

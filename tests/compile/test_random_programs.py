@@ -11,13 +11,15 @@ from collections import Counter
 
 import pytest
 
+from .blocks import BLOCKS
 from .comparing import compare, minimise, report
-from .random_programs import BLOCKS, Program, generate
 from .patterns import PATTERNS
+from .random_programs import Program, generate
 from .worlds import Seen, observe
 from .wrong_compilers import COMPILERS
 
 SEEDS = range(300)
+MORE = range(600)  # until a wrong compiler is found, which takes 50 on average
 ON_THE_GPU = range(1000, 1040)
 PORTION = 20
 
@@ -50,13 +52,13 @@ def test_compiled_is_eager_on_the_gpu(first: int) -> None:
 def test_a_wrong_compiler_is_found(name: str) -> None:
     """Each in what it does wrong, not in something else that it changes by the way."""
     compiler, seen = COMPILERS[name]
-    for seed in SEEDS:
+    for seed in MORE:
         program, eager = known(seed)
         for line in compare(program, compiler, eager=eager):
             where, both, _ = line.partition(": eager ")
             if both and re.search(seen, where):
                 return
-    pytest.fail(f"{name} passes {len(SEEDS)} programs")
+    pytest.fail(f"{name} passes {len(MORE)} programs")
 
 
 def test_programs_are_valid_and_varied() -> None:

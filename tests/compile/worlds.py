@@ -44,7 +44,7 @@ def _code(text: str, name: str) -> Any:
 
 
 def _normal(seed: int, *shape: int, dtype: Any, zeros: bool = False, special: bool = False) -> Any:
-    """Numbers of a seed; in eighths with zeros of both signs, or with infinities and NaN, if asked."""
+    """Numbers of a seed; if asked, in eighths with zeros, or with -0.0, infinities and NaN."""
     values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     if zeros:
         values = np.round(values * 2) / 8
@@ -244,7 +244,9 @@ class World:
             model = names["model"]
             looker.look("parameters", dict(model.named_parameters()))
             looker.look("buffers", dict(model.named_buffers()))
-            looker.look("model", {k: getattr(model, k, None) for k in ("training", "steps", "last", "kept")})
+            looker.look(
+                "model", {k: getattr(model, k, None) for k in ("training", "steps", "last", "kept")}
+            )
             looker.look("optimizer", names["optimizer"].state_dict())
             looker.look("cell", names["get_cell"]())
             looker.look("Settings", names["Settings"].factor)
