@@ -11,6 +11,7 @@ smallest form.  The exit status says whether anything differed.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import statistics
 import sys
@@ -51,11 +52,13 @@ class Counted:
 
 
 def compiler_of(name: str) -> Any:
-    """torch.compile, or the wrong compiler of a name."""
+    """torch.compile, as it is or in the mode of a name, or the wrong compiler of a name."""
     import tritorch
     from tests.compile.wrong_compilers import COMPILERS
 
-    return COMPILERS[name][0] if name else tritorch.compile
+    if name in COMPILERS:
+        return COMPILERS[name][0]
+    return functools.partial(tritorch.compile, mode=name or None)
 
 
 def count(seeds: range, device: str, compiler: str) -> Counted:
@@ -101,7 +104,11 @@ def main() -> int:
     parser.add_argument("--simulated", action="store_true", help="on the simulated GPU")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes")
     parser.add_argument("--show", type=int, metavar="SEED", help="print the program of a seed")
-    parser.add_argument("--compiler", default="", help="one of tests/compile/wrong_compilers.py")
+    parser.add_argument(
+        "--compiler",
+        default="",
+        help="a mode of torch.compile, or one of tests/compile/wrong_compilers",
+    )
     parser.add_argument("--failures", type=int, default=5, help="how many failures to print")
     parser.add_argument("--whole", action="store_true", help="print failures as they are")
     options = parser.parse_args()

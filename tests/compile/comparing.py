@@ -57,11 +57,14 @@ def compare(
     """What differs between eager and compiled; the eager half may be known already."""
     if eager is None:
         eager = observe(program, None, device)
-    try:
-        compiled = observe(program, compiler or torch.compile, device)
-    except Exception as error:
-        return [f"the compiled world raised {type(error).__name__}: {error}"]
-    return differences(eager, compiled)
+    found: list[str] = []
+    for _ in range(1 + program.again):
+        try:
+            compiled = observe(program, compiler or torch.compile, device)
+        except Exception as error:
+            return [f"the compiled world raised {type(error).__name__}: {error}"]
+        found = found or differences(eager, compiled)
+    return found
 
 
 # -- the smallest program --------------------------------------------------------------------------
@@ -111,10 +114,16 @@ def _smaller(program: Program) -> Iterator[Program]:
             same = list(program.calls)
             same[index] = same[index - 1]
             yield program.but(calls=tuple(same))
-    if program.backward != "none":
-        yield program.but(backward="none")
-    if program.held:
-        yield program.but(held=False)
+    simplest = {
+        "backward": "none",
+        "again": False,
+        "writing": False,
+        "held": False,
+        "watched": True,
+    }
+    for name, value in simplest.items():
+        if getattr(program, name) != value:
+            yield program.but(**{name: value})
     for source in _reductions(program.source):
         if source + "\n" != program.source:
             yield program.but(source=source + "\n")

@@ -123,6 +123,9 @@ def inputs(writer: Writer) -> tuple[str, list[str]]:
         "params = [*model.parameters(), w]",
         "optimizer = torch.optim." + _choose(writer, "optimizer", OPTIMIZERS),
     ]
+    if writer.chance(0.15):
+        setup.append("model.forward = compiled(model.forward)")
+        writer.features["compiled method"] += 1
     x, y, mode = _choose(writer, "x", X), _choose(writer, "y", Y), _choose(writer, "mode", MODES)
     calls = _calls(writer, dtype, x, y, mode)
     _variables(writer, x, y, leaf)

@@ -16,6 +16,8 @@ from .blocks import BLOCKS
 from .inputs import inputs
 from .writer import Writer
 
+CALLER = {"held": 0.6, "watched": 0.8, "writing": 0.25, "again": 0.15}  # shares of programs
+
 
 @dataclass(frozen=True)
 class Program:
@@ -25,13 +27,17 @@ class Program:
     source: str
     setup: str
     calls: tuple[str, ...]
-    held: bool  # the caller keeps the results of all calls
-    backward: str  # none, after each call, twice, or at the end
-    deliberate: bool  # an error is among the statements on purpose
+    held: bool = False  # the caller keeps the results of all calls
+    watched: bool = True  # all is looked at after each call, not only at the end
+    writing: bool = False  # the caller writes into results after each call
+    again: bool = False  # another world has run the same code, compiled
+    backward: str = "none"  # none, after each call, twice (through gradients too), or at the end
+    deliberate: bool = False  # an error is among the statements on purpose
     features: Counter = field(default_factory=Counter, compare=False)
 
     def __str__(self) -> str:
-        lines = [f"# seed {self.seed}: results held: {self.held}; backward: {self.backward}"]
+        names = [name for name in CALLER if getattr(self, name)]
+        lines = [f"# seed {self.seed}; backward: {self.backward}; " + ", ".join(names)]
         lines += ["# set up", self.setup]
         for index, call in enumerate(self.calls):
             lines += [f"# call {index}", call]
@@ -77,7 +83,7 @@ def generate(seed: int) -> Program:
         source="def program(x, y, w, model, n, lr, flag):\n" + "\n".join(lines) + "\n",
         setup=setup,
         calls=tuple(calls),
-        held=writer.chance(0.6),
+        **{name: writer.chance(share) for name, share in CALLER.items()},
         backward=writer.random.choices(["none", "each", "twice", "end"], [2, 5, 1, 1.5])[0],
         deliberate=writer.deliberate,
         features=writer.features,

@@ -192,17 +192,31 @@ class World:
                 except Exception as error:
                     self.error = _text(error)
             modes = self.modes()
-            first = self.look(result).seen
+            seen = self.look(result).seen if program.watched else {}
             if program.backward in ("each", "twice"):
                 self.backward(result, program.backward == "twice")
-        look = self.look(result)
-        look.seen.update({"before backward " + path: value for path, value in first.items()})
-        look.seen["error"] = self.error
-        look.seen["modes"] = modes
-        look.seen["printed"] = printed.getvalue()
-        look.seen["warnings"] = [f"{w.category.__name__}: {str(w.message)[:60]}" for w in warned]
+                if program.watched:
+                    after = self.look(result).seen
+                    seen.update({"after backward " + path: value for path, value in after.items()})
+            if program.writing:
+                self.write(result)
+        seen["error"] = self.error
+        seen["modes"] = modes
+        seen["printed"] = printed.getvalue()
+        seen["warnings"] = [f"{w.category.__name__}: {str(w.message)[:60]}" for w in warned]
         self.results.append(result if program.held or program.backward == "end" else None)
-        return look.seen
+        return seen
+
+    def write(self, result: Any) -> None:
+        """Writes into what a call gave, as its caller may."""
+        found: list[Any] = []
+        _tensors(result, found)
+        for tensor in found:
+            try:
+                if not tensor.requires_grad:
+                    tensor.copy_(tensor * 2 if tensor.dtype != torch.bool else ~tensor)
+            except RuntimeError as error:  # it overlaps, or is an inference tensor
+                self.error += " write: " + _text(error)
 
     def modes(self) -> tuple:
         """What is set for the thread after a call."""
