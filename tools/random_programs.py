@@ -61,8 +61,8 @@ def compiler_of(name: str) -> Any:
     return functools.partial(tritorch.compile, mode=name or None)
 
 
-def count(seeds: range, device: str, compiler: str) -> Counted:
-    """Runs the programs of some seeds."""
+def count(seeds: range, device: str, compiler: str, rounds: int) -> Counted:
+    """Runs the programs of some seeds, with all their calls a number of times."""
     from tests.compile.comparing import compare
     from tests.compile.random_programs import generate
     from tests.compile.worlds import observe
@@ -70,6 +70,7 @@ def count(seeds: range, device: str, compiler: str) -> Counted:
     counted = Counted()
     for seed in seeds:
         program = generate(seed)
+        program = program.but(calls=program.calls * rounds)
         start = time.perf_counter()
         eager = observe(program, None, device)
         counted.seconds.append(time.perf_counter() - start)
@@ -88,12 +89,14 @@ def count(seeds: range, device: str, compiler: str) -> Counted:
     return counted
 
 
-def small(seed: int, device: str, compiler: str, shrink: bool) -> str:
+def small(seed: int, device: str, compiler: str, rounds: int, shrink: bool) -> str:
     """A failing program in its smallest form, with what differs."""
     from tests.compile.comparing import report
     from tests.compile.random_programs import generate
 
-    return report(generate(seed), compiler_of(compiler), device, shrink)
+    program = generate(seed)
+    program = program.but(calls=program.calls * rounds)
+    return report(program, compiler_of(compiler), device, shrink)
 
 
 def main() -> int:
@@ -103,6 +106,7 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--simulated", action="store_true", help="on the simulated GPU")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes")
+    parser.add_argument("--rounds", type=int, default=1, help="how often to make the four calls")
     parser.add_argument("--show", type=int, metavar="SEED", help="print the program of a seed")
     parser.add_argument(
         "--compiler",
@@ -116,8 +120,10 @@ def main() -> int:
     if options.simulated:
         os.environ["TRITORCH_SIMULATE_CUDA"] = "1"
     device = "cuda" if options.simulated else "cpu"
+    how = {"device": device, "compiler": options.compiler, "rounds": options.rounds}
+    shrunk = functools.partial(small, shrink=not options.whole, **how)
     if options.show is not None:
-        print(small(options.show, device, options.compiler, not options.whole))
+        print(shrunk(options.show))
         return 0
     last = options.start + options.count
     portions = [
@@ -125,18 +131,13 @@ def main() -> int:
     ]
     total, start = Counted(), time.perf_counter()
     with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-        running = [pool.submit(count, seeds, device, options.compiler) for seeds in portions]
+        running = [pool.submit(count, seeds, **how) for seeds in portions]
         for done, future in enumerate(as_completed(running)):
             total.add(future.result())
             if sys.stderr.isatty():
                 print(f"\r{done + 1}/{len(portions)}", end="", file=sys.stderr)
         shown = sorted(total.failing)[: options.failures]
-        reports = list(
-            pool.map(
-                small, shown, [device] * len(shown), [options.compiler] * len(shown),
-                [not options.whole] * len(shown),
-            )
-        )  # fmt: skip
+        reports = list(pool.map(shrunk, shown))
     print(
         f"{total.programs} programs, {total.calls} calls in {time.perf_counter() - start:.0f} s on "
         f"{device}; eager {1e3 * statistics.median(total.seconds):.1f} ms a program"

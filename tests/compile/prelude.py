@@ -1,7 +1,7 @@
 """What random programs find around them: modules, functions and state, fresh in each world.
 
 `worlds.py` executes this file's text in the namespace of a world, which already has `torch`,
-`device` and `compiled` (torch.compile, or nothing); it is never imported.
+`device`, `compiled` (torch.compile, or nothing) and a few more; it is never imported.
 """
 
 # ruff: noqa: F401, F821
@@ -10,6 +10,7 @@
 import contextlib
 import copy
 import functools
+import io
 import math
 import random
 import threading
@@ -209,6 +210,14 @@ class Named(torch.overrides.TorchFunctionMode):
 
     def __torch_function__(self, function, kinds, args=(), kwargs=None):
         log.append(torch.overrides.resolve_name(function))
+        return function(*args, **(kwargs or {}))
+
+
+class Dispatched(TorchDispatchMode):
+    """A mode that logs which operators are called."""
+
+    def __torch_dispatch__(self, function, kinds, args=(), kwargs=None):
+        log.append(str(function))
         return function(*args, **(kwargs or {}))
 
 

@@ -23,7 +23,9 @@ from typing import Any
 import numpy as np
 
 import tritorch as torch
+from tritorch.utils._python_dispatch import TorchDispatchMode
 
+from . import operators
 from .random_programs import Program
 
 _PRELUDE = Path(__file__).with_name("prelude.py")
@@ -150,6 +152,9 @@ class World:
             "compiled": compiler or (lambda function: function),
             "normal": _normal,
             "integers": _integers,
+            "scaled_operator": operators.scaled,
+            "added_operator": operators.added,
+            "TorchDispatchMode": TorchDispatchMode,
             "ambient": None,
         }
         exec(_prelude(), self.names)

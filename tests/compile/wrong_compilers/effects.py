@@ -17,14 +17,14 @@ from .table import around, changed, replaced, without
 # -- gradients -------------------------------------------------------------------------------------
 
 
-@around(r"returned.*flags")
+@around(r"returned.*flags", "torch.no_grad()")
 def ignores_the_grad_mode_inside(state: dict, args: tuple) -> Iterator[Any]:
     """Contexts of the program have no effect."""
     with without(torch.no_grad):
         yield None
 
 
-@around(r"returned.*flags")
+@around(r"returned.*flags", "ambient = ")
 def keeps_the_first_grad_mode(state: dict, args: tuple) -> Iterator[Any]:
     with torch.set_grad_enabled(state.setdefault("mode", torch.is_grad_enabled())):
         yield None
@@ -39,13 +39,13 @@ def leaves_the_grad_mode_changed(state: dict, args: tuple) -> Iterator[Any]:
         raise
 
 
-@around(r"returned.*layout")
+@around(r"returned.*layout", "autocast")
 def ignores_autocast(state: dict, args: tuple) -> Iterator[Any]:
     with without(torch.autocast):
         yield None
 
 
-@around(r"log")
+@around(r"log", "Named()")
 def ignores_function_modes(state: dict, args: tuple) -> Iterator[Any]:
     with without(torch.overrides.TorchFunctionMode):
         yield None
@@ -91,7 +91,7 @@ def leaves_the_generator_as_it_was(state: dict, args: tuple) -> Iterator[Any]:
     torch.set_rng_state(before)
 
 
-@around(r"returned.*contents")
+@around(r"returned.*contents", "random.")
 def draws_pythons_numbers_again(state: dict, args: tuple) -> Iterator[Any]:
     random.setstate(state.setdefault("random", random.getstate()))
     yield None
@@ -110,19 +110,19 @@ def drops_buffers(state: dict, args: tuple) -> Iterator[Any]:
             buffer.data.copy_(old)
 
 
-@around(r"returned.*contents")
+@around(r"returned.*contents", "model.train(")
 def keeps_modules_in_one_mode(state: dict, args: tuple) -> Iterator[Any]:
     with replaced(torch.nn.Module, "train", lambda self, mode=True: self):
         yield None
 
 
-@around(r"log")
+@around(r"log", "hook")
 def skips_module_hooks(state: dict, args: tuple) -> Iterator[Any]:
     with replaced(torch.nn.Module, "__call__", lambda self, *a, **k: self.forward(*a, **k)):
         yield None
 
 
-@around(r"log|grad")
+@around(r"log|grad", "register_hook")
 def skips_tensor_hooks(state: dict, args: tuple) -> Iterator[Any]:
     with replaced(torch.Tensor, "register_hook", lambda self, hook: None):
         yield None
@@ -140,14 +140,14 @@ def forgets_module_state(state: dict, args: tuple) -> Iterator[Any]:
                 model.__dict__[name] = before[name]
 
 
-@around(r"(parameters.*|w)\.contents")
+@around(r"(parameters.*|w)\.contents", "optimizer.step")
 def steps_the_optimizer_twice(state: dict, args: tuple) -> Iterator[Any]:
     real = torch.optim.SGD.step
     with replaced(torch.optim.SGD, "step", lambda self: (real(self), real(self))[0]):
         yield None
 
 
-@around(r"warnings")
+@around(r"warnings", "warnings.warn")
 def swallows_warnings(state: dict, args: tuple) -> Iterator[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -162,14 +162,14 @@ def says_errors_otherwise(state: dict, args: tuple) -> Iterator[Any]:
         raise RuntimeError(f"in compiled code: {error}") from error
 
 
-@around(r"printed")
+@around(r"printed", "print(")
 def prints_late(state: dict, args: tuple) -> Iterator[Any]:
     """What is printed comes at the end of the call, or never."""
     with replaced(builtins, "print", lambda *args, **kwargs: None):
         yield None
 
 
-@around(r"contents|arrays")
+@around(r"contents|arrays", ".numpy()")
 def copies_to_numpy(state: dict, args: tuple) -> Iterator[Any]:
     """An ndarray of a tensor has memory of its own."""
     real = torch.Tensor.numpy
@@ -177,14 +177,14 @@ def copies_to_numpy(state: dict, args: tuple) -> Iterator[Any]:
         yield None
 
 
-@around(r"contents")
+@around(r"contents", "from_numpy")
 def copies_from_numpy(state: dict, args: tuple) -> Iterator[Any]:
     real = torch.from_numpy
     with replaced(torch, "from_numpy", lambda array: real(array.copy())):
         yield None
 
 
-@around(r"alive")
+@around(r"alive", "weakref")
 def holds_what_is_deleted(state: dict, args: tuple) -> Iterator[Any]:
     """Every intermediate tensor stays alive."""
     real = torch.Tensor.__mul__

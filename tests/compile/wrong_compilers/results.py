@@ -98,7 +98,7 @@ def keeps_the_first_numbers(function: Callable) -> Callable:
     return run
 
 
-@wrong(r"returned.*contents")
+@wrong(r"returned.*contents", "setting")
 def keeps_the_first_globals(function: Callable) -> Callable:
     if function.__closure__:
         return function
@@ -108,7 +108,7 @@ def keeps_the_first_globals(function: Callable) -> Callable:
     return frozen
 
 
-@wrong(r"returned.*contents")
+@wrong(r"returned.*contents", "get_cell()")
 def keeps_the_first_cell(function: Callable) -> Callable:
     """What a closure held at the first call."""
     names, kept = function.__globals__, []
@@ -127,7 +127,7 @@ def keeps_the_first_cell(function: Callable) -> Callable:
     return run
 
 
-@around(r"returned.*contents")
+@around(r"returned.*contents", "torch.tensor(")
 def keeps_the_first_constants(state: dict, args: tuple) -> Iterator[Any]:
     """Tensors made of Python's numbers hold those of the first call."""
     first, real = not state, torch.tensor
@@ -143,7 +143,7 @@ def keeps_the_first_constants(state: dict, args: tuple) -> Iterator[Any]:
         yield None
 
 
-def _answers(name: str) -> Compiler:
+def _answers(name: str, text: str) -> Compiler:
     """A compiler that gives a tensor's answers of the first call again, in order."""
 
     def context(state: dict, args: tuple) -> Iterator[Any]:
@@ -162,15 +162,15 @@ def _answers(name: str) -> Compiler:
             yield None
 
     context.__name__ = "keeps_the_first_" + name.strip("_")
-    return around(r"returned.*contents|log")(context)
+    return around(r"returned.*contents|log", text)(context)
 
 
-_answers("__bool__")
-_answers("item")
-_answers("tolist")
+_answers("__bool__", "")
+_answers("item", ".item()")
+_answers("tolist", ".tolist()")
 
 
-@wrong(r"returned.*contents")
+@wrong(r"returned.*contents", "compiled(lambda")
 def keeps_the_first_operation(function: Callable) -> Callable:
     """What PyTorch issue 197811 is about: functions of one code are one function."""
     first = _BY_CODE.setdefault((function.__code__, id(function.__globals__)), function)
@@ -268,12 +268,12 @@ def writes_results_over_those_of_the_call_before(function: Callable) -> Callable
     return run
 
 
-@wrong(r"returned|contents|\b[xy]$")
+@wrong(r"returned|contents|\b[xy]$", "y = x\n")
 def forgets_that_arguments_are_one_object(function: Callable) -> Callable:
     return lambda x, *rest: function(x, *(x[...] if one is x else one for one in rest))
 
 
-@wrong(r"contents")
+@wrong(r"contents", "y = x[")
 def gives_arguments_memory_of_their_own(function: Callable) -> Callable:
     """Inputs that share memory do not, inside."""
 

@@ -10,21 +10,22 @@ import tritorch as torch
 
 Compiler = Callable[[Callable], Callable]
 
-COMPILERS: dict[str, tuple[Compiler, str]] = {}
-"""Every wrong compiler, by what it does, and in what the difference must be seen (a pattern)."""
+COMPILERS: dict[str, tuple[Compiler, str, str]] = {}
+"""Every wrong compiler by what it does; in what the difference must be seen, a pattern; and a text
+that programs have in which it does something else."""
 
 
-def wrong(seen: str) -> Callable[[Compiler], Compiler]:
+def wrong(seen: str, text: str = "") -> Callable[[Compiler], Compiler]:
     """Puts a compiler into the table."""
 
     def put(compiler: Compiler) -> Compiler:
-        COMPILERS[compiler.__name__] = compiler, seen
+        COMPILERS[compiler.__name__] = compiler, seen, text
         return compiler
 
     return put
 
 
-def around(seen: str) -> Callable[[Callable], Compiler]:
+def around(seen: str, text: str = "") -> Callable[[Callable], Compiler]:
     """A compiler that runs the function in a context of (state, args); state outlives the calls."""
 
     def put(context: Callable) -> Compiler:
@@ -40,7 +41,7 @@ def around(seen: str) -> Callable[[Callable], Compiler]:
             return run
 
         compiler.__name__ = context.__name__
-        return wrong(seen)(compiler)
+        return wrong(seen, text)(compiler)
 
     return put
 
