@@ -9,6 +9,7 @@ import tritorch as torch
 
 @torch.library.custom_op("random_programs::scaled", mutates_args=())
 def scaled(a: torch.Tensor, factor: float) -> torch.Tensor:
+    """The tensor times a factor, and 1."""
     return a * factor + 1
 
 
@@ -30,4 +31,5 @@ scaled.register_autograd(_back, setup_context=_keep)
 
 @torch.library.custom_op("random_programs::added", mutates_args=("a",))
 def added(a: torch.Tensor, number: int) -> None:
+    """Adds a number in place."""
     a.add_(number)

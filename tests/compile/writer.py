@@ -72,6 +72,7 @@ class Writer:
             self.lines.append("    " * self.depth + text)
 
     def number(self) -> int:
+        """A number that no other statement has."""
         self.numbers += 1
         return self.numbers
 
@@ -93,9 +94,11 @@ class Writer:
     # -- variables ---------------------------------------------------------------------------------
 
     def chance(self, share: float) -> bool:
+        """Whether something that happens in a share of cases happens."""
         return self.random.random() < share
 
     def new(self, kind: str, memory: Memory, grad: bool) -> Variable:
+        """A new variable, which later statements may use."""
         variable = Variable(f"{kind.lower()}{self.number()}", kind, memory, grad)
         self.variables.append(variable)
         return variable
@@ -202,5 +205,6 @@ class Writer:
             return
 
     def body(self, most: int = 3) -> None:
+        """Writes some statements."""
         for _ in range(self.random.randint(1, most)):
             self.statement()
