@@ -67,6 +67,14 @@ def compare(
     return found
 
 
+def failing(program: Program, compiler: Callable | None = None, device: str = "cpu") -> list[str]:
+    """What differs, for a program that has all names that it uses: not every part of one has."""
+    eager = observe(program, None, device)
+    if any("NameError" in seen["error"] or "UnboundLocal" in seen["error"] for seen in eager):
+        return []
+    return compare(program, compiler, device, eager)
+
+
 # -- the smallest program --------------------------------------------------------------------------
 
 
@@ -83,7 +91,7 @@ def _reductions(source: str) -> Iterator[str]:
     """The program without some statements, without what stands around some, returning less."""
     tree = ast.parse(source)
     for number, body in enumerate(_bodies(tree)):
-        for length in sorted({len(body), len(body) // 2, 1}, reverse=True):
+        for length in sorted({len(body), len(body) // 2, 3, 2, 1}, reverse=True):
             for start in range(len(body) - length, -1, -1) if length else ():
                 smaller = copy.deepcopy(tree)
                 inner = list(_bodies(smaller))[number]
@@ -153,7 +161,7 @@ def report(
 ) -> str:
     """A failing program in its smallest form, and what differs."""
     if shrink:
-        program = minimise(program, lambda p: compare(p, compiler, device))
+        program = minimise(program, lambda p: failing(p, compiler, device))
     found = compare(program, compiler, device)
     lines = [f"{len(found)} differences", *found[:12], "", str(program)]
     return "\n".join(lines)
