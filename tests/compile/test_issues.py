@@ -15,6 +15,7 @@ import pytest
 import tritorch as torch
 
 F = torch.nn.functional
+DEVICE = ["cpu"]
 CASES: dict[str, tuple[Callable, Any]] = {}
 
 
@@ -40,6 +41,15 @@ def plain(value: Any) -> Any:
     return [plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
+def made(factory: Callable) -> Callable:
+    """A factory of tensors on the device that is tested."""
+    return lambda *args, **kwargs: factory(*args, device=DEVICE[0], **kwargs)
+
+
+tensor, ones, zeros = made(torch.tensor), made(torch.ones), made(torch.zeros)
+arange, eye = made(torch.arange), made(torch.eye)
+
+
 # -- what a call depends on besides its arguments --------------------------------------------------
 
 
@@ -52,7 +62,7 @@ def issue_197811_closures_of_one_code_hold_methods(compiled: Callable) -> Any:
 
     add = compiled(make(torch.Tensor.__add__))
     multiply = compiled(make(torch.Tensor.__mul__))
-    x, y = torch.tensor(6.0), torch.tensor(3.0)
+    x, y = tensor(6.0), tensor(3.0)
     return four(lambda i: [add(x, y), multiply(x, y)])
 
 
@@ -65,7 +75,7 @@ def issue_197811_a_cell_changes_between_calls(compiled: Callable) -> Any:
     def call(index: int) -> Any:
         nonlocal operation
         operation = [torch.Tensor.__add__, torch.Tensor.__mul__][index % 2]
-        return [function(torch.tensor(6.0), torch.tensor(3.0))]
+        return [function(tensor(6.0), tensor(3.0))]
 
     return four(call)
 
@@ -88,7 +98,7 @@ def issue_192905_nested_regions_branch_on_what_they_are_given(compiled: Callable
 
     def call(index: int) -> Any:
         layers[0].flag = index != 2
-        return function(torch.tensor(1.0))
+        return function(tensor(1.0))
 
     return four(call)
 
@@ -108,7 +118,7 @@ def issue_197896_a_local_class_writes_what_it_closes_over(compiled: Callable) ->
         return a + len(seen) - 1
 
     run = compiled(function)
-    return four(lambda i: [*run(torch.tensor([0.0, 1.0])), counts["n"]])
+    return four(lambda i: [*run(tensor([0.0, 1.0])), counts["n"]])
 
 
 @gives([[0, 1], [2, 1], [2, 0], [0, 9]])
@@ -118,7 +128,7 @@ def issue_115774_an_attribute_is_replaced_between_calls(compiled: Callable) -> A
     class Model(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.cache = torch.tensor([0, 0])
+            self.cache = tensor([0, 0])
 
         def forward(self, value: Any, place: Any) -> Any:
             self.cache[place] = value
@@ -129,9 +139,9 @@ def issue_115774_an_attribute_is_replaced_between_calls(compiled: Callable) -> A
 
     def call(index: int) -> Any:
         if index == 3:
-            model.cache = torch.tensor([0, 0])
+            model.cache = tensor([0, 0])
         value, place = [(1, 1), (2, 0), (0, 1), (9, 1)][index]
-        return run(torch.tensor(value), torch.tensor(place))
+        return run(tensor(value), tensor(place))
 
     return four(call)
 
@@ -148,7 +158,7 @@ def issue_124717_a_switch_of_a_module_is_turned(compiled: Callable) -> Any:
 
     def call(index: int) -> Any:
         model.disabled = index % 2 == 1
-        return run(torch.tensor(2.0))
+        return run(tensor(2.0))
 
     return four(call)
 
@@ -170,7 +180,7 @@ def issue_197859_an_entry_of_the_dict_hides_a_submodule(compiled: Callable) -> A
         model.__dict__.pop("inner", None)
         if index % 2:
             model.__dict__["inner"] = lambda a: a + 1
-        return run(torch.tensor(0.0))
+        return run(tensor(0.0))
 
     return four(call)
 
@@ -184,14 +194,14 @@ def issue_178365_defaults_are_part_of_a_function(compiled: Callable) -> Any:
 
     def call(index: int) -> Any:
         scaled.__defaults__ = (4.0 if index % 2 else 1.0,)
-        return run(torch.tensor(3.0))
+        return run(tensor(3.0))
 
     return four(call)
 
 
 @gives(["float32", "float64", "float32", "float64"])
 def issue_184405_the_default_dtype_changes(compiled: Callable) -> Any:
-    run = compiled(lambda: torch.ones(2) * 2)
+    run = compiled(lambda: ones(2) * 2)
 
     def call(index: int) -> Any:
         torch.set_default_dtype(torch.float64 if index % 2 else torch.float32)
@@ -213,7 +223,7 @@ def issue_194976_a_float_is_another_at_each_call(compiled: Callable) -> Any:
     run = compiled(function)
 
     def call(index: int) -> Any:
-        a = torch.tensor(1.0, requires_grad=True)
+        a = tensor(1.0, requires_grad=True)
         result = run(a, [0.5, 0.25, 0.125, 1.0][index])
         result.backward()
         return [result, a.grad]
@@ -236,7 +246,7 @@ def issue_128035_an_input_with_history_is_written(compiled: Callable) -> Any:
     run = compiled(function)
 
     def call(index: int) -> Any:
-        leaf = torch.ones(2, requires_grad=True)
+        leaf = ones(2, requires_grad=True)
         given = leaf * 1
         result, alias = run(given)
         (result.sum() * 2).backward()
@@ -255,9 +265,9 @@ def issue_139789_inputs_share_memory_in_a_later_call(compiled: Callable) -> Any:
 
     def call(index: int) -> Any:
         if index == 2:
-            base = torch.ones(3)
+            base = ones(3)
             return run(base[:2], base[1:]).flip(0)
-        return run(torch.ones(2), torch.ones(2))
+        return run(ones(2), ones(2))
 
     return four(call)
 
@@ -272,7 +282,7 @@ def issue_195422_a_write_through_a_dropout_that_does_nothing(compiled: Callable)
     run = compiled(function)
 
     def call(index: int) -> Any:
-        a = torch.tensor(1.0)
+        a = tensor(1.0)
         result = run(a)
         return [a, result]
 
@@ -289,7 +299,7 @@ def issue_198131_a_copy_is_taken_before_the_write(compiled: Callable) -> Any:
     run = compiled(function)
 
     def call(index: int) -> Any:
-        to, source = torch.zeros(2), torch.arange(2.0)
+        to, source = zeros(2), arange(2.0)
         return [to, run(to, source)]
 
     return four(call)
@@ -304,7 +314,7 @@ def issue_198101_a_view_of_another_dtype_is_read_before_the_write(compiled: Call
         return b[::2], a
 
     run = compiled(function)
-    return four(lambda i: run(torch.tensor([4, 4])))
+    return four(lambda i: run(tensor([4, 4])))
 
 
 @gives([[[5.0, 1.0], [0.0, 0.0]]] * 4)
@@ -315,18 +325,18 @@ def issue_198094_a_scattered_copy_outlives_a_write(compiled: Callable) -> Any:
         return b, a
 
     run = compiled(function)
-    return four(lambda i: run(torch.tensor([0.0, 1.0]), torch.tensor([5.0])))
+    return four(lambda i: run(tensor([0.0, 1.0]), tensor([5.0])))
 
 
 @gives([[6.0, 4.0, 6.0]] * 4)
 def issue_198270_a_write_reads_itself_elsewhere(compiled: Callable) -> Any:
     def function(a: Any) -> Any:
-        a.index_put_((torch.arange(3),), a * 2)
+        a.index_put_((arange(3),), a * 2)
         a.add_(a.flip(0))
         return a
 
     run = compiled(function)
-    return four(lambda i: run(torch.tensor([1.0, 1.0, 2.0])))
+    return four(lambda i: run(tensor([1.0, 1.0, 2.0])))
 
 
 @gives([[[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]] * 4)
@@ -337,7 +347,7 @@ def issue_103650_a_transposed_view_is_written_and_returned(compiled: Callable) -
         return b
 
     run = compiled(function)
-    return four(lambda i: run(torch.arange(6.0).view(2, 3)))
+    return four(lambda i: run(arange(6.0).view(2, 3)))
 
 
 @gives([[3, 3], [3, 3], [3, 3], [3, 3]])
@@ -348,7 +358,7 @@ def issue_152425_an_expanded_tensor_is_one_number(compiled: Callable) -> Any:
         return b
 
     run = compiled(function)
-    numbers = torch.arange(4)
+    numbers = arange(4)
     return four(lambda i: run(numbers[i], 2))
 
 
@@ -363,7 +373,7 @@ def issue_198095_a_view_of_an_input_that_is_a_view(compiled: Callable) -> Any:
     run = compiled(function)
 
     def call(index: int) -> Any:
-        base = torch.arange(4.0)
+        base = arange(4.0)
         result = run(base, base[1:])
         return [result, result.storage_offset()]
 
@@ -378,7 +388,7 @@ def issue_198095_a_view_of_an_input_that_is_a_view(compiled: Callable) -> Any:
 def issue_144386_results_of_earlier_calls_stay(compiled: Callable) -> Any:
     """No call writes over a result that the caller still has, in no mode."""
     run = compiled(lambda a: torch.matmul(a, a), mode="reduce-overhead")
-    return four(lambda i: run(torch.eye(2) * (i + 1)))
+    return four(lambda i: run(eye(2) * (i + 1)))
 
 
 @gives([[[2.0, 4.0, 8.0]]] * 4)
@@ -388,7 +398,7 @@ def issue_170604_one_function_is_iterated(compiled: Callable) -> Any:
 
     def call(index: int) -> Any:
         torch.compiler.cudagraph_mark_step_begin()
-        first = run(torch.ones(1))
+        first = run(ones(1))
         second = run(first)
         return [torch.cat([first, second, run(second)])]
 
@@ -406,7 +416,7 @@ def issue_114344_equal_results_with_and_without_gradients(compiled: Callable) ->
 
     def call(index: int) -> Any:
         with torch.no_grad():
-            first, second, third = run(torch.ones(2, requires_grad=True))
+            first, second, third = run(ones(2, requires_grad=True))
         return [first.requires_grad, second.requires_grad, third.requires_grad, second is third]
 
     return four(call)
@@ -428,7 +438,7 @@ def issue_181146_a_function_is_given_one_tensor_twice(compiled: Callable) -> Any
     run = compiled(lambda a: Both.apply(a, a, a))
 
     def call(index: int) -> Any:
-        a = torch.tensor(1.0, requires_grad=True)
+        a = tensor(1.0, requires_grad=True)
         run(a).backward()
         return a.grad
 
@@ -452,7 +462,7 @@ def issue_180642_a_function_writes_inside_of_its_forward_pass(compiled: Callable
     run = compiled(lambda a: Tripled.apply(a))
 
     def call(index: int) -> Any:
-        a = torch.ones((), requires_grad=True)
+        a = ones((), requires_grad=True)
         result = run(a)
         result.backward()
         return [result.item(), a.grad.item()]
@@ -466,7 +476,7 @@ def issue_183606_zeros_have_signs(compiled: Callable) -> Any:
         return torch.stack([torch.frac(a), a * 1, torch.trunc(a), a + 0.0])
 
     run = compiled(function)
-    return four(lambda i: torch.signbit(run(torch.tensor(-0.0))))
+    return four(lambda i: torch.signbit(run(tensor(-0.0))))
 
 
 def eager(function: Callable, **options: Any) -> Callable:
@@ -479,3 +489,14 @@ def test_compiled_is_eager(name: str) -> None:
     case, expected = CASES[name]
     assert case(eager) == expected
     assert case(torch.compile) == expected
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("name", CASES)
+def test_compiled_is_eager_on_the_gpu(name: str) -> None:
+    case, expected = CASES[name]
+    DEVICE[0] = "cuda"
+    try:
+        assert case(torch.compile) == expected
+    finally:
+        DEVICE[0] = "cpu"
