@@ -16,6 +16,8 @@ int waiting = 0;
 
 namespace {
 
+thread_local int unfollowed = 0;  // dispatch modes are entered, which see each call
+
 PyTypeObject *region_type = nullptr, *step_type = nullptr;
 PyObject* miss_handler = nullptr;      // (gate, args, kwargs): a call that is not in the trie
 PyObject* describe_handler = nullptr;  // (tensor) -> the spec of a lazy one
@@ -954,6 +956,14 @@ PyObject* tensor_become(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
+// unfollow(by): nothing is followed in this thread while the sum is not 0
+PyObject* unfollow(PyObject*, PyObject* by) {
+  if (!settled()) return nullptr;
+  unfollowed += static_cast<int>(PyLong_AsLong(by));
+  if (PyErr_Occurred()) return nullptr;
+  Py_RETURN_NONE;
+}
+
 PyObject* tensor_is_lazy(PyObject*, PyObject* object) {
   Tensor* t = as_tensor(object);
   return PyBool_FromLong(t && is_lazy(t));
@@ -968,6 +978,7 @@ PyMethodDef functions[] = {
     {"force", TRITORCH_FASTCALL(force_tensors),
      "Whether one of these tensors waited; it is computed now."},
     {"become", TRITORCH_FASTCALL(tensor_become), nullptr},
+    {"unfollow", unfollow, METH_O, "Counts the reasons for which this thread follows nothing."},
     {"is_lazy", tensor_is_lazy, METH_O, "Whether a tensor waits to be computed."},
     {"set_following_handlers", set_following_handlers, METH_VARARGS,
      "(missing, describing, ambient, computing)"},
@@ -975,7 +986,7 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-bool follows() { return region && region->busy == 0 && !region->eager; }
+bool follows() { return region && region->busy == 0 && !region->eager && unfollowed == 0; }
 
 PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   Region* r = region;

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "following/region.h"
-#include "tensor/tensor.h"
+#include "tensor/fields.h"
 
 namespace tritorch {
 namespace {
@@ -278,7 +278,7 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
   const Py_ssize_t n = PyVectorcall_NARGS(flagged);
   const State& now = state;
   if (region && follows() && !gate->describes) [[unlikely]] {
-    if (now.modes || overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) {
+    if (now.modes || modes.saving_hooks || modes.tracing_calls || overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) {
       if (!settled()) return nullptr;
     } else {
       return follow(self, args, n, names);

@@ -328,7 +328,6 @@ def first(
     time."""
     slots = list(tensors)
     wanting = [slot for slot in slots if tensors[slot]._requires_grad]
-    outputs = [slot for slot in held if region.needs_grad(slot)]
     if not noted or _written_by(tensors, steps) or any(region.is_leaf(slot) for slot in held):
         for step in steps:
             step.run(region, tensors)
@@ -343,6 +342,12 @@ def first(
     versions = {slot: tensors[slot]._shared.version for slot in slots}
     drawn = states(_generators())
     plans.run_noted(region, steps, tensors, tape)
+    for slot in held:  # views are of the inputs themselves
+        base = tensors[slot]._base
+        for other in wanting if base is not None else ():
+            if base is tensors[other]:
+                tensors[slot]._base = given[other]
+    outputs = [slot for slot in held if tensors[slot]._raw_node is not None]
     segment = Segment(steps, slots, outputs)
     segment.wanting = wanting
     described: list[plans.Held] | None = None
