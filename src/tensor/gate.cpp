@@ -439,7 +439,9 @@ PyObject* set_flag(bool* flag, PyObject* value) {
   *flag = truth != 0;
   return PyBool_FromLong(before);
 }
-PyObject* set_function_modes(PyObject*, PyObject* value) { return set_flag(&state.modes, value); }
+PyObject* set_function_modes(PyObject*, PyObject* value) {
+  return settled() ? set_flag(&state.modes, value) : nullptr;
+}
 PyObject* set_autocast(PyObject*, PyObject* value) { return set_flag(&state.autocast, value); }
 PyObject* set_overrides(PyObject*, PyObject* value) { return set_flag(&state.overrides, value); }
 PyObject* overrides_enabled(PyObject*, PyObject*) { return PyBool_FromLong(state.overrides); }
