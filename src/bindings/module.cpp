@@ -6,6 +6,8 @@
 #include "launch/launcher.h"
 #include "memory/host.h"
 #include "memory/registry.h"
+#include "nn/module.h"
+#include "tensor/answers.h"
 #include "tensor/gate.h"
 #include "tensor/ndarray.h"
 #include "tensor/quiet.h"
@@ -62,6 +64,7 @@ NB_MODULE(_C, m) {
   bind_simulator(m);
   keep_freed_host_memory();
   if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()) ||
+      !add_property_type(m.ptr()) || !add_module_type(m.ptr()) ||
       !add_quiet_type(m.ptr()) || !add_ndarray_functions(m.ptr()))
     throw nb::python_error();
 }

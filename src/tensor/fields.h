@@ -41,6 +41,10 @@ struct Registered {
   PyObject* stream_probe;  // (array) -> its stream; unset while all use the default one
   PyObject* dtype_map;     // a backend's dtype -> tritorch.dtype
   PyObject* classed;       // a type of arrays that say what class their tensors are of
+  PyObject* dtype_type;    // tritorch.dtype
+  PyObject* parameter;     // tritorch.nn.Parameter
+  PyObject* cpu_device;    // where ndarrays are
+  PyObject* cuda_device;   // (index) -> the device
 };
 extern Registered registered;
 
@@ -179,6 +183,11 @@ inline PyObject* array_of(const Tensor* t) { return t->array ? t->array : t->sha
 // last asked, first learns its history anew.
 // -1: a Python error is set.
 int requires_grad(Tensor* t);
+
+// New references, as the properties give them: a Size; the dtype; whether gradients flow to it.
+PyObject* size_of(std::span<const std::int64_t> shape);
+PyObject* dtype_of_tensor(PyObject* tensor);
+PyObject* requires_grad_of_tensor(PyObject* tensor);
 
 // A tensor of an array, without history.  exact: a view, whose strides are meant.
 Tensor* new_tensor(PyObject* array, bool exact = false);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tensor/answers.h"
 #include "tensor/tensor.h"
 
 namespace tritorch {
@@ -83,6 +84,7 @@ struct Gate {
   PyObject* policy;  // autocast's; None: it leaves the call alone
   PyObject* nested;  // (gate, *args, **kwargs): takes its place where an argument is nested
   PyObject* weak;
+  Reply reply;  // the function's own, without Python, where it has one
   long wants;  // the positions where only tensors may stand, as bits; negative: not asked yet
 };
 
@@ -277,6 +279,10 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
   const State& now = state;
   if (now.modes || (now.overrides && overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))))
     return call_handler(override_handler, self, args, n, names);
+  if (gate->reply && !names) {
+    PyObject* answer = gate->reply(args, n);
+    if (answer || PyErr_Occurred()) return answer;
+  }
   if (gate->nested && any_classed && gate->nested != Py_None &&
       holds_classed(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) [[unlikely]]
     return call_handler(gate->nested, self, args, n, names);
@@ -400,7 +406,16 @@ PyMemberDef gate_members[] = {
     {nullptr, 0, 0, 0, nullptr}};
 PyGetSetDef gate_properties[] = {{"__doc__", gate_doc, nullptr, nullptr, nullptr},
                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
+// Has the gate of a method of Tensor be answered without Python, where a native answer is known.
+PyObject* gate_answer(PyObject* self, PyObject* name) {
+  if (!PyUnicode_Check(name)) return PyErr_Format(PyExc_TypeError, "expected a name");
+  reinterpret_cast<Gate*>(self)->reply = find_reply(name);
+  return PyBool_FromLong(reinterpret_cast<Gate*>(self)->reply != nullptr);
+}
+
 PyMethodDef gate_methods[] = {{"__reduce__", gate_reduce, METH_NOARGS, nullptr},
+                              {"answer", gate_answer, METH_O,
+                               "(name): asks the native method of this name first."},
                               {nullptr, nullptr, 0, nullptr}};
 PyType_Slot gate_slots[] = {{Py_tp_new, reinterpret_cast<void*>(gate_new)},
                             {Py_tp_dealloc, reinterpret_cast<void*>(gate_dealloc)},

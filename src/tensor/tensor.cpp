@@ -1,4 +1,6 @@
 // Shared and TensorBase.
+#include "array/array.h"
+#include "launch/pack.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -50,6 +52,8 @@ PyObject* get_shape(PyObject* self, void*) {
   auto* t = reinterpret_cast<Tensor*>(self);
   PyObject* array = array_of(t);
   if (!array) return PyErr_Format(PyExc_RuntimeError, "the tensor is not initialised");
+  if (const NDArray* host = as_ndarray(array)) return size_of(host->shape());
+  if (const Array* device = as_array(array)) return size_of(device->layout.shape());
   PyObject* shape = PyObject_GetAttr(array, names.shape);
   if (!shape) return nullptr;
   PyObject* args = PyTuple_Pack(1, shape);
@@ -70,7 +74,8 @@ PyObject* get_ndim(PyObject* self, void*) {
 PyObject* get_dtype(PyObject* self, void*) {
   PyObject* array = array_of(reinterpret_cast<Tensor*>(self));
   if (!array) return PyErr_Format(PyExc_RuntimeError, "the tensor is not initialised");
-  PyObject* dtype = PyObject_GetAttr(array, names.dtype);
+  const NDArray* host = as_ndarray(array);
+  PyObject* dtype = host ? Py_NewRef(host->descr) : PyObject_GetAttr(array, names.dtype);
   if (!dtype) return nullptr;
   PyObject* ours = PyDict_GetItemWithError(registered.dtype_map, dtype);
   if (ours) {
@@ -177,6 +182,25 @@ PyType_Spec shared_spec = {"tritorch._C.Shared", sizeof(Shared), 0,
 PyType_Spec tensor_spec = {"tritorch._C.TensorBase", sizeof(Tensor), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                            tensor_slots};
+
+PyObject* size_of(std::span<const std::int64_t> shape) {
+  // A tuple of another class, whose items are known to be sizes: its __new__ need not look.
+  auto* type = reinterpret_cast<PyTypeObject*>(registered.size_type);
+  PyObject* size = type->tp_alloc(type, static_cast<Py_ssize_t>(shape.size()));
+  if (!size) return nullptr;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    PyObject* item = PyLong_FromLongLong(shape[i]);
+    if (!item) {
+      Py_DECREF(size);
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(size, static_cast<Py_ssize_t>(i), item);
+  }
+  return size;
+}
+
+PyObject* dtype_of_tensor(PyObject* tensor) { return get_dtype(tensor, nullptr); }
+PyObject* requires_grad_of_tensor(PyObject* tensor) { return get_requires_grad(tensor, nullptr); }
 
 Shared* new_shared(PyObject* array) {
   auto* s = reinterpret_cast<Shared*>(shared_type->tp_alloc(shared_type, 0));
