@@ -521,6 +521,11 @@ class Property(property):
     @staticmethod
     def answers(name: str, /) -> bool: ...
 
+class SizeBase(tuple[int, ...]):
+    """A tuple whose slices are sizes."""
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
 class ModuleBase:
     """The native half of a module."""
 

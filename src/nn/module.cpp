@@ -106,6 +106,10 @@ PyObject* module_getattr(PyObject* self, PyObject* name) {
 bool may_be_registered(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
+  if (type == tensor_type) {  // _is_param or _is_buffer is an attribute of its own
+    PyObject* fields = fields_of(value);
+    return fields && PyDict_GET_SIZE(fields);
+  }
   if (PyType_IsSubtype(type, tensor_type) || PyType_IsSubtype(type, module_base)) return true;
   return type->tp_getattro != PyObject_GenericGetAttr ||
          _PyType_Lookup(type, words.cls) != object_class;  // it may claim another class

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "array/array.h"
 #include "launch/pack.h"
@@ -75,22 +76,44 @@ int dim_of(PyObject* given, Sizes shape) {
   return static_cast<int>(dim < 0 ? dim + n : dim);
 }
 
-// What the dtype says, where the array has one of ours.
-PyObject* ask_dtype(PyObject* object, PyObject* attribute) {
-  if (!plain(object)) return nullptr;
-  PyObject* dtype = dtype_of_tensor(object);
-  if (!dtype) return nullptr;
-  const bool ours = reinterpret_cast<PyObject*>(Py_TYPE(dtype)) == registered.dtype_type;
-  PyObject* found = ours ? PyObject_GetAttr(dtype, attribute) : nullptr;
-  Py_DECREF(dtype);
-  return found;
-}
+// The element type: bytes, and the kind as kDTypeTable has it.
+struct Kind {
+  std::int64_t bytes = 0;  // 0: Python's function says
+  char kind = 0;
+};
 
-std::int64_t unit_of(PyObject* object) {
-  PyObject* size = ask_dtype(object, of_dtype.itemsize);
-  const std::int64_t unit = size ? PyLong_AsLongLong(size) : 0;
-  Py_XDECREF(size);
-  return unit;
+// What our dtypes say of an ndarray's, by dtype: each is looked up once.
+struct {
+  PyObject* descr;  // kept, so that no other has its address
+  Kind kind;
+} kinds[64];
+
+Kind kind_of(PyObject* object, const View& x) {
+  if (x.device) {
+    const DTypeInfo& info = kDTypeTable[static_cast<int>(x.device->dtype)];
+    return {info.bytes, info.kind};
+  }
+  if (!x.host) return {};
+  PyObject* descr = x.host->descr;
+  auto& known = kinds[(reinterpret_cast<std::uintptr_t>(descr) >> 4) % std::size(kinds)];
+  if (known.descr == descr) return known.kind;
+  PyObject* dtype = dtype_of_tensor(object);
+  if (!dtype) return {};
+  PyObject *bytes = nullptr, *floating = nullptr, *complex = nullptr;
+  Kind kind;
+  if (reinterpret_cast<PyObject*>(Py_TYPE(dtype)) == registered.dtype_type &&
+      (bytes = PyObject_GetAttr(dtype, of_dtype.itemsize)) &&
+      (floating = PyObject_GetAttr(dtype, of_dtype.is_floating_point)) &&
+      (complex = PyObject_GetAttr(dtype, of_dtype.is_complex))) {
+    kind = {PyLong_AsLongLong(bytes), floating == Py_True ? 'f' : complex == Py_True ? 'c' : 0};
+    Py_XSETREF(known.descr, Py_NewRef(descr));
+    known.kind = kind;
+  }
+  Py_DECREF(dtype);
+  Py_XDECREF(bytes);
+  Py_XDECREF(floating);
+  Py_XDECREF(complex);
+  return kind;
 }
 
 // ---- methods ------------------------------------------------------------------------------------
@@ -108,7 +131,7 @@ PyObject* stride(PyObject* const* args, Py_ssize_t n) {
   if (n < 1 || n > 2) return nullptr;
   const View x(args[0]);
   if (!x.known) return nullptr;
-  const std::int64_t unit = x.host ? unit_of(args[0]) : 1;
+  const std::int64_t unit = x.host ? kind_of(args[0], x).bytes : 1;
   if (unit <= 0) return nullptr;
   const Sizes strides = x.host ? x.host->steps() : x.device->layout.strides();
   if (n == 1) return tuple_of(strides, unit);
@@ -150,15 +173,18 @@ PyObject* data_ptr(PyObject* const* args, Py_ssize_t n) {
 }
 
 PyObject* element_size(PyObject* const* args, Py_ssize_t n) {
-  return n == 1 ? ask_dtype(args[0], of_dtype.itemsize) : nullptr;
+  const Kind kind = n == 1 ? kind_of(args[0], View(args[0])) : Kind{};
+  return kind.bytes ? PyLong_FromLongLong(kind.bytes) : nullptr;
 }
 
 PyObject* is_floating_point(PyObject* const* args, Py_ssize_t n) {
-  return n == 1 ? ask_dtype(args[0], of_dtype.is_floating_point) : nullptr;
+  const Kind kind = n == 1 ? kind_of(args[0], View(args[0])) : Kind{};
+  return kind.bytes ? PyBool_FromLong(kind.kind == 'f') : nullptr;
 }
 
 PyObject* is_complex(PyObject* const* args, Py_ssize_t n) {
-  return n == 1 ? ask_dtype(args[0], of_dtype.is_complex) : nullptr;
+  const Kind kind = n == 1 ? kind_of(args[0], View(args[0])) : Kind{};
+  return kind.bytes ? PyBool_FromLong(kind.kind == 'c') : nullptr;
 }
 
 // ---- properties ---------------------------------------------------------------------------------
@@ -248,8 +274,10 @@ int property_init(PyObject* self, PyObject* args, PyObject*) {
   PyObject* ways = PyTuple_New(3);
   for (Py_ssize_t i = 0; ways && i < 3; ++i) {
     PyObject* way = PyObject_GetAttrString(plain, fields[i]);
-    if (!way) Py_CLEAR(ways);
-    else PyTuple_SET_ITEM(ways, i, way);
+    if (way)
+      PyTuple_SET_ITEM(ways, i, way);
+    else
+      Py_CLEAR(ways);
   }
   PyObject* doc = ways ? PyObject_GetAttrString(plain, "__doc__") : nullptr;
   const bool good = doc && PyProperty_Type.tp_init(self, ways, nullptr) == 0 &&
@@ -292,11 +320,45 @@ void property_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
+// ---- SizeBase -----------------------------------------------------------------------------------
+
+// A slice of a size is a size.
+PyObject* size_item(PyObject* self, PyObject* key) {
+  PyObject* item = PyTuple_Type.tp_as_mapping->mp_subscript(self, key);
+  if (!item || !PySlice_Check(key)) return item;
+  auto* type = reinterpret_cast<PyTypeObject*>(registered.size_type);
+  PyObject* args = PyTuple_Pack(1, item);
+  PyObject* part = args ? PyTuple_Type.tp_new(type, args, nullptr) : nullptr;
+  Py_XDECREF(args);
+  Py_DECREF(item);
+  return part;
+}
+
+int size_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  return PyTuple_Type.tp_traverse(self, visit, arg);
+}
+
+void size_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyTuple_Type.tp_dealloc(self);
+  Py_DECREF(type);
+}
+
+PyType_Slot size_slots[] = {{Py_tp_base, &PyTuple_Type},
+                            {Py_mp_subscript, reinterpret_cast<void*>(size_item)},
+                            {Py_tp_traverse, reinterpret_cast<void*>(size_traverse)},
+                            {Py_tp_dealloc, reinterpret_cast<void*>(size_dealloc)},
+                            {Py_tp_doc, const_cast<char*>("The native half of a size.")},
+                            {0, nullptr}};
+PyType_Spec size_spec = {"tritorch._C.SizeBase", 0, 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, size_slots};
+
 }  // namespace
 
 Reply find_reply(PyObject* name) { return find(kMethods, name); }
 
-bool add_property_type(PyObject* module) {
+bool add_answer_types(PyObject* module) {
   of_dtype = {PyUnicode_InternFromString("itemsize"),
               PyUnicode_InternFromString("is_floating_point"),
               PyUnicode_InternFromString("is_complex")};
@@ -317,9 +379,10 @@ bool add_property_type(PyObject* module) {
       {0, nullptr}};
   PyType_Spec spec = {"tritorch._C.Property", static_cast<int>(size + sizeof(Extra)), 0,
                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
-  PyObject* type = PyType_FromSpec(&spec);
-  return of_dtype.itemsize && of_dtype.is_floating_point && of_dtype.is_complex && type &&
-         PyModule_AddObjectRef(module, "Property", type) == 0;
+  PyObject *type = PyType_FromSpec(&spec), *base = PyType_FromSpec(&size_spec);
+  return of_dtype.itemsize && of_dtype.is_floating_point && of_dtype.is_complex && type && base &&
+         PyModule_AddObjectRef(module, "Property", type) == 0 &&
+         PyModule_AddObjectRef(module, "SizeBase", base) == 0;
 }
 
 }  // namespace tritorch

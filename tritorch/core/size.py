@@ -11,7 +11,7 @@ from tritorch.core.naming import qualified
 from tritorch.core.symbolic import as_size
 
 
-class Size(tuple[int, ...]):
+class Size(_C.SizeBase):
     """A tuple of sizes."""
 
     __slots__ = ()
@@ -47,10 +47,6 @@ class Size(tuple[int, ...]):
         return Size(tuple.__mul__(self, times))
 
     __rmul__ = __mul__
-
-    def __getitem__(self, key: Any) -> Any:
-        item = tuple.__getitem__(self, key)
-        return tuple.__new__(Size, item) if type(key) is slice else item
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Size, (tuple(self),)
