@@ -135,7 +135,10 @@ int is_registered(PyObject* self, PyObject* name) {
 PyObject* module_setattr(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   if (n != 2 || !PyUnicode_Check(args[0]))
     return PyErr_Format(PyExc_TypeError, "expected a name and a value");
-  if (!may_be_registered(args[1])) {
+  PyObject* mro = Py_TYPE(self)->tp_mro;  // a base behind ours, but for object, may set its own way
+  const bool last =
+      PyTuple_GET_ITEM(mro, PyTuple_GET_SIZE(mro) - 2) == reinterpret_cast<PyObject*>(module_base);
+  if (last && !may_be_registered(args[1])) {
     const int registered = is_registered(self, args[0]);
     if (registered < 0) return nullptr;
     if (!registered) {

@@ -327,7 +327,7 @@ class Module(StateDict, _C.ModuleBase):
             assert buffers is not None
             buffers[name] = value
             return
-        object.__setattr__(self, name, value)
+        super(_C.ModuleBase, self).__setattr__(name, value)  # whose own is the caller
 
     def _forget(self, name: str, *tables: Any) -> None:
         for table in tables:
@@ -344,7 +344,7 @@ class Module(StateDict, _C.ModuleBase):
         elif name in self._modules:
             del self._modules[name]
         else:
-            object.__delattr__(self, name)
+            super().__delattr__(name)
 
     def __dir__(self) -> list[str]:
         names = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules,
