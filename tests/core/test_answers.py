@@ -16,19 +16,23 @@ METHODS = {
 }
 PROPERTIES = {n: p for n, p in vars(torch.Tensor).items() if type(p) is _C.Property}
 
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.device)]
 
-def tensors():
-    base = torch.arange(24.0).reshape(2, 3, 4)
-    leaf = torch.ones(3, 2, requires_grad=True)
-    graded = torch.ones(2, requires_grad=True)
+
+def tensors(device):
+    base = torch.arange(24.0, device=device).reshape(2, 3, 4)
+    leaf = torch.ones(3, 2, device=device, requires_grad=True)
+    graded = torch.ones(2, device=device, requires_grad=True)
     (graded * 2).sum().backward()
-    written = torch.zeros(4)
+    written = torch.zeros(4, device=device)
     view = written[1:3]
-    written.mul_(torch.ones(4, requires_grad=True))  # the view learns of it when it is asked
+    written.mul_(torch.ones(4, device=device, requires_grad=True))  # the view learns of it when it is asked
     yield from (base, base[:, 1:, ::2], base.transpose(0, 2), base[0, 0, 0], base[:0])
     yield from (leaf, leaf * 2, leaf.detach(), leaf[0], graded, view, torch.nn.Parameter(base))
     for kind in (torch.bool, torch.int16, torch.bfloat16, torch.float8_e5m2, torch.complex64):
-        yield torch.ones(2, 3).to(kind)
+        yield torch.ones(2, 3, device=device).to(kind)
+    if device == "cuda":
+        return
     yield torch.empty(3, dtype=torch.complex32)
     yield from (torch.ones(2, 3, device="meta"), base.to_sparse(), torch.ones(2, 2).to_sparse_csr())
     yield torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
@@ -59,14 +63,15 @@ def test_what_is_answered():
     assert PROPERTIES.keys() == set(names)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", METHODS)
-def test_methods_agree_with_their_functions(name):
+def test_methods_agree_with_their_functions(name, device):
     gate = METHODS[name]
     # What another gate's function says is what Python's says; errors of arguments are the gates'.
     plain = _C.Gate(gate.__wrapped__, gate.__name__, gate.__qualname__, "tritorch")
     plain.shown, plain.nested = gate.shown, gate.nested
     assert not plain.answer("no such")
-    for x in tensors():
+    for x in tensors(device):
         for args in ARGUMENTS:
             assert outcome(gate, x, *args) == outcome(plain, x, *args), (x, args)
         assert outcome(gate, x, dim=0) == outcome(plain, x, dim=0)
@@ -75,10 +80,11 @@ def test_methods_agree_with_their_functions(name):
     assert inspect.signature(gate) == inspect.signature(gate.__wrapped__)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", PROPERTIES)
-def test_properties_agree_with_their_functions(name):
+def test_properties_agree_with_their_functions(name, device):
     made = PROPERTIES[name]
-    for x in tensors():
+    for x in tensors(device):
         native, plain = outcome(getattr, x, name), outcome(made.fget, x)
         assert native[0] is plain[0] and (native[1] is plain[1] or native[1] == plain[1]), x
         assert native[2:] == plain[2:]
