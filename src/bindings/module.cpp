@@ -1,4 +1,6 @@
 // tritorch._C: the module, and what the interpreter does for the code below it.
+#include "nn/module.h"
+
 #include "array/array.h"
 #include "bindings/convert.h"
 #include "driver/blocking.h"
@@ -6,7 +8,6 @@
 #include "launch/launcher.h"
 #include "memory/host.h"
 #include "memory/registry.h"
-#include "nn/module.h"
 #include "tensor/answers.h"
 #include "tensor/gate.h"
 #include "tensor/ndarray.h"
@@ -64,7 +65,7 @@ NB_MODULE(_C, m) {
   bind_simulator(m);
   keep_freed_host_memory();
   if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()) ||
-      !add_answer_types(m.ptr()) || !add_module_type(m.ptr()) ||
-      !add_quiet_type(m.ptr()) || !add_ndarray_functions(m.ptr()))
+      !add_answer_types(m.ptr()) || !add_module_type(m.ptr()) || !add_quiet_type(m.ptr()) ||
+      !add_ndarray_functions(m.ptr()))
     throw nb::python_error();
 }

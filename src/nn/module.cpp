@@ -199,9 +199,8 @@ PyObject* call_with(PyObject* function, PyObject* self, PyObject* args, PyObject
   const Py_ssize_t n = PyTuple_GET_SIZE(args), skip = self ? 1 : 0;
   PyObject* few[10];
   PyObject** all = few;
-  if (n + 2 > 10 &&
-      !(all = static_cast<PyObject**>(
-            PyMem_Malloc(sizeof(PyObject*) * static_cast<std::size_t>(n + 2)))))
+  if (n + 2 > 10 && !(all = static_cast<PyObject**>(
+                          PyMem_Malloc(sizeof(PyObject*) * static_cast<std::size_t>(n + 2)))))
     return PyErr_NoMemory();
   if (self) all[1] = self;
   for (Py_ssize_t i = 0; i < n; ++i) all[i + 1 + skip] = PyTuple_GET_ITEM(args, i);
@@ -256,8 +255,7 @@ PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
 // register_module(set, failed, hooks, call_impl, wrapped_call_impl)
 PyObject* register_module(PyObject*, PyObject* args) {
   PyObject *set, *failed, *hooks, *impl, *wrapped;
-  if (!PyArg_ParseTuple(args, "OOO!OO", &set, &failed, &PyTuple_Type, &hooks, &impl,
-                        &wrapped))
+  if (!PyArg_ParseTuple(args, "OOO!OO", &set, &failed, &PyTuple_Type, &hooks, &impl, &wrapped))
     return nullptr;
   Py_XSETREF(python.set, Py_NewRef(set));
   Py_XSETREF(python.failed, Py_NewRef(failed));
@@ -271,16 +269,15 @@ PyMethodDef module_methods[] = {
     {"__getattr__", module_getattr, METH_O,
      "__getattr__($self, name, /)\n--\n\n"
      "The parameter, buffer or submodule that is registered under a name."},
-    {"__setattr__",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(module_setattr)), METH_FASTCALL,
+    {"__setattr__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(module_setattr)),
+     METH_FASTCALL,
      "__setattr__($self, name, value, /)\n--\n\n"
      "Registers parameters, buffers and submodules; sets what is none."},
     {nullptr, nullptr, 0, nullptr}};
-PyType_Slot module_slots[] = {
-    {Py_tp_call, reinterpret_cast<void*>(module_call)},
-    {Py_tp_methods, module_methods},
-    {Py_tp_doc, const_cast<char*>("The native half of a module.")},
-    {0, nullptr}};
+PyType_Slot module_slots[] = {{Py_tp_call, reinterpret_cast<void*>(module_call)},
+                              {Py_tp_methods, module_methods},
+                              {Py_tp_doc, const_cast<char*>("The native half of a module.")},
+                              {0, nullptr}};
 PyType_Spec module_spec = {"tritorch._C.ModuleBase", sizeof(PyObject), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, module_slots};
 PyMethodDef functions[] = {

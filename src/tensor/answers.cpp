@@ -241,12 +241,9 @@ constexpr struct {
                 {"element_size", element_size},
                 {"is_floating_point", is_floating_point},
                 {"is_complex", is_complex}},
-  kProperties[] = {{"device", device},
-                   {"is_cuda", is_cuda},
-                   {"is_cpu", is_cpu},
-                   {"requires_grad", wants_gradient},
-                   {"is_leaf", is_leaf},
-                   {"grad", gradient}};
+  kProperties[] = {{"device", device},   {"is_cuda", is_cuda},
+                   {"is_cpu", is_cpu},   {"requires_grad", wants_gradient},
+                   {"is_leaf", is_leaf}, {"grad", gradient}};
 
 template <class Table>
 Reply find(const Table& table, PyObject* name) {
@@ -302,10 +299,9 @@ PyObject* property_answers(PyObject*, PyObject* name) {
   if (!PyUnicode_Check(name)) return PyErr_Format(PyExc_TypeError, "expected a name");
   return PyBool_FromLong(find(kProperties, name) != nullptr);
 }
-PyMethodDef property_methods[] = {
-    {"answers", property_answers, METH_O | METH_STATIC,
-     "Whether a property of this name is answered natively."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef property_methods[] = {{"answers", property_answers, METH_O | METH_STATIC,
+                                   "Whether a property of this name is answered natively."},
+                                  {nullptr, nullptr, 0, nullptr}};
 
 int property_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
@@ -363,10 +359,10 @@ bool add_answer_types(PyObject* module) {
               PyUnicode_InternFromString("is_floating_point"),
               PyUnicode_InternFromString("is_complex")};
   const Py_ssize_t size = PyProperty_Type.tp_basicsize;
-  PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET,
-                            size + static_cast<Py_ssize_t>(offsetof(Extra, dict)), READONLY,
-                            nullptr},
-                           {nullptr, 0, 0, 0, nullptr}};
+  PyMemberDef members[] = {
+      {"__dictoffset__", T_PYSSIZET, size + static_cast<Py_ssize_t>(offsetof(Extra, dict)),
+       READONLY, nullptr},
+      {nullptr, 0, 0, 0, nullptr}};
   PyType_Slot slots[] = {
       {Py_tp_base, &PyProperty_Type},
       {Py_tp_init, reinterpret_cast<void*>(property_init)},

@@ -85,7 +85,7 @@ struct Gate {
   PyObject* nested;  // (gate, *args, **kwargs): takes its place where an argument is nested
   PyObject* weak;
   Reply reply;  // the function's own, without Python, where it has one
-  long wants;  // the positions where only tensors may stand, as bits; negative: not asked yet
+  long wants;   // the positions where only tensors may stand, as bits; negative: not asked yet
 };
 
 PyObject* call_handler(PyObject* handler, PyObject* gate, PyObject* const* args, Py_ssize_t n,
@@ -413,10 +413,10 @@ PyObject* gate_answer(PyObject* self, PyObject* name) {
   return PyBool_FromLong(reinterpret_cast<Gate*>(self)->reply != nullptr);
 }
 
-PyMethodDef gate_methods[] = {{"__reduce__", gate_reduce, METH_NOARGS, nullptr},
-                              {"answer", gate_answer, METH_O,
-                               "(name): asks the native method of this name first."},
-                              {nullptr, nullptr, 0, nullptr}};
+PyMethodDef gate_methods[] = {
+    {"__reduce__", gate_reduce, METH_NOARGS, nullptr},
+    {"answer", gate_answer, METH_O, "(name): asks the native method of this name first."},
+    {nullptr, nullptr, 0, nullptr}};
 PyType_Slot gate_slots[] = {{Py_tp_new, reinterpret_cast<void*>(gate_new)},
                             {Py_tp_dealloc, reinterpret_cast<void*>(gate_dealloc)},
                             {Py_tp_traverse, reinterpret_cast<void*>(gate_traverse)},

@@ -26,7 +26,7 @@ def tensors(device):
     (graded * 2).sum().backward()
     written = torch.zeros(4, device=device)
     view = written[1:3]
-    written.mul_(torch.ones(4, device=device, requires_grad=True))  # the view learns of it when it is asked
+    written.mul_(torch.ones(4, device=device, requires_grad=True))  # of which view learns late
     yield from (base, base[:, 1:, ::2], base.transpose(0, 2), base[0, 0, 0], base[:0])
     yield from (leaf, leaf * 2, leaf.detach(), leaf[0], graded, view, torch.nn.Parameter(base))
     for kind in (torch.bool, torch.int16, torch.bfloat16, torch.float8_e5m2, torch.complex64):

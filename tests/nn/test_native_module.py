@@ -61,8 +61,9 @@ def test_a_property_that_raises_hides_its_error_but_finds_what_is_registered():
         net.broken  # noqa: B018
     net._modules["broken"] = net.inner
     assert net.broken is net.inner
+    fails = mock.Mock(side_effect=RuntimeError("other"))
     with pytest.raises(RuntimeError, match="other"):
-        type("Bad", (Net,), {"bad": property(mock.Mock(side_effect=RuntimeError("other")))})().bad
+        getattr(type("Bad", (Net,), {"bad": property(fails)})(), "bad")  # noqa: B009
 
 
 def test_before_init_nothing_is_registered():
@@ -226,7 +227,7 @@ def test_calls_pass_arguments_as_they_are():
     many = tuple(range(20))
     assert net(*many) == (0, many[1:], {})
     assert net(1, scale=2, other=3) == (2, (), {"other": 3})
-    assert net(*many, **{"scale": 2, "self_": 1}) == (0, many[1:], {"self_": 1})
+    assert net(*many, scale=2, self_=1) == (0, many[1:], {"self_": 1})
     with pytest.raises(TypeError, match=r"forward\(\) missing 1 required positional argument: 'x'"):
         net()
 
@@ -255,7 +256,7 @@ def test_forward_of_the_instance_and_of_a_property():
     kind = type("Kind", (nn.Module,), {"forward": property(lambda self: lambda x: ("read", x))})
     assert kind()(1) == ("read", 1)
     assert type("Late", (nn.Module,), {"__getattr__": nn.Module.__getattr__})().forward
-    with pytest.raises(NotImplementedError, match=r'Module \[Module\] is missing the required'):
+    with pytest.raises(NotImplementedError, match=r"Module \[Module\] is missing the required"):
         nn.Module()(1)
     net.forward = 3
     with pytest.raises(TypeError, match="'int' object is not callable"):

@@ -652,8 +652,8 @@ class Module(StateDict, _C.ModuleBase):
 
     # ---- calls and hooks --------------------------------------------------------------------
 
-    # `__call__` is native: it calls `forward` itself where it finds no hooks, and neither a compiled
-    # call nor another `_call_impl`.
+    # `__call__` is native: it calls `forward` itself where it finds no hooks, no compiled call and
+    # no other `_call_impl`.
 
     def _wrapped_call_impl(self, *args: Any, **kwargs: Any) -> Any:
         if self._compiled_call_impl is not None:
