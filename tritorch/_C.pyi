@@ -3,8 +3,8 @@
 Checked against the module by tests/unit/test_stub.py.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -522,8 +522,9 @@ class Property(property):
     def answers(name: str, /) -> bool: ...
 
 class SizeBase(tuple[int, ...]):
-    """A tuple whose slices are sizes."""
+    """A tuple of sizes, whose slices are sizes."""
 
+    def __new__(cls, sizes: Iterable[Any] = (), /) -> Self: ...
     def __getitem__(self, key: Any, /) -> Any: ...
 
 class ModuleBase:

@@ -65,7 +65,7 @@ NB_MODULE(_C, m) {
   bind_simulator(m);
   keep_freed_host_memory();
   if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()) ||
-      !add_answer_types(m.ptr()) || !add_module_type(m.ptr()) || !add_quiet_type(m.ptr()) ||
+      !add_property_type(m.ptr()) || !add_module_type(m.ptr()) || !add_quiet_type(m.ptr()) ||
       !add_ndarray_functions(m.ptr()))
     throw nb::python_error();
 }

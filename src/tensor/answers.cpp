@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <span>
 
 #include "array/array.h"
 #include "launch/pack.h"
@@ -211,6 +212,17 @@ PyObject* is_cpu(PyObject* const* args, Py_ssize_t) {
   return x.known ? PyBool_FromLong(x.host != nullptr) : nullptr;
 }
 
+// What only tensors of other arrays are.
+PyObject* never(PyObject* const* args, Py_ssize_t) {
+  return View(args[0]).known ? Py_NewRef(Py_False) : nullptr;
+}
+
+PyObject* layout(PyObject* const* args, Py_ssize_t) {
+  return View(args[0]).known ? Py_XNewRef(registered.strided) : nullptr;
+}
+
+PyObject* itemsize(PyObject* const* args, Py_ssize_t) { return element_size(args, 1); }
+
 PyObject* wants_gradient(PyObject* const* args, Py_ssize_t) {
   return plain(args[0]) ? requires_grad_of_tensor(args[0]) : nullptr;
 }
@@ -228,25 +240,32 @@ PyObject* gradient(PyObject* const* args, Py_ssize_t) {
   return t->leaf || !(is_set(t->node) || is_set(t->base)) ? Py_NewRef(Py_None) : nullptr;
 }
 
-constexpr struct {
+struct Answered {
   const char* name;
   Reply answer;
-} kMethods[] = {{"size", size},
-                {"stride", stride},
-                {"dim", dim},
-                {"numel", numel},
-                {"__len__", length},
-                {"is_contiguous", is_contiguous},
-                {"data_ptr", data_ptr},
-                {"element_size", element_size},
-                {"is_floating_point", is_floating_point},
-                {"is_complex", is_complex}},
-  kProperties[] = {{"device", device},   {"is_cuda", is_cuda},
-                   {"is_cpu", is_cpu},   {"requires_grad", wants_gradient},
-                   {"is_leaf", is_leaf}, {"grad", gradient}};
+};
+constexpr Answered kMethods[] = {
+    {"size", size},
+    {"stride", stride},
+    {"dim", dim},
+    {"numel", numel},
+    {"__len__", length},
+    {"is_contiguous", is_contiguous},
+    {"data_ptr", data_ptr},
+    {"element_size", element_size},
+    {"is_floating_point", is_floating_point},
+    {"is_complex", is_complex},
+};
+constexpr Answered kProperties[] = {
+    {"device", device},       {"is_cuda", is_cuda},
+    {"is_cpu", is_cpu},       {"is_meta", never},
+    {"is_nested", never},     {"is_sparse", never},
+    {"is_sparse_csr", never}, {"layout", layout},
+    {"itemsize", itemsize},   {"requires_grad", wants_gradient},
+    {"is_leaf", is_leaf},     {"grad", gradient},
+};
 
-template <class Table>
-Reply find(const Table& table, PyObject* name) {
+Reply find(std::span<const Answered> table, PyObject* name) {
   for (const auto& each : table)
     if (PyUnicode_CompareWithASCIIString(name, each.name) == 0) return each.answer;
   return nullptr;
@@ -316,45 +335,11 @@ void property_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-// ---- SizeBase -----------------------------------------------------------------------------------
-
-// A slice of a size is a size.
-PyObject* size_item(PyObject* self, PyObject* key) {
-  PyObject* item = PyTuple_Type.tp_as_mapping->mp_subscript(self, key);
-  if (!item || !PySlice_Check(key)) return item;
-  auto* type = reinterpret_cast<PyTypeObject*>(registered.size_type);
-  PyObject* args = PyTuple_Pack(1, item);
-  PyObject* part = args ? PyTuple_Type.tp_new(type, args, nullptr) : nullptr;
-  Py_XDECREF(args);
-  Py_DECREF(item);
-  return part;
-}
-
-int size_traverse(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
-  return PyTuple_Type.tp_traverse(self, visit, arg);
-}
-
-void size_dealloc(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  PyTuple_Type.tp_dealloc(self);
-  Py_DECREF(type);
-}
-
-PyType_Slot size_slots[] = {{Py_tp_base, &PyTuple_Type},
-                            {Py_mp_subscript, reinterpret_cast<void*>(size_item)},
-                            {Py_tp_traverse, reinterpret_cast<void*>(size_traverse)},
-                            {Py_tp_dealloc, reinterpret_cast<void*>(size_dealloc)},
-                            {Py_tp_doc, const_cast<char*>("The native half of a size.")},
-                            {0, nullptr}};
-PyType_Spec size_spec = {"tritorch._C.SizeBase", 0, 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, size_slots};
-
 }  // namespace
 
 Reply find_reply(PyObject* name) { return find(kMethods, name); }
 
-bool add_answer_types(PyObject* module) {
+bool add_property_type(PyObject* module) {
   of_dtype = {PyUnicode_InternFromString("itemsize"),
               PyUnicode_InternFromString("is_floating_point"),
               PyUnicode_InternFromString("is_complex")};
@@ -375,10 +360,9 @@ bool add_answer_types(PyObject* module) {
       {0, nullptr}};
   PyType_Spec spec = {"tritorch._C.Property", static_cast<int>(size + sizeof(Extra)), 0,
                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
-  PyObject *type = PyType_FromSpec(&spec), *base = PyType_FromSpec(&size_spec);
-  return of_dtype.itemsize && of_dtype.is_floating_point && of_dtype.is_complex && type && base &&
-         PyModule_AddObjectRef(module, "Property", type) == 0 &&
-         PyModule_AddObjectRef(module, "SizeBase", base) == 0;
+  PyObject* type = PyType_FromSpec(&spec);
+  return of_dtype.itemsize && of_dtype.is_floating_point && of_dtype.is_complex && type &&
+         PyModule_AddObjectRef(module, "Property", type) == 0;
 }
 
 }  // namespace tritorch

@@ -14,8 +14,8 @@ using Reply = PyObject* (*)(PyObject* const* args, Py_ssize_t n);
 // The answer to a method of this name, or null.
 Reply find_reply(PyObject* name);
 
-// Adds the types Property, a `property` that is answered natively, and SizeBase, a tuple whose
-// slices are sizes.  False with a Python error set on failure.
-bool add_answer_types(PyObject* module);
+// Adds the type Property, a `property` that is answered natively.  False with a Python error set
+// on failure.
+bool add_property_type(PyObject* module);
 
 }  // namespace tritorch

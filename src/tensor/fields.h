@@ -45,6 +45,8 @@ struct Registered {
   PyObject* parameter;     // tritorch.nn.Parameter
   PyObject* cpu_device;    // where ndarrays are
   PyObject* cuda_device;   // (index) -> the device
+  PyObject* strided;       // the layout of plain arrays
+  PyObject* as_sizes;      // (iterable) -> a tuple of sizes
 };
 extern Registered registered;
 
@@ -223,5 +225,8 @@ long long version_of(PyObject* object);
 
 // Adds the functions on tensors to the module.  False with a Python error set on failure.
 bool add_tensor_functions(PyObject* module);
+
+// The same with SizeBase, the tuple of sizes.
+bool add_size_type(PyObject* module);
 
 }  // namespace tritorch

@@ -223,6 +223,8 @@ PyObject* register_part(PyObject*, PyObject* args) {
                {"Parameter", &registered.parameter},
                {"cpu_device", &registered.cpu_device},
                {"cuda_device", &registered.cuda_device},
+               {"strided", &registered.strided},
+               {"as_sizes", &registered.as_sizes},
                {"Tensor", reinterpret_cast<PyObject**>(&tensor_type)}};
   for (auto& part : parts) {
     if (std::string_view(part.name) != name) continue;

@@ -183,22 +183,6 @@ PyType_Spec tensor_spec = {"tritorch._C.TensorBase", sizeof(Tensor), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                            tensor_slots};
 
-PyObject* size_of(std::span<const std::int64_t> shape) {
-  // A tuple of another class, whose items are known to be sizes: its __new__ need not look.
-  auto* type = reinterpret_cast<PyTypeObject*>(registered.size_type);
-  PyObject* size = type->tp_alloc(type, static_cast<Py_ssize_t>(shape.size()));
-  if (!size) return nullptr;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    PyObject* item = PyLong_FromLongLong(shape[i]);
-    if (!item) {
-      Py_DECREF(size);
-      return nullptr;
-    }
-    PyTuple_SET_ITEM(size, static_cast<Py_ssize_t>(i), item);
-  }
-  return size;
-}
-
 PyObject* dtype_of_tensor(PyObject* tensor) { return get_dtype(tensor, nullptr); }
 PyObject* requires_grad_of_tensor(PyObject* tensor) { return get_requires_grad(tensor, nullptr); }
 
@@ -300,7 +284,7 @@ bool add_tensor_types(PyObject* module) {
            PyUnicode_InternFromString("ndim"), PyUnicode_InternFromString("tensor_class"),
            PyUnicode_InternFromString("values")};
   return registered.dtype_map && names.shape && names.dtype && names.ndim && names.tensor_class &&
-         names.values && add_tensor_functions(module);
+         names.values && add_tensor_functions(module) && add_size_type(module);
 }
 
 }  // namespace tritorch

@@ -1,8 +1,11 @@
 """Methods and properties of tensors that are answered natively say what Python's functions say."""
 
+import copy
 import inspect
+import pickle
 import warnings
 
+import numpy as np
 import pytest
 
 import tritorch as torch
@@ -59,8 +62,10 @@ def test_what_is_answered():
         "size", "stride", "dim", "ndimension", "numel", "nelement", "__len__", "is_contiguous",
         "data_ptr", "const_data_ptr", "element_size", "is_floating_point", "is_complex",
     }  # fmt: skip
-    names = ["device", "is_cuda", "is_cpu", "requires_grad", "is_leaf", "grad"]
-    assert PROPERTIES.keys() == set(names)
+    assert PROPERTIES.keys() == {
+        "device", "is_cuda", "is_cpu", "is_meta", "is_nested", "is_sparse", "is_sparse_csr",
+        "layout", "itemsize", "requires_grad", "is_leaf", "grad",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -144,6 +149,15 @@ def test_sizes():
         assert type(size[1:]) is torch.Size and size[1:] == (3, 4) and size[::-1] == (4, 3, 2)
         assert (size[0], size[-1], size[True], size.numel()) == (2, 4, 3, 24)
         assert repr(size[1:]) == "tritorch.Size([3, 4])"
+    for given in ([2, 3, 4], (n for n in (2, 3, 4)), (2, np.int64(3), torch.tensor(4)), size):
+        made = torch.Size(given)
+        assert type(made) is torch.Size and made == (2, 3, 4) and set(map(type, made)) == {int}
+    assert torch.Size() == torch.Size(()) == torch.Size([]) == () and torch.Size([True]) == (1,)
+    assert pickle.loads(pickle.dumps(size)) == copy.copy(size) == size + torch.Size(())
+    with pytest.raises(TypeError, match=r"Size\(\) takes an iterable of 'int' \(item is 'float'\)"):
+        torch.Size([1, 2.0])
+    with pytest.raises(TypeError, match="'int' object is not iterable"):
+        torch.Size(3)
     with pytest.raises(IndexError, match="tuple index out of range"):
         size[3]
     with pytest.raises(TypeError, match="tuple indices must be integers or slices, not str"):
