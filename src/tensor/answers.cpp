@@ -228,14 +228,14 @@ PyObject* wants_gradient(PyObject* const* args, Py_ssize_t) {
 }
 
 PyObject* is_leaf(PyObject* const* args, Py_ssize_t) {
-  Tensor* t = plain(args[0]);
-  if (!t || requires_grad(t) < 0) return nullptr;
+  auto* t = reinterpret_cast<Tensor*>(args[0]);
+  if (!View(args[0]).known || requires_grad(t) < 0) return nullptr;
   return PyBool_FromLong(!is_set(t->node));
 }
 
 PyObject* gradient(PyObject* const* args, Py_ssize_t) {
-  Tensor* t = plain(args[0]);
-  if (!t) return nullptr;
+  auto* t = reinterpret_cast<Tensor*>(args[0]);
+  if (!View(args[0]).known) return nullptr;
   if (is_set(t->grad)) return Py_NewRef(t->grad);
   return t->leaf || !(is_set(t->node) || is_set(t->base)) ? Py_NewRef(Py_None) : nullptr;
 }
