@@ -1,6 +1,4 @@
 // tritorch._C: the module, and what the interpreter does for the code below it.
-#include "nn/module.h"
-
 #include "array/array.h"
 #include "bindings/convert.h"
 #include "driver/blocking.h"
@@ -8,6 +6,7 @@
 #include "launch/launcher.h"
 #include "memory/host.h"
 #include "memory/registry.h"
+#include "nn/modules.h"
 #include "tensor/answers.h"
 #include "tensor/gate.h"
 #include "tensor/ndarray.h"

@@ -270,7 +270,7 @@ class Module(StateDict, _C.ModuleBase):
 
     # ---- attributes -------------------------------------------------------------------------
 
-    # `__getattr__` and `__setattr__` are native: src/nn/module.h.
+    # `__getattr__` and `__setattr__` are native: src/nn/modules.h.
 
     def _set_registered(self, name: str, value: Any) -> None:
         """What `__setattr__` does where a name or a value may be one to register."""

@@ -1,4 +1,4 @@
-#include "nn/module.h"
+#include "nn/modules.h"
 
 #include <cstddef>
 #include <initializer_list>
