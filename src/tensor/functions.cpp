@@ -232,6 +232,12 @@ PyObject* register_part(PyObject*, PyObject* args) {
                {"lay_out", &lay_out},
                {"dtype_map", &registered.dtype_map},
                {"classed", &registered.classed},
+               {"dtype", &registered.dtype_type},
+               {"Parameter", &registered.parameter},
+               {"cpu_device", &registered.cpu_device},
+               {"cuda_device", &registered.cuda_device},
+               {"strided", &registered.strided},
+               {"as_sizes", &registered.as_sizes},
                {"Tensor", reinterpret_cast<PyObject**>(&tensor_type)}};
   for (auto& part : parts) {
     if (std::string_view(part.name) != name) continue;
