@@ -171,6 +171,7 @@ PyMemberDef tensor_members[] = {
     {"_tangent", T_OBJECT, offsetof(Tensor, tangent), 0, nullptr},
     {"_hooks", T_OBJECT, offsetof(Tensor, hooks), 0, nullptr},
     {"_retains_grad", T_BOOL, offsetof(Tensor, retains_grad), 0, nullptr},
+    {"output_nr", T_INT, offsetof(Tensor, output), 0, nullptr},
     {"_mark", T_ULONGLONG, offsetof(Tensor, mark), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 // The others: who reads or writes one has the tensor computed.
@@ -180,8 +181,7 @@ PyMemberDef settled_members[] = {{"_shadow", T_OBJECT_EX, offsetof(Tensor, shado
                                  {"_view", T_OBJECT, offsetof(Tensor, view), 0, nullptr},
                                  {"_created", T_OBJECT, offsetof(Tensor, created), 0, nullptr},
                                  {"_epoch", T_LONGLONG, offsetof(Tensor, epoch), 0, nullptr},
-                                 {"output_nr", T_INT, offsetof(Tensor, output), 0, nullptr},
-                                 {"_leaf", T_BOOL, offsetof(Tensor, leaf), 0, nullptr},
+                                                              {"_leaf", T_BOOL, offsetof(Tensor, leaf), 0, nullptr},
                                  {"_inference", T_BOOL, offsetof(Tensor, inference), 0, nullptr}};
 PyObject* get_field(PyObject* self, void* member) {
   auto* t = reinterpret_cast<Tensor*>(self);
@@ -211,9 +211,8 @@ PyGetSetDef tensor_properties[] = {
     {"_view", get_field, set_field, nullptr, &settled_members[3]},
     {"_created", get_field, set_field, nullptr, &settled_members[4]},
     {"_epoch", get_field, set_field, nullptr, &settled_members[5]},
-    {"output_nr", get_field, set_field, nullptr, &settled_members[6]},
-    {"_leaf", get_field, set_field, nullptr, &settled_members[7]},
-    {"_inference", get_field, set_field, nullptr, &settled_members[8]},
+    {"_leaf", get_field, set_field, nullptr, &settled_members[6]},
+    {"_inference", get_field, set_field, nullptr, &settled_members[7]},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot tensor_slots[] = {{Py_tp_new, reinterpret_cast<void*>(tensor_new)},
                               {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
