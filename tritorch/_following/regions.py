@@ -115,8 +115,12 @@ class Follower:
         region.enter()
         try:
             result = self.function(*args, **kwargs)
-        except BaseException:
-            region.leave()
+        except BaseException as error:
+            try:
+                region.leave()
+            except Exception as other:  # what waited has failed, too: that came first
+                other.__context__ = None
+                raise other from error.__cause__
             raise
         if region.learns:
             _close(region, "end", None)
