@@ -254,7 +254,8 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         why = _why_not(given, before, steps, result)
     call = Call(gate, args, kwargs, None, place, [], why)
     if not why:
-        written = tuple(x for x, b in zip(given, before) if x._shared.version != b[2])
+        changed = [x for x, b in zip(given, before) if x._shared.version != b[2]]
+        written = (*changed, *(x._base for x in changed if x._base is not None))
         names = tuple(kwargs) or None
         if region.add(gate, (*args, *kwargs.values()), names, call, result, written):
             slots = {id(x): x._mark & 0xFFFFFF for x in _tensors(result, list(given))}
