@@ -42,7 +42,13 @@ def run_noted(region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], tap
     """Makes the calls of steps, and notes the records' calls."""
     with noting(tape.note):
         for step in steps:
+            before = len(tape.notes)
             step.run(region, tensors)
+            made = range(step.first + step.met, step.first + step.met + step.made)
+            if any(tape.known(tensors[slot]._array) is None for slot in made):
+                tape.unfit = tape.unfit or f"{step.gate.__name__} gives what no record gave"
+            if not step.made and len(tape.notes) == before:
+                tape.unfit = tape.unfit or f"{step.gate.__name__} does what no record does"
 
 
 def substituted(value: Any, tensors: dict[int, Tensor]) -> Any:
