@@ -24,7 +24,7 @@ def _short(value: Any) -> str:
 
 
 _NODE = re.compile(r",\s*grad_fn=<\w+>")
-_WHOSE = re.compile(r"which is o.*")
+_WHOSE = re.compile(r"(, which is o| is at version ).*")
 
 
 def _alike(path: str, one: Any, other: Any, seen: Seen, twice: bool) -> bool:

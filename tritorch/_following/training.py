@@ -163,7 +163,7 @@ class Graph:
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
         self.drawn = drawn
         self.tape = tape
-        self.arrivals = _count_edges(roots, leaves)
+        self.arrivals = segment.arrivals = _count_edges(roots, leaves)
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
@@ -196,6 +196,7 @@ class Segment:
         self.slots = slots  # of inputs
         self.held = held  # slots of tensors that are held and want gradients
         self.wanting: list[int] = []  # slots of inputs that want gradients
+        self.arrivals: list[int] = []  # for each of those, how many gradients may come
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
         self.draft: Draft | None = None
         self.backward: Any = None
@@ -213,9 +214,9 @@ class Segment:
         now = states(generator for generator, _ in drawn)
         restore(drawn)
         made = dict(tensors)
+        before = _C.set_grad_enabled(True)
         inputs = [tensors[slot].view_as(tensors[slot]) for slot in self.wanting]  # without hooks
         made |= dict(zip(self.wanting, inputs))
-        before = _C.is_grad_enabled()
         for step in self.steps:
             _C.set_grad_enabled(step.grad_enabled)
             call = step.call
@@ -423,7 +424,7 @@ class Run:
         self.saved = [values[number] for number in backward.saved]
         drawn = segment.draft.drawn if segment.draft is not None else -1
         self.drawn = values[drawn] if drawn >= 0 else []
-        self.arrivals = backward.arrivals
+        self.arrivals = segment.arrivals
         self.versions = [(x._shared, x._shared.version) for x in self._seen(tensors, held)]
         self.visible = [tensors[slot] for slot in backward.read_inputs]
 
@@ -452,7 +453,6 @@ class Backward:
         results: list[list[Any]],
     ) -> None:  # fmt: skip
         self.results = results
-        self.arrivals = [len(each) for each in results]
         self.wants = [number is not None for number in grads]
         self.grad_forms: list[Form | None] = [None if n is None else tape.forms[n] for n in grads]
         self.forms = list(tape.forms)
