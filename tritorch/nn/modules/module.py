@@ -640,7 +640,10 @@ class Module(StateDict):
                 param.grad = param.grad.detach().zero_()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing yet: calls run as they are."""
+        """Compiles the calls of this module in place, hooks included; arguments as `compile`'s."""
+        from tritorch.compiler import compile
+
+        self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
 
     # ---- calls and hooks --------------------------------------------------------------------
 
@@ -648,13 +651,19 @@ class Module(StateDict):
         fields = self.__dict__
         if not (
             fields["_forward_pre_hooks"] or fields["_forward_hooks"] or fields["_backward_hooks"]
-            or fields["_backward_pre_hooks"] or _global.calls()
+            or fields["_backward_pre_hooks"] or "_compiled_call_impl" in fields or _global.calls()
         ):  # fmt: skip
             try:
                 return self.forward(*args, **kwargs)
             except Exception as error:
                 _with_path(error, self)
                 raise
+        compiled = fields.get("_compiled_call_impl")
+        if compiled is not None:
+            return compiled(*args, **kwargs)
+        return self._call_with_hooks(args, kwargs)
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         return self._call_with_hooks(args, kwargs)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
