@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 __all__ = [
-    "CacheInfo", "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin",
+    "CacheInfo", "allow_in_graph", "assume_constant_result", "bisect", "compile", "cudagraph_mark_step_begin",
     "disable", "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting",
     "keep_portable_guards_unsafe", "keep_tensor_guards_unsafe", "list_backends",
     "load_cache_artifacts", "nested_compile_region", "reset", "save_cache_artifacts",
@@ -104,8 +104,8 @@ def is_compiling() -> bool:
     way without values for a compiler (masks that are not skipped when they are all ones, checks
     that are left out), and that is the way with the fewest graphs.  It is the same in the run that
     is recorded and in those that follow it.  In a `disable`d function the answer is False."""
-    regions = sys.modules.get("tritorch._following.regions")
-    return regions is not None and regions.following() is not None
+    compiled = sys.modules.get("tritorch._following.compiled")
+    return compiled is not None and compiled.is_in_region()
 
 
 is_dynamo_compiling = is_compiling
@@ -166,6 +166,23 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     fn._torchdynamo_disable, fn._torchdynamo_disable_msg = True, reason
     fn._torchdynamo_disable_recursive = False
     return fn
+
+
+def bisect(
+    fn: Callable[..., Any], /, *args: Any, backend: Any = None, mode: str | None = None,
+    options: dict[str, Any] | None = None, **kwargs: Any,
+) -> Any:  # fmt: skip
+    """The first operator whose compiled result differs from the plain one beyond rounding, or None.
+
+    It runs the function, or module, once with these arguments, and parts of its graphs several
+    times.  What it gives says which call it is, where the program makes it, and by how much it
+    differs.  backend, mode, options: as `compile`'s."""
+    from tritorch._dynamo.eval_frame import OptimizeContext, innermost_fn
+    from tritorch._following.bisect import first_difference
+
+    context = OptimizeContext(backend or get_default_backend(), mode=mode, options=options or {})
+    inner = innermost_fn(getattr(fn, "_orig_mod", fn))
+    return first_difference(inner, args, kwargs, context.as_options())
 
 
 def nested_compile_region(fn: Any = None, *args: Any, **kwargs: Any) -> Any:

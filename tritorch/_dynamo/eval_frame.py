@@ -107,6 +107,10 @@ class OptimizeContext(_TorchDynamoContext):
         with _inductor.config.patch({**chosen, **self.options}):
             return _inductor.config.get_config_copy()
 
+    def as_options(self, owner: Module | None = None) -> Options:
+        """What a follower is told."""
+        return self._options(owner, self.backend)
+
     def _options(self, owner: Module | None, backend: Any) -> Options:
         mode = self.mode
         if backend == "cudagraphs":  # the package's own, launched as CUDA's graphs
@@ -126,7 +130,7 @@ class OptimizeContext(_TorchDynamoContext):
         bound = getattr(fn, "__self__", None)
         if owner is None and isinstance(bound, Module):  # Module.compile, or a method
             owner = bound
-        options = self._options(owner, self.backend)
+        options = self.as_options(owner)
         with_backend = functools.partial(self._options, owner)
         errors = None if self.fullgraph else self.error_on_graph_break
         made: Any = compiled.compiled_function(fn, options, with_backend, errors)

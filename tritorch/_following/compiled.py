@@ -26,6 +26,12 @@ def reset() -> None:
             forget()
 
 
+def is_in_region() -> bool:
+    """Whether this thread is in a compiled function; the steps of lazy tensors are none."""
+    follower = following()
+    return follower is not None and follower in _followers
+
+
 def follower_of(function: Callable[..., Any], options: Options) -> Follower:
     """A follower that `reset` knows."""
     logs.watch()

@@ -139,15 +139,27 @@ class Follower:
         self._compiled: dict[int, Any] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self._run: list[Segment] = []
-        self._begin()
-        _set(self)
+        self.begin()
         try:
             result = self.function(*args, **kwargs)
             self._flush("end", None)
         finally:
             _set(None)
         return self._finish(result)
+
+    def begin(self) -> None:
+        """Enters the region in this thread."""
+        self._run: list[Segment] = []
+        self._begin()
+        _set(self)
+
+    def end(self) -> None:
+        """Leaves the region: what is pending is computed."""
+        try:
+            self._flush("end", None)
+        finally:
+            _set(None)
+        self._finish(None)
 
     # ---- one run ---------------------------------------------------------------------------------
 
