@@ -40,9 +40,9 @@ def follower_of(function: Callable[..., Any], options: Options) -> Follower:
     return made
 
 
-def _is_traced() -> bool:
+def _is_traced(modules: dict[str, Any] = sys.modules) -> bool:
     """Whether a Tracer of fx is at work, to which a compiled function is as the function itself."""
-    tracing = sys.modules.get("tritorch.fx._symbolic_trace")
+    tracing = modules.get("tritorch.fx._symbolic_trace")
     return tracing is not None and tracing._is_fx_tracing_flag
 
 
@@ -67,24 +67,27 @@ def compiled_function(
     follower = follower_of(function, options)
     forced: dict[Any, Follower] = {}
 
+    def chosen() -> Callable[..., Any]:
+        """What runs: the follower of a backend that a stance forces, or the function itself."""
+        if _is_traced() or following() is not None:  # part of the region around
+            return function
+        stance = stances.current
+        if stance.stance == "force_eager":
+            return function
+        if (backend := stance.backend) is None:
+            return follower
+        if backend not in forced:
+            forced[backend] = follower_of(function, with_backend(backend))
+        return forced[backend]
+
     @functools.wraps(function)
     def compile_wrapper(*args: Any, **kwargs: Any) -> Any:
-        run: Callable[..., Any] = follower
-        if _is_traced() or following() is not None:  # part of the region around
-            run = function
-        elif not stances.plain:
-            stance = stances.current
-            if stance.stance == "force_eager":
-                return function(*args, **kwargs)
-            if (backend := stance.backend) is not None:
-                if backend not in forced:
-                    forced[backend] = follower_of(function, with_backend(backend))
-                run = forced[backend]
+        usual = stances.plain and following() is None and not _is_traced()
         try:
-            if errors is None:
-                return run(*args, **kwargs)
+            if usual and errors is None:
+                return follower(*args, **kwargs)
             with stances.errors_on_graph_break(errors):
-                return run(*args, **kwargs)
+                return chosen()(*args, **kwargs)
         except Broken as error:
             raise _unsupported(error) from None
 

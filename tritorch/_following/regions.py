@@ -103,7 +103,7 @@ def break_here(reason: str) -> None:
 
 def _place() -> Place | None:
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, contextlib.__file__)):
         frame = frame.f_back
     if frame is None:
         return None
@@ -150,6 +150,7 @@ class Follower:
     def begin(self) -> None:
         """Enters the region in this thread."""
         self._run: list[Segment] = []
+        self._kept: dict[int, list[Tensor]] = {}
         self._begin()
         _set(self)
 
@@ -196,6 +197,7 @@ class Follower:
             raise Broken(reason, place)
         self._run.append(segment)
         self._last = self._held
+        self._kept[id(segment)] = self._held
         self._begin()
         for listener in listeners:
             listener.flushed(self, segment, reason, place)
@@ -216,8 +218,8 @@ class Follower:
                 self.segments.append(segment)
                 for listener in listeners:
                     listener.recorded(self, segment)
-                if self.options.backend is not None and segment is self._run[-1]:
-                    held = [self._last[i] for i in segment.inputs]
+                if self.options.backend is not None and segment.calls:
+                    held = [self._kept[id(segment)][i] for i in segment.inputs]
                     self._compiled[key] = self.options.backend(segment, held)
             return result
         make, segment = self._compiled.get(key), self._run[-1]

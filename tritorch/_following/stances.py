@@ -59,9 +59,10 @@ strict = _Strict()
 
 
 @contextlib.contextmanager
-def errors_on_graph_break(errors: bool) -> Iterator[None]:
-    """Inside, a flush before the end of a region raises, or does not."""
-    before, strict.errors = strict.errors, errors
+def errors_on_graph_break(errors: bool | None) -> Iterator[None]:
+    """Inside, a flush before the end of a region raises, or does not; None: as outside."""
+    before = strict.errors
+    strict.errors = before if errors is None else errors
     try:
         yield
     finally:

@@ -117,15 +117,12 @@ class _Flat:
     def _joint(self, function: Callable[..., Any], args: Sequence[Any]) -> GraphModule:
 
         def joint(primals: list[Any], tangents: list[Any]) -> list[Any]:
-            primals = list(primals)
-            for i in self.wanted:
-                primals[i] = primals[i].detach().requires_grad_()
             outputs = list(function(*primals))
             roots = [outputs[i] for i in self.differentiable]
             leaves = [primals[i] for i in self.wanted]
             return [*outputs, *grad(roots, leaves, tangents, allow_unused=True)]
 
-        given = [x.detach() if isinstance(x, Tensor) else x for x in args]
+        given = [_leaf(x) if isinstance(x, Tensor) else x for x in args]
         like = [
             PUBLIC["empty_strided"](tuple(x.shape), x.stride(), dtype=x.dtype, device=x.device)
             for x in self.tangents
@@ -177,6 +174,10 @@ class _Compiled(Function):
         for i, gradient in zip(flat.wanted, found, strict=True):
             all_of_them[i] = gradient
         return None, *all_of_them
+
+
+def _leaf(x: Tensor) -> Tensor:
+    return x.detach().requires_grad_(x.requires_grad)
 
 
 def _inputs(made: GraphModule) -> list[Any]:
