@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 __all__ = [
-    "CacheInfo", "allow_in_graph", "assume_constant_result", "bisect", "compile", "cudagraph_mark_step_begin",
-    "disable", "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting",
+    "CacheInfo", "allow_in_graph", "assume_constant_result", "bisect", "compile",
+    "cudagraph_mark_step_begin", "disable", "get_default_backend", "is_compiling",
+    "is_dynamo_compiling", "is_exporting",
     "keep_portable_guards_unsafe", "keep_tensor_guards_unsafe", "list_backends",
     "load_cache_artifacts", "nested_compile_region", "reset", "save_cache_artifacts",
     "set_default_backend", "set_enable_guard_collectives", "set_stance", "skip_all_guards_unsafe",
@@ -52,11 +53,6 @@ def compile(
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time."
         )
-    given = dict(
-        fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
-        name=name, disable=disable, recompile_limit=recompile_limit, shapes_spec=shapes_spec,
-        isolate_recompiles=isolate_recompiles,
-    )  # fmt: skip
     if dynamic is not None and shapes_spec is not None:
         raise ValueError(
             "`dynamic` and `shapes_spec` cannot both be set. `shapes_spec` controls dynamic "
@@ -67,22 +63,22 @@ def compile(
     chosen = dict(options or {})
     chosen.pop("guard_filter_fn", None)  # there are no guards
     _check_backend(backend, mode, chosen)
-    if model is None:
-        return lambda model: compile(_given(model), **given)  # type: ignore[arg-type]
-
     from tritorch._dynamo.eval_frame import optimize
 
     decorate = optimize(
         backend, nopython=fullgraph, dynamic=dynamic, disable=disable, mode=mode, options=chosen,
         name=name, recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles,
     )  # fmt: skip
-    return decorate(model)
+    return _decorator(decorate) if model is None else decorate(model)
 
 
-def _given(model: Any) -> Any:
-    if model is None:
-        raise RuntimeError("Model can't be None")
-    return model
+def _decorator(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def decorated(model: Any) -> Any:
+        if model is None:
+            raise RuntimeError("Model can't be None")
+        return decorate(model)
+
+    return decorated
 
 
 def _check_backend(backend: Any, mode: str | None, options: dict[str, Any]) -> None:

@@ -63,7 +63,7 @@ def test_nodes_are_as_symbolic_tracing_writes_them():
         assert line in made.code
     (split,) = (node for node in made.graph.nodes if node.target == "split")
     assert [tuple(x.shape) for x in split.meta["val"]] == [(1, 4), (1, 4)]
-    assert 'a, b = z.split(1)' in split.stack_trace and __file__ in split.stack_trace
+    assert "a, b = z.split(1)" in split.stack_trace and __file__ in split.stack_trace
     first = next(iter(made.graph.nodes))
     example = first.meta["example_value"]
     assert example.shape == (2, 3) and example.stride() == (3, 1) and example.dtype == torch.float32
@@ -157,7 +157,9 @@ def test_names_of_backends():
 
 
 def test_backends_of_packages():
-    point = EntryPoint("theirs", "tritorch._dynamo.backends.common:dtype_from_inputs", "torch_dynamo_backends")
+    point = EntryPoint(
+        "theirs", "tritorch._dynamo.backends.common:dtype_from_inputs", "torch_dynamo_backends"
+    )
     with mock.patch.object(registry, "entry_points", lambda group: [point]):
         registry._discover_entrypoint_backends.__wrapped__()
     try:
@@ -221,7 +223,9 @@ def test_a_backend_that_fails():
         raise ValueError("oh")
 
     x = torch.ones(1)
-    with pytest.raises(exc.BackendCompilerFailed, match="backend='failing' raised:\nValueError: oh"):
+    with pytest.raises(
+        exc.BackendCompilerFailed, match="backend='failing' raised:\nValueError: oh"
+    ):
         torch.compile(lambda x: x + 1, backend=failing)(x)
     with torch._dynamo.config.patch(suppress_errors=True):
         made = torch.compile(lambda x: x + 1, backend=failing)
@@ -251,7 +255,9 @@ RUNS = [None, "eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partitio
 @pytest.mark.parametrize("backend", RUNS)
 def test_each_gives_what_the_module_gives(backend):
     torch.manual_seed(1)
-    net = nn.Sequential(nn.Conv1d(2, 4, 3), nn.GELU(), nn.Flatten(), nn.LayerNorm(16), nn.Linear(16, 3))
+    net = nn.Sequential(
+        nn.Conv1d(2, 4, 3), nn.GELU(), nn.Flatten(), nn.LayerNorm(16), nn.Linear(16, 3)
+    )
     made = torch.compile(net, backend=backend)
     for x in (torch.randn(5, 2, 6), torch.randn(5, 2, 6), torch.randn(2, 2, 6)):
         wanted = net(x)
@@ -371,7 +377,9 @@ def test_bisect_names_the_first_wrong_operator():
 
 
 def test_bisect_of_modules_with_state_and_chance():
-    net = nn.Sequential(nn.Linear(16, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.ReLU(), nn.Linear(8, 2))
+    net = nn.Sequential(
+        nn.Linear(16, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.ReLU(), nn.Linear(8, 2)
+    )
     before = net[1].running_mean.clone()
     state = torch.get_rng_state()
     assert torch.compiler.bisect(net, torch.randn(8, 16), backend="eager") is None

@@ -2,8 +2,14 @@
 
 import os
 import sys
+from typing import TYPE_CHECKING, Any
 
 from tritorch.utils._config_module import install_config_module
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
 
 install_config_module(sys.modules[__name__])
 if os.environ.get("TORCH_COMPILE_DISABLE", "0") == "1":

@@ -138,7 +138,7 @@ def patch_dynamo_config(
     """Settings of the compiler, changed inside."""
     from tritorch._dynamo import config
 
-    return config.patch(arg1, arg2, **kwargs)  # type: ignore[attr-defined]
+    return config.patch(arg1, arg2, **kwargs)
 
 
 def dont_skip_tracing(fn: Any = None) -> Any:

@@ -97,7 +97,7 @@ class OptimizeContext(_TorchDynamoContext):
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
-    def compiler_config(self) -> Any:  # type: ignore[override]
+    def compiler_config(self) -> Any:
         """The settings of the package's own backend, with what mode and options change."""
         if self.backend not in (None, "inductor", "cudagraphs"):
             return None
@@ -199,9 +199,11 @@ class OptimizedModule(Module):
     get_compiler_config: Callable[[], Any]
     dynamo_ctx: _TorchDynamoContext
     _opt_mod_attributes = frozenset(
-        "_orig_mod dynamo_ctx _torchdynamo_orig_callable _torchdynamo_wrapper_id "
-        "get_compiler_config forward __dict__".split()
-    )
+        (
+            "_orig_mod", "dynamo_ctx", "_torchdynamo_orig_callable", "_torchdynamo_wrapper_id",
+            "get_compiler_config", "forward", "__dict__",
+        )
+    )  # fmt: skip
 
     def __init__(self, mod: Module, dynamo_ctx: _TorchDynamoContext | None = None) -> None:
         object.__setattr__(self, "_orig_mod", mod)  # which `training` asks for

@@ -101,9 +101,7 @@ class UserErrorType(enum.Enum):
 class UserError(TorchDynamoException):
     """A program asks for what cannot be."""
 
-    def __init__(
-        self, error_type: UserErrorType, msg: str, case_name: str | None = None
-    ) -> None:
+    def __init__(self, error_type: UserErrorType, msg: str, case_name: str | None = None) -> None:
         super().__init__(msg)
         self.error_type, self.message, self.case_name = error_type, msg, case_name
 
@@ -112,7 +110,7 @@ class UncapturedHigherOrderOpError(TorchDynamoException):
     """An operator of functions could not be recorded."""
 
 
-class FailOnRecompileLimitHit(Exception):  # noqa: N818
+class FailOnRecompileLimitHit(Exception):
     """A region that is to be one graph needs more of them than the limit allows."""
 
 

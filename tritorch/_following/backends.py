@@ -28,7 +28,7 @@ class Adapter:
         self.backend, self.kwargs, self.owner = backend, kwargs, owner
 
     @property
-    def __name__(self) -> str:  # type: ignore[override]
+    def __name__(self) -> str:
         return getattr(self.backend, "__name__", str(self.backend))
 
     def __eq__(self, other: object) -> bool:
@@ -61,7 +61,7 @@ class Adapter:
             return made.forward
         except Exception as error:
             if config.suppress_errors:
-                log.warning("backend %s failed, its graph runs as it is", self.__name__, exc_info=1)
+                log.warning("%s failed, its graph runs as it is", self.__name__, exc_info=True)
                 return made.forward
             raise exc.BackendCompilerFailed(self.backend, error).with_traceback(None) from error
         if not callable(run):
@@ -83,7 +83,7 @@ def as_list(results: Any) -> list[Tensor]:
 def input_names(
     segment: Segment, examples: Iterable[Tensor], owner: Module | None
 ) -> dict[int, str]:
-    """The names of a graph's inputs: of a module's parameters and buffers, as PyTorch calls them."""
+    """The names of a graph's inputs: a module's parameters and buffers, as PyTorch calls them."""
     if owner is None:
         return {}
     known = {id(x): ("parameters", name) for name, x in owner.named_parameters()}

@@ -11,7 +11,7 @@ Place = tuple[str, int, str]  # file, line, function of the user's code
 class Slot(NamedTuple):
     """A tensor of a segment, by number."""
 
-    index: int
+    index: int  # type: ignore[assignment]
 
 
 class Spec(NamedTuple):

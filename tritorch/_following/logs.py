@@ -112,9 +112,7 @@ def traced_segment(segment: Segment) -> None:
 def traced(name: str, made: Any) -> None:
     """Shows a graph, where TORCH_LOGS asks for it."""
     if graph_code.isEnabledFor(logging.DEBUG):
-        code = made.print_readable(
-            print_output=False, include_stride=True, include_device=True
-        )
+        code = made.print_readable(print_output=False, include_stride=True, include_device=True)
         graph_code.debug("TRACED GRAPH\n ===== %s =====\n %s\n", name, code)
     if graph.isEnabledFor(logging.DEBUG):
         graph.debug("TRACED GRAPH\n ===== %s =====\n %s\n", name, tabular(made))
@@ -134,8 +132,7 @@ def tabular(made: Any) -> str:
     widths = [max(map(len, column)) for column in zip(head, *rows)]
     lines = [head, ["-" * width for width in widths], *rows]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
-        for line in lines
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines
     )
 
 

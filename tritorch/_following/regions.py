@@ -63,9 +63,11 @@ listeners: list[Listener] = []
 _here = threading.local()
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _READS = frozenset(
-    "item tolist numpy __bool__ __float__ __int__ __index__ __complex__ __array__ __repr__ "
-    "__format__ __str__ backward".split()
-)
+    (
+        "item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "__complex__",
+        "__array__", "__repr__", "__format__", "__str__", "backward",
+    )
+)  # fmt: skip
 
 
 def following() -> Follower | None:
@@ -103,7 +105,9 @@ def break_here(reason: str) -> None:
 
 def _place() -> Place | None:
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, contextlib.__file__)):
+    while frame is not None and frame.f_code.co_filename.startswith(
+        (_PACKAGE, contextlib.__file__)
+    ):
         frame = frame.f_back
     if frame is None:
         return None
@@ -136,7 +140,7 @@ class Follower:
         """Forgets all."""
         self.segments: list[Segment] = []
         self._ways: dict[Any, list[Segment]] = {}
-        self._compiled: dict[int, Any] = {}
+        self._compiled: dict[str, Any] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.begin()

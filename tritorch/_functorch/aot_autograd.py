@@ -75,9 +75,7 @@ class _Flat:
         inference_compiler: Compiler | None,
     ) -> None:  # fmt: skip
         self.decompositions, self.bw_compiler = decompositions, bw_compiler or fw_compiler
-        self.wanted = [
-            i for i, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad
-        ]
+        self.wanted = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad]
         self.backward: Any = None
         forward = self._trace(function, args)
         self.writes = any(_is_write(node) for node in forward.graph.nodes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 from tritorch._lazy import steps
 
@@ -11,7 +11,7 @@ from tritorch._lazy import steps
 class DeviceContext:
     """A device, and what programs leave there."""
 
-    _CONTEXTS: dict[str, DeviceContext] = {}
+    _CONTEXTS: ClassVar[dict[str, DeviceContext]] = {}
     _CONTEXTS_LOCK = threading.Lock()
 
     def __init__(self, device: str) -> None:

@@ -7,7 +7,6 @@ import os
 import threading
 from collections import Counter
 from typing import Any
-from tritorch.utils.weak import WeakIdKeyDictionary
 
 from tritorch._following.calls import Place, Segment
 from tritorch._following.regions import (
@@ -20,6 +19,7 @@ from tritorch._following.regions import (
 )
 from tritorch.core.device import STAND_INS
 from tritorch.core.tensor import Tensor
+from tritorch.utils.weak import WeakIdKeyDictionary
 
 
 class _Thread(threading.local):

@@ -1,4 +1,4 @@
-"""Backends that run a graph's calls as they are, or as ATen's operators, to find where a fault is."""
+"""Backends that run a graph's calls as they are, or as ATen's operators, to find faults."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ def _unused(backend: str, kwargs: dict[str, Any]) -> None:
 
 
 @register_backend
-def eager(
-    gm: GraphModule, fake_tensor_inputs: list[Tensor], **kwargs: Any
-) -> Callable[..., Any]:
+def eager(gm: GraphModule, fake_tensor_inputs: list[Tensor], **kwargs: Any) -> Callable[..., Any]:
     """Runs the graph's calls, one after the other."""
     _unused("eager", kwargs)
     return gm.forward
@@ -122,9 +120,7 @@ def _is_relu(target: Any) -> bool:
 
 
 @register_backend
-def relu_compile_error_TESTING_ONLY(  # noqa: N802
-    gm: GraphModule, example_inputs: list[Tensor]
-) -> GraphModule:
+def relu_compile_error_TESTING_ONLY(gm: GraphModule, example_inputs: list[Tensor]) -> GraphModule:
     """Cannot compile a relu."""
     if any(_is_relu(node.target) for node in gm.graph.nodes):
         raise ReluCompileError
@@ -132,9 +128,7 @@ def relu_compile_error_TESTING_ONLY(  # noqa: N802
 
 
 @register_backend
-def relu_runtime_error_TESTING_ONLY(  # noqa: N802
-    gm: GraphModule, example_inputs: list[Tensor]
-) -> GraphModule:
+def relu_runtime_error_TESTING_ONLY(gm: GraphModule, example_inputs: list[Tensor]) -> GraphModule:
     """Cannot run a relu."""
     from tritorch.core.settings import _assert
 
@@ -146,12 +140,14 @@ def relu_runtime_error_TESTING_ONLY(  # noqa: N802
 
 
 @register_backend
-def relu_accuracy_error_TESTING_ONLY(  # noqa: N802
-    gm: GraphModule, example_inputs: list[Tensor]
-) -> GraphModule:
+def relu_accuracy_error_TESTING_ONLY(gm: GraphModule, example_inputs: list[Tensor]) -> GraphModule:
     """Adds one where a relu is."""
     for node in gm.graph.nodes:
         if _is_relu(node.target):
-            node.op, node.target, node.args = "call_function", GATES["tritorch"]["add"], (node.args[0], 1)
+            node.op, node.target, node.args = (
+                "call_function",
+                GATES["tritorch"]["add"],
+                (node.args[0], 1),
+            )
     gm.recompile()
     return gm
