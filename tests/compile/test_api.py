@@ -390,3 +390,39 @@ def test_logs(shown, backend):
     code = "".join(shown["graph_code"])
     assert 'sin: "f32[3][1]cpu" = arg0.sin()' in code and "# File: " in code
     assert "call_method    sin" in "".join(shown["graph"]) and " in whole, code: " in code
+
+
+# ---- what programs take from the compiler --------------------------------------------------------
+
+
+def test_same_but_for_rounding(caplog):
+    same = torch._dynamo.utils.same
+    x = torch.randn(100)
+    assert same(x, x * (1 + 1e-6)) and not same(x, x + 1e-2) and same(x, x * 3, cos_similarity=True)
+    assert not same(x, x.double()) and same(x, x.double(), exact_dtype=False)
+    exact = torch.randn(100, dtype=torch.float64)
+    coarse, other = exact.bfloat16(), (exact * (1 + 2**-9)).bfloat16()
+    assert not same(coarse, other) and same(coarse, other, exact)
+    assert not same(coarse, (exact + 1).bfloat16(), exact)
+    assert same([x, {"a": 1.5}, 3], (x, {"a": 1.5}, 3)) and not same([x], [x, x])
+    assert not same({"a": x}, {"a": x + 1}) and "key name a" in caplog.text
+    with pytest.raises(AssertionError, match="keys mismatch"):
+        same({"a": x}, {"b": x})
+    nan = torch.tensor([float("nan")])
+    assert same(nan, nan, equal_nan=True) and not same(nan, nan)
+    assert same(torch.tensor(3), torch.tensor(4), ignore_non_fp=True)
+
+
+def test_indices_without_dims_in_vmap():
+    from tritorch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+
+    mask = torch.arange(12).view(3, 4)
+
+    def chosen(i, j):
+        return mask[i, j] + mask[0][j]
+
+    rows = torch.vmap(torch.vmap(chosen, in_dims=(None, 0)), in_dims=(0, None))
+    with TransformGetItemToIndex():
+        assert rows(torch.arange(3), torch.arange(4)).equal(mask + mask[0])
+    with pytest.raises(RuntimeError, match="vmap"):
+        rows(torch.arange(3), torch.arange(4))

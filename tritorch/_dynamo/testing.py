@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch._dynamo.backends.registry import lookup_backend
+from tritorch._dynamo.utils import same
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.random import manual_seed
-from tritorch.testing import assert_close
 
 __all__ = [
     "AotEagerAndRecordGraphs", "CompileCounter", "CompileCounterWithBackend",
@@ -89,15 +89,6 @@ class AotEagerAndRecordGraphs:
         return backend(
             gm, example_inputs, fw_compiler=keep(self.fw_graphs), bw_compiler=keep(self.bw_graphs)
         )
-
-
-def same(res: Any, ref: Any, *, tol: float = 1e-4) -> bool:
-    """Whether nested results are the same but for rounding."""
-    try:
-        assert_close(res, ref, rtol=tol, atol=tol, equal_nan=True)
-    except AssertionError:
-        return False
-    return True
 
 
 def reset_rng_state() -> None:

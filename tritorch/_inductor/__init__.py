@@ -53,3 +53,18 @@ def check_options(options: dict[str, Any]) -> None:
         if typing.get_origin(kind) is None and not isinstance(value, kind):
             got, wanted = type(value).__name__, type(known[key]).__name__
             raise RuntimeError(f"Unexpected type of attr {name}, got {got} should be {wanted}")
+
+
+def compile(gm: Any, example_inputs: Any = None, options: dict[str, Any] | None = None) -> Any:
+    """A graph, compiled with the package's own compiler."""
+    from tritorch._dynamo.backends.inductor import inductor
+
+    check_options(options or {})
+    return inductor(gm, example_inputs, options=options)
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Says that results of earlier steps are not needed."""
+    from tritorch.compiler import cudagraph_mark_step_begin
+
+    cudagraph_mark_step_begin()
