@@ -70,8 +70,8 @@ def same(
     fp64_ref: the same in double precision; what is about as far from it as ref is passes.
     cos_similarity: of the directions of tensors alone.  ignore_non_fp: tensors of integers and
     booleans pass.  relax_numpy_equality: numbers that are no tensors may differ as tensors may."""
-    rest = (cos_similarity, tol, equal_nan, exact_dtype, relax_numpy_equality, ignore_non_fp)
-    inside = (*rest, log_error)
+    rest: Any = (cos_similarity, tol, equal_nan, exact_dtype, relax_numpy_equality, ignore_non_fp)
+    inside: Any = (*rest, log_error)
     exact = ref if fp64_ref is None else fp64_ref
     if isinstance(ref, dict):
         if not isinstance(res, dict) or ref.keys() != res.keys():
