@@ -52,6 +52,8 @@ def _renamed(name: str, path: Any, target: Any) -> ModuleSpec | None:
     """The spec of a module of tritorch's that takes torch's names when it is imported."""
     for finder in sys.meta_path:
         if finder is not _Finder and (spec := finder.find_spec(name, path, target)) is not None:
+            if spec.loader is None:  # a folder without code
+                return spec
             spec.loader = _Renaming(spec.loader)  # type: ignore[assignment]
             return spec
     return None

@@ -76,6 +76,7 @@ struct Tensor {
   char leaf;        // a leaf that requires grad
   char inference;   // 2: made of an inference tensor outside of the mode, counts its own versions
   char retains_grad;
+  unsigned long long mark;  // of a region: its number and that of the tensor in it
 };
 
 constexpr int kInputs = 16;  // beyond, an operator saves everything
@@ -174,6 +175,15 @@ inline Tensor* as_tensor(PyObject* object) {
 inline bool is_set(const PyObject* field) { return field && field != Py_None; }
 
 inline PyObject* array_of(const Tensor* t) { return t->array ? t->array : t->shadow; }
+
+// Whether the tensor's computation waits: src/following/region.h.
+extern PyTypeObject* lazy_type;
+inline bool is_lazy(const Tensor* t) {
+  return !t->array && t->shadow && Py_TYPE(t->shadow) == lazy_type;
+}
+bool force(Tensor* t);  // computes it; false with a Python error set
+int lazy_needs_grad(const Tensor* t);
+void forget(Tensor* t);  // a marked tensor goes
 
 // Whether gradients flow to t.  A view whose memory was written since it was made, or since it was
 // last asked, first learns its history anew.

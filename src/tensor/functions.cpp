@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "following/region.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -101,6 +102,7 @@ PyObject* bump_version(PyObject*, PyObject* object) {
 // is_writable(tensor, *sources): whether a write needs no further look: no gradient is wanted,
 // nobody is lent the memory, and it is no inference tensor outside of its mode
 PyObject* is_writable(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (!settled()) return nullptr;  // what waits may read the memory
   Tensor* first = n ? as_tensor(args[0]) : nullptr;
   if (!first || (first->inference == 1 && !modes.inference_mode) ||
       (first->shared && is_set(first->shared->lent)))

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "following/region.h"
 #include "tensor/tensor.h"
 
 namespace tritorch {
@@ -84,6 +85,7 @@ struct Gate {
   PyObject* nested;  // (gate, *args, **kwargs): takes its place where an argument is nested
   PyObject* weak;
   long wants;  // the positions where only tensors may stand, as bits; negative: not asked yet
+  char describes;  // it reads what is known of a tensor that waits
 };
 
 PyObject* call_handler(PyObject* handler, PyObject* gate, PyObject* const* args, Py_ssize_t n,
@@ -275,6 +277,13 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
   auto* gate = reinterpret_cast<Gate*>(self);
   const Py_ssize_t n = PyVectorcall_NARGS(flagged);
   const State& now = state;
+  if (region && follows() && !gate->describes) [[unlikely]] {
+    if (now.modes || overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) {
+      if (!settled()) return nullptr;
+    } else {
+      return follow(self, args, n, names);
+    }
+  }
   if (now.modes || (now.overrides && overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))))
     return call_handler(override_handler, self, args, n, names);
   if (gate->nested && any_classed && gate->nested != Py_None &&
@@ -310,6 +319,7 @@ PyObject* gate_new(PyTypeObject* type, PyObject* args, PyObject*) {
   if (!gate) return nullptr;
   gate->call = gate_call;
   gate->wants = -1;
+  gate->describes = PyObject_HasAttrString(function, "describes");
   gate->function = Py_NewRef(function);
   gate->name = Py_NewRef(name);
   gate->qualname = Py_NewRef(qualname);

@@ -195,6 +195,35 @@ PyObject* operator_view_batch(PyObject* self, PyObject* const* args, Py_ssize_t 
   return whole;
 }
 
+// place(array, computed, *inputs) -> the array, or a copy, where the record's result lies; inputs
+// are arrays, numbers or None.  computed: the dtype that they are cast to, or None.
+PyObject* operator_place(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n < 2) return PyErr_Format(PyExc_TypeError, "place(array, computed, *inputs)");
+  auto* op = reinterpret_cast<Operator*>(self);
+  std::vector<PyObject*> arrays;
+  Inputs given{nullptr, 0, false, args[1] == Py_None ? nullptr : args[1],
+               static_cast<std::size_t>(op->masks)};
+  for (Py_ssize_t i = 2; i < n; ++i) {
+    const bool number = PyNumber_Check(args[i]) && !PyObject_HasAttr(args[i], names.ndim);
+    if (number && op->placing == Placing::elementwise)
+      given.numbers |= !((op->apart >> (i - 2 < 31 ? i - 2 : 31)) & 1);
+    else
+      arrays.push_back(args[i] == Py_None || number ? nullptr : args[i]);
+  }
+  given.arrays = arrays.data();
+  given.n = arrays.size();
+  return op->placing == Placing::own ? Py_NewRef(args[0])
+                                     : place_result(op->placing, args[0], given);
+}
+
+// place_view(array, params, source) -> the array, a new view of source, with PyTorch's strides
+PyObject* operator_place_view(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n != 3) return PyErr_Format(PyExc_TypeError, "place_view(array, params, source)");
+  if (!place_view(reinterpret_cast<Operator*>(self)->placing, args[0], args[2], args[1]))
+    return nullptr;
+  return Py_NewRef(args[0]);
+}
+
 // Whether a tensor is among arguments or items of theirs, or the base of one.
 bool reaches(PyObject* const* args, Py_ssize_t n, const PyObject* base) {
   for (Py_ssize_t i = 0; i < n; ++i) {
@@ -321,6 +350,8 @@ PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nul
                                   {"finish_cast", TRITORCH_FASTCALL(operator_finish_cast), nullptr},
                                   {"finish_with", TRITORCH_FASTCALL(operator_finish_with), nullptr},
                                   {"finish_view", TRITORCH_FASTCALL(operator_finish_view), nullptr},
+                                  {"place", TRITORCH_FASTCALL(operator_place), nullptr},
+                                  {"place_view", TRITORCH_FASTCALL(operator_place_view), nullptr},
                                   {"view_batch", TRITORCH_FASTCALL(operator_view_batch), nullptr},
                                   {"finish_many", TRITORCH_FASTCALL(operator_finish_many), nullptr},
                                   {"record", TRITORCH_FASTCALL(operator_record), nullptr},

@@ -269,7 +269,6 @@ def test_disabled_functions_are_not_followed():
 @pytest.mark.parametrize(
     ("read", "reason"),
     [
-        (lambda x: x.sum().item(), "item"),
         (lambda x: bool(x.sum() > 0), "truth"),
         (lambda x: torch._dynamo.graph_break("here"), "graph_break.*here"),
         (lambda x: x.tolist(), "tolist"),
@@ -293,6 +292,17 @@ def test_breaks(read, reason):
     assert found.graph_break_count == 1 and found.graph_count == 2
     (broken,) = found.break_reasons
     assert broken.user_stack[0].filename == __file__
+
+
+def test_what_pytorch_captures_is_no_error():
+    def whole(x):
+        y = x * 2
+        return y[y > 1] + y.sum().item() + y.nonzero().shape[0]
+
+    x = torch.ones(2)
+    made = torch.compile(whole, fullgraph=True)
+    assert made(x).tolist() == made(x).tolist() == [8, 8]
+    assert torch._dynamo.explain(whole)(x).graph_break_count == 3
 
 
 # ---- recordings ----------------------------------------------------------------------------------

@@ -103,12 +103,12 @@ def test_segments_with_what_gates_there_are():
     spec = Spec((2,), torch.float32, (1,), torch.device("cpu"), False)
     methods = torch.Tensor.__rsub__, torch.Tensor.__invert__, torch.Tensor.clamp
     calls = [
-        Call(methods[0], (Slot(0), 5), {}, Slot(1)),
-        Call(methods[2], (Slot(1),), {"min": Slot(0), "max": None}, Slot(2)),
-        Call(torch.stack, ([Slot(1), Slot(2)],), {"dim": 0}, Slot(3)),
-        Call(torch.Tensor.__getitem__, (Slot(3), (slice(0, 1), ...)), {}, Slot(4)),
+        Call(methods[0], (Slot(0), 5), {}, Slot(1), None),
+        Call(methods[2], (Slot(1),), {"min": Slot(0), "max": None}, Slot(2), None),
+        Call(torch.stack, ([Slot(1), Slot(2)],), {"dim": 0}, Slot(3), None),
+        Call(torch.Tensor.__getitem__, (Slot(3), (slice(0, 1), ...)), {}, Slot(4), None),
     ]
-    segment = Segment(calls=calls, inputs=[0], outputs=[4, 2], specs=[spec] * 5)
+    segment = Segment(0, calls, [0], [4, 2], dict.fromkeys(range(5), spec), "end", None)
     made = graph_module(segment, {0: "weight"})
     taken, clamped = made(torch.tensor([1.0, 2.0]))
     assert taken.tolist() == [[4, 3]] and clamped.tolist() == [4, 3]

@@ -101,6 +101,13 @@ def test_ships_types_and_kernels():
     assert Path(tritorch.kernels.__file__).parent.name == "kernels"
 
 
+def test_every_folder_of_code_is_a_package():
+    """A folder without `__init__.py` has no loader: an editable install imports it, a wheel not."""
+    folder = Path(tritorch.__file__).parent
+    bare = {p.parent for p in folder.rglob("*.py") if not (p.parent / "__init__.py").exists()}
+    assert not bare
+
+
 def test_import_loads_neither_triton_nor_cuda():
     code = """
         import sys, tritorch

@@ -1,1 +1,1 @@
-"""Compiled regions: what `torch.compile` makes of a function, and what is told about it."""
+"""Following compiled functions: what `torch.compile` makes of a program.  See regions.py."""

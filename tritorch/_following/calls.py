@@ -1,48 +1,94 @@
-"""What is recorded of a region: calls of gates, in segments."""
+"""What is kept of a call that is followed, and of the calls between two flushes."""
 
 from __future__ import annotations
 
-import dataclasses
+import sys
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-Place = tuple[str, int, str]  # file, line, function of the user's code
+from tritorch.core.device import device as Device
+from tritorch.core.dtype import dtype
 
 
 class Slot(NamedTuple):
-    """A tensor of a segment, by number."""
+    """A tensor of a segment, by its number in the region."""
 
-    index: int  # type: ignore[assignment]
+    index: int
 
 
 class Spec(NamedTuple):
-    """What is known of a tensor without its values."""
+    """What is known of a tensor before it is computed."""
 
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: dtype
     stride: tuple[int, ...]
-    device: Any
+    device: Device
     requires_grad: bool
 
 
-@dataclasses.dataclass
+class Place(NamedTuple):
+    """A line of the user's program."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+@dataclass
 class Call:
-    """A call of a gate, with slots in place of tensors."""
+    """A call of a public function: arguments and results are nested data, with a `Slot` for each
+    tensor."""
 
     gate: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     results: Any
-    place: Place | None = None
+    place: Place | None
+    steps: list[Any] = field(default_factory=list)  # the records' calls that it made
+    barrier: str = ""  # why it needs all before it computed
+    specs: dict[int, Spec] = field(default_factory=dict)  # of the tensors in it
+    gradients: bool = True  # whether they were recorded
 
 
-@dataclasses.dataclass
+@dataclass
 class Segment:
-    """The calls between two flushes."""
+    """The calls between two flushes, of one path through a program: its graph."""
 
-    calls: list[Call] = dataclasses.field(default_factory=list)
-    inputs: list[int] = dataclasses.field(default_factory=list)
-    outputs: list[int] = dataclasses.field(default_factory=list)
-    specs: list[Spec] = dataclasses.field(default_factory=list)
-    reason: str = "end"
-    place: Place | None = None
-    number: int = 0
+    number: int
+    calls: list[Call]
+    inputs: list[int]  # slots of tensors that come from outside, in the order of their first use
+    outputs: list[int]  # slots that the program held at the end
+    specs: dict[int, Spec]
+    reason: str  # why it ended
+    place: Place | None  # where
+
+
+_OURS = __name__.partition(".")[0] + "."
+
+
+def users_place(depth: int = 1) -> Place | None:
+    """The innermost line that is not of this package."""
+    frame = sys._getframe(depth)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not (name.startswith(_OURS) or name in (_OURS[:-1], "contextlib")):
+            code = frame.f_code
+            return Place(code.co_filename, frame.f_lineno, code.co_qualname)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def slotted(value: Any, slots: dict[int, int]) -> Any:
+    """Nested data with a `Slot` for each tensor, by its id."""
+    kind = type(value)
+    if id(value) in slots:
+        return Slot(slots[id(value)])
+    if kind is slice:
+        return slice(*(slotted(x, slots) for x in (value.start, value.stop, value.step)))
+    if isinstance(value, (tuple, list)):
+        items = [slotted(item, slots) for item in value]
+        return kind._make(items) if hasattr(kind, "_make") else kind(items)
+    return value

@@ -1,23 +1,20 @@
 """Segments as graphs of fx: a node for each call, with the targets that symbolic tracing records.
 
-# Note [Modes in graphs]
-A segment's calls ran in the modes of their moment, and its graph runs in those of the moment when
-it is called.  Whether gradients were recorded shows in the results: a call that took a tensor which
-requires gradients and gave floating tensors that do not is put between nodes that turn gradients
-off and on, as PyTorch does; where that was not `no_grad` but the operator (`detach`), it makes no
-difference.
+Where calls recorded no gradients, though others did, nodes turn them off and on, as in PyTorch's
+graphs.
 """
 
 from __future__ import annotations
 
 import enum
 import operator
-import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tritorch import _C
-from tritorch._following.calls import Call, Place, Segment, Slot, Spec
+from tritorch._following.calls import Call, Place, Segment, Slot
+from tritorch._following.logs import user_stack
+from tritorch._following.segments import records, slots
 from tritorch._subclasses.fake_tensor import FakeTensorMode
 from tritorch.core.tensor import Tensor
 from tritorch.fx.graph import Graph
@@ -56,20 +53,6 @@ def _same(args: Any) -> Any:
     return args
 
 
-def slots(nested: Any) -> Iterator[int]:
-    """The numbers of the tensors among arguments or results."""
-    if type(nested) is Slot:
-        yield nested.index
-    elif isinstance(nested, (tuple, list)):
-        for each in nested:
-            yield from slots(each)
-    elif isinstance(nested, dict):
-        for each in nested.values():
-            yield from slots(each)
-    elif isinstance(nested, slice):
-        yield from slots((nested.start, nested.stop, nested.step))
-
-
 def filled(nested: Any, value: Callable[[int], Any]) -> Any:
     """Arguments with something in place of each slot."""
     if type(nested) is Slot:
@@ -85,22 +68,13 @@ def filled(nested: Any, value: Callable[[int], Any]) -> Any:
     return nested
 
 
-def ran_without_gradients(call: Call, specs: list[Spec]) -> bool:
-    """Whether a call's results show that gradients were off; see Note [Modes in graphs]."""
-    given = {*slots(call.args), *slots(call.kwargs)}
-    if not any(specs[i].requires_grad for i in given):
-        return False
-    made = [specs[i] for i in slots(call.results) if i not in given]
-    floating = [spec for spec in made if spec.dtype.is_floating_point or spec.dtype.is_complex]
-    return bool(floating) and not any(spec.requires_grad for spec in floating)
-
-
 class _Writer:
     """Makes the nodes of one segment."""
 
     def __init__(self, segment: Segment, names: Mapping[int, str]) -> None:
         self.segment, self.graph, self.root = segment, Graph(), Module()
         self.nodes: dict[int, Node] = {}
+        self.gradients = records(segment)
         self.fakes = FakeTensorMode(allow_non_fake_inputs=True)
         for place, index in enumerate(segment.inputs):
             node = self.graph.placeholder(names.get(index, f"arg{place}"))
@@ -142,20 +116,22 @@ class _Writer:
             setattr(self.root, name, value)
         return self.graph.get_attr(name)
 
+    def mode(self, gradients: bool) -> None:
+        """A node that turns gradients on or off, if they are not so."""
+        if gradients != self.gradients:
+            self.graph.call_function(_set_gradients, (gradients,))
+            self.gradients = gradients
+
     def call(self, call: Call) -> None:
         """The node of a call, and those of the items of what it gives."""
         kind, target, order = target_of(call.gate)
-        without = ran_without_gradients(call, self.segment.specs)
+        self.mode(call.gradients)
         args, kwargs = self._argument(order(call.args)), self._argument(call.kwargs)
         trace = stack_trace(call.place)
-        if without:
-            self.graph.call_function(_set_gradients, (False,))
         node = self.graph.create_node(kind, target, tuple(args), kwargs)
         if trace:
             node.stack_trace = trace
         self._results(node, call.results, trace)
-        if without:
-            self.graph.call_function(_set_gradients, (True,))
 
     def _results(self, node: Node, results: Any, trace: str | None) -> None:
         if type(results) is Slot:
@@ -176,12 +152,7 @@ def stack_trace(place: Place | None) -> str | None:
     """The user's line as a traceback writes it."""
     if place is None:
         return None
-    return "".join(traceback.StackSummary.from_list([frame(place)]).format()).rstrip()
-
-
-def frame(place: Place) -> traceback.FrameSummary:
-    """A place as a line of a traceback."""
-    return traceback.FrameSummary(*place)
+    return "".join(user_stack(place).format()).rstrip()
 
 
 def graph_module(segment: Segment, names: Mapping[int, str] | None = None) -> GraphModule:
@@ -189,8 +160,10 @@ def graph_module(segment: Segment, names: Mapping[int, str] | None = None) -> Gr
 
     names: of inputs, by slot."""
     writer = _Writer(segment, names or {})
+    begun = writer.gradients
     for call in segment.calls:
         writer.call(call)
+    writer.mode(begun)
     node = writer.graph.output(tuple(writer.nodes[i] for i in segment.outputs))
     writer._describe(node, tuple(x.meta.get("val") for x in node.all_input_nodes))
     return GraphModule(writer.root, writer.graph)

@@ -21,8 +21,7 @@ graph_code = _logging.getArtifactLogger("torch._dynamo.output_graph", "graph_cod
 graph_sizes = _logging.getArtifactLogger("torch._dynamo.output_graph", "graph_sizes")
 plan = _logging.getArtifactLogger("torch._inductor.graph", "plan")
 
-# How the first word of a reason reads.
-_READ = "the program reads a value: Tensor.{}()"
+# How the first word of a reason reads; others are gates.
 _REASONS = {
     "item": "Tensor.item()",
     "bool": "Data-dependent branching: a tensor's truth",
@@ -33,16 +32,19 @@ _REASONS = {
 
 def reason_text(reason: str) -> str:
     """A reason as a sentence."""
-    word, _, rest = reason.partition(": ")
-    if word == "untracked":
-        return f"A call that no graph holds: {rest}"
-    text = _REASONS.get(word) or _READ.format(word)
-    return f"{text} ({rest})" if rest else text
+    word, _, rest = reason.removeprefix("call of ").partition(": ")
+    known = _REASONS.get(word.strip("_"))
+    if known is not None:
+        return f"{known}: {rest}" if rest and word == "graph_break" else known
+    return f"Call of {word}: {rest}" if rest else f"Call of {word}"
 
 
 def user_stack(place: Place | None) -> traceback.StackSummary:
     """A place as a stack of one frame."""
-    frames = [] if place is None else [traceback.FrameSummary(*place)]
+    frames = []
+    if place is not None:
+        file, line, function = place
+        frames = [traceback.FrameSummary(file, line, function.rpartition(".")[2])]
     return traceback.StackSummary.from_list(frames)
 
 
@@ -69,9 +71,7 @@ class _Watch(Listener):
             counters["graph_break"][reason_text(segment.reason)] += 1
             _show_break(segment.reason, segment.place)
 
-    def flushed(
-        self, follower: Follower, segment: Segment | None, reason: str, place: Place | None
-    ) -> None:
+    def flushed(self, follower: Follower, reason: str, place: Place | None) -> None:
         """Where error_on_graph_break is set, only the end of a region may end a graph."""
         if reason != "end" and stances.strict.errors:
             from tritorch._dynamo.exc import Unsupported

@@ -1,263 +1,290 @@
-"""Regions that are followed: for now each run is recorded, and computed as it comes."""
+"""Regions: a compiled function runs, and the public functions that it calls are followed.
+
+# Note [Following]
+Python runs the function, each time.  What it calls comes to a gate (`core/gates.py`), and inside of
+a region the gate looks first (src/following/region.cpp) whether this is the call that came here
+before: the same function, the same numbers, tensors that were met or made at the same places in the
+stream of calls, others with the same description, the same modes.
+
+- If it is new, it is made, plainly, and looked at: `_learn`.  So the first run of a function is what
+  it is without compile, and nothing that a program does has to be understood in advance.
+- If it is known, it waits: what it gives are tensors of which only the description is known.  Their
+  values are computed when somebody asks, in the order of the calls: at the end of the region, where
+  a number is taken out of a tensor, where anything that is no call of a gate looks at a tensor's
+  memory or history, or changes what calls depend on.
+
+The stream of calls is the only guard.  Whatever decides it (closures, globals, a value that a branch
+looks at) is Python's, and Python has run.
+
+A call that cannot wait is a *barrier*: it is made each time, after all before it.  Calls whose
+result is a number are, and those whose results' shapes hang on values, or that change what is known
+of an argument; functions say so of themselves with `settles`.  What nobody understands is a barrier.
+
+# Note [What must not be seen]
+What waits reads and writes memory later than the program says, so nobody else may look at that
+memory, or write it, in between.  Tensors that are written by what waits lose their array until then
+(`put_aside`), if they alone lead to it; if not, or if a program got hold of the memory itself
+(`expose`: NumPy, a pointer, DLPack), nothing waits after such a call.  Writes from outside ask first:
+`settle`.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from tritorch import _C
-from tritorch._following import stances
-from tritorch._following.calls import Call, Place, Segment, Slot, Spec
-from tritorch._trees.walk import tree_leaves, tree_map
-from tritorch.core import gates
+from tritorch._following import ambient, plans, segments, stances
+from tritorch._following.calls import Call, Place, Segment, slotted, users_place
+from tritorch.core import arrays
+from tritorch.core.dispatching import noting
+from tritorch.core.meta import meta_of
 from tritorch.core.tensor import Tensor
-
-Maker = Callable[[Segment, list[Tensor]], Callable[[list[Tensor]], list[Tensor]]]
 
 
 class Broken(RuntimeError):
-    """A region that was to be one graph has more."""
+    """What `fullgraph=True` raises where a compiled function has to compute before its end."""
 
     def __init__(self, reason: str, place: Place | None) -> None:
-        super().__init__(f"{reason}, at {place}")
+        super().__init__(f"{reason} (at {place})")
         self.reason, self.place = reason, place
 
 
-@dataclasses.dataclass
+@dataclass
 class Options:
-    """How a region is compiled."""
+    """How a function is compiled."""
 
     fullgraph: bool = False
     dynamic: bool | None = None
-    backend: Maker | None = None
+    backend: Callable[[Segment, list[Any]], Callable[[list[Any]], list[Any]]] | None = None
     mode: str | None = None
-    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     recompile_limit: int | None = None
     name: str | None = None
 
 
 class Listener:
-    """Is told what happens in regions."""
+    """Is told what becomes of compiled functions."""
 
     def recorded(self, follower: Follower, segment: Segment) -> None:
-        """A segment was recorded."""
+        """A segment was followed for the first time."""
 
-    def flushed(
-        self, follower: Follower, segment: Segment | None, reason: str, place: Place | None
-    ) -> None:
-        """What was pending was computed."""
-
-    def untracked(self, follower: Follower, gate: Any, reason: str, place: Place | None) -> None:
-        """A call could not be part of a graph."""
+    def flushed(self, follower: Follower, reason: str, place: Place | None) -> None:
+        """What waited was computed before the end of a region, or will be each time here."""
 
     def recompiled(self, follower: Follower, why: str, place: Place | None) -> None:
-        """A run took a way that was not known."""
+        """A run left all paths that were known."""
 
 
 listeners: list[Listener] = []
-_here = threading.local()
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
-_READS = frozenset(
-    (
-        "item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "__complex__",
-        "__array__", "__repr__", "__format__", "__str__", "backward",
-    )
-)  # fmt: skip
+
+
+class _Thread(threading.local):
+    region: Any = None
+
+
+_thread = _Thread()
+
+
+class Follower:
+    """A compiled function."""
+
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+        self.function = function
+        self.options = options
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets all paths."""
+        self.trie = _C.new_trie()
+        self.segments: list[Segment] = []
+        self.runs = self.ways = 0  # how many there were, and how many took a new way
+        self.boundaries: set[Any] = set()  # the steps after which the program computes what waits
+        self.compiled: dict[tuple[Any, Any], Any] = {}  # a backend's, by first and last step
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _C.current_region() is not None:
+            return self.function(*args, **kwargs)
+        region = _C.Region(self.trie, self)
+        self.runs += 1
+        segments.begin()
+        region.enter()
+        try:
+            result = self.function(*args, **kwargs)
+            segments.ended(region, "end", None)
+        except BaseException:
+            region.leave()
+            raise
+        region.leave()
+        return result
+
+    def begin(self) -> None:
+        """Enters a region of this thread that no function bounds."""
+        segments.begin()
+        self.runs += 1
+        _C.Region(self.trie, self).enter()
+
+    def end(self) -> None:
+        """Leaves it: what waits is computed."""
+        region = _C.current_region()
+        try:
+            segments.ended(region, "end", None)
+        finally:
+            region.leave()
 
 
 def following() -> Follower | None:
-    """The follower whose region this thread is in."""
-    return getattr(_here, "follower", None)
-
-
-def _set(follower: Follower | None) -> None:
-    _here.follower = follower
-    gates.follow = _follow if follower is not None else None
-    _C.set_function_modes(follower is not None or bool(gates.modes.stack))
+    """The compiled function that runs in this thread."""
+    region = _C.current_region()
+    return None if region is None or region.busy else region.follower
 
 
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
     """Inside, nothing is followed."""
-    follower = following()
-    if follower is None:
+    region = _C.current_region()
+    if region is None:
         yield
         return
-    follower._flush("disabled", _place())
-    _set(None)
+    break_here("disabled")
+    region.busy += 1
     try:
         yield
     finally:
-        _set(follower)
+        region.busy -= 1
 
 
 def break_here(reason: str) -> None:
-    """Ends a segment."""
-    follower = following()
-    if follower is not None:
-        follower._flush(reason, _place())
+    """Computes what waits."""
+    region = _C.current_region()
+    if region is None or region.busy:
+        return
+    place = users_place(2)
+    _tell_of_break(region, reason, place)
+    segments.ended(region, reason, place, boundary=True)
+    region.compute()
 
 
-def _place() -> Place | None:
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(
-        (_PACKAGE, contextlib.__file__)
-    ):
-        frame = frame.f_back
-    if frame is None:
-        return None
-    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+def _tell_of_break(
+    region: Any, reason: str, place: Place | None, error: bool | None = None
+) -> None:
+    follower = region.follower
+    if follower.options.fullgraph if error is None else error:
+        raise Broken(reason, place)
+    for listener in listeners:
+        listener.flushed(follower, reason, place)
 
 
-def _follow(gate: Any, args: Any, kwargs: Any) -> Any:
-    follower: Any = following()
-    name = gate.__name__
-    if name in _READS:
-        follower._flush(name.strip("_"), _place())
-    _set(None)
-    try:
+# ---- learning ------------------------------------------------------------------------------------
+
+
+def describe(tensor: Tensor) -> tuple[Any, ...]:
+    """What is known of a tensor before it is computed, as src/following/region.cpp keeps it."""
+    array = tensor._array
+    return (
+        tuple(array.shape), array.dtype, arrays.strides_of(array), arrays.device_of(array),
+        tensor._requires_grad, tensor._leaf,
+    )  # fmt: skip
+
+
+def _tensors(value: Any, found: list[Tensor]) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        found.append(value)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            _tensors(item, found)
+    elif isinstance(value, slice):
+        _tensors((value.start, value.stop, value.step), found)
+    return found
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    return tensor._tangent is None and type(tensor._array) in _PLAIN
+
+
+UNKNOWN = stances.UNKNOWN
+_PLAIN = (_C.Array, arrays.ndarray)
+
+
+def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Makes a call that is not known, and looks whether it may wait the next time."""
+    function = gate.__wrapped__
+    place = users_place()
+    declared = getattr(function, "settles", False)
+    region.compute()
+    given = _tensors((*args, *kwargs.values()), [])
+    before = [(describe(x), x._array, x._shared.version) for x in given if _is_plain(x)]
+    steps: list[Any] = []
+    if declared or len(before) < len(given):
         result = gate(*args, **kwargs)
-    finally:
-        _set(follower)
-    if name not in _READS:
-        follower._note(gate, args, kwargs, result)
+        why = "it is called each time" if declared else "an argument is no plain tensor"
+    else:
+        with noting(lambda *step: steps.append(step)):
+            result = gate(*args, **kwargs)
+        why = _why_not(given, before, steps, result)
+    call = Call(gate, args, kwargs, None, place, [], why)
+    if not why:
+        if not segments.may_record(region, gate, place):
+            region.eager = True
+            return result
+        written = tuple(x for x, b in zip(given, before) if x._shared.version != b[2])
+        names = tuple(kwargs) or None
+        if region.add(gate, (*args, *kwargs.values()), names, call, result, written):
+            slots = {id(x): x._mark & 0xFFFFFF for x in _tensors(result, list(given))}
+            call.args = slotted(args, slots)
+            call.kwargs = {name: slotted(x, slots) for name, x in kwargs.items()}
+            call.results = slotted(result, slots)
+            segments.learned(region, call, _tensors(result, list(given)))
+            return result
+        call.barrier = why = "an argument is compared with no other"
+    segments.ended(region, f"{gate.__name__}: {why}", place)
+    fullgraph = region.follower.options.fullgraph and not stances.is_captured(gate, why)
+    if region.add_barrier(gate, call) or fullgraph:
+        _tell_of_break(region, f"{gate.__name__}: {why}", place, fullgraph)
+    call.args = call.kwargs = ()  # type: ignore[assignment]  # nothing is kept alive
     return result
 
 
-class Follower:
-    """A function whose calls are followed."""
-
-    def __init__(self, function: Callable[..., Any], options: Options) -> None:
-        self.function, self.options = function, options
-        self.reset()
-
-    def reset(self) -> None:
-        """Forgets all."""
-        self.segments: list[Segment] = []
-        self._ways: dict[Any, list[Segment]] = {}
-        self._compiled: dict[str, Any] = {}
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.begin()
-        try:
-            result = self.function(*args, **kwargs)
-            self._flush("end", None)
-        finally:
-            _set(None)
-        return self._finish(result)
-
-    def begin(self) -> None:
-        """Enters the region in this thread."""
-        self._run: list[Segment] = []
-        self._kept: dict[int, list[Tensor]] = {}
-        self._begin()
-        _set(self)
-
-    def end(self) -> None:
-        """Leaves the region: what is pending is computed."""
-        try:
-            self._flush("end", None)
-        finally:
-            _set(None)
-        self._finish(None)
-
-    # ---- one run ---------------------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        self._now = Segment(number=len(self._run))
-        self._slots: dict[int, int] = {}
-        self._held: list[Tensor] = []
-        self._made: set[int] = set()
-
-    def _slot(self, x: Any, made: bool = False) -> Any:
-        if not isinstance(x, Tensor):
-            return x
-        if id(x) not in self._slots:
-            index = self._slots[id(x)] = len(self._held)
-            self._held.append(x)
-            shape, stride = tuple(x.shape), tuple(x.stride())
-            self._now.specs.append(Spec(shape, x.dtype, stride, x.device, x.requires_grad))
-            (self._made.add if made else self._now.inputs.append)(index)
-        return Slot(self._slots[id(x)])
-
-    def _note(self, gate: Any, args: Any, kwargs: Any, result: Any) -> None:
-        tensors = any(isinstance(x, Tensor) for x in tree_leaves(result))
-        if not tensors and gate.__name__ != "__setitem__":
-            return
-        given, named = tree_map(self._slot, args), tree_map(self._slot, kwargs)
-        made = tree_map(lambda x: self._slot(x, made=True), result)
-        self._now.calls.append(Call(gate, given, named, made, _place()))
-
-    def _flush(self, reason: str, place: Place | None) -> None:
-        segment = self._now
-        segment.reason, segment.place = reason, place
-        segment.outputs = sorted(self._made)
-        if reason != "end" and self.options.fullgraph:
-            raise Broken(reason, place)
-        self._run.append(segment)
-        self._last = self._held
-        self._kept[id(segment)] = self._held
-        self._begin()
-        for listener in listeners:
-            listener.flushed(self, segment, reason, place)
-
-    def _finish(self, result: Any) -> Any:
-        key = repr([(s.specs, s.reason, [(c.gate, c.args, c.kwargs) for c in s.calls])
-                    for s in self._run])  # fmt: skip
-        if key not in self._ways:
-            why = "another stream of calls"
-            if not stances.may_record(self, len(self._ways), why):
-                return result
-            if self._ways:
-                for listener in listeners:
-                    listener.recompiled(self, why, None)
-            self._ways[key] = self._run
-            for segment in self._run:
-                segment.number = len(self.segments)
-                self.segments.append(segment)
-                for listener in listeners:
-                    listener.recorded(self, segment)
-                if self.options.backend is not None and segment.calls:
-                    held = [self._kept[id(segment)][i] for i in segment.inputs]
-                    self._compiled[key] = self.options.backend(segment, held)
-            return result
-        make, segment = self._compiled.get(key), self._run[-1]
-        written = {i for c in segment.calls for i in segment.inputs if Slot(i) == c.results}
-        if make is None or written or not segment.calls:
-            return result
-        found = make([self._last[i] for i in segment.inputs])
-        new = {id(self._last[i]): x for i, x in zip(segment.outputs, found, strict=True)}
-        return tree_map(lambda x: new.get(id(x), x) if isinstance(x, Tensor) else x, result)
+def _why_not(given: list[Tensor], before: list[Any], steps: list[Any], result: Any) -> str:
+    """Why a call cannot wait; "": it can."""
+    for tensor, (description, array, _) in zip(given, before):
+        if describe(tensor) != description or tensor._array is not array:
+            return "it changes what is known of an argument"
+    if not _may_wait(result):
+        return "its result is no tensor"
+    if given and not steps and not _shares_memory(given, _tensors(result, [])):
+        return "it computes without an operator"
+    for form, op, tensors, params, _ in steps:
+        if op.settles:
+            return f"{op.name} looks at values"
+        if form != "call":
+            continue
+        if not _is_described(op, tensors, params):
+            return f"{UNKNOWN} of {op.name}"
+    return ""
 
 
-def compile_segment(
-    segment: Segment, examples: list[Tensor], options: Options
-) -> Callable[[list[Tensor]], list[Tensor]]:
-    """The package's own way to run a segment: its calls, one after the other."""
+def _may_wait(result: Any) -> bool:
+    if type(result) in (tuple, list) or hasattr(result, "_make"):
+        return all(_may_wait(item) for item in result)
+    return result is None or (type(result) is Tensor and _is_plain(result))
 
-    def run(given: list[Tensor]) -> list[Tensor]:
-        held: dict[int, Any] = dict(zip(segment.inputs, given, strict=True))
 
-        def put(slot: Any, x: Any) -> None:
-            if isinstance(slot, Slot):
-                held[slot.index] = x
-            elif isinstance(slot, (list, tuple)):
-                for each, value in zip(slot, x, strict=True):
-                    put(each, value)
+def _shares_memory(given: list[Tensor], results: list[Tensor]) -> bool:
+    shared = [x._shared for x in given]
+    return all(any(x._shared is each for each in shared) for x in results)
 
-        def take(x: Any) -> Any:
-            return held[x.index] if isinstance(x, Slot) else x
 
-        is_slot = lambda x: isinstance(x, Slot)
-        for call in segment.calls:
-            args = tree_map(take, call.args, is_leaf=is_slot)
-            kwargs = tree_map(take, call.kwargs, is_leaf=is_slot)
-            put(call.results, call.gate(*args, **kwargs))
-        return [held[i] for i in segment.outputs]
+def _is_described(op: Any, tensors: Any, params: Any) -> bool:
+    """Whether what a record's call results in follows from what is known of its inputs."""
+    try:
+        op.infer([meta_of(x._array) if isinstance(x, Tensor) else x for x in tensors], params)
+    except Exception:  # UnknownSize, or no rule
+        return False
+    return True
 
-    return run
+
+_C.set_following_handlers(_learn, describe, ambient.number, plans.first)

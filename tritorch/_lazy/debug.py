@@ -1,6 +1,7 @@
 """Graphs of lazy steps as text.
 
-A dump computes what is pending, and shows that graph: the one that these tensors are results of.
+A dump shows what was called since the step began, or since values were asked for: the graph whose
+results these tensors are.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from tritorch._lazy import steps
 def _graph() -> Any:
     from tritorch._following.graphs import graph_module
 
-    steps.sync()
-    return graph_module(steps.last[0]) if steps.last else None
+    segment = steps.pending()
+    return graph_module(segment) if segment is not None and segment.calls else None
 
 
 def render_ir_graph(tensors: Any) -> str:

@@ -8,13 +8,14 @@ import threading
 from collections import Counter
 from typing import Any
 
+from tritorch import _C
+from tritorch._following import segments
 from tritorch._following.calls import Place, Segment
 from tritorch._following.regions import (
     Follower,
     Listener,
     Options,
     break_here,
-    following,
     listeners,
 )
 from tritorch.core.device import STAND_INS
@@ -31,7 +32,6 @@ counters: Counter[str] = Counter()
 graph_sizes: list[int] = []
 _numbers = itertools.count(1)
 _named: Any = WeakIdKeyDictionary()
-last: list[Segment] = []  # the segment that was computed last
 
 
 class _Watch(Listener):
@@ -41,23 +41,17 @@ class _Watch(Listener):
         """A graph that was not known."""
         if follower.options.name == _NAME and segment.calls:
             counters["UncachedCompile"] += 1
-            counters["CachedCompile"] -= 1  # its flush counts it as known
             graph_sizes.append(len(segment.calls))
+            _count(segment)
 
-    def flushed(
-        self, follower: Follower, segment: Segment | None, reason: str, place: Place | None
-    ) -> None:
-        """A graph was computed."""
-        if follower.options.name != _NAME or segment is None or not segment.calls:
-            return
-        last[:] = [segment]
-        counters["CachedCompile"] += 1
-        counters.update(f"lazy::{call.gate.__name__.strip('_')}" for call in segment.calls)
-
-    def untracked(self, follower: Follower, gate: Any, reason: str, place: Place | None) -> None:
-        """A call that no graph holds ran at once."""
+    def flushed(self, follower: Follower, reason: str, place: Place | None) -> None:
+        """A call that no graph holds."""
         if follower.options.name == _NAME:
-            counters[f"aten::{getattr(gate, '__name__', gate)}"] += 1
+            counters[f"aten::{reason.partition(':')[0].strip('_')}"] += 1
+
+
+def _count(segment: Segment) -> None:
+    counters.update(f"lazy::{call.gate.__name__.strip('_')}" for call in segment.calls)
 
 
 _NAME = "lazy step"
@@ -89,6 +83,10 @@ def mark() -> None:
     if follower is None:
         raise RuntimeError("Lazy tensor backend not registered: call torch._lazy.ts_backend.init()")
     counters["MarkStep"] += 1
+    region: Any = _C.current_region()
+    if region.waits:
+        counters["CachedCompile"] += 1
+        _count(segments.current(region))
     follower.end()
     follower.begin()
 
@@ -103,8 +101,13 @@ def stop() -> None:
 
 def sync() -> None:
     """Computes what is pending."""
-    if following() is not None:
-        break_here("sync")
+    break_here("sync")
+
+
+def pending() -> Segment | None:
+    """What was called since a step began, or since values were asked for."""
+    region: Any = _C.current_region()
+    return None if region is None else segments.current(region)
 
 
 def forget() -> None:

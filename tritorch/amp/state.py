@@ -55,6 +55,7 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     if device_type in _elsewhere:
         _elsewhere[device_type] = (bool(enabled), _elsewhere[device_type][1])
         return
+    _C.ambient_changes()
     state.enabled[_known(device_type)] = bool(enabled)
     _C.set_autocast(any(state.enabled.values()))
 
@@ -71,6 +72,7 @@ def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     if device_type in _elsewhere:
         _elsewhere[device_type] = (_elsewhere[device_type][0], dtype)
         return
+    _C.ambient_changes()
     state.dtypes[_known(device_type)] = dtype
 
 
@@ -81,6 +83,7 @@ def is_autocast_cache_enabled() -> bool:
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Whether casts of parameters are kept for their next use in a region."""
+    _C.ambient_changes()
     state.caches = bool(enabled)
 
 

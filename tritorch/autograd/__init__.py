@@ -33,7 +33,7 @@ from tritorch.autograd.grad_mode import (
     set_multithreading_enabled,
 )
 from tritorch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, settling
 
 is_grad_enabled = grad_mode.is_grad_enabled
 
@@ -205,6 +205,7 @@ def grad(
 # ---- Tensor's side -------------------------------------------------------------------------------
 
 
+@settling
 def _backward(
     self: Tensor,
     gradient: Tensor | None = None,
@@ -221,6 +222,7 @@ def _backward(
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
+@settling
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Whether gradients of this leaf are wanted."""
     if requires_grad:
@@ -304,6 +306,7 @@ def _get_accumulated_hooks(self: Tensor) -> Any:
     return None if self._hooks is None else self._hooks.accumulated or None
 
 
+@settling
 def retain_grad(self: Tensor) -> None:
     """Keeps the gradient of a tensor that is not a leaf."""
     if not self._requires_grad:

@@ -51,6 +51,7 @@ def backward(
     Without `inputs`, accumulates into every leaf's grad.  With them, only what leads to them runs;
     their gradients are accumulated (`accumulate`) or returned.
     """
+    _C.settle()
     if current.depth and current.depth % _DEEP == 0:
         current.depth += 1
         try:
@@ -61,7 +62,7 @@ def backward(
             current.depth -= 1
     if not all(isinstance(tensor, Tensor) for tensor in tensors):
         tensors = [_root(tensor) for tensor in tensors]
-    captures = None if inputs is None else _Captures(inputs)
+    captures = None if inputs is None else Captures(inputs)
     if create_graph and accumulate:
         warn_once(
             "Using backward() with create_graph=True will create a reference cycle between the "
@@ -108,7 +109,15 @@ def backward(
     return captures.results
 
 
-def _run_hooks_of_leaves(captures: _Captures, inputs: Sequence[Any]) -> None:
+def run(
+    tensors: Sequence[Tensor], grads: Sequence[Tensor], retain: bool, create_graph: bool,
+    captures: Captures,
+) -> None:  # fmt: skip
+    """Runs a graph that is part of another's node, inside of that one's pass."""
+    _run(tensors, grads, retain, create_graph, captures, None)
+
+
+def _run_hooks_of_leaves(captures: Captures, inputs: Sequence[Any]) -> None:
     """The hooks of the asked-for leaves see their whole gradients."""
     for i, leaf in enumerate(inputs):
         g = captures.results[i]
@@ -139,7 +148,7 @@ def _clear_frames(trace: Any) -> None:
             pass
 
 
-class _Captures:
+class Captures:
     """Which gradients are asked for, and which nodes lead to them."""
 
     def __init__(self, inputs: Sequence[Any]) -> None:
@@ -161,6 +170,11 @@ class _Captures:
                 self.outputs.setdefault((node, nr), []).append(i)
                 self.nodes.add(node)
         self.needed: set[Any] = set()
+
+    def add(self, i: int, g: Tensor) -> None:
+        """A gradient arrives at the leaf that was asked for as number i."""
+        have = self.results[i]
+        self.results[i] = g if have is None else _sum(have, g)
 
     def find_needed(self, roots: list[Any]) -> None:
         """Marks each node from which an asked-for gradient can be reached."""
@@ -193,7 +207,7 @@ def _run(
     grads: Sequence[Tensor | None],
     retain: bool,
     create_graph: bool,
-    captures: _Captures | None,
+    captures: Captures | None,
     streams: node_streams.Streams | None,
 ) -> None:
     heap: list[tuple[int, Any]] = []
@@ -459,20 +473,19 @@ def _run_carefully(node: Any, g: Any) -> Any:
     return results
 
 
-def _capture_outputs(captures: _Captures, node: Any, g: Any) -> None:
+def _capture_outputs(captures: Captures, node: Any, g: Any) -> None:
     for nr, grad in enumerate(g if node._node_n_outputs else (g,)):
         for i in captures.outputs.get((node, nr), ()):
             captures.results[i] = grad
 
 
-def _capture_leaf(captures: _Captures, leaf: Tensor, g: Tensor) -> None:
+def _capture_leaf(captures: Captures, leaf: Tensor, g: Tensor) -> None:
     positions = captures.leaves.get(id(leaf))
     if not positions:
         return
     g = _fit(g, leaf._array.shape, leaf._array.dtype)
     for i in positions:
-        have = captures.results[i]
-        captures.results[i] = g if have is None else _sum(have, g)
+        captures.add(i, g)
 
 
 def _arrive_at_leaf(leaf: Tensor, g: Tensor, create_graph: bool) -> None:

@@ -45,6 +45,7 @@ def set_default_dtype(d: dtypes.dtype) -> None:
         raise TypeError("only floating-point types are supported as the default type")
     if d.name.startswith("float8"):
         raise TypeError(f"couldn't find storage object F{d.name[1:]}Storage")
+    _C.ambient_changes()
     _default_dtype = d
 
 
@@ -66,16 +67,19 @@ def get_default_device() -> Device:
 def set_default_device(device: Any) -> None:
     """Sets where tensors are created when nobody says where; None: the CPU."""
     global _default_device
+    _C.ambient_changes()
     _default_device = None if device is None else Device(device)
 
 
 def push_device(where: Device) -> None:
     """Enters `with where:`."""
+    _C.ambient_changes()
     _scopes.devices.append(where)
 
 
 def pop_device() -> None:
     """Leaves `with device:`."""
+    _C.ambient_changes()
     _scopes.devices.pop()
 
 
@@ -103,6 +107,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     global _deterministic, _deterministic_warn_only, fills_memory
     require_bool("_set_deterministic_algorithms", "mode", mode, 1)
     require_bool("_set_deterministic_algorithms", "warn_only", warn_only)
+    _C.ambient_changes()
     _deterministic, _deterministic_warn_only = mode, mode and warn_only
     fills_memory = mode and _fill_uninitialized
 

@@ -34,6 +34,7 @@ class device:
 
     __slots__ = ("backend", "index", "type")
 
+    _told_by_value = True
     backend: str  # what computes: the type, but "meta" for a device that is only pretended
     type: str
     index: int | None

@@ -18,6 +18,8 @@ from tritorch.core.thread_state import carried
 
 
 class _Entered(threading.local):
+    note: Any = None  # is told of each record's call: Note [Noting]
+
     def __init__(self) -> None:
         self.modes: list[Any] = []  # innermost last
 
@@ -30,7 +32,7 @@ _PLAIN: Any = vars(_C.TensorBase)["_a"]
 
 
 def _seen(tensor: Any) -> Any:
-    if entered.modes:
+    if entered.modes or entered.note is not None:
         raise AttributeError("_a")
     return _PLAIN.__get__(tensor)
 
@@ -55,6 +57,44 @@ def leave() -> Any:
         if not watching:
             del _tensor._a
     return mode
+
+
+# # Note [Noting]
+# Who records what a program computes (tritorch/_following) is told of the records' calls in the same
+# way: operators come to the door, which runs them plainly, and tells.
+
+
+class noting:
+    """`with noting(note):` note(form, op, tensors, params, result) is told of each record's call.
+
+    form: "call"; "pointwise" (params: out); "in place"; "make", of a factory or a draw."""
+
+    def __init__(self, note: Any) -> None:
+        self.note = note
+
+    def __enter__(self) -> None:
+        with _lock:
+            watching.append(None)
+            _tensor._a = _SEEN
+        self.before, entered.note = entered.note, self.note
+
+    def __exit__(self, *exception: object) -> None:
+        entered.note = self.before
+        with _lock:
+            watching.pop()
+            if not watching:
+                del _tensor._a
+
+
+def noted(form: str, op: Any, tensors: Any, params: Any, run: Any) -> Any:
+    """Runs a record's call unwatched, and tells who notes it."""
+    note, entered.note = entered.note, None
+    try:
+        result = run()
+    finally:
+        entered.note = note
+    note(form, op, tensors, params, result)
+    return result
 
 
 class without_modes:

@@ -17,6 +17,7 @@ class dtype:
     __slots__ = (
         "_signed", "code", "is_complex", "is_floating_point", "itemsize", "name", "numpy", "opaque",
     )  # fmt: skip
+    _told_by_value = True
     numpy: np.dtype[Any]  # of the same elements (ml_dtypes has those that NumPy lacks)
 
     def __init__(self, name: str, code: int, itemsize: int, kind: str) -> None:

@@ -112,7 +112,6 @@ class _Modes(threading.local):
 
 
 modes = carried(_Modes())
-follow: Any = None  # stand-in of the follower's hook
 
 
 def push_mode(mode: Any) -> None:
@@ -152,8 +151,6 @@ def _flat(arguments: Iterable[Any]) -> Iterable[Any]:
 
 def dispatch(gate: Any, *args: Any, **kwargs: Any) -> Any:
     """A call that a mode or the class of an argument may override."""
-    if follow is not None:
-        return follow(gate, args, kwargs)
     as_told = getattr(gate.__wrapped__, "as_told", None)  # the form that overrides are told
     if as_told is not None:
         args = as_told(*args)

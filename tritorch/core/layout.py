@@ -15,6 +15,7 @@ class layout:
     """`strided`, a sparse one, or `jagged`."""
 
     __slots__ = ("name",)
+    _told_by_value = True
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,6 +41,7 @@ class memory_format:
     """The order in which dense memory holds a tensor's dims."""
 
     __slots__ = ("name",)
+    _told_by_value = True
 
     def __init__(self, name: str) -> None:
         self.name = name

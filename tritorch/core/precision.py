@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import warnings
 
+from tritorch import _C
+
 # What kernels read: "ieee" on plain cores; on tensor cores "tf32", with 10 bits of mantissa, or
 # "tf32x3", three such products, nearly as exact.
 matmul = "ieee"
@@ -56,6 +58,7 @@ def get_fp32_precision(backend: str, op: str) -> str:
 
 def _apply() -> None:
     """Tells kernels' launches."""
+    _C.ambient_changes()
     global matmul, convolution
     matmul, convolution = (
         "ieee" if how == "none" else how

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,23 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.published import INTERNAL
 from tritorch.core.size import Size
 from tritorch.core.sparse import SHOWN, SparseArray
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def of_description(function: F) -> F:
+    """Says of a method that it reads what a tensor's description says: shape, dtype, device.  It has
+    nothing computed that waits (tritorch/_following)."""
+    function.describes = True  # type: ignore[attr-defined]
+    return function
+
+
+def settling(function: F) -> F:
+    """Says of a function that what a followed program has called before is computed first, and that
+    it is called each time."""
+    function.settles = True  # type: ignore[attr-defined]
+    return function
+
 
 # How often NumPy has asked a tensor for its array: who gives NumPy nested lists learns so, without
 # a look at each item, that there are tensors among them.
@@ -48,7 +65,7 @@ class Tensor(_C.TensorBase):
     @property
     def device(self) -> Device:
         """Where the elements are."""
-        where = arrays.device_of(self._array)
+        where = arrays.device_of(self._described)
         if type(where) is PretendedDevice and where.mode is None:  # a wrapper subclass
             return Device(where.type, where.index)
         return where
@@ -56,7 +73,7 @@ class Tensor(_C.TensorBase):
     @property
     def is_cuda(self) -> bool:
         """Whether the elements are on a GPU."""
-        array = self._array
+        array = self._described
         return type(array) is _C.Array or (
             type(array) is not np.ndarray and arrays.device_of(array).type == "cuda"
         )
@@ -69,12 +86,12 @@ class Tensor(_C.TensorBase):
     @property
     def is_meta(self) -> bool:
         """Whether the device is the meta device; fake tensors pretend to be on another."""
-        return type(self._array) is MetaArray and self.device.type == "meta"
+        return type(self._described) is MetaArray and self.device.type == "meta"
 
     @property
     def _is_described(self) -> bool:
         """Whether there is no memory, but a description."""
-        return type(self._array) is MetaArray
+        return type(self._described) is MetaArray
 
     is_quantized = is_mkldnn = is_mps = is_xpu = False
     is_vulkan = is_xla = is_mtia = is_ipu = is_maia = False
@@ -82,14 +99,14 @@ class Tensor(_C.TensorBase):
     @property
     def layout(self) -> layouts.layout:
         """`strided`, or how the entries of a sparse tensor are kept; `jagged`."""
-        array = self._array
+        array = self._described
         kind = type(array)
         return array.layout if kind is SparseArray or kind is NestedArray else layouts.strided
 
     @property
     def is_nested(self) -> bool:
         """Whether this is a batch of tensors of different sizes."""
-        return type(self._array) is NestedArray
+        return type(self._described) is NestedArray
 
     @property
     def is_sparse(self) -> bool:
@@ -117,28 +134,32 @@ class Tensor(_C.TensorBase):
             )
         return self.numel() * self.dtype.itemsize
 
+    @of_description
     def element_size(self) -> int:
         """Bytes of one element."""
         return self.dtype.itemsize
 
+    @of_description
     def numel(self) -> int:
         """How many elements there are."""
-        array = self._array
+        array = self._described
         return array.numel() if type(array) is NestedArray else math.prod(array.shape)
 
     nelement = numel
 
+    @of_description
     def dim(self) -> int:
         """How many dims there are."""
         return self.ndim
 
     ndimension = dim
 
+    @of_description
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dim."""
         if dim is None:
             return self.shape
-        shape = self._array.shape
+        shape = self._described.shape
         try:
             if not -len(shape) <= dim < len(shape):
                 dim = wrap_dim(dim, len(shape), allow_scalar=False)
@@ -146,10 +167,11 @@ class Tensor(_C.TensorBase):
         except TypeError:
             raise _no_dim("size", dim) from None
 
+    @of_description
     def stride(self, dim: int | None = None) -> Any:
         """Strides in elements, or that of one dim."""
-        strides = arrays.strides_of(self._array)
-        if type(self._array) is SparseArray and not self.is_sparse:
+        strides = arrays.strides_of(self._described)
+        if type(self._described) is SparseArray and not self.is_sparse:
             kind = self.layout.name[-3:].upper()
             raise RuntimeError(f"Sparse {kind} tensors do not have strides")
         if dim is None:
@@ -159,26 +181,32 @@ class Tensor(_C.TensorBase):
         except TypeError:
             raise _no_dim("stride", dim) from None
 
+    @of_description
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating-point one."""
         return self.dtype.is_floating_point
 
+    @of_description
     def is_complex(self) -> bool:
         """Whether the dtype is a complex one."""
         return self.dtype.is_complex
 
+    @of_description
     def is_signed(self) -> bool:
         """Whether the dtype has negative numbers."""
         return self.dtype.is_signed
 
+    @of_description
     def is_conj(self) -> bool:
         """Whether conjugation is pending; it never is: `conj()` computes."""
         return False
 
+    @of_description
     def is_neg(self) -> bool:
         """Whether negation is pending; it never is."""
         return False
 
+    @of_description
     def _is_zerotensor(self) -> bool:
         """Whether it is zeros without memory; there are none."""
         return False
@@ -211,12 +239,13 @@ class Tensor(_C.TensorBase):
             and _C.is_pinned(arrays.address_of(array))
         )
 
+    @of_description
     def is_contiguous(self, memory_format: Any = layouts.contiguous_format) -> bool:
         """Whether the elements lie dense in a memory format's order."""
         if memory_format is layouts.contiguous_format:
-            return arrays.is_contiguous(self._array)
-        strides = arrays.strides_of(self._array)
-        return layouts.is_in_format(self._array.shape, strides, memory_format)
+            return arrays.is_contiguous(self._described)
+        strides = arrays.strides_of(self._described)
+        return layouts.is_in_format(self._described.shape, strides, memory_format)
 
     def _is_view(self) -> bool:
         return self._base is not None
@@ -239,16 +268,19 @@ class Tensor(_C.TensorBase):
             and self.stride() == tensor.stride()
         )
 
+    @of_description
     def is_same_size(self, other: Tensor) -> bool:
         """Whether both have the same shape."""
         return self.shape == other.shape
 
+    @of_description
     def get_device(self) -> int:
         """The index of the GPU, -1 for the CPU."""
         return self.device.index if self.is_cuda else -1  # type: ignore[return-value]
 
     def data_ptr(self) -> int:
         """The address of the first element; 0 when there is none."""
+        _C.expose(self._array)
         return arrays.address_of(self._array) if self.numel() else 0
 
     def storage_offset(self) -> int:
@@ -275,6 +307,7 @@ class Tensor(_C.TensorBase):
             raise NotImplementedError(f"Cannot access storage of {kind}TensorImpl")
         from tritorch.core.storage import UntypedStorage
 
+        _C.expose(self._array)
         return UntypedStorage._of(self)
 
     def storage(self) -> Any:
@@ -319,6 +352,7 @@ class Tensor(_C.TensorBase):
                 f"can't convert {SHOWN[array.layout]} layout tensor to numpy. Use Tensor.to_dense()"
                 f" first."
             )
+        _C.expose(array)
         if force:
             return array if type(array) is np.ndarray else array.numpy()
         if self._requires_grad and _C.is_grad_enabled():
@@ -347,6 +381,7 @@ class Tensor(_C.TensorBase):
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if self._is_described:
             raise BufferError("Cannot pack tensors on meta")
+        _C.expose(self._array)
         if type(self._array) is np.ndarray:
             if stream is not None:
                 raise AssertionError("stream should be None on cpu.")
@@ -429,14 +464,15 @@ class Tensor(_C.TensorBase):
             return value.real
         return value
 
+    @of_description
     def __len__(self) -> int:
-        shape = self._array.shape
+        shape = self._described.shape
         if not shape:
             raise TypeError("len() of a 0-d tensor")
         return shape[0]
 
     def __iter__(self) -> Any:
-        if not self._array.shape:
+        if not self._described.shape:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))
 

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from tritorch.autograd import no_grad
+from tritorch.core.dispatching import asked
 from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.meta import MetaArray
 from tritorch.core.published import PUBLIC
@@ -223,10 +224,7 @@ def _bag_grads(g: Tensor, weight: Tensor, indices: Tensor, offsets: Tensor, weig
 
 
 def _is_plain(x: Tensor) -> bool:
-    try:
-        return type(x._a) is ndarray
-    except AttributeError:
-        return False
+    return type(x._array) is ndarray and x._tangent is None and not asked(x)
 
 
 @functional
@@ -353,7 +351,7 @@ class _Bags:
     def pool(self, mode: str) -> Tensor:
         """A row for each bag; half types add in float32."""
         if self.is_plain and all(x is None or _is_plain(x) for x in self.given):
-            starts = self.given[2]._a
+            starts = self.given[2]._array
             if not (starts[1:] < starts[:-1]).any():
                 op = _linear_bag if self.given[3] is None and mode != "max" else _bag
                 return op.call(self.given, (mode, *self.options))

@@ -15,7 +15,7 @@ from tritorch import _C
 from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import device as Device, pretending, resolved
-from tritorch.core.dispatching import asked, watching
+from tritorch.core.dispatching import asked, entered, noted, watching
 from tritorch.core.dtype import (
     as_dtype,
     bool_,
@@ -296,9 +296,13 @@ def _like(name: str, make: Any, with_value: bool = False) -> None:
             constant = _empty if number is None else number
             made = _make(shape, constant, kind, where, requires_grad, None, None, pin_memory)
             return vmap.new_like(input, made)
+        options: Any = (kind, where, memory_format)
+        given = (number, *options) if with_value else options
         if (watching or type(input) is not Tensor) and asked(input):
-            options: Any = (kind, where, memory_format)
-            made = _LIKE[name].call((input,), (number, *options) if with_value else options)
+            made = _LIKE[name].call((input,), given)
+        elif watching and entered.note is not None:
+            run = lambda: _C.wrap(_array_like(input._array, number, *options))
+            made = noted("call", _LIKE[name], (input,), given, run)
         else:
             made = _C.wrap(_array_like(input._array, number, kind, where, memory_format))
         if defaults.fills_memory and number is None:

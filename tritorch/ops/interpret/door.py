@@ -24,13 +24,15 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch import _C
 from tritorch.core.batched import BatchedArray
-from tritorch.core.dispatching import dispatches, entered, off
+from tritorch.core.dispatching import dispatches, entered, noted, off
 from tritorch.core.meta import MetaArray
 from tritorch.core.nested import NestedArray
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.core.written import WrittenArray
+from tritorch.ops.record import apply
 
 
 class Tangent:
@@ -77,6 +79,10 @@ def _interpreter(tensors: Sequence[Any]) -> Any:
 
 def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """Operator.call on what is no plain array."""
+    if _C.force(*tensors):
+        return op.call(tensors, params)
+    if entered.note is not None:
+        return noted("call", op, tensors, params, lambda: op.call(tensors, params))
     if op.is_view:
         x = tensors[0]
         if type(x) is Tensor and type(x._array) is BatchedArray and x._tangent is None:
@@ -86,9 +92,17 @@ def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
 
 def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
     """A pointwise record's call on what is no plain array."""
+    if _C.force(*inputs, out):
+        return apply.apply(op, inputs, out)
+    if entered.note is not None:
+        return noted("pointwise", op, inputs, (out,), lambda: apply.apply(op, inputs, out))
     return _interpreter(inputs).pointwise(op, inputs, out)
 
 
 def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
     """A pointwise record in place on what is no plain array."""
+    if _C.force(*inputs):
+        return apply.apply_in_place(op, inputs)
+    if entered.note is not None:
+        return noted("in place", op, inputs, (), lambda: apply.apply_in_place(op, inputs))
     return _interpreter(inputs).in_place(op, inputs)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core.dispatching import entered, watching
+from tritorch.core.dispatching import entered, noted, watching
 from tritorch.core.meta import META, MetaArray
 from tritorch.ops.record.operator import Operator
 
@@ -32,6 +32,8 @@ class Maker(Operator):
         self.make = make
 
     def __call__(self, *params: Any) -> Any:
+        if watching and entered.note is not None:
+            return noted("make", self, (), params, lambda: self(*params))
         if watching and entered.modes:
             from tritorch.ops.interpret import dispatch
 

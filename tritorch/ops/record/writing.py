@@ -8,7 +8,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace, rewrite_history
 from tritorch.core import arrays
-from tritorch.core.dispatching import asked, watching
+from tritorch.core.dispatching import asked, entered, noted, watching
 from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.gradients import argument_names
@@ -31,6 +31,10 @@ def in_place(
     """
     if any(isinstance(x, Tensor) and x._tangent is not None for x in inputs):
         return _write_dual(op, self, params, inputs, write)
+    if watching and entered.note is not None:
+        return noted(
+            "in place", op, inputs, params, lambda: in_place(op, self, params, inputs, write)
+        )
     check_inplace(self, *inputs[1:])
     first, others = inputs[0], inputs[1:]
     before, shared = 0, list[Tensor]()

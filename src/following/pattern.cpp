@@ -1,0 +1,212 @@
+#include "following/pattern.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "array/array.h"
+#include "launch/pack.h"
+
+namespace tritorch {
+namespace {
+
+bool equals(const std::vector<std::int64_t>& mine, std::span<const std::int64_t> theirs) {
+  return std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end());
+}
+
+bool is_sequence(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return type == &PyTuple_Type || type == &PyList_Type ||
+         reinterpret_cast<PyObject*>(type) == registered.size_type;
+}
+
+}  // namespace
+
+bool InputSpec::read(Tensor* t) {
+  if (!t->array || is_set(t->tangent)) return false;
+  type = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(t)));
+  array_type = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(t->array)));
+  if (const NDArray* a = as_ndarray(t->array)) {
+    dtype = Ref::to(a->descr);
+    shape.assign(a->shape().begin(), a->shape().end());
+    strides.assign(a->steps().begin(), a->steps().end());
+  } else if (const Array* d = as_array(t->array)) {
+    dtype = Ref(PyLong_FromLong(static_cast<long>(d->dtype)));
+    shape.assign(d->layout.shape().begin(), d->layout.shape().end());
+    strides.assign(d->layout.strides().begin(), d->layout.strides().end());
+    device = d->device();
+  } else {
+    return false;
+  }
+  const int needed = requires_grad(t);
+  if (needed < 0) return false;
+  needs_grad = needed;
+  leaf = t->leaf;
+  view = is_set(t->base);
+  inference = t->inference;
+  return true;
+}
+
+bool InputSpec::fits(Tensor* t) const {
+  if (reinterpret_cast<PyObject*>(Py_TYPE(t)) != type.get() || !t->array ||
+      reinterpret_cast<PyObject*>(Py_TYPE(t->array)) != array_type.get() || is_set(t->tangent) ||
+      leaf != static_cast<bool>(t->leaf) || view != is_set(t->base) || inference != t->inference)
+    return false;
+  if (const NDArray* a = as_ndarray(t->array)) {
+    if (!equals(shape, a->shape()) || !equals(strides, a->steps())) return false;
+    if (a->descr != dtype.get() && PyObject_RichCompareBool(a->descr, dtype.get(), Py_EQ) != 1) {
+      PyErr_Clear();
+      return false;
+    }
+  } else if (const Array* d = as_array(t->array)) {
+    if (PyLong_AsLong(dtype.get()) != static_cast<long>(d->dtype) || d->device() != device ||
+        !equals(shape, d->layout.shape()) || !equals(strides, d->layout.strides()))
+      return false;
+  }
+  const int needed = requires_grad(t);
+  if (needed < 0) PyErr_Clear();
+  return needed == static_cast<int>(needs_grad);
+}
+
+bool make_pattern(PyObject* argument, Met& met, Pattern& p) {
+  if (Tensor* t = as_tensor(argument)) {
+    if (t->mark >> kSlotBits == met.serial) {
+      p.kind = Pattern::slot;
+      p.number = static_cast<int>(t->mark & ((1u << kSlotBits) - 1));
+      return true;
+    }
+    p.kind = Pattern::fresh;
+    p.number = met.next;
+    p.input = std::make_unique<InputSpec>();
+    if (!p.input->read(t)) return false;
+    met.meet(t);
+    return true;
+  }
+  if (argument == Py_None || PyBool_Check(argument) || argument == Py_Ellipsis ||
+      PyType_Check(argument)) {
+    p.kind = Pattern::same;
+  } else if (PyLong_CheckExact(argument)) {
+    int overflow = 0;
+    p.integer_value = PyLong_AsLongLongAndOverflow(argument, &overflow);
+    p.kind = overflow ? Pattern::equal : Pattern::integer;
+  } else if (PyFloat_CheckExact(argument)) {
+    p.kind = Pattern::real;
+    p.real_value = PyFloat_AS_DOUBLE(argument);
+  } else if (PyUnicode_CheckExact(argument) || PyComplex_CheckExact(argument)) {
+    p.kind = Pattern::equal;
+  } else if (is_sequence(argument)) {
+    p.kind = Pattern::sequence;
+    p.object = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(argument)));
+    const Py_ssize_t size = PySequence_Fast_GET_SIZE(argument);
+    p.items.resize(static_cast<std::size_t>(size));
+    for (Py_ssize_t i = 0; i < size; ++i)
+      if (!make_pattern(PySequence_Fast_ITEMS(argument)[i], met,
+                        p.items[static_cast<std::size_t>(i)]))
+        return false;
+    return true;
+  } else if (PySlice_Check(argument)) {
+    auto* s = reinterpret_cast<PySliceObject*>(argument);
+    p.kind = Pattern::slice;
+    p.items.resize(3);
+    return make_pattern(s->start, met, p.items[0]) && make_pattern(s->stop, met, p.items[1]) &&
+           make_pattern(s->step, met, p.items[2]);
+  } else if (PyObject* known = PyObject_GetAttrString(
+                 reinterpret_cast<PyObject*>(Py_TYPE(argument)), "_told_by_value")) {
+    // Dtypes, devices, layouts, memory formats: plain values that never change.
+    Py_DECREF(known);
+    p.kind = Pattern::equal;
+  } else {
+    PyErr_Clear();
+    return false;
+  }
+  p.object = Ref::to(argument);
+  return true;
+}
+
+bool fits(const Pattern& p, PyObject* argument, Met& met) {
+  switch (p.kind) {
+    case Pattern::slot: {
+      Tensor* t = as_tensor(argument);
+      return t && t->mark == mark_of(met.serial, p.number);
+    }
+    case Pattern::fresh: {
+      Tensor* t = as_tensor(argument);
+      if (!t || t->mark >> kSlotBits == met.serial || !p.input->fits(t)) return false;
+      met.meet(t);
+      return true;
+    }
+    case Pattern::same:
+      return argument == p.object.get();
+    case Pattern::integer: {
+      if (!PyLong_CheckExact(argument)) return false;
+      int overflow = 0;
+      return PyLong_AsLongLongAndOverflow(argument, &overflow) == p.integer_value && !overflow;
+    }
+    case Pattern::real: {
+      if (!PyFloat_CheckExact(argument)) return false;
+      const double value = PyFloat_AS_DOUBLE(argument);
+      return std::memcmp(&value, &p.real_value, sizeof value) == 0;
+    }
+    case Pattern::equal: {
+      if (argument == p.object.get()) return true;
+      if (Py_TYPE(argument) != Py_TYPE(p.object.get())) return false;
+      const int same = PyObject_RichCompareBool(argument, p.object.get(), Py_EQ);
+      if (same < 0) PyErr_Clear();
+      return same == 1;
+    }
+    case Pattern::sequence: {
+      if (reinterpret_cast<PyObject*>(Py_TYPE(argument)) != p.object.get() ||
+          PySequence_Fast_GET_SIZE(argument) != static_cast<Py_ssize_t>(p.items.size()))
+        return false;
+      for (std::size_t i = 0; i < p.items.size(); ++i)
+        if (!fits(p.items[i], PySequence_Fast_ITEMS(argument)[i], met)) return false;
+      return true;
+    }
+    case Pattern::slice: {
+      if (!PySlice_Check(argument)) return false;
+      auto* s = reinterpret_cast<PySliceObject*>(argument);
+      return fits(p.items[0], s->start, met) && fits(p.items[1], s->stop, met) &&
+             fits(p.items[2], s->step, met);
+    }
+  }
+  return false;
+}
+
+PyObject* build(const Pattern& p, const std::vector<Ref>& values) {
+  switch (p.kind) {
+    case Pattern::slot:
+    case Pattern::fresh: {
+      PyObject* value = values[static_cast<std::size_t>(p.number)].get();
+      if (!value) return PyErr_Format(PyExc_SystemError, "tensor %d was not computed", p.number);
+      return Py_NewRef(value);
+    }
+    case Pattern::sequence: {
+      const auto size = static_cast<Py_ssize_t>(p.items.size());
+      PyObject* list = PyList_New(size);
+      for (Py_ssize_t i = 0; list && i < size; ++i) {
+        PyObject* item = build(p.items[static_cast<std::size_t>(i)], values);
+        if (item)
+          PyList_SET_ITEM(list, i, item);
+        else
+          Py_CLEAR(list);
+      }
+      if (!list || p.object.get() == reinterpret_cast<PyObject*>(&PyList_Type)) return list;
+      PyObject* made = p.object.get() == reinterpret_cast<PyObject*>(&PyTuple_Type)
+                           ? PyList_AsTuple(list)
+                           : PyObject_CallOneArg(p.object.get(), list);
+      Py_DECREF(list);
+      return made;
+    }
+    case Pattern::slice: {
+      PyObject* parts[3] = {};
+      for (int i = 0; i < 3; ++i) parts[i] = build(p.items[static_cast<std::size_t>(i)], values);
+      PyObject* made =
+          parts[0] && parts[1] && parts[2] ? PySlice_New(parts[0], parts[1], parts[2]) : nullptr;
+      for (PyObject* part : parts) Py_XDECREF(part);
+      return made;
+    }
+    default:
+      return Py_NewRef(p.object.get());
+  }
+}
+
+}  // namespace tritorch

@@ -1,0 +1,96 @@
+// What the arguments of a followed call have to be, and what it results in.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tensor/fields.h"
+
+namespace tritorch {
+
+// Tensors of a region carry its number and theirs.
+constexpr int kSlotBits = 24;
+inline unsigned long long mark_of(unsigned long long serial, int slot) {
+  return serial << kSlotBits | static_cast<unsigned>(slot);
+}
+
+// An owned reference.
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(PyObject* owned) : object_(owned) {}
+  static Ref to(PyObject* object) { return Ref(Py_XNewRef(object)); }
+  Ref(const Ref& other) : object_(Py_XNewRef(other.object_)) {}
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(object_); }
+  PyObject* get() const { return object_; }
+  PyObject* release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+// What is compared of a tensor that comes from outside.
+struct InputSpec {
+  Ref type, array_type, dtype;
+  std::vector<std::int64_t> shape, strides;
+  int device = -1;
+  bool needs_grad = false, leaf = false, view = false;
+  char inference = 0;
+
+  bool read(Tensor* t);  // false: it is no tensor of a plain array
+  bool fits(Tensor* t) const;
+};
+
+struct Pattern {
+  enum Kind : char {
+    slot,      // a tensor that the region knows
+    fresh,     // of arguments: one that it meets here; of results: one that is made here
+    same,      // this very object
+    integer,   // this integer
+    real,      // this float, to the bit
+    equal,     // an object of the same type that is equal
+    sequence,  // a tuple or list of such
+    slice,     // one with start, stop, step
+  } kind = same;
+  int number = 0;  // of the slot
+  std::int64_t integer_value = 0;
+  double real_value = 0;
+  Ref object;  // or the type of the sequence, or the spec of a tensor that is made here
+  std::unique_ptr<InputSpec> input;
+  std::vector<Pattern> items;
+};
+
+// The tensors that were met, while arguments are compared: their marks are set for the time, and
+// taken back where the comparison fails.
+struct Met {
+  unsigned long long serial;
+  int next;  // the slot of the next one that is met
+  std::vector<std::pair<Tensor*, unsigned long long>> marks;
+  void meet(Tensor* t) {
+    marks.emplace_back(t, t->mark);
+    t->mark = mark_of(serial, next++);
+  }
+  void take_back() {
+    for (auto it = marks.rbegin(); it != marks.rend(); ++it) it->first->mark = it->second;
+    marks.clear();
+  }
+};
+
+// The pattern of an argument; false, and no error, where there is none.
+bool make_pattern(PyObject* argument, Met& met, Pattern& pattern);
+bool fits(const Pattern& pattern, PyObject* argument, Met& met);
+
+// An argument as the pattern says (a new reference), of tensors by slot.
+PyObject* build(const Pattern& pattern, const std::vector<Ref>& values);
+
+}  // namespace tritorch

@@ -1,0 +1,40 @@
+// A region: a compiled function while it runs.  Python runs it, and the public functions that it
+// calls are followed: Note [Following] in tritorch/_following/regions.py.
+//
+//   Node    one followed call, in a trie of all streams of calls that a function has made
+//   Region  a run: how far in the trie it is, which tensors it knows, what waits to be computed
+//   Lazy    what a tensor has in place of an array while its computation waits
+#pragma once
+
+#include <Python.h>
+
+#include "tensor/fields.h"
+
+namespace tritorch {
+
+struct Region;
+
+extern constinit thread_local Region* region;  // the one that this thread is in
+extern PyTypeObject* lazy_type;
+
+struct Lazy {
+  PyObject_HEAD PyObject* spec;  // (shape, dtype, strides, device, requires grad)
+  PyObject* region;
+};
+
+// Whether the public functions that this thread calls are followed; in a region.
+bool follows();
+
+// A call of a public function by a function that is followed.
+PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names);
+
+// Computes what waits in any thread: somebody is about to do what nobody follows.  False with a
+// Python error set on failure.
+extern int waiting;  // how many regions have something that waits
+bool settle_all();
+inline bool settled() { return waiting == 0 || settle_all(); }
+
+// Adds the types and functions to the module.  False with a Python error set on failure.
+bool add_following(PyObject* module);
+
+}  // namespace tritorch

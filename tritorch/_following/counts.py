@@ -1,0 +1,12 @@
+"""What becomes of compiled functions, counted."""
+
+from __future__ import annotations
+
+import collections
+
+unfit_reasons: collections.Counter[str] = collections.Counter()
+
+
+def unfit(why: str) -> None:
+    """A segment is computed by its calls, each time."""
+    unfit_reasons[why] += 1

@@ -1,0 +1,123 @@
+"""From a record's call to the function of arrays that computes it.
+
+A function is taken that a call of the record runs, without what surrounds it: `quick`.  Where what it
+gives lies otherwise than eager's result, the record's own call takes its place: `whole`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from tritorch import _C
+from tritorch._following.tape import Form, Note, Unfit, Value
+from tritorch.core.arrays import ndarray
+from tritorch.ops.record.apply import apply, apply_in_place
+from tritorch.ops.record.overloads import overload_of
+from tritorch.ops.record.pointwise import BIG, Pointwise
+from tritorch.schema import table
+
+
+class Lowered(NamedTuple):
+    """A function of arrays and constants, and what it gives."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]  # `Value`s and constants
+    results: tuple[int, ...]
+    note: Note
+    writes: bool  # it changes its first argument, or a generator
+
+
+def _arrays(result: Any) -> Any:
+    if isinstance(result, (tuple, list)):
+        return tuple(None if x is None else x._array for x in result)
+    return result._array
+
+
+def _wrapped(x: Any) -> Any:
+    return _C.wrap(x) if type(x) is ndarray or type(x) is _C.Array else x
+
+
+def whole(note: Note) -> Callable[..., Any]:
+    """The record's own call, as a function of arrays (numbers are constants)."""
+    op, params = note.op, note.params
+    if note.form == "call":
+        return lambda *given: _arrays(op.call([_wrapped(x) for x in given], params))
+    if note.form == "pointwise":
+        return lambda *given: _arrays(apply(op, [_wrapped(x) for x in given]))
+    if note.form == "make":
+        return lambda: op.make(*params)
+    if isinstance(op, Pointwise):
+        return lambda *given: _arrays(apply_in_place(op, [_wrapped(x) for x in given]))
+    return _in_place(note)
+
+
+def _in_place(note: Note) -> Callable[..., Any]:
+    """A record in place, by the overload that it computes."""
+    op, params = note.op, note.params
+    stem = op.schema.name.partition("::")[2].removesuffix("_")
+    names = table.overloads(f"{stem}_")
+    if not names:
+        raise Unfit(f"{op.name} in place is no operator of its own")
+    wanted = op.schema.overload_name if op.schema.overload_name in names else names[0]
+    overload = overload_of(table.find(f"{stem}_", wanted))
+    known = {a.name for a in overload._schema.arguments}
+
+    def run(*given: Any) -> Any:
+        tensors = [_wrapped(x) for x in given]
+        _, args, kwargs = op.as_call(tensors, params)
+        overload(*args, **{name: x for name, x in kwargs.items() if name in known})
+        return tensors[0]._array
+
+    return run
+
+
+def quick(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
+    """The function that a call of the record comes to, with the note's inputs and then its params;
+    None where that is not known."""
+    op = note.op
+    forms = [known[x.number] for x in note.inputs if type(x) is Value]
+    on_gpu = any(form.kind is _C.Array for form in forms)
+    if note.form == "make":
+        return op.make
+    if note.form == "call":
+        function = op.gpu if on_gpu else op.cpu
+        if op.variadic:
+            return lambda *given, n=len(note.inputs): function(list(given[:n]), *given[n:])
+        return function
+    if note.form == "pointwise" and not on_gpu and is_direct(op, note, forms):
+        return op.cpu
+    return None
+
+
+def is_direct(op: Pointwise, note: Note, forms: list[Form]) -> bool:
+    """Whether the CPU's function takes the operands as they are (`apply._direct`)."""
+    kinds = {form.dtype for form in forms[op.masks :]}
+    return (
+        not op.masks
+        and len(kinds) == 1
+        and (kind := next(iter(kinds))) in op.direct
+        and kind.kind == "f"
+        and all(type(x) in (Value, float, int) for x in note.inputs)
+        and all(_size(form.shape) < BIG for form in forms)
+    )
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for n in shape:
+        size *= n
+    return size
+
+
+def lowered(note: Note, known: Sequence[Form]) -> Lowered:
+    """A note's function, the quick one where there is one."""
+    op = note.op
+    if note.form == "pointwise" and note.params != (None,):
+        raise Unfit(f"{op.name} writes into out=")
+    writes = note.form in ("in place", "make") or op.kind in ("random", "in_place", "internal")
+    function = quick(note, known)
+    if function is None:
+        return Lowered(whole(note), note.inputs, note.results, note, writes)
+    params = () if note.form == "pointwise" else note.params
+    return Lowered(function, (*note.inputs, *params), note.results, note, writes)

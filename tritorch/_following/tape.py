@@ -1,0 +1,112 @@
+"""The records' calls that a segment makes, in terms of arrays.
+
+# Note [Values]
+A value is an array, wherever tensors hold it: tensors with the same array are the same value, so a
+gradient that gets what was saved for it (a new tensor around the old array) finds it here.  The tape
+keeps all arrays while it is written, so that none is taken for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tritorch.core import arrays
+from tritorch.core.tensor import Tensor
+
+
+class Value(NamedTuple):
+    """An array of a tape, by its number."""
+
+    number: int
+
+
+class Form(NamedTuple):
+    """What an array looks like."""
+
+    kind: type
+    shape: tuple[int, ...]
+    dtype: Any
+    strides: tuple[int, ...]
+
+
+def form_of(array: Any) -> Form:
+    """What an array looks like."""
+    return Form(type(array), tuple(array.shape), array.dtype, arrays.strides_of(array))
+
+
+class Note(NamedTuple):
+    """One call of a record; `Value`s in place of tensors."""
+
+    form: str  # "call", "pointwise", "in place", "make"
+    op: Any
+    inputs: tuple[Any, ...]
+    params: tuple[Any, ...]
+    results: tuple[int, ...]  # -1 for None
+    several: bool  # whether results come in a tuple
+
+
+class Unfit(Exception):
+    """A segment cannot be written down as records' calls; says why."""
+
+
+class Tape:
+    """Records' calls, as they are noted."""
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+        self.forms: list[Form] = []
+        self.unfit = ""
+        self._numbers: dict[int, int] = {}
+        self._kept: list[Any] = []
+
+    def number(self, array: Any) -> int:
+        """The number of an array; a new one, if it was not seen."""
+        found = self._numbers.get(id(array))
+        if found is None:
+            found = self._numbers[id(array)] = len(self.forms)
+            self._kept.append(array)
+            self.forms.append(form_of(array))
+        return found
+
+    def close(self) -> None:
+        """Lets go of the arrays: nothing more is noted."""
+        self._kept.clear()
+        self._numbers.clear()
+
+    def known(self, array: Any) -> int | None:
+        """The number of an array that was seen."""
+        return self._numbers.get(id(array))
+
+    def note(self, form: str, op: Any, tensors: Sequence[Any], params: Any, result: Any) -> None:
+        """Takes down a call: what `dispatching.noting` tells."""
+        inputs = []
+        for x in tensors:
+            if not isinstance(x, Tensor):
+                inputs.append(x)
+                continue
+            known = self.known(x._array)
+            if known is None:
+                self.unfit = self.unfit or f"{op.name} takes an array that no record gave"
+                return
+            inputs.append(Value(known))
+        several = isinstance(result, (tuple, list))
+        if several and type(result) is not tuple:
+            self.unfit = self.unfit or f"{op.name} gives a list"
+        results = []
+        for x in result if several else (result,):
+            if x is None:
+                results.append(-1)
+                continue
+            array = x._array
+            if array.dtype is None or 0 in array.shape:
+                self.unfit = self.unfit or f"{op.name} gives no elements"
+            results.append(self.number(array))
+        self.notes.append(Note(form, op, tuple(inputs), tuple(params), tuple(results), several))
+
+    def calls(self) -> list[tuple[Any, ...]]:
+        """What was called, with which params and numbers: whatever values may have decided."""
+        return [
+            (n.form, n.op, n.params, tuple(None if type(x) is Value else x for x in n.inputs))
+            for n in self.notes
+        ]

@@ -1,0 +1,446 @@
+"""Segments through which gradients flow: one node of the graph, whose gradient is a program too.
+
+# Note [A segment as a node]
+The tensors that a program holds after a segment have one node, `CompiledFunctionBackward`, with an
+edge for each time that a gradient arrives at one of the segment's inputs; so they are added up in
+the order, and to the bits, of a graph without compile.
+
+The first time, the segment's calls are made on twins of the inputs, with a graph of their own below
+the node.  When the node is asked for gradients, that graph runs backwards, and what it computes is
+noted on the same tape as the forward pass: a value of the one that the other reads is what has to be
+saved.  From then on both are programs.
+
+Who wants gradients of gradients, or gradients of other outputs than were noted, gets them by
+making the calls again on the inputs themselves (`_followed`): the node keeps those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tritorch import _C
+from tritorch._following import counts, plans
+from tritorch._following.lowering import Lowered, lowered
+from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
+from tritorch.autograd import engine
+from tritorch.autograd.graph import modified
+from tritorch.autograd.nodes import FREED, Node, gradient_edge
+from tritorch.core.arrays import ndarray
+from tritorch.core.dispatching import noting
+from tritorch.core.generator import default_generator
+from tritorch.core.meta import MetaArray
+from tritorch.core.tensor import Tensor
+
+
+class CompiledFunctionBackward(Node):
+    """The gradient of a segment."""
+
+    __slots__ = ("run",)
+
+    def _node_free(self) -> None:
+        self.run = None
+        self._node_freed = True
+
+
+class _Op:
+    """How the engine asks a segment's node for gradients."""
+
+    name = "compiled_function"
+    inputs = ()
+    params = ()
+
+    @staticmethod
+    def read(node: Any, name: str, raw: bool) -> None:
+        """Nothing is shown."""
+
+    @staticmethod
+    def backward(node: Any, g: Any) -> Any:
+        if node.run is None:
+            raise RuntimeError(FREED)
+        results = node.run.backward(list(g))
+        return [x for each, n in zip(results, node.run.arrivals) for x in _padded(each, n)]
+
+
+def _padded(found: list[Any], n: int) -> list[Any]:
+    return [*found, *[None] * (n - len(found))]
+
+
+def _new_node(run: Any, inputs: Sequence[Tensor], held: Sequence[Tensor]) -> Any:
+    """The node of tensors that are held, with as many edges to each input as gradients may come."""
+    node = CompiledFunctionBackward()
+    edges: list[Any] = []
+    outputs: list[int] = []
+    for x, n in zip(inputs, run.arrivals):
+        edges += [gradient_edge(x)] * n
+        outputs += [0 if x._leaf else x.output_nr] * n
+    node._node_op = _Op
+    node._node_edges, node._node_outputs = tuple(edges), tuple(outputs)
+    node._node_n_outputs = len(held)
+    node._node_shape = tuple(x._array.shape for x in held)
+    node._node_dtype = tuple(x._array.dtype for x in held)
+    node._node_saved = ()  # there is something to free
+    node.run = run
+    for i, x in enumerate(held):
+        x._raw_node, x.output_nr, x._leaf = node, i, False
+    return node
+
+
+# ---- the graph below the node --------------------------------------------------------------------
+
+
+class _Arrivals(engine.Captures):
+    """What arrives at leaves, one by one."""
+
+    def __init__(self, leaves: Sequence[Tensor]) -> None:
+        super().__init__(leaves)
+        self.results = [[] for _ in leaves]  # type: ignore[assignment]
+
+    def add(self, i: int, g: Tensor) -> None:
+        self.results[i].append(g)  # type: ignore[union-attr]
+
+
+def _root(node: Any, nr: int) -> Tensor:
+    place = _C.wrap(_EMPTY)
+    place._raw_node, place.output_nr = node, nr
+    return place
+
+
+_EMPTY = ndarray(0)
+
+
+def _count_edges(roots: Sequence[Any], leaves: Sequence[Tensor]) -> list[int]:
+    """How many edges of a graph lead to each leaf."""
+    places = {id(leaf): i for i, leaf in enumerate(leaves)}
+    found = [0] * len(leaves)
+    seen: set[int] = set()
+    stack = [node for node, _ in roots if node is not None]
+    keep = []
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        keep.append(node)
+        for edge in node._node_edges:
+            if isinstance(edge, Node):
+                stack.append(edge)
+            elif edge is not None and id(edge) in places:
+                found[places[id(edge)]] += 1
+    return found
+
+
+class Graph:
+    """A run whose node has a graph below it; the first backward pass is noted."""
+
+    def __init__(
+        self, segment: Segment, roots: list[tuple[Any, int]], leaves: list[Tensor],
+        tensors: dict[int, Tensor], tape: Tape | None,
+    ) -> None:  # fmt: skip
+        self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
+        self.tape = tape
+        self.arrivals = _count_edges(roots, leaves)
+
+    def backward(self, grads: list[Any]) -> list[list[Any]]:
+        """The gradients that arrive at each input."""
+        if _C.is_grad_enabled():
+            return self.segment.followed(self.tensors, grads)
+        roots = [_root(*root) for root, g in zip(self.roots, grads) if g is not None]
+        given = [g for g in grads if g is not None]
+        arrivals = _Arrivals(self.leaves)
+        tape, self.tape = self.tape, None
+        if tape is None or self.segment.backward is not None:
+            engine.run(roots, given, True, False, arrivals)
+            return arrivals.results  # type: ignore[return-value]
+        split, seen = len(tape.notes), len(tape.forms)
+        numbers = [None if g is None else tape.number(g._array) for g in grads]
+        with noting(tape.note):
+            engine.run(roots, given, True, False, arrivals)
+        self.segment.learn(tape, split, seen, numbers, arrivals.results, self.tensors)
+        tape.close()
+        return arrivals.results  # type: ignore[return-value]
+
+
+# ---- a segment -----------------------------------------------------------------------------------
+
+
+class Segment:
+    """A segment with gradients, for one set of tensors that are held."""
+
+    def __init__(self, steps: Sequence[Any], slots: list[int], held: list[int]) -> None:
+        self.steps = list(steps)
+        self.slots = slots  # of inputs
+        self.held = held  # slots of tensors that are held and want gradients
+        self.wanting: list[int] = []  # slots of inputs that want gradients
+        self.draft: Draft | None = None
+        self.backward: Any = None
+
+    def followed(self, tensors: dict[int, Tensor], grads: list[Any]) -> list[list[Any]]:
+        """Gradients by making the calls again on the inputs, so that they have a graph themselves."""
+        made = dict(tensors)
+        before = _C.is_grad_enabled()
+        for step in self.steps:
+            _C.set_grad_enabled(step.grad_enabled)
+            call = step.call
+            kwargs = {name: plans.substituted(x, made) for name, x in call.kwargs.items()}
+            result = step.gate(*plans.substituted(call.args, made), **kwargs)
+            plans.bind(call.results, result, made)
+        _C.set_grad_enabled(before)
+        roots = [made[slot] for slot, g in zip(self.held, grads) if g is not None]
+        given = [g for g in grads if g is not None]
+        inputs = [tensors[slot] for slot in self.wanting]
+        found = engine.backward(roots, given, True, before, inputs, False)
+        return [[] if g is None else [g] for g in found]
+
+    def learn(
+        self, tape: Tape, split: int, seen: int, grads: list[Any], results: Any,
+        tensors: dict[int, Tensor],
+    ) -> None:  # fmt: skip
+        """Makes plans of a forward and a backward pass that were noted."""
+        draft = self.draft
+        if draft is None:
+            return
+        try:
+            if tape.unfit:
+                raise Unfit(tape.unfit)
+            found = []
+            for each in results:
+                numbers = [tape.known(g._array) for g in each]
+                if None in numbers:
+                    raise Unfit("a gradient was given by no record")
+                found.append(numbers)
+            self._require_same(tape, tensors, grads)
+            self.backward = Backward(self, tape, split, seen, grads, found)
+            draft.fit(self.backward.saved)
+        except Unfit as error:
+            counts.unfit(str(error))
+            self.draft = self.backward = None
+        except Exception as error:
+            counts.unfit(f"{type(error).__name__}: {error}")
+            self.draft = self.backward = None
+
+    def _require_same(self, tape: Tape, tensors: dict[int, Tensor], grads: list[Any]) -> None:
+        """Refuses what values decide: runs forwards and backwards without any."""
+        twins = plans.described(tensors)
+        leaves = [twins[slot] for slot in self.wanting]
+        other = Tape()
+        for slot in self.slots:
+            other.number(twins[slot]._array)
+        with noting(other.note):
+            plans.run_described(self.steps, twins)
+            roots, given = [], []
+            for slot, number in zip(self.held, grads):
+                if number is None:
+                    continue
+                form = tape.forms[number]
+                like = twins[slot]._array
+                twin = _C.wrap(MetaArray(form.shape, like.dtype, form.strides, like.device))
+                other.number(twin._array)
+                given.append(twin)
+                roots.append(_root(twins[slot]._raw_node, twins[slot].output_nr))
+            engine.run(roots, given, True, False, _Arrivals(leaves))
+        if other.unfit:
+            raise Unfit(other.unfit)
+        plans.require_same_calls(tape, other)
+
+
+def _reads_of(calls: Sequence[Lowered]) -> set[int]:
+    return {x.number for call in calls for x in call.args if type(x) is Value}
+
+
+class Draft(plans.Draft):
+    """The forward pass of a segment with gradients."""
+
+    def __init__(self, segment: Segment, *given: Any) -> None:
+        super().__init__(*given)
+        self.segment = segment
+        self.saved: list[int] | None = None
+
+    def fit(self, saved: list[int]) -> None:
+        """Keeps what the backward pass reads."""
+        self.saved = saved
+        self.kept |= set(saved)
+        self.calls = self.lowered()
+
+    def __call__(
+        self, region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
+    ) -> Any:
+        if self.segment.draft is None:  # it turned out to be unfit
+            return first(region, steps, tensors, held, noted=False)
+        if self.saved is None:  # no backward pass was noted yet
+            return first(region, steps, tensors, held)
+        return super().__call__(region, steps, tensors, held)
+
+    def finish(self) -> Any:
+        return self.hand_out
+
+    def hand_out(self, region: Any, values: list[Any], tensors: list[Any]) -> None:
+        """Gives tensors that are held their arrays and their node."""
+        plans.hand_out(self.held, values, tensors)
+        segment = self.segment
+        given = {slot: tensors[slot] for slot in segment.slots}
+        held = [tensors[slot] for slot in segment.held]
+        wanting = [given[slot] for slot in segment.wanting]
+        _new_node(Run(segment, values, given, held), wanting, held)
+
+
+def _written_by(tensors: dict[int, Tensor], steps: Sequence[Any]) -> bool:
+    return any(
+        slot in tensors and tensors[slot]._requires_grad for step in steps for slot in step.writes
+    )
+
+
+def first(
+    region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int],
+    noted: bool = True,
+) -> Any:  # fmt: skip
+    """Computes what waits by its calls, with a graph below one node; gives the plan for the next
+    time."""
+    slots = list(tensors)
+    wanting = [slot for slot in slots if tensors[slot]._requires_grad]
+    outputs = [slot for slot in held if region.needs_grad(slot)]
+    if not noted or _written_by(tensors, steps) or any(region.is_leaf(slot) for slot in held):
+        for step in steps:
+            step.run(region, tensors)
+        return None
+    given = dict(tensors)
+    for slot in wanting:
+        twin = _C.alias(tensors[slot])
+        twin._leaf, twin._inference = True, tensors[slot]._inference
+        tensors[slot] = twin
+    tape = Tape()
+    numbers = [(slot, tape.number(tensors[slot]._array)) for slot in slots]
+    versions = {slot: tensors[slot]._shared.version for slot in slots}
+    plans.run_noted(region, steps, tensors, tape)
+    segment = Segment(steps, slots, outputs)
+    segment.wanting = wanting
+    described: list[plans.Held] | None = None
+    try:
+        if tape.unfit:
+            raise Unfit(tape.unfit)
+        described = plans.describe_held(held, tensors, slots, tape)
+    except Unfit as error:
+        counts.unfit(str(error))
+    roots = [(tensors[slot]._raw_node, tensors[slot].output_nr) for slot in outputs]
+    leaves = [tensors[slot] for slot in wanting]
+    if described is not None:
+        segment.draft = Draft(segment, tape, numbers, described, plans._written(versions, given))
+    run = Graph(segment, roots, leaves, given, tape if described is not None else None)
+    made = [tensors[slot] for slot in outputs]
+    _new_node(run, [given[slot] for slot in wanting], made)
+    return segment.draft if described is not None else None
+
+
+class Run:
+    """A run of a segment's program: what its gradient needs."""
+
+    def __init__(
+        self, segment: Segment, values: list[Any], tensors: dict[int, Tensor], held: list[Tensor]
+    ) -> None:
+        backward = segment.backward
+        self.segment, self.tensors = segment, tensors
+        self.saved = [values[number] for number in backward.saved]
+        self.arrivals = backward.arrivals
+        self.versions = [
+            (x._shared, x._shared.version)
+            for x in (
+                *[tensors[s] for s in backward.read_inputs],
+                *[held[i] for i in backward.read_held],
+            )
+        ]
+        self.visible = [tensors[s] for s in backward.read_inputs]
+
+    def backward(self, grads: list[Any]) -> list[list[Any]]:
+        """The gradients that arrive at each input."""
+        for i, (shared, version) in enumerate(self.versions):
+            if shared.version != version:
+                x = self.visible[i] if i < len(self.visible) else _C.wrap(_EMPTY)
+                raise modified(x, shared.version, version)
+        backward = self.segment.backward
+        if _C.is_grad_enabled() or not backward.takes(grads):
+            return self.segment.followed(self.tensors, grads)
+        return backward(self.saved, [g._array for g in grads if g is not None])
+
+
+class Backward:
+    """The backward pass of a segment: a program of what was saved and of gradients."""
+
+    def __init__(
+        self, segment: Segment, tape: Tape, split: int, seen: int, grads: list[Any],
+        results: list[list[Any]],
+    ) -> None:  # fmt: skip
+        self.results = results
+        self.arrivals = [len(each) for each in results]
+        self.wants = [number is not None for number in grads]
+        self.grad_forms: list[Form | None] = [None if n is None else tape.forms[n] for n in grads]
+        self.forms = list(tape.forms)
+        self.kept = {number for each in results for number in each}
+        calls = [lowered(note, tape.forms) for note in tape.notes[split:]]
+        self.calls = plans.without_dead(calls, set(self.kept))
+        given = [number for number in grads if number is not None]
+        made = {r for call in self.calls for r in call.results} | set(given)
+        needed = _reads_of(self.calls) | self.kept
+        # A value that is written in the backward pass was made there.
+        self.saved = sorted(number for number in needed if number < seen and number not in given)
+        if any(number not in made and number >= seen for number in needed):
+            raise Unfit("a gradient reads what was given by no record")
+        self.inputs = [*self.saved, *given]
+        by_value: dict[int, int] = {}
+        draft = segment.draft
+        assert draft is not None
+        for slot, number in draft.inputs:
+            by_value.setdefault(number, slot)
+        self.read_inputs = [by_value[n] for n in self.saved if n in by_value]
+        held_values = {each.value: each.slot for each in draft.held}
+        self.read_held = [
+            segment.held.index(held_values[n])
+            for n in self.saved
+            if n in held_values and n not in by_value and held_values[n] in segment.held
+        ]
+        self.program: Any = None
+
+    def takes(self, grads: list[Any]) -> bool:
+        """Whether the gradients are those of the outputs that were noted, and lie as they did."""
+        for g, form in zip(grads, self.grad_forms):
+            if (g is None) != (form is None):
+                return False
+            if g is not None and (
+                type(g._array) not in (ndarray, _C.Array) or form_of(g._array) != form
+            ):
+                return False
+        return True
+
+    def __call__(self, saved: list[Any], grads: list[Any]) -> list[list[Any]]:
+        if self.program is None:
+            values: list[Any] = [None] * len(self.forms)
+            for number, array in zip(self.inputs, (*saved, *grads)):
+                values[number] = array
+            calls = [plans.checked(call, values, self.forms) for call in self.calls]
+            self.program = self._written(calls)
+            found = [[values[number] for number in each] for each in self.results]
+        else:
+            values = self.program.run(*saved, *grads)
+            found = [[values[number] for number in each] for each in self.places]
+        return [[_C.wrap(array) for array in each] for each in found]
+
+    def _written(self, calls: list[Lowered]) -> Any:
+        """The program, its inputs first among its values."""
+        places = {number: i for i, number in enumerate(self.inputs)}
+        for call in calls:
+            for number in (*(x.number for x in call.args if type(x) is Value), *call.results):
+                if number >= 0:
+                    places.setdefault(number, len(places))
+        moved = [
+            call._replace(
+                args=tuple(Value(places[x.number]) if type(x) is Value else x for x in call.args),
+                results=tuple(places[r] if r >= 0 else r for r in call.results),
+            )
+            for call in calls
+        ]
+        self.places = [[places[number] for number in each] for each in self.results]
+        kept = {number for each in self.places for number in each}
+        return plans.native(moved, len(places), kept, (), (), (), None)
+
+
+__all__ = ["CompiledFunctionBackward", "Segment", "first"]
+assert default_generator is not None
