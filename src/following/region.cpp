@@ -231,6 +231,7 @@ struct Region {
   char open;   // it runs
   char failed; // what waited could not be computed
   char eager;  // too many branches: nothing is followed any more
+  char learns; // a call was new in this run
 };
 
 namespace {
@@ -878,6 +879,7 @@ PyMemberDef region_members[] = {
     {"follower", T_OBJECT, offsetof(Region, follower), READONLY, nullptr},
     {"busy", T_INT, offsetof(Region, busy), 0, nullptr},
     {"eager", T_BOOL, offsetof(Region, eager), 0, nullptr},
+    {"learns", T_BOOL, offsetof(Region, learns), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyGetSetDef region_properties[] = {{"waits", region_waits, nullptr, nullptr, nullptr},
                                    {"here", region_here, nullptr, nullptr, nullptr},

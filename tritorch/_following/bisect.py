@@ -17,11 +17,10 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tritorch._following.calls import Call, Place, Segment
+from tritorch._following.calls import Call, Place, Segment, slots_of
 from tritorch._following.compiled import follower_of
 from tritorch._following.graphs import filled
 from tritorch._following.regions import Follower, Options
-from tritorch._following.segments import slots
 from tritorch.autograd.grad_mode import no_grad
 from tritorch.core.dtype import complex64, complex128, float64
 from tritorch.core.info import finfo
@@ -128,9 +127,9 @@ def _compare(
 def _cut(segment: Segment, count: int) -> tuple[Segment, list[int]]:
     """The first calls of a segment, and the slots whose values tell whether they are right."""
     calls = segment.calls[:count]
-    used = {i for call in calls for i in slots((call.args, call.kwargs, call.results))}
-    made = {i for call in calls for i in slots(call.results)}
-    last = set(slots(calls[-1].results))
+    used = {i for call in calls for i in slots_of((call.args, call.kwargs, call.results))}
+    made = {i for call in calls for i in slots_of(call.results)}
+    last = set(slots_of(calls[-1].results))
     inputs = [i for i in segment.inputs if i in used]
     outputs = [i for i in sorted(made) if i not in inputs and (i in segment.outputs or i in last)]
     cut = dataclasses.replace(segment, calls=calls, inputs=inputs, outputs=outputs, reason="end")
@@ -152,7 +151,7 @@ def _results(segment: Segment, values: Values) -> list[Tensor]:
 
 
 def _put(values: Values, results: Any, found: Any) -> None:
-    for index, value in zip(slots(results), _tensors(found), strict=True):
+    for index, value in zip(slots_of(results), _tensors(found), strict=True):
         values[index] = value
 
 

@@ -47,10 +47,10 @@ class Call:
     kwargs: dict[str, Any]
     results: Any
     place: Place | None
-    steps: list[Any] = field(default_factory=list)  # the records' calls that it made
+    specs: dict[int, Spec] = field(default_factory=dict)  # of the tensors that come into play here
     barrier: str = ""  # why it needs all before it computed
-    specs: dict[int, Spec] = field(default_factory=dict)  # of the tensors in it
     gradients: bool = True  # whether they were recorded
+    segment: Segment | None = None  # that it is the last of
 
 
 @dataclass
@@ -92,3 +92,16 @@ def slotted(value: Any, slots: dict[int, int]) -> Any:
         items = [slotted(item, slots) for item in value]
         return kind._make(items) if hasattr(kind, "_make") else kind(items)
     return value
+
+
+def slots_of(value: Any) -> list[int]:
+    """The slots in nested data, in their order."""
+    if type(value) is Slot:
+        return [value.index]
+    if isinstance(value, (tuple, list)):
+        return [slot for item in value for slot in slots_of(item)]
+    if isinstance(value, slice):
+        return slots_of((value.start, value.stop, value.step))
+    if isinstance(value, dict):
+        return slots_of(tuple(value.values()))
+    return []

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tritorch import _C
-from tritorch._following.calls import Call, Place, Segment, Slot
+from tritorch._following.backing import records
+from tritorch._following.calls import Call, Place, Segment, Slot, slots_of
 from tritorch._following.logs import user_stack
-from tritorch._following.segments import records, slots
 from tritorch._subclasses.fake_tensor import FakeTensorMode
 from tritorch.core.tensor import Tensor
 from tritorch.fx.graph import Graph
@@ -140,7 +140,7 @@ class _Writer:
         if not isinstance(results, (tuple, list)):
             return
         for place, each in enumerate(results):
-            if any(True for _ in slots(each)):
+            if slots_of(each):
                 item = self.graph.call_function(operator.getitem, (node, place))
                 if trace:
                     item.stack_trace = trace

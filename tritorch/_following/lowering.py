@@ -76,6 +76,8 @@ def quick(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
     """The function that a call of the record comes to, with the note's inputs and then its params;
     None where that is not known."""
     op = note.op
+    if note.form == "check":
+        return lambda *given: op.function(*given, *op.params) or ()
     forms = [known[x.number] for x in note.inputs if type(x) is Value]
     on_gpu = any(form.kind is _C.Array for form in forms)
     if note.form == "make":
@@ -115,7 +117,11 @@ def lowered(note: Note, known: Sequence[Form]) -> Lowered:
     op = note.op
     if note.form == "pointwise" and note.params != (None,):
         raise Unfit(f"{op.name} writes into out=")
-    writes = note.form in ("in place", "make") or op.kind in ("random", "in_place", "internal")
+    writes = note.form in ("in place", "make", "check") or op.kind in (
+        "random",
+        "in_place",
+        "internal",
+    )
     function = quick(note, known)
     if function is None:
         return Lowered(whole(note), note.inputs, note.results, note, writes)

@@ -17,8 +17,9 @@ from tritorch._following.lowering import Lowered, lowered, whole
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch.core import dispatching
 from tritorch.core.arrays import ndarray
+from tritorch.core.device import PretendedDevice, pretence, pretending
 from tritorch.core.dispatching import noting
-from tritorch.core.meta import meta_of
+from tritorch.core.meta import MetaArray, meta_of
 from tritorch.core.tensor import Tensor
 
 
@@ -65,9 +66,24 @@ def bind(pattern: Any, value: Any, tensors: dict[int, Tensor]) -> None:
             bind(each, item, tensors)
 
 
+class _Describing:
+    """Whose tensors without memory are: what a FakeTensorMode is to those it makes."""
+
+    allow_non_fake_inputs = True
+
+    def item_of(self, tensor: Tensor) -> Any:
+        """Nobody knows values."""
+        raise Unfit("values decide what is called")
+
+
+_describing = _Describing()
+
+
 def run_described(steps: Sequence[Any], tensors: dict[int, Tensor]) -> None:
     """Makes the calls of steps on tensors without memory."""
     before = _C.is_grad_enabled()
+    outer, pretence.mode = pretence.mode, _describing
+    pretending.append(_describing)
     try:
         for step in steps:
             call = step.call
@@ -75,6 +91,8 @@ def run_described(steps: Sequence[Any], tensors: dict[int, Tensor]) -> None:
             kwargs = {name: substituted(x, tensors) for name, x in call.kwargs.items()}
             bind(call.results, step.gate(*substituted(call.args, tensors), **kwargs), tensors)
     finally:
+        pretence.mode = outer
+        pretending.remove(_describing)
         _C.set_grad_enabled(before)
 
 
@@ -82,10 +100,19 @@ def described(tensors: dict[int, Tensor]) -> dict[int, Tensor]:
     """Twins of tensors without memory."""
     twins = {}
     for slot, x in tensors.items():
-        twins[slot] = twin = _C.wrap(meta_of(x._array))
+        like = meta_of(x._array)
+        where = PretendedDevice(like.device, _describing)
+        array = MetaArray(like.shape, like.dtype, like.strides, where)
+        twins[slot] = twin = _C.wrap(array)
         if x._requires_grad:
             twin.requires_grad_()
     return twins
+
+
+def _call_text(call: tuple[Any, ...]) -> str:
+    form, op, params, numbers = call
+    given = ", ".join(["_" if x is None else repr(x) for x in numbers] + [repr(p) for p in params])
+    return f"{op.name}({given})" + (" in place" if form == "in place" else "")
 
 
 def require_same_calls(tape: Tape, other: Tape) -> None:
@@ -93,7 +120,7 @@ def require_same_calls(tape: Tape, other: Tape) -> None:
     mine, theirs = tape.calls(), other.calls()
     for a, b in zip(mine, theirs):
         if a[:2] != b[:2] or a[2] != b[2] or a[3] != b[3]:
-            raise Unfit(f"values decide what {a[1].name} is called with")
+            raise Unfit(f"values decide: {_call_text(a)}, without them {_call_text(b)}")
     if len(mine) != len(theirs):
         raise Unfit("values decide what is called")
 
@@ -301,10 +328,10 @@ def first(
     region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
 ) -> Any:
     """Computes what waits for the first time, by the calls; gives the plan for the next time."""
-    from tritorch._following import segments, training
+    from tritorch._following import backing, training
 
     if region.follower.options.backend is not None:
-        return segments.first(region, steps, tensors, held)
+        return backing.first(region, steps, tensors, held)
     inputs = list(tensors)
     if any(region.needs_grad(slot) for slot in held):
         return training.first(region, steps, tensors, held)

@@ -32,13 +32,21 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tritorch import _C
-from tritorch._following import ambient, plans, segments, stances
-from tritorch._following.calls import Call, Place, Segment, slotted, users_place
+from tritorch._following import ambient, backing, plans, stances
+from tritorch._following.calls import (
+    Call,
+    Place,
+    Segment,
+    Spec,
+    slots_of,
+    slotted,
+    users_place,
+)
 from tritorch.core import arrays
 from tritorch.core.dispatching import noting
 from tritorch.core.meta import meta_of
@@ -102,19 +110,20 @@ class Follower:
         self.trie = _C.new_trie()
         self.segments: list[Segment] = []
         self.runs = self.ways = 0  # how many there were, and how many took a new way
-        self.boundaries: set[Any] = set()  # the steps after which the program computes what waits
-        self.compiled: dict[tuple[Any, Any], Any] = {}  # a backend's, by first and last step
+        self.boundaries: set[Any] = set()  # the steps after which a program has all computed
+        self.compiled: dict[tuple[Any, Any], Any] = {}  # a backend's plans, by first and last step
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _C.current_region() is not None:
             return self.function(*args, **kwargs)
         region = _C.Region(self.trie, self)
         self.runs += 1
-        segments.begin()
+        backing.begin()
         region.enter()
         try:
             result = self.function(*args, **kwargs)
-            segments.ended(region, "end", None)
+            if region.learns:
+                _close(region, "end", None)
         except BaseException:
             region.leave()
             raise
@@ -123,15 +132,16 @@ class Follower:
 
     def begin(self) -> None:
         """Enters a region of this thread that no function bounds."""
-        segments.begin()
         self.runs += 1
+        backing.begin()
         _C.Region(self.trie, self).enter()
 
     def end(self) -> None:
         """Leaves it: what waits is computed."""
         region = _C.current_region()
         try:
-            segments.ended(region, "end", None)
+            if region.learns:
+                _close(region, "end", None)
         finally:
             region.leave()
 
@@ -164,7 +174,9 @@ def break_here(reason: str) -> None:
         return
     place = users_place(2)
     _tell_of_break(region, reason, place)
-    segments.ended(region, reason, place, boundary=True)
+    if region.learns:
+        _close(region, reason, place)
+    region.follower.boundaries.add(region.here)
     region.compute()
 
 
@@ -176,6 +188,58 @@ def _tell_of_break(
         raise Broken(reason, place)
     for listener in listeners:
         listener.flushed(follower, reason, place)
+
+
+# ---- segments ------------------------------------------------------------------------------------
+
+
+def steps_of(region: Any) -> list[Any]:
+    """The calls since the last place where what waits is computed."""
+    steps: list[Any] = []
+    step = region.here
+    while step.parent is not None and not step.barrier and step not in region.follower.boundaries:
+        steps.append(step)
+        step = step.parent
+    return steps[::-1]
+
+
+def held_by(region: Any, steps: Sequence[Any]) -> list[int]:
+    """The slots of those tensors that calls made which somebody holds."""
+    alive = region.tensors({})
+    made = (i for s in steps for i in range(s.first + s.met, s.first + s.met + s.made))
+    return [i for i in made if i < len(alive) and alive[i] is not None]
+
+
+def segment_of(
+    steps: Sequence[Any], held: Sequence[int], number: int, reason: str, place: Place | None
+) -> Segment:
+    """Calls as a segment."""
+    calls = [step.call for step in steps]
+    made = {i for s in steps for i in range(s.first + s.met, s.first + s.met + s.made)}
+    used: dict[int, None] = {}
+    for call in calls:
+        for slot in slots_of((call.args, tuple(call.kwargs.values()))):
+            if slot not in made:
+                used.setdefault(slot)
+    specs: dict[int, Spec] = {}
+    for call in calls:
+        specs |= call.specs
+    return Segment(number, calls, list(used), list(held), specs, reason, place)
+
+
+def _close(region: Any, reason: str, place: Place | None) -> None:
+    """Puts the calls since the last barrier down as a segment, if they are new."""
+    steps = steps_of(region)
+    if not steps or steps[-1].call.segment is not None:
+        return
+    follower = region.follower
+    number = len(follower.segments)
+    segment = segment_of(steps, held_by(region, steps), number, reason, place)
+    steps[-1].call.segment = segment
+    follower.segments.append(segment)
+    for listener in listeners:
+        listener.recorded(follower, segment)
+    backing.recorded(region, segment, steps)
 
 
 # ---- learning ------------------------------------------------------------------------------------
@@ -205,7 +269,6 @@ def _is_plain(tensor: Tensor) -> bool:
     return tensor._tangent is None and type(tensor._array) in _PLAIN
 
 
-UNKNOWN = stances.UNKNOWN
 _PLAIN = (_C.Array, arrays.ndarray)
 
 
@@ -227,9 +290,10 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         why = _why_not(given, before, steps, result)
     call = Call(gate, args, kwargs, None, place, [], why)
     if not why:
-        if not segments.may_record(region, gate, place):
+        if not backing.may_record(region, gate, place):
             region.eager = True
             return result
+        region.learns = True
         written = tuple(x for x, b in zip(given, before) if x._shared.version != b[2])
         names = tuple(kwargs) or None
         if region.add(gate, (*args, *kwargs.values()), names, call, result, written):
@@ -237,10 +301,15 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
             call.args = slotted(args, slots)
             call.kwargs = {name: slotted(x, slots) for name, x in kwargs.items()}
             call.results = slotted(result, slots)
-            segments.learned(region, call, _tensors(result, list(given)))
+            call.specs = {
+                slots[id(x)]: Spec(tuple(x.shape), x.dtype, x.stride(), x.device, x._requires_grad)
+                for x in _tensors(result, list(given))
+            }
+            backing.learned(region, call, _tensors(result, list(given)))
             return result
         call.barrier = why = "an argument is compared with no other"
-    segments.ended(region, f"{gate.__name__}: {why}", place)
+    if region.learns:
+        _close(region, f"{gate.__name__}: {why}", place)
     fullgraph = region.follower.options.fullgraph and not stances.is_captured(gate, why)
     if region.add_barrier(gate, call) or fullgraph:
         _tell_of_break(region, f"{gate.__name__}: {why}", place, fullgraph)
@@ -258,12 +327,14 @@ def _why_not(given: list[Tensor], before: list[Any], steps: list[Any], result: A
     if given and not steps and not _shares_memory(given, _tensors(result, [])):
         return "it computes without an operator"
     for form, op, tensors, params, _ in steps:
+        if form == "check":
+            continue
         if op.settles:
             return f"{op.name} looks at values"
         if form != "call":
             continue
         if not _is_described(op, tensors, params):
-            return f"{UNKNOWN} of {op.name}"
+            return f"{stances.UNKNOWN} of {op.name}"
     return ""
 
 

@@ -22,13 +22,13 @@ from typing import Any
 from tritorch import _C
 from tritorch._following import counts, plans
 from tritorch._following.lowering import Lowered, lowered
-from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
+from tritorch._following.tape import Form, Note, Tape, Unfit, Value, form_of
 from tritorch.autograd import engine
 from tritorch.autograd.graph import modified
 from tritorch.autograd.nodes import FREED, Node, gradient_edge
 from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
-from tritorch.core.generator import default_generator
+from tritorch.core.generator import Generator, _cuda, default_generator, restore, states
 from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 
@@ -135,16 +135,17 @@ class Graph:
 
     def __init__(
         self, segment: Segment, roots: list[tuple[Any, int]], leaves: list[Tensor],
-        tensors: dict[int, Tensor], tape: Tape | None,
+        tensors: dict[int, Tensor], tape: Tape | None, drawn: list[Any],
     ) -> None:  # fmt: skip
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
+        self.drawn = drawn
         self.tape = tape
         self.arrivals = _count_edges(roots, leaves)
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
         if _C.is_grad_enabled():
-            return self.segment.followed(self.tensors, grads)
+            return self.segment.followed(self.tensors, grads, self.drawn)
         roots = [_root(*root) for root, g in zip(self.roots, grads) if g is not None]
         given = [g for g in grads if g is not None]
         arrivals = _Arrivals(self.leaves)
@@ -175,8 +176,14 @@ class Segment:
         self.draft: Draft | None = None
         self.backward: Any = None
 
-    def followed(self, tensors: dict[int, Tensor], grads: list[Any]) -> list[list[Any]]:
-        """Gradients by making the calls again on the inputs, so that they have a graph themselves."""
+    def followed(
+        self, tensors: dict[int, Tensor], grads: list[Any], drawn: list[Any]
+    ) -> list[list[Any]]:
+        """Gradients by making the calls again on the inputs, whose graph is that of the results.
+
+        drawn: where the generators were that the calls draw from."""
+        now = states(generator for generator, _ in drawn)
+        restore(drawn)
         made = dict(tensors)
         before = _C.is_grad_enabled()
         for step in self.steps:
@@ -186,6 +193,7 @@ class Segment:
             result = step.gate(*plans.substituted(call.args, made), **kwargs)
             plans.bind(call.results, result, made)
         _C.set_grad_enabled(before)
+        restore(now)
         roots = [made[slot] for slot, g in zip(self.held, grads) if g is not None]
         given = [g for g in grads if g is not None]
         inputs = [tensors[slot] for slot in self.wanting]
@@ -244,6 +252,19 @@ class Segment:
         plans.require_same_calls(tape, other)
 
 
+def _generators() -> list[Generator]:
+    """Those that programs draw from, but for ones that they made themselves."""
+    return [default_generator, *_cuda.values()]
+
+
+def _draws(note: Note) -> bool:
+    """Whether a record's call draws, as its schema says."""
+    try:
+        return any(a.name == "generator" for a in note.op.schema.arguments)
+    except Exception:
+        return False
+
+
 def _reads_of(calls: Sequence[Lowered]) -> set[int]:
     return {x.number for call in calls for x in call.args if type(x) is Value}
 
@@ -255,12 +276,20 @@ class Draft(plans.Draft):
         super().__init__(*given)
         self.segment = segment
         self.saved: list[int] | None = None
+        self.drawn = -1  # the value that says where generators were before
+        draws = any(n.form == "make" or n.op.kind == "random" or _draws(n) for n in self.notes)
+        if draws:
+            self.drawn = len(self.forms)
+            self.forms.append(Form(list, (), None, ()))
+            note = Note("check", None, (), (), (self.drawn,), False)
+            take = lambda: states(_generators())
+            self.calls.insert(0, Lowered(take, (), (self.drawn,), note, True))
 
     def fit(self, saved: list[int]) -> None:
         """Keeps what the backward pass reads."""
         self.saved = saved
-        self.kept |= set(saved)
-        self.calls = self.lowered()
+        self.kept |= {*saved, self.drawn}
+        self.calls = [*(c for c in self.calls if c.note.op is None), *self.lowered()]
 
     def __call__(
         self, region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
@@ -311,6 +340,7 @@ def first(
     tape = Tape()
     numbers = [(slot, tape.number(tensors[slot]._array)) for slot in slots]
     versions = {slot: tensors[slot]._shared.version for slot in slots}
+    drawn = states(_generators())
     plans.run_noted(region, steps, tensors, tape)
     segment = Segment(steps, slots, outputs)
     segment.wanting = wanting
@@ -325,7 +355,8 @@ def first(
     leaves = [tensors[slot] for slot in wanting]
     if described is not None:
         segment.draft = Draft(segment, tape, numbers, described, plans._written(versions, given))
-    run = Graph(segment, roots, leaves, given, tape if described is not None else None)
+    run = Graph(segment, roots, leaves, given, tape if described is not None else None,
+                drawn)  # fmt: skip
     made = [tensors[slot] for slot in outputs]
     _new_node(run, [given[slot] for slot in wanting], made)
     return segment.draft if described is not None else None
@@ -340,15 +371,16 @@ class Run:
         backward = segment.backward
         self.segment, self.tensors = segment, tensors
         self.saved = [values[number] for number in backward.saved]
+        drawn = segment.draft.drawn if segment.draft is not None else -1
+        self.drawn = values[drawn] if drawn >= 0 else []
         self.arrivals = backward.arrivals
-        self.versions = [
-            (x._shared, x._shared.version)
-            for x in (
-                *[tensors[s] for s in backward.read_inputs],
-                *[held[i] for i in backward.read_held],
-            )
-        ]
-        self.visible = [tensors[s] for s in backward.read_inputs]
+        self.versions = [(x._shared, x._shared.version) for x in self._seen(tensors, held)]
+        self.visible = [tensors[slot] for slot in backward.read_inputs]
+
+    def _seen(self, tensors: dict[int, Tensor], held: list[Tensor]) -> list[Tensor]:
+        """The tensors that a program may write before the gradient reads them."""
+        backward = self.segment.backward
+        return [*(tensors[s] for s in backward.read_inputs), *(held[i] for i in backward.read_held)]
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
@@ -358,7 +390,7 @@ class Run:
                 raise modified(x, shared.version, version)
         backward = self.segment.backward
         if _C.is_grad_enabled() or not backward.takes(grads):
-            return self.segment.followed(self.tensors, grads)
+            return self.segment.followed(self.tensors, grads, self.drawn)
         return backward(self.saved, [g._array for g in grads if g is not None])
 
 
@@ -443,4 +475,3 @@ class Backward:
 
 
 __all__ = ["CompiledFunctionBackward", "Segment", "first"]
-assert default_generator is not None

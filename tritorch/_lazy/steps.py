@@ -9,14 +9,16 @@ from collections import Counter
 from typing import Any
 
 from tritorch import _C
-from tritorch._following import segments
 from tritorch._following.calls import Place, Segment
 from tritorch._following.regions import (
     Follower,
     Listener,
     Options,
     break_here,
+    held_by,
     listeners,
+    segment_of,
+    steps_of,
 )
 from tritorch.core.device import STAND_INS
 from tritorch.core.tensor import Tensor
@@ -48,6 +50,12 @@ class _Watch(Listener):
         """A call that no graph holds."""
         if follower.options.name == _NAME:
             counters[f"aten::{reason.partition(':')[0].strip('_')}"] += 1
+
+
+def _current(region: Any) -> Segment:
+    """What was called since a step began, or since values were asked for."""
+    steps = steps_of(region)
+    return segment_of(steps, held_by(region, steps), 0, "", None)
 
 
 def _count(segment: Segment) -> None:
@@ -86,7 +94,7 @@ def mark() -> None:
     region: Any = _C.current_region()
     if region.waits:
         counters["CachedCompile"] += 1
-        _count(segments.current(region))
+        _count(_current(region))
     follower.end()
     follower.begin()
 
@@ -107,7 +115,7 @@ def sync() -> None:
 def pending() -> Segment | None:
     """What was called since a step began, or since values were asked for."""
     region: Any = _C.current_region()
-    return None if region is None else segments.current(region)
+    return None if region is None else _current(region)
 
 
 def forget() -> None:

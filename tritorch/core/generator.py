@@ -163,6 +163,22 @@ _cuda: dict[int, Generator] = {}
 _cuda_seed: int | None = None
 
 
+def states(generators: Iterable[Generator]) -> list[tuple[Generator, Any]]:
+    """Where generators are, for `restore`."""
+    return [
+        (g, g.native.get_state() if g.device.type == "cpu" else tuple(g._state)) for g in generators
+    ]
+
+
+def restore(saved: list[tuple[Generator, Any]]) -> None:
+    """Puts generators where they were."""
+    for g, state in saved:
+        if g.device.type == "cpu":
+            g.native.set_state(state)
+        else:
+            g._state[:] = state
+
+
 def cuda_generator(index: int) -> Generator:
     """A GPU's default generator."""
     if index not in _cuda:

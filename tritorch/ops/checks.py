@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tritorch import _C
 from tritorch.core import defaults, layout as layouts
 from tritorch.core.batched import BatchedArray
+from tritorch.core.dispatching import entered, watching
 from tritorch.core.dtype import all_dtypes, complex32, dtype as Dtype
 from tritorch.core.info import finfo, iinfo
 from tritorch.core.meta import MetaArray
@@ -259,3 +260,27 @@ def any_true(condition: Tensor) -> bool:
     while type(array) is BatchedArray:
         array = array.array
     return type(array) is not MetaArray and bool(_C.wrap(array).any())
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+
+class ValueCheck(NamedTuple):
+    """A look at values that may raise, as whoever notes calls is told of it."""
+
+    function: Callable[..., None]
+    params: tuple[Any, ...]
+    name = "check"
+    kind = "internal"
+    is_view = False
+
+
+def values(function: Callable[..., None], tensors: Sequence[Tensor], *params: Any) -> None:
+    """function(*arrays, *params), which raises where what lies in memory is no valid argument.
+
+    A compiled program makes it again (tritorch/_following); where there are no values, nobody can."""
+    if watching and entered.note is not None:
+        entered.note("check", ValueCheck(function, params), tensors, (), ())
+    arrays = [x._array for x in tensors]
+    if all(type(array) is not MetaArray for array in arrays):
+        function(*arrays, *params)

@@ -13,6 +13,7 @@ from tritorch.core.layout import contiguous_format
 from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
+from tritorch.ops import checks
 from tritorch.ops.checks import any_true, broadcast_shapes, convert_number, require_tensor
 from tritorch.ops.parts import basic_index
 from tritorch.ops.record.backends import backend
@@ -615,6 +616,13 @@ _take = Operator(
 )
 
 
+def _require_taken(array: Any, n: int) -> None:
+    if type(array) is ndarray and array.size and (array.min() < -n or array.max() >= n):
+        raise IndexError(
+            f"out of range: tried to access index {int(array.max())} on a tensor of {n} elements."
+        )
+
+
 @public(out=True)
 @exact_out(
     "take(): self and out expected to have the same dtype, but got self.dtype = "
@@ -629,12 +637,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
         )
     if input.numel() == 0 and index.numel():
         raise IndexError("take(): tried to take from an empty tensor")
-    array = index._array
-    n = input.numel()
-    if type(array) is ndarray and array.size and (array.min() < -n or array.max() >= n):
-        raise IndexError(
-            f"out of range: tried to access index {int(array.max())} on a tensor of {n} elements."
-        )
+    checks.values(_require_taken, (index,), input.numel())
     return _take.call((input, index))
 
 
@@ -700,11 +703,13 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
             f"put_(): Expected source and index to have the same number of elements, but got "
             f"source.numel() = {source.numel()}, index.numel() = {index.numel()}"
         )
-    n = input.numel()
-    array = index._array
+    checks.values(_require_put, (index,), input.numel())
+    return _put.call((input, index, source.reshape(index.shape)), (accumulate,))
+
+
+def _require_put(array: Any, n: int) -> None:
     if type(array) is ndarray and array.size and (array.min() < -n or array.max() >= n):
         raise IndexError(f"put_(): index out of range for a tensor of {n} elements")
-    return _put.call((input, index, source.reshape(index.shape)), (accumulate,))
 
 
 _masked_select = Operator(

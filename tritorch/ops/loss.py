@@ -10,10 +10,12 @@ import numpy as np
 
 from tritorch.core import defaults
 from tritorch.core.batched import BatchedArray
+from tritorch.core.dispatching import entered, watching
 from tritorch.core.dtype import bool_, int64
 from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
+from tritorch.ops import checks
 from tritorch.ops.activation import logsigmoid
 from tritorch.ops.checks import (
     any_true,
@@ -674,7 +676,10 @@ def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _check_targets(target: Tensor, classes: int, ignore: int) -> None:
-    array = target._array
+    checks.values(_require_classes, (target,), classes, ignore)
+
+
+def _require_classes(array: Any, classes: int, ignore: int) -> None:
     while isinstance(array, BatchedArray):
         array = array.array
     if type(array) is not ndarray or not array.size:
@@ -775,7 +780,10 @@ def _composed_rows(x: Tensor, t: Tensor, w: Tensor | None, ignore: int, smoothin
 
 
 def _some_ignored(input: Tensor, target: Tensor, ignore_index: int) -> bool:
-    """False for rows on the CPU of which each has a class."""
+    """False for rows on the CPU of which each has a class; whoever notes calls is told of none that
+    values decide."""
+    if watching and entered.note is not None:
+        return True
     try:
         x, labels = input._a, target._a
         if type(x) is not ndarray or type(labels) is not ndarray or x.dtype not in FLOATS:
@@ -834,7 +842,7 @@ def cross_entropy(
     if mode == "sum":
         return loss.sum()
     labels = flat._array
-    if weight is None and type(labels) is ndarray:
+    if weight is None and type(labels) is ndarray and not (watching and entered.note is not None):
         count = int(np.count_nonzero(labels != ignore_index))
         return loss.sum() / (count or math.nan)
     kept = flat != ignore_index

@@ -14,6 +14,7 @@ from tritorch.core.layout import contiguous_format
 from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
+from tritorch.ops import checks
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.gather import scatter_reduce_grad
 from tritorch.ops.record.backends import backend
@@ -95,9 +96,12 @@ def _check_index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, redu
         raise not_implemented("div_floor_cpu", x.dtype)
     if x.is_complex() and reduce in ("amax", "amin"):
         raise not_implemented("maximum_cpu" if reduce == "amax" else "minimum_cpu", x.dtype)
-    array = index._array
+    checks.values(_require_places, (index,), x.shape[dim] if x.ndim else 1)
+
+
+def _require_places(array: Any, n: int) -> None:
     if type(array) is np.ndarray and array.size:
-        if array.min() < 0 or array.max() >= (x.shape[dim] if x.ndim else 1):
+        if array.min() < 0 or array.max() >= n:
             raise IndexError("index out of range in self")
 
 

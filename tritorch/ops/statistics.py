@@ -17,6 +17,7 @@ from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
+from tritorch.ops import checks
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.operator import Operator, laid_out
@@ -212,6 +213,12 @@ def _by_sorting(
     return low, high, ranks - below
 
 
+def _require_levels(array: Any) -> None:
+    if type(array) is np.ndarray and not ((array >= 0) & (array <= 1)).all():
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+
+
+
 def _quantile(
     input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
 ) -> Tensor:
@@ -228,8 +235,7 @@ def _quantile(
     if not isinstance(q, Tensor):
         q = PUBLIC["tensor"](float(q), dtype=input.dtype, device=input.device)
     on_cpu = type(input._array) is type(q._array) is np.ndarray
-    if type(q._array) is np.ndarray and not ((q._array >= 0) & (q._array <= 1)).all():
-        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    checks.values(_require_levels, (q,))
     levels = q.reshape(-1)
     x = input.reshape(-1) if wrapped is None or not input.ndim else input.movedim(wrapped, -1)
     if on_cpu and not (ignore_nan and np.isnan(x._array).any()):

@@ -62,9 +62,7 @@ class Operator(_C.OperatorBase):
     back: Operator  # of a view of some elements: the record of its gradient,
     embeds: Operator  # which knows it by this name
     order: Any = None  # in which PyTorch's node has its inputs, where it is another
-    settles = (
-        False  # whether a call may fail for what its inputs' values are, so that it never waits
-    )
+    settles = False  # whether a call may fail for values of its inputs: then it never waits
     constant = False  # whether no gradient flows through it, whatever its definition is
 
     def __init__(
