@@ -198,7 +198,6 @@ def test_a_compiler_is_asked_outside_of_regions():
         pass
     with pytest.raises(RuntimeError, match="invalid torch.compile stance"):
         c.set_stance("lie down")
-    torch._dynamo.config.suppress_errors = True
     torch._dynamo.reset()
 
 

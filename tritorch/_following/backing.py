@@ -20,16 +20,11 @@ from tritorch.core.tensor import Tensor
 class _Recording(threading.local):
     """What a thread's run has learned."""
 
-    allowed = False  # that it may
+    run: tuple[int, int] | None = None  # of which follower, and which of its runs
     inputs: dict[int, Tensor] | None = None  # by slot, of this segment
 
 
 _recording = _Recording()
-
-
-def begin() -> None:
-    """A run begins."""
-    _recording.allowed, _recording.inputs = False, None
 
 
 # ---- new ways ------------------------------------------------------------------------------------
@@ -39,16 +34,17 @@ def may_record(region: Any, gate: Any, place: Place | None) -> bool:
     """Whether a call that is not known becomes part of what is; decided once for each run."""
     from tritorch._following.regions import listeners
 
-    if _recording.allowed:
-        return True
     follower = region.follower
+    run = id(follower), follower.runs
+    if _recording.run == run:
+        return True
     why = "" if follower.ways == 0 else _why(region, gate)
     if not stances.may_record(follower, follower.ways, why):
         return False
     if follower.ways:
         for listener in listeners:
             listener.recompiled(follower, why, place)
-    _recording.allowed = True
+    _recording.run, _recording.inputs = run, None
     follower.ways += 1
     return True
 

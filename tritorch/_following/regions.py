@@ -118,7 +118,6 @@ class Follower:
             return self.function(*args, **kwargs)
         region = _C.Region(self.trie, self)
         self.runs += 1
-        backing.begin()
         region.enter()
         try:
             result = self.function(*args, **kwargs)
@@ -133,7 +132,6 @@ class Follower:
     def begin(self) -> None:
         """Enters a region of this thread that no function bounds."""
         self.runs += 1
-        backing.begin()
         _C.Region(self.trie, self).enter()
 
     def end(self) -> None:

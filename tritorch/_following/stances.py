@@ -90,8 +90,8 @@ def code_of(function: Any) -> Place:
         found = inspect.unwrap(getattr(owner, "forward", found))
     code = getattr(found, "__code__", None)
     if code is None:
-        return "<unknown>", 0, getattr(found, "__name__", type(found).__name__)
-    return code.co_filename, code.co_firstlineno, code.co_name
+        return Place("<unknown>", 0, getattr(found, "__name__", type(found).__name__))
+    return Place(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 def may_record(follower: Any, known: int, why: str = "") -> bool:
@@ -112,7 +112,7 @@ def may_record(follower: Any, known: int, why: str = "") -> bool:
         return True
     if config.error_on_recompile:
         raise exc.RecompileError(recompilation(follower, why))
-    limit = follower.options.recompile_limit or config.recompile_limit
+    limit = _limit(follower.options)
     if known < limit:
         return True
     if not getattr(follower, "_limit_was_hit", False):
@@ -125,6 +125,19 @@ def may_record(follower: Any, known: int, why: str = "") -> bool:
     if follower.options.fullgraph or config.fail_on_recompile_limit_hit:
         raise exc.FailOnRecompileLimitHit("Hard failure due to fullgraph=True")
     return False
+
+
+def _limit(options: Any) -> float:
+    """How many ways are recorded.  Backends are asked for each of them; for the package's own, which
+    looks at a call once, the setting counts only where a program has changed it."""
+    from tritorch._dynamo import config
+
+    if options.recompile_limit is not None:
+        return options.recompile_limit
+    default = config._default["recompile_limit"]
+    if options.backend is None and config.recompile_limit == default:
+        return float("inf")
+    return config.recompile_limit
 
 
 def recompilation(follower: Any, why: str) -> str:
