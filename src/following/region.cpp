@@ -320,7 +320,8 @@ bool is_exposed(const Tensor* t) {
 
 // Whether this tensor alone leads to its memory.
 bool is_alone(const Tensor* t) {
-  if (is_set(t->base) || Py_REFCNT(t->array) != 1) return false;
+  const Py_ssize_t mine = 1 + (t->shared && t->shared->array == t->array);
+  if (is_set(t->base) || Py_REFCNT(t->array) != mine) return false;
   if (t->shared && (Py_REFCNT(t->shared) != 1 || is_set(t->shared->storage) ||
                     (is_set(t->shared->array) && t->shared->array != t->array)))
     return false;

@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._following.tape import Form, Note, Unfit, Value
-from tritorch.core.arrays import ndarray
+from tritorch.core.arrays import dtype_of_kind, ndarray
+from tritorch.core.dtype import from_numpy_dtype
+from tritorch.core.meta import MetaArray
+from tritorch.core.promotion import result_type
 from tritorch.ops.record.apply import apply, apply_in_place
 from tritorch.ops.record.overloads import overload_of
 from tritorch.ops.record.pointwise import BIG, Pointwise
@@ -88,8 +91,26 @@ def quick(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
             return lambda *given, n=len(note.inputs): function(list(given[:n]), *given[n:])
         return function
     if note.form == "pointwise" and not on_gpu and is_direct(op, note, forms):
-        return op.cpu
-    return None
+        if all(_size(form.shape) < BIG for form in forms):
+            return op.cpu
+    return general(note, known) if note.form == "pointwise" else None
+
+
+def general(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
+    """A pointwise record's computation, its types decided."""
+    op = note.op
+    twins = [_twin(known[x.number]) if type(x) is Value else x for x in note.inputs]
+    if len({known[x.number].kind for x in note.inputs if type(x) is Value}) > 1:
+        return None  # a number that lies on the other device
+    compute = op.compute_dtype(result_type(*twins[op.masks : len(twins) - op.beside]))
+    result = op.result_dtype(compute)
+    run = op.compute
+    return lambda *operands: run(operands, compute, result)
+
+
+def _twin(form: Form) -> Any:
+    """A tensor that looks like an array."""
+    return _C.wrap(MetaArray(form.shape, dtype_of_kind(form.dtype), form.strides))
 
 
 def is_direct(op: Pointwise, note: Note, forms: list[Form]) -> bool:
@@ -101,7 +122,27 @@ def is_direct(op: Pointwise, note: Note, forms: list[Form]) -> bool:
         and (kind := next(iter(kinds))) in op.direct
         and kind.kind == "f"
         and all(type(x) in (Value, float, int) for x in note.inputs)
-        and all(_size(form.shape) < BIG for form in forms)
+    )
+
+
+def into_itself(note: Note, known: Sequence[Form]) -> bool:
+    """Whether NumPy's function may write a pointwise record's result into its first input."""
+    op = note.op
+    if not isinstance(op, Pointwise) or not op.is_ufunc or op.masks or op.beside:
+        return False
+    if len(note.inputs) != op.function.nin or type(note.inputs[0]) is not Value:
+        return False
+    forms = [known[x.number] for x in note.inputs if type(x) is Value]
+    first = forms[0]
+    kinds = (Value, float, int) if first.dtype.kind == "f" else (Value, int)
+    return (
+        first.kind is ndarray
+        and first.dtype in op.direct
+        and op.result_dtype(from_numpy_dtype(first.dtype)).numpy is first.dtype
+        and all(form.dtype is first.dtype for form in forms)
+        and all(type(x) in kinds for x in note.inputs)
+        and _size(first.shape) < BIG
+        and len({x.number for x in note.inputs if type(x) is Value}) == len(forms)
     )
 
 
@@ -117,6 +158,8 @@ def lowered(note: Note, known: Sequence[Form]) -> Lowered:
     op = note.op
     if note.form == "pointwise" and note.params != (None,):
         raise Unfit(f"{op.name} writes into out=")
+    if note.form == "in place" and into_itself(note, known):
+        return Lowered(op.cpu, (*note.inputs, note.inputs[0]), note.results, note, True)
     writes = note.form in ("in place", "make", "check") or op.kind in (
         "random",
         "in_place",

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from tritorch import _C
 from tritorch._following import counts
 from tritorch._following.calls import Slot
+from tritorch._following.chains import fused
 from tritorch._following.lowering import Lowered, lowered, whole
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch.core import dispatching
@@ -305,6 +306,7 @@ class Draft:
             calls = [checked(call, values, self.forms) for call in self.calls]
         finally:
             _C.set_grad_enabled(before)
+        calls = fused(calls, self.forms, self.kept)
         finish = self.finish()
         outputs = [] if finish else [(each.slot, each.value, each.version) for each in self.held]
         program = native(calls, len(values), self.kept, self.inputs, outputs, self.written, finish)

@@ -128,7 +128,7 @@ def may_record(follower: Any, known: int, why: str = "") -> bool:
 
 
 def _limit(options: Any) -> float:
-    """How many ways are recorded.  Backends are asked for each of them; for the package's own, which
+    """How many ways are recorded.  Backends are asked for each; for the package's own, which
     looks at a call once, the setting counts only where a program has changed it."""
     from tritorch._dynamo import config
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._following import counts, plans
+from tritorch._following.chains import fused
 from tritorch._following.lowering import Lowered, lowered
 from tritorch._following.tape import Form, Note, Tape, Unfit, Value, form_of
 from tritorch.autograd import engine
@@ -448,7 +449,7 @@ class Backward:
             for number, array in zip(self.inputs, (*saved, *grads)):
                 values[number] = array
             calls = [plans.checked(call, values, self.forms) for call in self.calls]
-            self.program = self._written(calls)
+            self.program = self._written(fused(calls, self.forms, self.kept))
             found = [[values[number] for number in each] for each in self.results]
         else:
             values = self.program.run(*saved, *grads)

@@ -1,0 +1,98 @@
+"""Compiled programs do what eager ones do, to the bit, in all that a program can see.
+
+`tools/random_programs.py` runs many more of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+
+import pytest
+
+from .blocks import BLOCKS
+from .comparing import compare, failing, minimise, report
+from .patterns import PATTERNS
+from .random_programs import Program, generate
+from .worlds import Seen, observe
+from .wrong_compilers import COMPILERS
+
+SEEDS = range(300)
+MORE = range(2000)  # until a wrong compiler is found
+ON_THE_GPU = range(1000, 1040)
+PORTION = 20
+
+
+@functools.cache
+def known(seed: int) -> tuple[Program, list[Seen]]:
+    """A program, and what is seen when it runs eagerly."""
+    program = generate(seed)
+    return program, observe(program)
+
+
+@pytest.mark.parametrize("first", SEEDS[::PORTION])
+def test_compiled_is_eager(first: int) -> None:
+    for seed in range(first, first + PORTION):
+        program, eager = known(seed)
+        if compare(program, eager=eager):
+            pytest.fail(report(program))
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("first", ON_THE_GPU[::PORTION])
+def test_compiled_is_eager_on_the_gpu(first: int) -> None:
+    for seed in range(first, first + PORTION):
+        program = generate(seed)
+        if compare(program, device="cuda"):
+            pytest.fail(report(program, device="cuda"))
+
+
+@pytest.mark.parametrize("name", COMPILERS)
+def test_a_wrong_compiler_is_found(name: str) -> None:
+    """Each in what it does wrong, not in something else that it changes by the way."""
+    compiler, seen, text = COMPILERS[name]
+    for seed in MORE:
+        if text not in str(generate(seed)):
+            continue
+        program, eager = known(seed)
+        for line in compare(program, compiler, eager=eager):
+            where, both, _ = line.partition(": eager ")
+            if both and re.search(seen, where):
+                return
+    pytest.fail(f"{name} passes {len(MORE)} programs")
+
+
+def test_programs_are_valid_and_varied() -> None:
+    failing, backward, features = 0, 0, Counter[str]()
+    for seed in SEEDS:
+        program, eager = known(seed)
+        errors = [call["error"] for call in eager[:-1]]
+        failing += not program.deliberate and any(e and e[0] != " " for e in errors)
+        backward += any(" backward: " in e for e in errors)
+        features.update(program.features)
+    assert failing < 0.1 * len(SEEDS) and backward < 0.1 * len(SEEDS)
+    assert not {*PATTERNS, *BLOCKS} - {*features}
+
+
+def test_a_seed_is_a_program() -> None:
+    assert all(generate(seed) == generate(seed) for seed in SEEDS)
+    assert len({generate(seed).source for seed in SEEDS}) == len(SEEDS)
+
+
+def test_two_eager_worlds_are_equal_on_programs_that_fail() -> None:
+    """What is seen of an error is no accident of the run: addresses are left out."""
+    for seed in SEEDS:
+        program, eager = known(seed)
+        if program.deliberate:
+            assert compare(program, lambda function: function, eager=eager) == []
+
+
+@pytest.mark.parametrize("name", ["drops_writes_to_inputs", "draws_the_same_numbers_again"])
+def test_failures_are_made_small(name: str) -> None:
+    compiler = COMPILERS[name][0]
+    program = next(p for p, eager in map(known, SEEDS) if compare(p, compiler, eager=eager))
+    small = minimise(program, lambda p: failing(p, compiler))
+    assert compare(small, compiler) and len(small.source.splitlines()) <= 4
+    assert len(small.calls) <= 2 and small.backward == "none"
+    assert f"# seed {program.seed}" in report(small, compiler, shrink=False)
