@@ -421,3 +421,50 @@ def test_bisect_tells_rounding_from_faults():
 
     found = torch.compiler.bisect(written, torch.randn(3), backend=forgets)
     assert found.operator == "torch.Tensor.__setitem__"
+
+
+def without_gradients(x):
+    with torch.no_grad():
+        y = x * 3
+    return x * 2, y
+
+
+def in_bfloat16(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x
+    return y + 1
+
+
+PROGRAMS = {
+    "a view of an input": lambda x: x.view(-1),
+    "a result twice": lambda x: ((y := x * 2), y, y.t()),
+    "detached": lambda x: (x * 2).detach() + x,
+    "written inside": lambda x: (x * 2).add_(1).mul_(3),
+    "drawn": lambda x: F.dropout(x * 1.0, 0.5),
+    "no_grad": without_gradients,
+    "integers": lambda x: (x * 2).argmax(-1),
+    "lists as indices": lambda x: x[[0, 1], [1, 0]] * 2,
+    "autocast": in_bfloat16,
+}
+
+
+@pytest.mark.parametrize("backend", [None, "eager", "aot_eager"])
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("wants", [True, False])
+def test_programs_of_many_kinds(backend, name, wants):
+    function = PROGRAMS[name]
+    made = torch.compile(function, backend=backend)
+    x = torch.randn(3, 3, requires_grad=wants)
+    for seed in range(4):
+        both = []
+        for run in (function, made):
+            torch.manual_seed(seed)
+            results = run(x)
+            results = [results] if isinstance(results, torch.Tensor) else [*results]
+            kinds = [(y.dtype, y.requires_grad) for y in results]
+            wanted = [y.float().sum() for y in results if y.requires_grad]
+            gradients = torch.autograd.grad(wanted, [x]) if wanted else []
+            both.append((kinds, [y.detach() for y in results], gradients))
+        (kinds, values, gradients), (kinds_2, values_2, gradients_2) = both
+        assert kinds == kinds_2
+        torch.testing.assert_close((values, gradients), (values_2, gradients_2))

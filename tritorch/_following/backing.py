@@ -146,8 +146,13 @@ class Compiled:
 
 
 def ask(follower: Any, segment: Segment, first: Any, last: Any, examples: list[Tensor]) -> Compiled:
-    """Asks a function's backend for a segment."""
-    made = Compiled(segment, follower.options.backend(segment, examples))
+    """Asks a function's backend for a segment, in the mode in which it is called."""
+    before = _C.is_grad_enabled()
+    _C.set_grad_enabled(records(segment))
+    try:
+        made = Compiled(segment, follower.options.backend(segment, examples))
+    finally:
+        _C.set_grad_enabled(before)
     follower.compiled[first, last] = made
     return made
 
