@@ -4,7 +4,7 @@
 
 Both libraries run each case in turn, rounds interleaved; medians.  PyTorch is measured when this
 interpreter has it.  `--device stub` measures the GPU path with the driver's launch discarded.  The
-cases are those of `python -m tritorch bench host`.
+cases are those of `python -m tritorch bench host questions`.
 bench/host_overhead.py runs this and puts the figures into its report.
 """
 
@@ -20,7 +20,7 @@ import timeit
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.bench.cases.host import STATEMENTS
+from tritorch.bench.cases.host import QUESTIONS, STATEMENTS
 
 ROUNDS, SECONDS = 15, 0.02  # of each case: rounds, and how long one takes at least
 
@@ -42,7 +42,7 @@ def measure(device: str) -> dict[str, dict[str, float]]:
     if device == "cpu" and importlib.util.find_spec("torch"):
         libraries["torch"] = importlib.import_module("torch")
     report = {}
-    for name, (setup, statement) in STATEMENTS.items():
+    for name, (setup, statement) in {**STATEMENTS, **QUESTIONS}.items():
         timers = {key: timer(module, device, setup, statement) for key, module in libraries.items()}
         rounds = [{key: take() for key, take in timers.items()} for _ in range(ROUNDS)]
         row = {key: statistics.median(each[key] for each in rounds) for key in timers}

@@ -3,8 +3,8 @@
 Checked against the module by tests/unit/test_stub.py.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -509,9 +509,34 @@ class Gate:
     __wrapped__: Any
     __name__: str
     __qualname__: str
+    def answer(self, name: str, /) -> bool: ...
     def __init__(self, function: Any, name: str, qualname: str, module: str, /) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any: ...
+
+class Property(property):
+    """A property of tensors that is answered natively."""
+
+    def __init__(self, name: str, plain: Any, /) -> None: ...
+    @staticmethod
+    def answers(name: str, /) -> bool: ...
+
+class SizeBase(tuple[int, ...]):
+    """A tuple of sizes, whose slices are sizes."""
+
+    def __new__(cls, sizes: Iterable[Any] = (), /) -> Self: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+class ModuleBase:
+    """The native half of a module."""
+
+    def __getattr__(self, name: str, /) -> Any: ...
+    def __setattr__(self, name: str, value: Any, /) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+def register_module(
+    set: Any, failed: Any, hooks: tuple[Any, ...], call_impl: Any, wrapped_call_impl: Any, /
+) -> None: ...
 
 class Quiet:
     """A function of the CPU's backend, called with NumPy's floating point errors ignored."""

@@ -2,11 +2,13 @@
 #include "array/array.h"
 #include "bindings/convert.h"
 #include "driver/blocking.h"
+#include "following/region.h"
 #include "interpreter.h"
 #include "launch/launcher.h"
 #include "memory/host.h"
 #include "memory/registry.h"
-#include "following/region.h"
+#include "nn/modules.h"
+#include "tensor/answers.h"
 #include "tensor/gate.h"
 #include "tensor/ndarray.h"
 #include "tensor/quiet.h"
@@ -63,7 +65,7 @@ NB_MODULE(_C, m) {
   bind_simulator(m);
   keep_freed_host_memory();
   if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()) ||
-      !add_following(m.ptr()) ||
+      !add_following(m.ptr()) || !add_property_type(m.ptr()) || !add_module_type(m.ptr()) ||
       !add_quiet_type(m.ptr()) || !add_ndarray_functions(m.ptr()))
     throw nb::python_error();
 }

@@ -61,9 +61,9 @@ bool read_call(PyObject* item, Body& body) {
       !read_numbers(dropped, call.dropped))
     return false;
   for (std::size_t i = 0; i < call.values.size(); ++i)
-    call.constants.push_back(
-        call.values[i] < 0 ? Ref::to(PyTuple_GET_ITEM(constants, static_cast<Py_ssize_t>(i)))
-                           : Ref());
+    call.constants.push_back(call.values[i] < 0
+                                 ? Ref::to(PyTuple_GET_ITEM(constants, static_cast<Py_ssize_t>(i)))
+                                 : Ref());
   body.most = std::max(body.most, call.values.size());
   body.calls.push_back(std::move(call));
   return true;
@@ -200,9 +200,8 @@ PyType_Spec program_spec = {"tritorch._C.Program", sizeof(Program), 0,
 PyObject* tensors_by_slot(const std::vector<Ref>& tensors, const std::vector<Tensor*>& slots) {
   PyObject* list = PyList_New(static_cast<Py_ssize_t>(slots.size()));
   for (std::size_t i = 0; list && i < slots.size(); ++i) {
-    PyObject* object = i < tensors.size() && tensors[i]
-                           ? tensors[i].get()
-                           : reinterpret_cast<PyObject*>(slots[i]);
+    PyObject* object =
+        i < tensors.size() && tensors[i] ? tensors[i].get() : reinterpret_cast<PyObject*>(slots[i]);
     PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), Py_NewRef(object ? object : Py_None));
   }
   return list;

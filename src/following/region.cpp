@@ -16,14 +16,16 @@ int waiting = 0;
 
 namespace {
 
+thread_local int unfollowed = 0;  // dispatch modes are entered, which see each call
+
 PyTypeObject *region_type = nullptr, *step_type = nullptr;
 PyObject* miss_handler = nullptr;      // (gate, args, kwargs): a call that is not in the trie
 PyObject* describe_handler = nullptr;  // (tensor) -> the spec of a lazy one
 PyObject* ambient_handler = nullptr;   // () -> a number for what is set in Python
 PyObject* compute_handler = nullptr;   // computes what waits, and says how to do so again
 unsigned long long next_serial = 1;
-unsigned long long ambient_epoch = 1;  // changes with what is set in Python
-std::vector<Region*> regions;          // all that run
+unsigned long long ambient_epoch = 1;     // changes with what is set in Python
+std::vector<Region*> regions;             // all that run
 std::unordered_set<const void*> exposed;  // owners of memory that a program may write unseen
 
 constexpr std::size_t kMostBranches = 64;
@@ -41,7 +43,8 @@ struct Plan {
   Ref program;
 };
 
-// One followed call.  A barrier is one that needs all before it computed; it runs plainly each time.
+// One followed call.  A barrier is one that needs all before it computed; it runs plainly each
+// time.
 struct Step {
   PyObject_HEAD PyObject* gate;
   PyObject* names;  // of keywords, or null
@@ -52,7 +55,7 @@ struct Step {
   std::vector<int>* writes;      // slots whose memory it writes
   std::vector<Step*>* next;      // owned
   std::vector<Plan>* plans;
-  int first, met, made;          // its slots: from `first` on, so many from outside, so many made
+  int first, met, made;  // its slots: from `first` on, so many from outside, so many made
   long ambient;
   int tries;
   char barrier, grad_enabled, inference_mode;
@@ -155,9 +158,9 @@ PyType_Slot step_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(step_dealloc
                             {Py_tp_methods, step_methods},
                             {Py_tp_doc, const_cast<char*>("One call that is followed.")},
                             {0, nullptr}};
-PyType_Spec step_spec = {"tritorch._C.Step", sizeof(Step), 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                         step_slots};
+PyType_Spec step_spec = {
+    "tritorch._C.Step", sizeof(Step), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, step_slots};
 
 // ---- lazy tensors -------------------------------------------------------------------------------
 
@@ -216,22 +219,22 @@ PyType_Spec lazy_spec = {"tritorch._C.Lazy", sizeof(Lazy), 0,
 // ---- regions ------------------------------------------------------------------------------------
 
 struct Region {
-  PyObject_HEAD Step* root;  // owned, as are the steps below it
-  Step* here;                // the last call
-  PyObject* follower;        // Python's
-  std::vector<Tensor*>* slots;                        // borrowed: null for one that is gone
-  std::vector<Step*>* steps;                          // what waits
-  std::vector<std::pair<int, Ref>>* kept;             // tensors with arrays that it needs
-  std::vector<std::pair<Ref, PyObject*>>* written;    // tensors whose arrays are put aside
+  PyObject_HEAD Step* root;                         // owned, as are the steps below it
+  Step* here;                                       // the last call
+  PyObject* follower;                               // Python's
+  std::vector<Tensor*>* slots;                      // borrowed: null for one that is gone
+  std::vector<Step*>* steps;                        // what waits
+  std::vector<std::pair<int, Ref>>* kept;           // tensors with arrays that it needs
+  std::vector<std::pair<Ref, PyObject*>>* written;  // tensors whose arrays are put aside
   unsigned long long serial;
   unsigned long long epoch;
   long ambient;
   unsigned long computing;  // which thread computes what waited; 0: none
-  int busy;    // calls inside of calls are not followed
-  char open;   // it runs
-  char failed; // what waited could not be computed
-  char eager;  // too many branches: nothing is followed any more
-  char learns; // a call was new in this run
+  int busy;                 // calls inside of calls are not followed
+  char open;                // it runs
+  char failed;              // what waited could not be computed
+  char eager;               // too many branches: nothing is followed any more
+  char learns;              // a call was new in this run
 };
 
 namespace {
@@ -395,8 +398,8 @@ bool keep(const Pattern& p, PyObject* argument, Region* r) {
       seen |= keep(p.items[i], PySequence_Fast_ITEMS(argument)[i], r);
   if (p.kind == Pattern::slice) {
     auto* s = reinterpret_cast<PySliceObject*>(argument);
-    seen |= keep(p.items[0], s->start, r) | keep(p.items[1], s->stop, r) |
-            keep(p.items[2], s->step, r);
+    seen |=
+        keep(p.items[0], s->start, r) | keep(p.items[1], s->stop, r) | keep(p.items[2], s->step, r);
   }
   return seen;
 }
@@ -485,8 +488,7 @@ PyObject* miss(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, P
   PyObject* positional = PyTuple_New(n);
   PyObject* keywords = PyDict_New();
   bool good = positional && keywords;
-  for (Py_ssize_t i = 0; good && i < n; ++i)
-    PyTuple_SET_ITEM(positional, i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; good && i < n; ++i) PyTuple_SET_ITEM(positional, i, Py_NewRef(args[i]));
   for (Py_ssize_t i = 0; good && names && i < PyTuple_GET_SIZE(names); ++i)
     good = PyDict_SetItem(keywords, PyTuple_GET_ITEM(names, i), args[n + i]) == 0;
   PyObject* result = nullptr;
@@ -565,8 +567,8 @@ bool run_step(const Step* step, Region* r, std::vector<Ref>& values) {
   }
   modes.grad_enabled = step->grad_enabled;
   modes.inference_mode = step->inference_mode;
-  const auto n = static_cast<Py_ssize_t>(given.size()) -
-                 (step->names ? PyTuple_GET_SIZE(step->names) : 0);
+  const auto n =
+      static_cast<Py_ssize_t>(given.size()) - (step->names ? PyTuple_GET_SIZE(step->names) : 0);
   Ref result(call_plainly(r, step->gate, given.data(), n, step->names));
   return result && receive(step->result->front(), result.get(), r, values);
 }
@@ -853,9 +855,9 @@ PyObject* region_is_leaf(PyObject* self, PyObject* slot) {
   auto* r = reinterpret_cast<Region*>(self);
   const auto i = static_cast<std::size_t>(PyLong_AsLong(slot));
   const Tensor* t = i < r->slots->size() ? (*r->slots)[i] : nullptr;
-  return PyBool_FromLong(
-      t && is_lazy(t) &&
-      PyTuple_GET_ITEM(reinterpret_cast<Lazy*>(t->shadow)->spec, kLeaf) == Py_True);
+  return PyBool_FromLong(t && is_lazy(t) &&
+                         PyTuple_GET_ITEM(reinterpret_cast<Lazy*>(t->shadow)->spec, kLeaf) ==
+                             Py_True);
 }
 
 // needs_grad(slot) -> whether gradients will flow to a tensor that waits
@@ -866,16 +868,15 @@ PyObject* region_needs_grad(PyObject* self, PyObject* slot) {
   return PyBool_FromLong(t && is_lazy(t) && lazy_needs_grad(t));
 }
 
-PyMethodDef region_methods[] = {
-    {"enter", region_enter, METH_NOARGS, nullptr},
-    {"leave", region_leave, METH_NOARGS, nullptr},
-    {"compute", region_compute, METH_NOARGS, nullptr},
-    {"tensors", region_tensors, METH_O, nullptr},
-    {"needs_grad", region_needs_grad, METH_O, nullptr},
-    {"is_leaf", region_is_leaf, METH_O, nullptr},
-    {"add", region_add, METH_VARARGS, nullptr},
-    {"add_barrier", TRITORCH_FASTCALL(region_add_barrier), nullptr},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef region_methods[] = {{"enter", region_enter, METH_NOARGS, nullptr},
+                                {"leave", region_leave, METH_NOARGS, nullptr},
+                                {"compute", region_compute, METH_NOARGS, nullptr},
+                                {"tensors", region_tensors, METH_O, nullptr},
+                                {"needs_grad", region_needs_grad, METH_O, nullptr},
+                                {"is_leaf", region_is_leaf, METH_O, nullptr},
+                                {"add", region_add, METH_VARARGS, nullptr},
+                                {"add_barrier", TRITORCH_FASTCALL(region_add_barrier), nullptr},
+                                {nullptr, nullptr, 0, nullptr}};
 PyMemberDef region_members[] = {
     {"follower", T_OBJECT, offsetof(Region, follower), READONLY, nullptr},
     {"busy", T_INT, offsetof(Region, busy), 0, nullptr},
@@ -917,8 +918,8 @@ PyObject* ambient_changes(PyObject*, PyObject*) {
 }
 
 // expose(array): a program got hold of an array's memory.
-PyObject* expose(PyObject*, PyObject* array) {
-  if (const void* owner = owner_of(array)) exposed.insert(owner);
+PyObject* expose_array(PyObject*, PyObject* array) {
+  expose(array);
   Py_RETURN_NONE;
 }
 
@@ -954,6 +955,14 @@ PyObject* tensor_become(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
+// unfollow(by): nothing is followed in this thread while the sum is not 0
+PyObject* unfollow(PyObject*, PyObject* by) {
+  if (!settled()) return nullptr;
+  unfollowed += static_cast<int>(PyLong_AsLong(by));
+  if (PyErr_Occurred()) return nullptr;
+  Py_RETURN_NONE;
+}
+
 PyObject* tensor_is_lazy(PyObject*, PyObject* object) {
   Tensor* t = as_tensor(object);
   return PyBool_FromLong(t && is_lazy(t));
@@ -964,10 +973,11 @@ PyMethodDef functions[] = {
     {"current_region", current_region, METH_NOARGS, "The one that this thread is in, or None."},
     {"settle", settle, METH_NOARGS, "Computes what waits."},
     {"ambient_changes", ambient_changes, METH_NOARGS, "What is set in Python is about to change."},
-    {"expose", expose, METH_O, "A program got hold of an array's memory."},
+    {"expose", expose_array, METH_O, "A program got hold of an array's memory."},
     {"force", TRITORCH_FASTCALL(force_tensors),
      "Whether one of these tensors waited; it is computed now."},
     {"become", TRITORCH_FASTCALL(tensor_become), nullptr},
+    {"unfollow", unfollow, METH_O, "Counts the reasons for which this thread follows nothing."},
     {"is_lazy", tensor_is_lazy, METH_O, "Whether a tensor waits to be computed."},
     {"set_following_handlers", set_following_handlers, METH_VARARGS,
      "(missing, describing, ambient, computing)"},
@@ -975,7 +985,11 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-bool follows() { return region && region->busy == 0 && !region->eager; }
+void expose(PyObject* array) {
+  if (const void* owner = owner_of(array)) exposed.insert(owner);
+}
+
+bool follows() { return region && region->busy == 0 && !region->eager && unfollowed == 0; }
 
 PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   Region* r = region;

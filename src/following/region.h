@@ -34,6 +34,9 @@ extern int waiting;  // how many regions have something that waits
 bool settle_all();
 inline bool settled() { return waiting == 0 || settle_all(); }
 
+// A program got hold of an array's memory.
+void expose(PyObject* array);
+
 // Adds the types and functions to the module.  False with a Python error set on failure.
 bool add_following(PyObject* module);
 

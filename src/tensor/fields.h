@@ -41,6 +41,12 @@ struct Registered {
   PyObject* stream_probe;  // (array) -> its stream; unset while all use the default one
   PyObject* dtype_map;     // a backend's dtype -> tritorch.dtype
   PyObject* classed;       // a type of arrays that say what class their tensors are of
+  PyObject* dtype_type;    // tritorch.dtype
+  PyObject* parameter;     // tritorch.nn.Parameter
+  PyObject* cpu_device;    // where ndarrays are
+  PyObject* cuda_device;   // (index) -> the device
+  PyObject* strided;       // the layout of plain arrays
+  PyObject* as_sizes;      // (iterable) -> a tuple of sizes
 };
 extern Registered registered;
 
@@ -190,6 +196,11 @@ void forget(Tensor* t);  // a marked tensor goes
 // -1: a Python error is set.
 int requires_grad(Tensor* t);
 
+// New references, as the properties give them: a Size; the dtype; whether gradients flow to it.
+PyObject* size_of(std::span<const std::int64_t> shape);
+PyObject* dtype_of_tensor(PyObject* tensor);
+PyObject* requires_grad_of_tensor(PyObject* tensor);
+
 // A tensor of an array, without history.  exact: a view, whose strides are meant.
 Tensor* new_tensor(PyObject* array, bool exact = false);
 
@@ -224,5 +235,8 @@ long long version_of(PyObject* object);
 
 // Adds the functions on tensors to the module.  False with a Python error set on failure.
 bool add_tensor_functions(PyObject* module);
+
+// The same with SizeBase, the tuple of sizes.
+bool add_size_type(PyObject* module);
 
 }  // namespace tritorch

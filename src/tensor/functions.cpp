@@ -10,14 +10,24 @@
 namespace tritorch {
 namespace {
 
+// The tensor, computed if it waited; null, with or without a Python error, if it is none.
+Tensor* computed(PyObject* object) {
+  Tensor* t = as_tensor(object);
+  return t && is_lazy(t) && !force(t) ? nullptr : t;
+}
+
+PyObject* refuse(const char* usage) {
+  return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_TypeError, usage);
+}
+
 PyObject* wrap(PyObject*, PyObject* array) {
   return reinterpret_cast<PyObject*>(new_tensor(array));
 }
 
 // alias(input, array=None) -> a tensor on the same storage, without history
 PyObject* alias(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  Tensor* input = n >= 1 ? as_tensor(args[0]) : nullptr;
-  if (!input) return PyErr_Format(PyExc_TypeError, "alias(tensor, array=None)");
+  Tensor* input = n >= 1 ? computed(args[0]) : nullptr;
+  if (!input) return refuse("alias(tensor, array=None)");
   if (!input->shared && !(input->shared = new_shared(array_of(input)))) return nullptr;
   Tensor* out = new_tensor(n > 1 ? args[1] : array_of(input), true);
   if (!out) return nullptr;
@@ -70,9 +80,10 @@ PyObject* place_tensor(PyObject*, PyObject* const* args, Py_ssize_t n) {
 
 // swap(a, b): each has what the other had: memory, history, gradient; who holds them is not asked.
 PyObject* swap_tensors(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  Tensor* a = n == 2 ? as_tensor(args[0]) : nullptr;
-  Tensor* b = n == 2 ? as_tensor(args[1]) : nullptr;
-  if (!a || !b) return PyErr_Format(PyExc_TypeError, "expected two tensors");
+  Tensor* a = n == 2 ? computed(args[0]) : nullptr;
+  Tensor* b = n == 2 ? computed(args[1]) : nullptr;
+  if (!a || !b) return refuse("expected two tensors");
+  if (!settled()) return nullptr;
   std::swap(a->array, b->array);
   std::swap(a->shadow, b->shadow);
   std::swap(a->node, b->node);
@@ -92,8 +103,8 @@ PyObject* swap_tensors(PyObject*, PyObject* const* args, Py_ssize_t n) {
 }
 
 PyObject* bump_version(PyObject*, PyObject* object) {
-  Tensor* t = as_tensor(object);
-  if (!t) return PyErr_Format(PyExc_TypeError, "expected a tensor");
+  Tensor* t = computed(object);
+  if (!t) return refuse("expected a tensor");
   if (!t->shared && !(t->shared = new_shared(array_of(t)))) return nullptr;
   ++t->shared->version;
   Py_RETURN_NONE;
@@ -221,6 +232,12 @@ PyObject* register_part(PyObject*, PyObject* args) {
                {"lay_out", &lay_out},
                {"dtype_map", &registered.dtype_map},
                {"classed", &registered.classed},
+               {"dtype", &registered.dtype_type},
+               {"Parameter", &registered.parameter},
+               {"cpu_device", &registered.cpu_device},
+               {"cuda_device", &registered.cuda_device},
+               {"strided", &registered.strided},
+               {"as_sizes", &registered.as_sizes},
                {"Tensor", reinterpret_cast<PyObject**>(&tensor_type)}};
   for (auto& part : parts) {
     if (std::string_view(part.name) != name) continue;

@@ -7,7 +7,8 @@
 #include <cstdint>
 
 #include "following/region.h"
-#include "tensor/tensor.h"
+#include "tensor/answers.h"
+#include "tensor/fields.h"
 
 namespace tritorch {
 namespace {
@@ -84,7 +85,8 @@ struct Gate {
   PyObject* policy;  // autocast's; None: it leaves the call alone
   PyObject* nested;  // (gate, *args, **kwargs): takes its place where an argument is nested
   PyObject* weak;
-  long wants;  // the positions where only tensors may stand, as bits; negative: not asked yet
+  Reply reply;     // the function's own, without Python, where it has one
+  long wants;      // the positions where only tensors may stand, as bits; negative: not asked yet
   char describes;  // it reads what is known of a tensor that waits
 };
 
@@ -278,7 +280,8 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
   const Py_ssize_t n = PyVectorcall_NARGS(flagged);
   const State& now = state;
   if (region && follows() && !gate->describes) [[unlikely]] {
-    if (now.modes || overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) {
+    if (now.modes || modes.saving_hooks || modes.tracing_calls ||
+        overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) {
       if (!settled()) return nullptr;
     } else {
       return follow(self, args, n, names);
@@ -286,6 +289,10 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
   }
   if (now.modes || (now.overrides && overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))))
     return call_handler(override_handler, self, args, n, names);
+  if (gate->reply && !names) {
+    PyObject* answer = gate->reply(args, n);
+    if (answer || PyErr_Occurred()) return answer;
+  }
   if (gate->nested && any_classed && gate->nested != Py_None &&
       holds_classed(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) [[unlikely]]
     return call_handler(gate->nested, self, args, n, names);
@@ -410,8 +417,17 @@ PyMemberDef gate_members[] = {
     {nullptr, 0, 0, 0, nullptr}};
 PyGetSetDef gate_properties[] = {{"__doc__", gate_doc, nullptr, nullptr, nullptr},
                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyMethodDef gate_methods[] = {{"__reduce__", gate_reduce, METH_NOARGS, nullptr},
-                              {nullptr, nullptr, 0, nullptr}};
+// Has the gate of a method of Tensor be answered without Python, where a native answer is known.
+PyObject* gate_answer(PyObject* self, PyObject* name) {
+  if (!PyUnicode_Check(name)) return PyErr_Format(PyExc_TypeError, "expected a name");
+  reinterpret_cast<Gate*>(self)->reply = find_reply(name);
+  return PyBool_FromLong(reinterpret_cast<Gate*>(self)->reply != nullptr);
+}
+
+PyMethodDef gate_methods[] = {
+    {"__reduce__", gate_reduce, METH_NOARGS, nullptr},
+    {"answer", gate_answer, METH_O, "(name): asks the native method of this name first."},
+    {nullptr, nullptr, 0, nullptr}};
 PyType_Slot gate_slots[] = {{Py_tp_new, reinterpret_cast<void*>(gate_new)},
                             {Py_tp_dealloc, reinterpret_cast<void*>(gate_dealloc)},
                             {Py_tp_traverse, reinterpret_cast<void*>(gate_traverse)},
@@ -439,7 +455,9 @@ PyObject* set_flag(bool* flag, PyObject* value) {
   *flag = truth != 0;
   return PyBool_FromLong(before);
 }
-PyObject* set_function_modes(PyObject*, PyObject* value) { return set_flag(&state.modes, value); }
+PyObject* set_function_modes(PyObject*, PyObject* value) {
+  return settled() ? set_flag(&state.modes, value) : nullptr;
+}
 PyObject* set_autocast(PyObject*, PyObject* value) { return set_flag(&state.autocast, value); }
 PyObject* set_overrides(PyObject*, PyObject* value) { return set_flag(&state.overrides, value); }
 PyObject* overrides_enabled(PyObject*, PyObject*) { return PyBool_FromLong(state.overrides); }

@@ -1,4 +1,5 @@
 // NodeBase: what one recorded call keeps, and how its gradient gets at it.
+#include "following/region.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -14,6 +15,7 @@ using NodeFields =
               &Node::dtype, &Node::hooks, &Node::call, &Node::stream>;
 
 PyObject* node_new(PyTypeObject* type, PyObject*, PyObject*) {
+  if (region && follows() && !settled()) return nullptr;  // what waits has older nodes
   PyObject* self = type->tp_alloc(type, 0);
   if (self) reinterpret_cast<Node*>(self)->sequence = next_sequence++;
   return self;

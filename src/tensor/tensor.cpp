@@ -1,4 +1,6 @@
 // Shared and TensorBase.
+#include "array/array.h"
+#include "launch/pack.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -62,6 +64,8 @@ PyObject* get_shape(PyObject* self, void*) {
   auto* t = reinterpret_cast<Tensor*>(self);
   PyObject* array = array_of(t);
   if (!array) return PyErr_Format(PyExc_RuntimeError, "the tensor is not initialised");
+  if (const NDArray* host = as_ndarray(array)) return size_of(host->shape());
+  if (const Array* device = as_array(array)) return size_of(device->layout.shape());
   PyObject* shape = PyObject_GetAttr(array, names.shape);
   if (!shape) return nullptr;
   PyObject* args = PyTuple_Pack(1, shape);
@@ -82,7 +86,8 @@ PyObject* get_ndim(PyObject* self, void*) {
 PyObject* get_dtype(PyObject* self, void*) {
   PyObject* array = array_of(reinterpret_cast<Tensor*>(self));
   if (!array) return PyErr_Format(PyExc_RuntimeError, "the tensor is not initialised");
-  PyObject* dtype = PyObject_GetAttr(array, names.dtype);
+  const NDArray* host = as_ndarray(array);
+  PyObject* dtype = host ? Py_NewRef(host->descr) : PyObject_GetAttr(array, names.dtype);
   if (!dtype) return nullptr;
   PyObject* ours = PyDict_GetItemWithError(registered.dtype_map, dtype);
   if (ours) {
@@ -166,19 +171,18 @@ PyMemberDef tensor_members[] = {
     {"_tangent", T_OBJECT, offsetof(Tensor, tangent), 0, nullptr},
     {"_hooks", T_OBJECT, offsetof(Tensor, hooks), 0, nullptr},
     {"_retains_grad", T_BOOL, offsetof(Tensor, retains_grad), 0, nullptr},
+    {"output_nr", T_INT, offsetof(Tensor, output), 0, nullptr},
     {"_mark", T_ULONGLONG, offsetof(Tensor, mark), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 // The others: who reads or writes one has the tensor computed.
-PyMemberDef settled_members[] = {
-    {"_shadow", T_OBJECT_EX, offsetof(Tensor, shadow), 0, nullptr},
-    {"_raw_node", T_OBJECT, offsetof(Tensor, node), 0, nullptr},
-    {"_base", T_OBJECT, offsetof(Tensor, base), 0, nullptr},
-    {"_view", T_OBJECT, offsetof(Tensor, view), 0, nullptr},
-    {"_created", T_OBJECT, offsetof(Tensor, created), 0, nullptr},
-    {"_epoch", T_LONGLONG, offsetof(Tensor, epoch), 0, nullptr},
-    {"output_nr", T_INT, offsetof(Tensor, output), 0, nullptr},
-    {"_leaf", T_BOOL, offsetof(Tensor, leaf), 0, nullptr},
-    {"_inference", T_BOOL, offsetof(Tensor, inference), 0, nullptr}};
+PyMemberDef settled_members[] = {{"_shadow", T_OBJECT_EX, offsetof(Tensor, shadow), 0, nullptr},
+                                 {"_raw_node", T_OBJECT, offsetof(Tensor, node), 0, nullptr},
+                                 {"_base", T_OBJECT, offsetof(Tensor, base), 0, nullptr},
+                                 {"_view", T_OBJECT, offsetof(Tensor, view), 0, nullptr},
+                                 {"_created", T_OBJECT, offsetof(Tensor, created), 0, nullptr},
+                                 {"_epoch", T_LONGLONG, offsetof(Tensor, epoch), 0, nullptr},
+                                                              {"_leaf", T_BOOL, offsetof(Tensor, leaf), 0, nullptr},
+                                 {"_inference", T_BOOL, offsetof(Tensor, inference), 0, nullptr}};
 PyObject* get_field(PyObject* self, void* member) {
   auto* t = reinterpret_cast<Tensor*>(self);
   if (is_lazy(t) && !force(t)) return nullptr;
@@ -207,9 +211,8 @@ PyGetSetDef tensor_properties[] = {
     {"_view", get_field, set_field, nullptr, &settled_members[3]},
     {"_created", get_field, set_field, nullptr, &settled_members[4]},
     {"_epoch", get_field, set_field, nullptr, &settled_members[5]},
-    {"output_nr", get_field, set_field, nullptr, &settled_members[6]},
-    {"_leaf", get_field, set_field, nullptr, &settled_members[7]},
-    {"_inference", get_field, set_field, nullptr, &settled_members[8]},
+    {"_leaf", get_field, set_field, nullptr, &settled_members[6]},
+    {"_inference", get_field, set_field, nullptr, &settled_members[7]},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot tensor_slots[] = {{Py_tp_new, reinterpret_cast<void*>(tensor_new)},
                               {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
@@ -228,6 +231,9 @@ PyType_Spec shared_spec = {"tritorch._C.Shared", sizeof(Shared), 0,
 PyType_Spec tensor_spec = {"tritorch._C.TensorBase", sizeof(Tensor), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                            tensor_slots};
+
+PyObject* dtype_of_tensor(PyObject* tensor) { return get_dtype(tensor, nullptr); }
+PyObject* requires_grad_of_tensor(PyObject* tensor) { return get_requires_grad(tensor, nullptr); }
 
 Shared* new_shared(PyObject* array) {
   auto* s = reinterpret_cast<Shared*>(shared_type->tp_alloc(shared_type, 0));
@@ -328,7 +334,7 @@ bool add_tensor_types(PyObject* module) {
            PyUnicode_InternFromString("ndim"), PyUnicode_InternFromString("tensor_class"),
            PyUnicode_InternFromString("values")};
   return registered.dtype_map && names.shape && names.dtype && names.ndim && names.tensor_class &&
-         names.values && add_tensor_functions(module);
+         names.values && add_tensor_functions(module) && add_size_type(module);
 }
 
 }  // namespace tritorch

@@ -335,7 +335,8 @@ def first(
     if region.follower.options.backend is not None:
         return backing.first(region, steps, tensors, held)
     inputs = list(tensors)
-    if any(region.needs_grad(slot) for slot in held):
+    recorded = any(step.grad_enabled and not step.inference_mode for step in steps)
+    if recorded and any(region.needs_grad(slot) for slot in held):
         return training.first(region, steps, tensors, held)
     tape = Tape()
     if any(step.grad_enabled and any(tensors[i]._requires_grad for i in inputs) for step in steps):

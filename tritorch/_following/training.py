@@ -186,6 +186,8 @@ class Segment:
         now = states(generator for generator, _ in drawn)
         restore(drawn)
         made = dict(tensors)
+        inputs = [tensors[slot].view_as(tensors[slot]) for slot in self.wanting]  # without hooks
+        made |= dict(zip(self.wanting, inputs))
         before = _C.is_grad_enabled()
         for step in self.steps:
             _C.set_grad_enabled(step.grad_enabled)
@@ -197,7 +199,6 @@ class Segment:
         restore(now)
         roots = [made[slot] for slot, g in zip(self.held, grads) if g is not None]
         given = [g for g in grads if g is not None]
-        inputs = [tensors[slot] for slot in self.wanting]
         found = engine.backward(roots, given, True, before, inputs, False)
         return [[] if g is None else [g] for g in found]
 
@@ -328,7 +329,6 @@ def first(
     time."""
     slots = list(tensors)
     wanting = [slot for slot in slots if tensors[slot]._requires_grad]
-    outputs = [slot for slot in held if region.needs_grad(slot)]
     if not noted or _written_by(tensors, steps) or any(region.is_leaf(slot) for slot in held):
         for step in steps:
             step.run(region, tensors)
@@ -343,24 +343,28 @@ def first(
     versions = {slot: tensors[slot]._shared.version for slot in slots}
     drawn = states(_generators())
     plans.run_noted(region, steps, tensors, tape)
+    for slot in held:  # views are of the inputs themselves
+        base = tensors[slot]._base
+        for other in wanting if base is not None else ():
+            if base is tensors[other]:
+                tensors[slot]._base = given[other]
+    outputs = [slot for slot in held if tensors[slot]._raw_node is not None]
     segment = Segment(steps, slots, outputs)
     segment.wanting = wanting
-    described: list[plans.Held] | None = None
     try:
         if tape.unfit:
             raise Unfit(tape.unfit)
         described = plans.describe_held(held, tensors, slots, tape)
+        written = plans._written(versions, given)
+        segment.draft = Draft(segment, tape, numbers, described, written)
     except Unfit as error:
         counts.unfit(str(error))
     roots = [(tensors[slot]._raw_node, tensors[slot].output_nr) for slot in outputs]
     leaves = [tensors[slot] for slot in wanting]
-    if described is not None:
-        segment.draft = Draft(segment, tape, numbers, described, plans._written(versions, given))
-    run = Graph(segment, roots, leaves, given, tape if described is not None else None,
-                drawn)  # fmt: skip
+    run = Graph(segment, roots, leaves, given, tape if segment.draft else None, drawn)
     made = [tensors[slot] for slot in outputs]
     _new_node(run, [given[slot] for slot in wanting], made)
-    return segment.draft if described is not None else None
+    return segment.draft
 
 
 class Run:

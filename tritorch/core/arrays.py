@@ -29,6 +29,10 @@ def cuda_device(index: int) -> Device:
     return Device("cuda", index)
 
 
+_C.register_part("cpu_device", CPU)
+_C.register_part("cuda_device", cuda_device)
+
+
 def device_of(array: Any) -> Device:
     """Where an array's memory is."""
     if type(array) is ndarray:

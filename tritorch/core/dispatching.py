@@ -42,6 +42,7 @@ _SEEN = property(_seen, _PLAIN.__set__, _PLAIN.__delete__)
 
 def enter(mode: Any) -> None:
     """Makes a mode the innermost one of this thread."""
+    _C.unfollow(1)
     with _lock:
         watching.append(None)
         _tensor._a = _SEEN
@@ -52,6 +53,7 @@ def leave() -> Any:
     """Takes the innermost mode off."""
     *rest, mode = entered.modes
     entered.modes = rest
+    _C.unfollow(-1)
     with _lock:
         watching.pop()
         if not watching:

@@ -148,6 +148,7 @@ cfloat, cdouble = complex64, complex128
 # What the native half makes of an ndarray's dtype.  Those of ml_dtypes are added with its import.
 _from_numpy: dict[Any, dtype] = {}
 _C.register_part("dtype_map", _from_numpy)
+_C.register_part("dtype", dtype)
 
 
 @functools.cache

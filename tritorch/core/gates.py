@@ -67,8 +67,12 @@ def publish_methods() -> None:
         plain = function.__name__ if name.startswith("__") else name
         gate.shown = gates.get(getattr(function, "shown", plain), gate)
         gate.policy = POLICIES.get(gate.shown.__name__) or POLICIES.get(name)
+        gate.answer(function.__name__)
         setattr(Tensor, name, gate)
     GATES["tritorch.Tensor"] = gates
+    for name, value in list(vars(Tensor).items()):
+        if type(value) is property and _C.Property.answers(name):
+            setattr(Tensor, name, _C.Property(name, value))
 
 
 def _properties() -> dict[str, Any]:

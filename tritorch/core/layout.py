@@ -29,6 +29,7 @@ class layout:
 
 layout.__module__ = "tritorch"
 strided = layout("strided")
+_C.register_part("strided", strided)
 sparse_coo = layout("sparse_coo")
 sparse_csr = layout("sparse_csr")
 sparse_csc = layout("sparse_csc")

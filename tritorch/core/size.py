@@ -11,20 +11,21 @@ from tritorch.core.naming import qualified
 from tritorch.core.symbolic import as_size
 
 
-class Size(tuple[int, ...]):
-    """A tuple of sizes."""
+def _as_sizes(sizes: Iterable[Any] = ()) -> tuple[Any, ...]:
+    values = tuple(sizes)
+    for value in values:
+        if not hasattr(value, "__index__"):
+            raise TypeError(
+                f"{qualified('Size')}() takes an iterable of 'int' (item is "
+                f"'{type(value).__name__}')"
+            )
+    return tuple(map(as_size, values))
+
+
+class Size(_C.SizeBase):
+    """A tuple of sizes."""  # which src/tensor/size.cpp makes, by `_as_sizes` where it has to
 
     __slots__ = ()
-
-    def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
-        values = tuple(sizes)
-        for value in values:
-            if not hasattr(value, "__index__"):
-                raise TypeError(
-                    f"{qualified('Size')}() takes an iterable of 'int' (item is "
-                    f"'{type(value).__name__}')"
-                )
-        return super().__new__(cls, map(as_size, values))
 
     def numel(self) -> int:
         """How many elements a tensor of this shape has."""
@@ -48,13 +49,10 @@ class Size(tuple[int, ...]):
 
     __rmul__ = __mul__
 
-    def __getitem__(self, key: Any) -> Any:
-        item = tuple.__getitem__(self, key)
-        return tuple.__new__(Size, item) if type(key) is slice else item
-
     def __reduce__(self) -> tuple[Any, ...]:
         return Size, (tuple(self),)
 
 
 Size.__module__ = "tritorch"
 _C.register_part("Size", Size)
+_C.register_part("as_sizes", _as_sizes)

@@ -64,6 +64,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return rebuild.reduce_parameter(self)
 
 
+_C.register_part("Parameter", Parameter)
+
+
 def _preserve() -> Any:
     from tritorch.core.layout import preserve_format
 

@@ -323,6 +323,16 @@ def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
         )
     if len(set(order)) != len(order):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return _reordered(input, order)
+
+
+def _reordered(input: Tensor, order: tuple[int, ...]) -> Tensor:
+    try:
+        a = input._a
+        if type(a) is ndarray:
+            return _permute.finish_view(a.transpose(order), (order,), input)
+    except AttributeError:
+        pass
     return _permute.call((input,), (order,))
 
 
@@ -412,16 +422,19 @@ _CONJUGATE = "Consider using x.conj()."
 
 
 def _reversed_dims(self: Tensor) -> Tensor:
-    if self.ndim == 0:
+    ndim = self.ndim
+    if ndim == 2:
+        return _reordered(self, (1, 0))
+    if ndim == 0:
         _of_nothing("T", _IDENTITY)
-    elif self.ndim != 2:
+    else:
         defaults.warn_once(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
             "deprecated and it will throw an error in a future release. Consider `x.mT` to "
             "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to "
             "reverse the dimensions of a tensor."
         )
-    return permute(self, tuple(range(self.ndim))[::-1])
+    return _reordered(self, tuple(range(ndim))[::-1])
 
 
 def _matrix_transpose(self: Tensor) -> Tensor:

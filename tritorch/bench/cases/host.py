@@ -39,6 +39,40 @@ STATEMENTS: dict[str, tuple[str, str]] = {
     ),
 }  # fmt: skip
 
+# What a program asks of tensors and modules between its operators.
+_MODULE = (
+    "class Net(m.nn.Module):\n"
+    "    def __init__(self):\n"
+    "        super().__init__()\n"
+    "        self.weight = m.nn.Parameter(m.ones(16, device=d))\n"
+    "        self.child = m.nn.Identity()\n"
+    "    def forward(self, x):\n"
+    "        return x\n"
+    "net = Net(); a = m.ones(16, device=d)\n"
+)
+_TENSOR = "a = m.ones(16, 32, device=d)"
+QUESTIONS: dict[str, tuple[str, str]] = {
+    **{
+        asked: (_TENSOR, asked)
+        for asked in (
+            "a.size()", "a.size(0)", "a.shape", "a.shape[0]", "a.dim()", "a.numel()", "a.stride()",
+            "a.device", "a.dtype", "a.requires_grad", "a.grad", "a.is_contiguous()",
+            "a.is_floating_point()", "a.data_ptr()", "len(a)", "a.T",
+        )
+    },
+    **{
+        asked: (_MODULE, asked)
+        for asked in (
+            "net.weight", "net.child", "net.training", "hasattr(net, 'none')", "net.steps = 1",
+            "net(a)",
+        )
+    },
+    "5 modules in a Sequential": (
+        "net = m.nn.Sequential(*[m.nn.Identity() for _ in range(5)]); a = m.ones(16, device=d)",
+        "net(a)",
+    ),
+}  # fmt: skip
+
 # Memory that was freed before is given out again: what the caching allocator is for.
 ALLOCATIONS: dict[str, tuple[str, str]] = {
     "empty and free, 4 KiB": ("", "m.empty(1024, device=d)"),
@@ -77,6 +111,12 @@ def _cases(name: str, statements: dict[str, tuple[str, str]]) -> Iterable[Benchm
 def host(scale: Scale) -> Iterable[Benchmark]:
     """Small operators."""
     return _cases("host", STATEMENTS)
+
+
+@family("questions", seconds=10)
+def questions(scale: Scale) -> Iterable[Benchmark]:
+    """What tensors and modules are asked between operators."""
+    return _cases("questions", QUESTIONS)
 
 
 @family("allocator", seconds=5)

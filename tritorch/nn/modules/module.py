@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from tritorch import _C
 from tritorch.autograd import no_grad
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import as_dtype, dtype as Dtype
@@ -140,10 +142,20 @@ def _with_path(error: BaseException, module: Module) -> None:
         pass  # an exception with slots
 
 
+class _Signature:
+    """How an instance is called, for `inspect`, which does not ask native methods."""
+
+    def __get__(self, instance: Any, owner: Any) -> inspect.Signature | None:
+        if instance is None or type(instance).__call__ is not _C.ModuleBase.__call__:
+            return None
+        return _ANY_CALL
+
+
+_ANY_CALL = inspect.signature(lambda *args, **kwargs: None)
 T = TypeVar("T", bound="Module")
 
 
-class Module(StateDict):
+class Module(StateDict, _C.ModuleBase):
     """The base class of all neural networks.
 
     What is assigned as an attribute is registered by its type: parameters, buffers, modules.
@@ -182,6 +194,7 @@ class Module(StateDict):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
+    __signature__ = _Signature()
     forward: Callable[..., Any] = _forward_unimplemented
 
     # ---- registering ------------------------------------------------------------------------
@@ -257,15 +270,10 @@ class Module(StateDict):
 
     # ---- attributes -------------------------------------------------------------------------
 
-    def __getattr__(self, name: str) -> Any:
-        fields = self.__dict__
-        for table in ("_parameters", "_buffers", "_modules"):
-            found = fields.get(table)
-            if found is not None and name in found:
-                return found[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+    # `__getattr__` and `__setattr__` are native: src/nn/modules.h.
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def _set_registered(self, name: str, value: Any) -> None:
+        """What `__setattr__` does where a name or a value may be one to register."""
         fields = self.__dict__
         params = fields.get("_parameters")
         if isinstance(value, Parameter):
@@ -319,7 +327,7 @@ class Module(StateDict):
             assert buffers is not None
             buffers[name] = value
             return
-        object.__setattr__(self, name, value)
+        super(_C.ModuleBase, self).__setattr__(name, value)  # whose own is the caller
 
     def _forget(self, name: str, *tables: Any) -> None:
         for table in tables:
@@ -336,7 +344,7 @@ class Module(StateDict):
         elif name in self._modules:
             del self._modules[name]
         else:
-            object.__delattr__(self, name)
+            super().__delattr__(name)
 
     def __dir__(self) -> list[str]:
         names = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules,
@@ -647,23 +655,24 @@ class Module(StateDict):
 
     # ---- calls and hooks --------------------------------------------------------------------
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        fields = self.__dict__
+    # `__call__` is native: it calls `forward` itself where it finds no hooks, no compiled call and
+    # no other `_call_impl`.
+
+    def _wrapped_call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        if self._compiled_call_impl is not None:
+            return self._compiled_call_impl(*args, **kwargs)
+        return self._call_impl(*args, **kwargs)
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         if not (
-            fields["_forward_pre_hooks"] or fields["_forward_hooks"] or fields["_backward_hooks"]
-            or fields["_backward_pre_hooks"] or "_compiled_call_impl" in fields or _global.calls()
+            self._backward_hooks or self._backward_pre_hooks or self._forward_hooks
+            or self._forward_pre_hooks or _global.calls()
         ):  # fmt: skip
             try:
                 return self.forward(*args, **kwargs)
             except Exception as error:
                 _with_path(error, self)
                 raise
-        compiled = fields.get("_compiled_call_impl")
-        if compiled is not None:
-            return compiled(*args, **kwargs)
-        return self._call_with_hooks(args, kwargs)
-
-    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         return self._call_with_hooks(args, kwargs)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -799,6 +808,13 @@ class Module(StateDict):
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
 
+_C.register_module(
+    Module._set_registered,
+    _with_path,
+    (_global.forward_pre, _global.forward, _global.backward_pre, _global.backward),
+    Module._call_impl,
+    Module._wrapped_call_impl,
+)
 _WrappedHook.__module__ = __name__  # where PyTorch has it, for pickles
 _HOOK_KINDS = (
     "_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_hooks_with_kwargs",
