@@ -436,3 +436,16 @@ def test_indices_without_dims_in_vmap():
         assert rows(torch.arange(3), torch.arange(4)).equal(mask + mask[0])
     with pytest.raises(RuntimeError, match="vmap"):
         rows(torch.arange(3), torch.arange(4))
+
+
+def test_plans_are_shown(monkeypatch, caplog):
+    monkeypatch.delenv("TORCH_LOGS", raising=False)
+    torch._logging.set_logs(plan=True)
+    x, w = two(3, 3)
+    made = torch.compile(line)
+    with caplog.at_level(logging.DEBUG, "torch._inductor"):
+        for _ in range(4):
+            made(x, w)
+    plans = [r.getMessage() for r in caplog.records if r.name.endswith("__plan")]
+    assert plans and plans[0].startswith("PLAN of ")
+    assert " = mm(v0, v1)" in plans[0] and "relu(" in plans[0] and "# drops v" in plans[0]

@@ -19,7 +19,6 @@ recompiles = _logging.getArtifactLogger("torch._dynamo.guards", "recompiles")
 graph = _logging.getArtifactLogger("torch._dynamo.output_graph", "graph")
 graph_code = _logging.getArtifactLogger("torch._dynamo.output_graph", "graph_code")
 graph_sizes = _logging.getArtifactLogger("torch._dynamo.output_graph", "graph_sizes")
-plan = _logging.getArtifactLogger("torch._inductor.graph", "plan")
 
 # How the first word of a reason reads; others are gates.
 _REASONS = {

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tritorch import _C
-from tritorch._following import counts
+from tritorch._following import counts, showing
 from tritorch._following.calls import Slot
 from tritorch._following.chains import fused
 from tritorch._following.lowering import Lowered, lowered, whole
@@ -273,6 +273,7 @@ def native(
             tuple(results),
             tuple(dropped.get(i, ())),
         ))  # fmt: skip
+    showing.planned(calls, dropped)
     return _C.Program(size, tuple(inputs), tuple(rows), tuple(outputs), tuple(written), finish)
 
 
