@@ -78,6 +78,7 @@ def backward(
     current.depth += 1
     running = started(tensors, captures)
     before = _C.set_grad_enabled(create_graph)
+    _C.unfollow(1)
     try:
         streams = node_streams.of_pass()
         try:
@@ -93,6 +94,7 @@ def backward(
         _clear_frames(error.__traceback__)
         raise
     finally:
+        _C.unfollow(-1)
         _C.set_grad_enabled(before)
         running.end()
         current.depth -= 1
