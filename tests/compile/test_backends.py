@@ -468,3 +468,23 @@ def test_programs_of_many_kinds(backend, name, wants):
         (kinds, values, gradients), (kinds_2, values_2, gradients_2) = both
         assert kinds == kinds_2
         torch.testing.assert_close((values, gradients), (values_2, gradients_2))
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("backend", [None, "eager", "aot_eager", "cudagraphs"])
+def test_on_the_gpu(backend):
+    def whole(x, w):
+        return torch.relu(x @ w + 1).sum(-1)
+
+    made = torch.compile(whole, backend=backend)
+    x = torch.randn(4, 8, device="cuda")
+    w = torch.randn(8, 3, device="cuda", requires_grad=True)
+    for _ in range(4):
+        wanted, found = whole(x, w), made(x, w)
+        assert found.is_cuda and found.requires_grad
+        torch.testing.assert_close(found, wanted)
+        (one,) = torch.autograd.grad(wanted.sum(), w)
+        (other,) = torch.autograd.grad(found.sum(), w)
+        torch.testing.assert_close(other, one)
+    if backend is not None and backend != "cudagraphs":
+        assert torch.compiler.bisect(whole, x, w, backend=backend) is None
