@@ -232,7 +232,6 @@ struct Region {
   unsigned long computing;  // which thread computes what waited; 0: none
   int busy;                 // calls inside of calls are not followed
   char open;                // it runs
-  char failed;              // what waited could not be computed
   char eager;               // too many branches: nothing is followed any more
   char learns;              // a call was new in this run
 };
@@ -674,12 +673,6 @@ void wait_for_others(Region* r) {
 
 bool compute(Region* r) {
   wait_for_others(r);
-  if (r->failed) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "this tensor has no values: the compiled function that was to compute it has "
-                    "failed");
-    return false;
-  }
   if (r->steps->empty()) return true;
   std::vector<Step*> steps;
   steps.swap(*r->steps);
@@ -693,10 +686,6 @@ bool compute(Region* r) {
   const bool good = run_as_planned(r, steps, values);
   r->computing = 0;
   --r->busy;
-  if (!good) {
-    for (std::size_t i = 0; i < r->slots->size(); ++i)
-      if (Tensor* t = (*r->slots)[i]; t && is_lazy(t)) r->failed = true;
-  }
   return good;
 }
 
@@ -1020,7 +1009,9 @@ bool force(Tensor* t) {
   bool good = compute(reinterpret_cast<Region*>(owner));
   Py_DECREF(owner);
   if (good && is_lazy(t)) {
-    PyErr_SetString(PyExc_RuntimeError, "a tensor of a compiled function was not computed");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "this tensor has no values: the compiled function that was to compute it has "
+                    "failed");
     good = false;
   }
   return good;

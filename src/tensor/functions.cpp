@@ -202,10 +202,12 @@ PyObject* set_inference(PyObject*, PyObject* value) {
 }
 
 PyObject* set_saving_hooks(PyObject*, PyObject* value) {
-  return set_bool(&modes.saving_hooks, value);
+  return settled() ? set_bool(&modes.saving_hooks, value) : nullptr;
 }
 
-PyObject* set_tracing(PyObject*, PyObject* value) { return set_bool(&modes.tracing_calls, value); }
+PyObject* set_tracing(PyObject*, PyObject* value) {
+  return settled() ? set_bool(&modes.tracing_calls, value) : nullptr;
+}
 
 // register_part(name, object): what the native half calls or creates.
 PyObject* register_part(PyObject*, PyObject* args) {

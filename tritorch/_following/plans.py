@@ -42,7 +42,13 @@ def run_noted(region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], tap
     """Makes the calls of steps, and notes the records' calls."""
     with noting(tape.note):
         for step in steps:
+            before = len(tape.notes)
             step.run(region, tensors)
+            made = range(step.first + step.met, step.first + step.met + step.made)
+            if any(tape.known(tensors[slot]._array) is None for slot in made):
+                tape.unfit = tape.unfit or f"{step.gate.__name__} gives what no record gave"
+            if not step.made and len(tape.notes) == before:
+                tape.unfit = tape.unfit or f"{step.gate.__name__} does what no record does"
 
 
 def substituted(value: Any, tensors: dict[int, Tensor]) -> Any:
@@ -150,6 +156,8 @@ def describe_held(
         steps: tuple[tuple[Any, Any], ...] = ()
         if base is not None:
             steps = _view_steps(x._view)
+            if id(base) not in by_id:  # of an input that is a view itself?
+                base = next((tensors[i] for i in inputs if tensors[i]._base is base), base)
             base_value = tape.known(base._array)
             if base_value is None or (shares is None and id(base) in by_id):
                 shares = by_id.get(id(base), shares)
@@ -192,7 +200,8 @@ def hand_out(held: Sequence[Held], values: list[Any], tensors: list[Any]) -> Non
             chain = base._view
             for op, params in each.steps[len(_view_steps(chain)) :]:
                 chain = (op, params, chain)
-            made._base, made._view, made._created = base, chain, each.created
+            root = base if base._base is None else base._base
+            made._base, made._view, made._created = root, chain, each.created
             made._epoch = made._shared.version
         made._inference = each.inference
         _C.become(x, made)

@@ -123,8 +123,12 @@ class Follower:
             result = self.function(*args, **kwargs)
             if region.learns:
                 _close(region, "end", None)
-        except BaseException:
-            region.leave()
+        except BaseException as error:
+            try:
+                region.leave()
+            except Exception as other:  # what waited has failed, too: that came first
+                other.__context__ = None
+                raise other from error.__cause__
             raise
         region.leave()
         return result
@@ -292,7 +296,8 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
             region.eager = True
             return result
         region.learns = True
-        written = tuple(x for x, b in zip(given, before) if x._shared.version != b[2])
+        changed = [x for x, b in zip(given, before) if x._shared.version != b[2]]
+        written = (*changed, *(x._base for x in changed if x._base is not None))
         names = tuple(kwargs) or None
         if region.add(gate, (*args, *kwargs.values()), names, call, result, written):
             slots = {id(x): x._mark & 0xFFFFFF for x in _tensors(result, list(given))}

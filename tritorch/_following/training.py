@@ -27,6 +27,7 @@ from tritorch._following.tape import Form, Note, Tape, Unfit, Value, form_of
 from tritorch.autograd import engine
 from tritorch.autograd.graph import modified
 from tritorch.autograd.nodes import FREED, Node, gradient_edge
+from tritorch.core import arrays
 from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
 from tritorch.core.generator import Generator, _cuda, default_generator, restore, states
@@ -35,13 +36,18 @@ from tritorch.core.tensor import Tensor
 
 
 class CompiledFunctionBackward(Node):
-    """The gradient of a segment."""
+    """The gradient of a segment.
 
-    __slots__ = ("run",)
+    freed: outputs whose gradients need what a pass has freed, as it would have freed the nodes of
+    the segment's calls; asked: those that the last pass asked for."""
+
+    __slots__ = ("asked", "freed", "run")
 
     def _node_free(self) -> None:
-        self.run = None
-        self._node_freed = True
+        self.freed |= self.run.segment.freed_with(self.asked)
+        if len(self.freed) == self._node_n_outputs:
+            self.run = None
+            self._node_freed = True
 
 
 class _Op:
@@ -57,7 +63,8 @@ class _Op:
 
     @staticmethod
     def backward(node: Any, g: Any) -> Any:
-        if node.run is None:
+        node.asked = {i for i, each in enumerate(g) if each is not None}
+        if node.run is None or node.asked & node.freed:
             raise RuntimeError(FREED)
         results = node.run.backward(list(g))
         return [x for each, n in zip(results, node.run.arrivals) for x in _padded(each, n)]
@@ -81,7 +88,7 @@ def _new_node(run: Any, inputs: Sequence[Tensor], held: Sequence[Tensor]) -> Any
     node._node_shape = tuple(x._array.shape for x in held)
     node._node_dtype = tuple(x._array.dtype for x in held)
     node._node_saved = ()  # there is something to free
-    node.run = run
+    node.run, node.freed, node.asked = run, set(), set()
     for i, x in enumerate(held):
         x._raw_node, x.output_nr, x._leaf = node, i, False
     return node
@@ -108,6 +115,21 @@ def _root(node: Any, nr: int) -> Tensor:
 
 
 _EMPTY = ndarray(0)
+
+
+def _shared_nodes(roots: Sequence[Any]) -> list[set[int]]:
+    """For each root, the roots that need what a pass from it frees."""
+    reached = []
+    for node, _ in roots:
+        seen: dict[int, Any] = {}
+        stack = [node]
+        while stack:
+            each = stack.pop()
+            if id(each) not in seen:
+                seen[id(each)] = each
+                stack += [edge for edge in each._node_edges if isinstance(edge, Node)]
+        reached.append({key for key, each in seen.items() if each._node_holds})
+    return [{j for j, other in enumerate(reached) if mine & other} for mine in reached]
 
 
 def _count_edges(roots: Sequence[Any], leaves: Sequence[Tensor]) -> list[int]:
@@ -174,8 +196,13 @@ class Segment:
         self.slots = slots  # of inputs
         self.held = held  # slots of tensors that are held and want gradients
         self.wanting: list[int] = []  # slots of inputs that want gradients
+        self.shares: list[set[int]] = []  # for each output, those that share nodes with it
         self.draft: Draft | None = None
         self.backward: Any = None
+
+    def freed_with(self, asked: set[int]) -> set[int]:
+        """The outputs whose gradients need what a pass from others frees."""
+        return set().union(*(self.shares[i] for i in asked))
 
     def followed(
         self, tensors: dict[int, Tensor], grads: list[Any], drawn: list[Any]
@@ -278,7 +305,14 @@ class Draft(plans.Draft):
         super().__init__(*given)
         self.segment = segment
         self.saved: list[int] | None = None
+        self.copies: list[tuple[int, int]] = []  # of what is written: the slot, the copy's value
         self.drawn = -1  # the value that says where generators were before
+        values = dict(self.inputs)
+        for slot, _ in self.written:
+            note = Note("check", None, (Value(values[slot]),), (), (len(self.forms),), False)
+            self.copies.append((slot, len(self.forms)))
+            self.forms.append(self.forms[values[slot]])
+            self.calls.insert(0, Lowered(arrays.copy, note.inputs, note.results, note, True))
         draws = any(n.form == "make" or n.op.kind == "random" or _draws(n) for n in self.notes)
         if draws:
             self.drawn = len(self.forms)
@@ -290,7 +324,7 @@ class Draft(plans.Draft):
     def fit(self, saved: list[int]) -> None:
         """Keeps what the backward pass reads."""
         self.saved = saved
-        self.kept |= {*saved, self.drawn}
+        self.kept |= {*saved, self.drawn, *(number for _, number in self.copies)}
         self.calls = [*(c for c in self.calls if c.note.op is None), *self.lowered()]
 
     def __call__(
@@ -310,9 +344,10 @@ class Draft(plans.Draft):
         plans.hand_out(self.held, values, tensors)
         segment = self.segment
         given = {slot: tensors[slot] for slot in segment.slots}
+        before = given | {slot: _C.wrap(values[number]) for slot, number in self.copies}
         held = [tensors[slot] for slot in segment.held]
         wanting = [given[slot] for slot in segment.wanting]
-        _new_node(Run(segment, values, given, held), wanting, held)
+        _new_node(Run(segment, values, given, before, held), wanting, held)
 
 
 def _written_by(tensors: dict[int, Tensor], steps: Sequence[Any]) -> bool:
@@ -342,12 +377,19 @@ def first(
     numbers = [(slot, tape.number(tensors[slot]._array)) for slot in slots]
     versions = {slot: tensors[slot]._shared.version for slot in slots}
     drawn = states(_generators())
+    changed = {slot for step in steps for slot in step.writes if slot in given}
+    before = given | {slot: given[slot].detach().clone() for slot in changed}
     plans.run_noted(region, steps, tensors, tape)
-    for slot in held:  # views are of the inputs themselves
+    for slot in held:  # views are of the inputs themselves, or of what those are views of
         base = tensors[slot]._base
         for other in wanting if base is not None else ():
             if base is tensors[other]:
-                tensors[slot]._base = given[other]
+                chain = given[other]._view
+                for step in plans._view_steps(tensors[slot]._view):
+                    chain = (*step, chain)
+                root = given[other]._base
+                tensors[slot]._base = given[other] if root is None else root
+                tensors[slot]._view = chain
     outputs = [slot for slot in held if tensors[slot]._raw_node is not None]
     segment = Segment(steps, slots, outputs)
     segment.wanting = wanting
@@ -361,7 +403,8 @@ def first(
         counts.unfit(str(error))
     roots = [(tensors[slot]._raw_node, tensors[slot].output_nr) for slot in outputs]
     leaves = [tensors[slot] for slot in wanting]
-    run = Graph(segment, roots, leaves, given, tape if segment.draft else None, drawn)
+    segment.shares = _shared_nodes(roots)
+    run = Graph(segment, roots, leaves, before, tape if segment.draft else None, drawn)
     made = [tensors[slot] for slot in outputs]
     _new_node(run, [given[slot] for slot in wanting], made)
     return segment.draft
@@ -371,10 +414,12 @@ class Run:
     """A run of a segment's program: what its gradient needs."""
 
     def __init__(
-        self, segment: Segment, values: list[Any], tensors: dict[int, Tensor], held: list[Tensor]
-    ) -> None:
+        self, segment: Segment, values: list[Any], tensors: dict[int, Tensor],
+        before: dict[int, Tensor], held: list[Tensor],
+    ) -> None:  # fmt: skip
+        """tensors: the inputs; before: as they were, where the segment writes them."""
         backward = segment.backward
-        self.segment, self.tensors = segment, tensors
+        self.segment, self.tensors = segment, before
         self.saved = [values[number] for number in backward.saved]
         drawn = segment.draft.drawn if segment.draft is not None else -1
         self.drawn = values[drawn] if drawn >= 0 else []

@@ -187,6 +187,7 @@ def _called(
 ) -> Any:  # fmt: skip
     active = batches.active
     levels, modes = active.levels, active.modes
+    _C.unfollow(1)
     levels.append((level, size))
     modes.append(randomness)
     try:
@@ -194,6 +195,7 @@ def _called(
     finally:
         levels.pop()
         modes.pop()
+        _C.unfollow(-1)
     if isinstance(result, Tensor):
         if isinstance(out_dims, tuple) and len(out_dims) == 1:
             (out_dims,) = out_dims

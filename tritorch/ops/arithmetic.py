@@ -170,6 +170,9 @@ def add_(self: Tensor, other: Any, *rest: Any, alpha: Any = 1) -> Tensor:
     return _add_in_place(self, other)
 
 
+_add_scaled_quietly = _C.Quiet(cpu.add_scaled_)
+
+
 def _add_scaled(self: Tensor, other: Any, alpha: float) -> bool:
     """Adds floats on the CPU in place, which nobody records; whether that was so."""
     try:
@@ -182,7 +185,7 @@ def _add_scaled(self: Tensor, other: Any, alpha: float) -> bool:
         return False
     if _add.op.wants(self, other):  # type: ignore[attr-defined]
         return False
-    cpu.add_scaled_(a, b, alpha)
+    _add_scaled_quietly(a, b, alpha)
     _C.bump_version(self)
     return True
 

@@ -427,7 +427,9 @@ def normalised_by_batch(
 def update_running(
     running_mean: Any, running_var: Any, mean: Tensor, variance: Tensor, n: int, momentum: float
 ) -> None:
-    """Moves running statistics towards those of a batch of n elements a channel."""
+    """Moves running statistics towards those of a batch of n elements a channel; none: nowhere."""
+    if n == 0:
+        return
     with no_grad():
         if running_mean is not None:
             running_mean.mul_(1 - momentum).add_(mean.to(running_mean.dtype), alpha=momentum)

@@ -132,7 +132,7 @@ def _drawn(
         and not like.is_contiguous()
     ):
         return _in_place(PUBLIC["empty_like"](like, dtype=kind), name, generator, *params)
-    if watching and entered.modes:
+    if watching and (entered.modes or entered.note is not None):
         given = name if name != "normal" or params != (0.0, 1.0) else "standard_normal"
         numbers = params if given in ("normal", "randint") else ()
         return _MAKERS[given](shape, *numbers, kind, device, generator)
