@@ -166,7 +166,7 @@ _ELSEWHERE = {
             set_autocast_xla_dtype set_autocast_xla_enabled
             """,
         "_utils": "get_device_module",
-        "compiler": "_disable_dynamo compile",
+        "compiler": "compile",
         "core.dispatch_keys": "DispatchKey DispatchKeySet",
         "core.settings": """
             _assert _assert_async _check _check_index _check_is_size _check_not_implemented

@@ -184,7 +184,7 @@ from tritorch.core.settings import _check_type as _check_type
 from tritorch.core.settings import _check_value as _check_value
 from tritorch.core.settings import _check_with as _check_with
 from tritorch.core.settings import _constrain_as_size as _constrain_as_size
-from tritorch.compiler import _disable_dynamo as _disable_dynamo
+from tritorch._compile import _disable_dynamo as _disable_dynamo
 from tritorch import _dynamo as _dynamo
 def _foreach_abs(self: _Any) -> _b.tuple[_Tensor, ...]: ...
 def _foreach_abs_(self: _Any) -> _Any: ...

@@ -39,8 +39,10 @@ logger = logging.getLogger(__name__)
     UserWarning,
 )
 def is_compiling() -> bool:
-    """False: nothing is."""
-    return False
+    """Whether this thread is in a region that is followed."""
+    from tritorch import compiler
+
+    return compiler.is_compiling()
 
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:

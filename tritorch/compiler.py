@@ -1,29 +1,28 @@
-"""torch.compiler, until there is a compiler: nothing is compiled, and that is what it says.
+"""torch.compiler: functions whose calls are followed, and what programs say about that.
 
-Kernels are, and those that this process launched are its cache artifacts.
+Kernels that this process launched are its cache artifacts.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 __all__ = [
-    "CacheInfo", "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin",
-    "disable", "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting",
+    "CacheInfo", "allow_in_graph", "assume_constant_result", "bisect", "compile",
+    "cudagraph_mark_step_begin", "disable", "get_default_backend", "is_compiling",
+    "is_dynamo_compiling", "is_exporting",
     "keep_portable_guards_unsafe", "keep_tensor_guards_unsafe", "list_backends",
     "load_cache_artifacts", "nested_compile_region", "reset", "save_cache_artifacts",
     "set_default_backend", "set_enable_guard_collectives", "set_stance", "skip_all_guards_unsafe",
     "skip_guard_on_all_nn_modules_unsafe", "skip_guard_on_globals_unsafe",
     "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip
-
-
-_MODES = "default lite reduce-overhead max-autotune-no-cudagraphs max-autotune"
 
 
 def compile(
@@ -40,96 +39,146 @@ def compile(
     isolate_recompiles: bool = False,
     shapes_spec: Any = None,
 ) -> Any:
-    """torch.compile, until there is a compiler: the function itself, a module in an
-    `OptimizedModule`, which runs it; also as a decorator with arguments."""
+    """A function, a module or a class whose calls are followed; also as a decorator with arguments.
+
+    The first run of a way through the function is plain and recorded; where a later one makes the
+    same calls, they are computed together, at its end or where the program wants a value.  What
+    lies between is a graph.  fullgraph: a graph that ends before the function does is an error.
+    backend: "inductor" (the package's own), another of `list_backends`, or a function that gets a
+    GraphModule and example inputs and gives a function.  mode, options: as PyTorch's, of the
+    backend.  disable: the function stays as it is.  recompile_limit: how many ways are recorded.
+    Each call of `compile` keeps its own recordings (isolate_recompiles), and finds sizes itself
+    (shapes_spec)."""
     if mode is not None and options is not None:
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time."
         )
-    if mode is not None and mode not in _MODES.split():
-        raise RuntimeError(
-            f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES.split())}"
+    if dynamic is not None and shapes_spec is not None:
+        raise ValueError(
+            "`dynamic` and `shapes_spec` cannot both be set. `shapes_spec` controls dynamic "
+            "behavior."
         )
+    if backend is None:
+        backend = get_default_backend()
+    chosen = dict(options or {})
+    chosen.pop("guard_filter_fn", None)  # there are no guards
+    _check_backend(backend, mode, chosen)
+    from tritorch._dynamo.eval_frame import optimize
 
-    _check_backend(backend, options or {})
-
-    def run(model: Any) -> Any:
-        from tritorch._dynamo import OptimizedModule
-        from tritorch.nn.modules.module import Module
-
-        if not callable(model):
-            raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
-        wraps = isinstance(model, Module) and not isinstance(model, OptimizedModule)
-        return OptimizedModule(model) if wraps and not disable else model
-
-    return run if model is None else run(model)
-
-
-# Programs name these, and run as they are; what a program registers itself is a function.
-_BACKENDS = ("cudagraphs", "eager", "aot_eager", "inductor", "openxla", "tvm")
-_PUBLIC_BACKENDS = ("cudagraphs", "inductor", "openxla", "tvm")
+    decorate = optimize(
+        backend, nopython=fullgraph, dynamic=dynamic, disable=disable, mode=mode, options=chosen,
+        name=name, recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles,
+    )  # fmt: skip
+    return _decorator(decorate) if model is None else decorate(model)
 
 
-def _check_backend(backend: Any, options: dict[str, Any]) -> None:
-    """Raises what PyTorch does about a backend, or an option of inductor's, that nobody knows."""
-    from tritorch import _names
-    from tritorch._dynamo.exc import InvalidBackend
+def _decorator(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def decorated(model: Any) -> Any:
+        if model is None:
+            raise RuntimeError("Model can't be None")
+        return decorate(model)
 
-    if isinstance(backend, str) and backend not in _BACKENDS:
-        raise InvalidBackend(backend)
-    for name in options if backend in (None, "inductor") else ():
-        first = name.replace("-", "_").partition(".")[0]
-        if not _names.has_name("_inductor.config", first):
-            raise RuntimeError(
-                f"Unexpected optimization option {name}, known options are those of "
-                "torch._inductor.config"
-            )
+    return decorated
 
 
-def _disable_dynamo(fn: Any = None, recursive: bool = True) -> Any:
-    """The function: it is not compiled."""
-    return fn if fn is not None else lambda function: function
+def _check_backend(backend: Any, mode: str | None, options: dict[str, Any]) -> None:
+    """Raises what PyTorch does about a backend, a mode or an option that nobody knows."""
+    if backend == "inductor":
+        from tritorch import _inductor
+
+        _inductor.check_options({**_inductor.list_mode_options(mode or "default"), **options})
+    elif isinstance(backend, str):
+        from tritorch._dynamo.backends.registry import lookup_backend
+
+        lookup_backend(backend)
 
 
 def is_compiling() -> bool:
-    """False: nothing is."""
-    return False
+    """Whether this thread is in a region that is followed.
+
+    Python runs in it as it always does, so that nothing depends on the answer; but programs have a
+    way without values for a compiler (masks that are not skipped when they are all ones, checks
+    that are left out), and that is the way with the fewest graphs.  It is the same in the run that
+    is recorded and in those that follow it.  In a `disable`d function the answer is False."""
+    compiled = sys.modules.get("tritorch._following.compiled")
+    return compiled is not None and compiled.is_in_region()
 
 
-def is_dynamo_compiling() -> bool:
-    """False: nothing is."""
-    return False
+is_dynamo_compiling = is_compiling
 
 
 def is_exporting() -> bool:
-    """False: nothing is."""
+    """False: nothing is exported."""
     return False
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The names that `compile` takes: programs run as they are with any of them."""
-    return list(_BACKENDS if exclude_tags is None else _PUBLIC_BACKENDS)
+    """The names that `compile` takes, without those of backends that have such a tag."""
+    from tritorch._dynamo.backends import registry
+
+    return registry.list_backends(exclude_tags)
 
 
 def reset() -> None:
-    """Nothing is kept."""
+    """Forgets what was recorded of all compiled functions."""
+    compiled = sys.modules.get("tritorch._following.compiled")
+    if compiled is not None:
+        compiled.reset()
 
 
 def cudagraph_mark_step_begin() -> None:
-    """No graph is recorded behind the program's back."""
+    """Says that results of earlier steps are not needed: they are never overwritten, so that
+    nothing is to be done."""
 
 
-def allow_in_graph(fn: Function) -> Function:
-    """The function itself."""
+def allow_in_graph(fn: Any) -> Any:
+    """The function itself, or a list of functions: what it calls is part of graphs anyway."""
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(each) for each in fn]
+    if not callable(fn):
+        raise AssertionError("allow_in_graph expects a callable")
     return fn
 
 
-assume_constant_result = allow_in_graph
+def assume_constant_result(fn: Function) -> Function:
+    """The function itself, marked: it runs at each call all the same, and is believed."""
+    fn._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return fn
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """The function itself, which runs as it is anyway; also with arguments."""
-    return allow_in_graph if fn is None else fn
+    """A function, or a module, that is not followed where a region calls it; also with arguments.
+
+    What is pending is computed before it runs.  recursive=False: the function itself, since what
+    it calls may be followed."""
+    if fn is None:
+        return lambda function: disable(function, recursive, reason=reason)
+
+    from tritorch._dynamo.eval_frame import DisableContext, innermost_fn
+
+    if recursive:
+        return DisableContext(msg=reason)(fn)
+    fn = innermost_fn(fn)
+    fn._torchdynamo_disable, fn._torchdynamo_disable_msg = True, reason
+    fn._torchdynamo_disable_recursive = False
+    return fn
+
+
+def bisect(
+    fn: Callable[..., Any], /, *args: Any, backend: Any = None, mode: str | None = None,
+    options: dict[str, Any] | None = None, **kwargs: Any,
+) -> Any:  # fmt: skip
+    """The first operator whose compiled result differs from the plain one beyond rounding, or None.
+
+    It runs the function, or module, once with these arguments, and parts of its graphs several
+    times.  What it gives says which call it is, where the program makes it, and by how much it
+    differs.  backend, mode, options: as `compile`'s."""
+    from tritorch._dynamo.eval_frame import OptimizeContext, innermost_fn
+    from tritorch._following.bisect import first_difference
+
+    context = OptimizeContext(backend or get_default_backend(), mode=mode, options=options or {})
+    inner = innermost_fn(getattr(fn, "_orig_mod", fn))
+    return first_difference(inner, args, kwargs, context.as_options())
 
 
 def nested_compile_region(fn: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -182,35 +231,48 @@ def load_cache_artifacts(serialized_artifacts: bytes) -> CacheInfo | None:
 
 
 class set_stance(contextlib.ContextDecorator):
-    """How compiled functions run; as a call, a context or a decorator, it changes nothing."""
+    """How compiled functions run, from now on; as a context or a decorator, for a while.
 
-    def __init__(self, stance: str = "default", **options: Any) -> None:
-        known = "default eager_then_compile aot_eager_then_compile force_eager eager_on_recompile"
-        if stance not in [*known.split(), "fail_on_recompile"]:
-            raise RuntimeError(f"invalid torch.compile stance {stance!r}")
-        self.stance = stance
+    "default" follows, "force_eager" does not, "eager_on_recompile" follows what is recorded and
+    records nothing more, "fail_on_recompile" raises where that would be needed.  The first run is
+    eager by nature, so that "eager_then_compile" and "aot_eager_then_compile" are as the default.
+    force_backend: a backend for all compiled functions."""
+
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False,
+        force_backend: Any = None,
+    ) -> None:  # fmt: skip
+        from tritorch._following import stances
+
+        if force_backend is not None and stance != "default":
+            raise RuntimeError("non-default stance cannot have force_backend set")
+        self._take = stances.take
+        self.stance = stances.DynamoStance(stance, skip_guard_eval_unsafe, force_backend)
+        self.prev = self._take(self.stance)
+
+    def __call__(self, func: Any) -> Any:
+        """The function, in this stance."""
+        self._take(self.prev)
+        return super().__call__(func)
 
     def __enter__(self) -> None:
-        pass
+        self._take(self.stance)
 
     def __exit__(self, *exception: Any) -> None:
-        pass
-
-
-_default_backend: Any = "inductor"
+        self._take(self.prev)
 
 
 def get_default_backend() -> Any:
-    """What `set_default_backend` was given; none compiles."""
-    return _default_backend
+    """The backend that `compile` uses where it is given none."""
+    registry = sys.modules.get("tritorch._dynamo.backends.registry")
+    return "inductor" if registry is None else registry.get_default_backend()
 
 
 def set_default_backend(backend: Any) -> None:
-    """Names the backend that `compile` would use; None: "inductor"."""
-    global _default_backend
-    if backend is not None and not isinstance(backend, str) and not callable(backend):
-        raise TypeError(f"backend must be a string or callable, got {type(backend)}")
-    _default_backend = "inductor" if backend is None else backend
+    """Names the backend that `compile` uses where it is given none; None: "inductor"."""
+    from tritorch._dynamo.backends import registry
+
+    registry.set_default_backend(backend)
 
 
 def skip_all_guards_unsafe(guard_entries: Any) -> list[bool]:

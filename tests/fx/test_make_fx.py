@@ -240,3 +240,16 @@ def test_a_graph_inside_of_a_trace():
     outer = make_fx(f)(torch.ones(3))
     assert "sum" not in outer.code and "add" in outer.code
     assert "sum" in inner[0].code and inner[0]([torch.ones(3), 2]).item() == 6
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_lists_as_indices_are_constants(mode):
+    def whole(x):
+        y = x.clone()
+        y[[1, 2]] = 0
+        return y[[0, 1], [1, 0]] + x[1, [2, 0]]
+
+    x = torch.randn(3, 3)
+    made = make_fx(whole, tracing_mode=mode)(x)
+    for given in (x, torch.randn(3, 3)):
+        assert made(given).equal(whole(given))

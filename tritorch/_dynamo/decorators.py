@@ -1,12 +1,13 @@
 """What programs mark for a compiler: sizes, addresses, functions.
 
 The marks of sizes and addresses are attributes under PyTorch's names, on the tensors themselves.
-Functions run eagerly until there is a compiler: decorators that say how one is to be compiled give
-it as it was, and `graph_break()` does nothing.
+Python runs as it is, so that decorators which say how a function is to be read give it as it was.
 """
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -101,10 +102,48 @@ def mark_static_address(t: Any, guard: bool = False) -> None:
 
 
 def graph_break(msg: str = "") -> None:
-    """A graph ends here; there is none when the function runs eagerly."""
+    """A graph ends here: what is pending is computed."""
+    regions = sys.modules.get("tritorch._following.regions")
+    if regions is not None:
+        regions.break_here(f"graph_break: {msg}" if msg else "graph_break")
 
 
-skip_frame = step_unsupported = graph_break
+def skip_frame(msg: str = "") -> None:
+    """The function that calls this is not read by a compiler; it runs anyway."""
+
+
+step_unsupported = skip_frame
+
+
+class error_on_graph_break(contextlib.ContextDecorator):
+    """Inside, a graph that ends before its function does is an error, or is none."""
+
+    def __init__(self, error_on_graph_break: bool) -> None:
+        self.errors = error_on_graph_break
+        self._inside: list[Any] = []
+
+    def __enter__(self) -> None:
+        from tritorch._following.stances import errors_on_graph_break
+
+        self._inside.append(errors_on_graph_break(self.errors))
+        self._inside[-1].__enter__()
+
+    def __exit__(self, *exception: Any) -> None:
+        self._inside.pop().__exit__(*exception)
+
+
+def patch_dynamo_config(
+    arg1: Any = None, arg2: Any = None, **kwargs: Any
+) -> contextlib.ContextDecorator:
+    """Settings of the compiler, changed inside."""
+    from tritorch._dynamo import config
+
+    return config.patch(arg1, arg2, **kwargs)
+
+
+def dont_skip_tracing(fn: Any = None) -> Any:
+    """The function itself, which is followed like any."""
+    return dont_skip_tracing if fn is None else fn
 
 
 def forbid_in_graph(fn: Any) -> Any:
@@ -142,4 +181,8 @@ def skip(fn: Any = None) -> Any:
     return skip if fn is None else fn
 
 
-run = skip
+def run(fn: Any = None) -> Any:
+    """A function that runs, inside of a region too, without being followed."""
+    from tritorch._dynamo.eval_frame import RunOnlyContext
+
+    return run if fn is None else RunOnlyContext()(fn)

@@ -1,4 +1,4 @@
-"""What tests of the compiler share and need no compiler."""
+"""What tests of the compiler share: backends that count and keep graphs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,99 @@ import unittest.mock
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tritorch._dynamo.backends.registry import lookup_backend
+from tritorch._dynamo.utils import same
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.random import manual_seed
 
-__all__ = ["make_test_cls_with_patches", "rand_strided"]
+__all__ = [
+    "AotEagerAndRecordGraphs", "CompileCounter", "CompileCounterWithBackend",
+    "EagerAndRecordGraphs", "make_test_cls_with_patches", "rand_strided",
+    "remove_optimized_module_prefix", "reset_rng_state", "same",
+]  # fmt: skip
+
+
+def _calls(gm: Any) -> int:
+    return sum("call" in node.op for node in gm.graph.nodes)
+
+
+class CompileCounter:
+    """A backend that runs graphs as they are, and counts them and their calls."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def __call__(self, gm: Any, example_inputs: list[Tensor]) -> Callable[..., Any]:
+        self.frame_count += 1
+        self.op_count += _calls(gm)
+        return gm.forward
+
+    def clear(self) -> None:
+        """Begins at zero."""
+        self.frame_count = self.op_count = 0
+
+
+class CompileCounterWithBackend(CompileCounter):
+    """A backend that counts and keeps graphs, for another that compiles them."""
+
+    def __init__(self, backend: str) -> None:
+        self.backend = backend
+        super().__init__()
+
+    def __call__(self, gm: Any, example_inputs: list[Tensor]) -> Callable[..., Any]:
+        super().__call__(gm, example_inputs)
+        self.graphs.append(gm)
+        return lookup_backend(self.backend)(gm, example_inputs)
+
+    def clear(self) -> None:
+        """Begins at zero, with no graph."""
+        super().clear()
+        self.graphs: list[Any] = []
+
+
+class EagerAndRecordGraphs:
+    """A backend that runs graphs as they are, and keeps them."""
+
+    def __init__(self) -> None:
+        self.graphs: list[Any] = []
+
+    def __call__(self, gm: Any, example_inputs: list[Tensor]) -> Callable[..., Any]:
+        self.graphs.append(gm)
+        return gm.forward
+
+
+class AotEagerAndRecordGraphs:
+    """A backend that runs ATen's operators, and keeps the graphs of both passes."""
+
+    def __init__(self) -> None:
+        self.graphs: list[Any] = []
+        self.fw_graphs: list[Any] = []
+        self.bw_graphs: list[Any] = []
+
+    def __call__(self, gm: Any, example_inputs: list[Tensor]) -> Callable[..., Any]:
+        def keep(graphs: list[Any]) -> Callable[..., Any]:
+            def compiler(made: Any, inputs: list[Any]) -> Callable[..., Any]:
+                graphs.append(made)
+                return made.forward
+
+            return compiler
+
+        self.graphs.append(gm)
+        backend = lookup_backend("aot_eager")
+        return backend(
+            gm, example_inputs, fw_compiler=keep(self.fw_graphs), bw_compiler=keep(self.bw_graphs)
+        )
+
+
+def reset_rng_state() -> None:
+    """Random numbers begin as they do in each test."""
+    manual_seed(1337)
+
+
+def remove_optimized_module_prefix(name: str) -> str:
+    """The name of a parameter in the module that was compiled."""
+    return name.removeprefix("_orig_mod.")
 
 
 def rand_strided(

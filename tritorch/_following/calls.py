@@ -49,6 +49,7 @@ class Call:
     place: Place | None
     specs: dict[int, Spec] = field(default_factory=dict)  # of the tensors that come into play here
     barrier: str = ""  # why it needs all before it computed
+    gradients: bool = True  # whether they were recorded
     segment: Segment | None = None  # that it is the last of
 
 
@@ -73,7 +74,7 @@ def users_place(depth: int = 1) -> Place | None:
     frame = sys._getframe(depth)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
-        if not (name.startswith(_OURS) or name == _OURS[:-1]):
+        if not (name.startswith(_OURS) or name in (_OURS[:-1], "contextlib")):
             code = frame.f_code
             return Place(code.co_filename, frame.f_lineno, code.co_qualname)
         frame = frame.f_back  # type: ignore[assignment]
@@ -101,4 +102,6 @@ def slots_of(value: Any) -> list[int]:
         return [slot for item in value for slot in slots_of(item)]
     if isinstance(value, slice):
         return slots_of((value.start, value.stop, value.step))
+    if isinstance(value, dict):
+        return slots_of(tuple(value.values()))
     return []

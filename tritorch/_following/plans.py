@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tritorch import _C
-from tritorch._following import counts
+from tritorch._following import counts, showing
 from tritorch._following.calls import Slot
 from tritorch._following.chains import fused
 from tritorch._following.lowering import Lowered, lowered, whole
@@ -282,6 +282,7 @@ def native(
             tuple(results),
             tuple(dropped.get(i, ())),
         ))  # fmt: skip
+    showing.planned(calls, dropped)
     return _C.Program(size, tuple(inputs), tuple(rows), tuple(outputs), tuple(written), finish)
 
 
@@ -339,8 +340,10 @@ def first(
     region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
 ) -> Any:
     """Computes what waits for the first time, by the calls; gives the plan for the next time."""
-    from tritorch._following import training
+    from tritorch._following import backing, training
 
+    if region.follower.options.backend is not None:
+        return backing.first(region, steps, tensors, held)
     inputs = list(tensors)
     recorded = any(step.grad_enabled and not step.inference_mode for step in steps)
     if recorded and any(region.needs_grad(slot) for slot in held):

@@ -32,12 +32,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tritorch import _C
-from tritorch._following import ambient, plans
+from tritorch._following import ambient, backing, plans, stances
 from tritorch._following.calls import (
     Call,
     Place,
@@ -55,6 +55,10 @@ from tritorch.core.tensor import Tensor
 
 class Broken(RuntimeError):
     """What `fullgraph=True` raises where a compiled function has to compute before its end."""
+
+    def __init__(self, reason: str, place: Place | None) -> None:
+        super().__init__(f"{reason} (at {place})")
+        self.reason, self.place = reason, place
 
 
 @dataclass
@@ -99,13 +103,15 @@ class Follower:
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         self.function = function
         self.options = options
-        self.segments: list[Segment] = []
-        self.trie = _C.new_trie()
-        self.runs = 0
+        self.reset()
 
     def reset(self) -> None:
         """Forgets all paths."""
-        self.trie, self.segments, self.runs = _C.new_trie(), [], 0
+        self.trie = _C.new_trie()
+        self.segments: list[Segment] = []
+        self.runs = self.ways = 0  # how many there were, and how many took a new way
+        self.boundaries: set[Any] = set()  # the steps after which a program has all computed
+        self.compiled: dict[tuple[Any, Any], Any] = {}  # a backend's plans, by first and last step
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _C.current_region() is not None:
@@ -115,6 +121,8 @@ class Follower:
         region.enter()
         try:
             result = self.function(*args, **kwargs)
+            if region.learns:
+                _close(region, "end", None)
         except BaseException as error:
             try:
                 region.leave()
@@ -122,16 +130,28 @@ class Follower:
                 other.__context__ = None
                 raise other from error.__cause__
             raise
-        if region.learns:
-            _close(region, "end", None)
         region.leave()
         return result
+
+    def begin(self) -> None:
+        """Enters a region of this thread that no function bounds."""
+        self.runs += 1
+        _C.Region(self.trie, self).enter()
+
+    def end(self) -> None:
+        """Leaves it: what waits is computed."""
+        region = _C.current_region()
+        try:
+            if region.learns:
+                _close(region, "end", None)
+        finally:
+            region.leave()
 
 
 def following() -> Follower | None:
     """The compiled function that runs in this thread."""
     region = _C.current_region()
-    return None if region is None else region.follower
+    return None if region is None or region.busy else region.follower
 
 
 @contextlib.contextmanager
@@ -141,7 +161,7 @@ def paused() -> Iterator[None]:
     if region is None:
         yield
         return
-    region.compute()
+    break_here("disabled")
     region.busy += 1
     try:
         yield
@@ -154,14 +174,20 @@ def break_here(reason: str) -> None:
     region = _C.current_region()
     if region is None or region.busy:
         return
-    _tell_of_break(region, reason, users_place(2))
+    place = users_place(2)
+    _tell_of_break(region, reason, place)
+    if region.learns:
+        _close(region, reason, place)
+    region.follower.boundaries.add(region.here)
     region.compute()
 
 
-def _tell_of_break(region: Any, reason: str, place: Place | None) -> None:
+def _tell_of_break(
+    region: Any, reason: str, place: Place | None, error: bool | None = None
+) -> None:
     follower = region.follower
-    if follower.options.fullgraph:
-        raise Broken(f"{reason} (at {place})")
+    if follower.options.fullgraph if error is None else error:
+        raise Broken(reason, place)
     for listener in listeners:
         listener.flushed(follower, reason, place)
 
@@ -169,35 +195,53 @@ def _tell_of_break(region: Any, reason: str, place: Place | None) -> None:
 # ---- segments ------------------------------------------------------------------------------------
 
 
-def _close(region: Any, reason: str, place: Place | None) -> None:
-    """Puts the calls since the last barrier down as a segment, if they are new."""
+def steps_of(region: Any) -> list[Any]:
+    """The calls since the last place where what waits is computed."""
     steps: list[Any] = []
     step = region.here
-    while step.parent is not None and not step.barrier:
+    while step.parent is not None and not step.barrier and step not in region.follower.boundaries:
         steps.append(step)
         step = step.parent
-    if not steps or steps[0].call.segment is not None:
-        return
-    calls = [step.call for step in reversed(steps)]
+    return steps[::-1]
+
+
+def held_by(region: Any, steps: Sequence[Any]) -> list[int]:
+    """The slots of those tensors that calls made which somebody holds."""
+    alive = region.tensors({})
+    made = (i for s in steps for i in range(s.first + s.met, s.first + s.met + s.made))
+    return [i for i in made if i < len(alive) and alive[i] is not None]
+
+
+def segment_of(
+    steps: Sequence[Any], held: Sequence[int], number: int, reason: str, place: Place | None
+) -> Segment:
+    """Calls as a segment."""
+    calls = [step.call for step in steps]
     made = {i for s in steps for i in range(s.first + s.met, s.first + s.met + s.made)}
     used: dict[int, None] = {}
     for call in calls:
         for slot in slots_of((call.args, tuple(call.kwargs.values()))):
             if slot not in made:
                 used.setdefault(slot)
-    alive = region.tensors({})
     specs: dict[int, Spec] = {}
     for call in calls:
         specs |= call.specs
+    return Segment(number, calls, list(used), list(held), specs, reason, place)
+
+
+def _close(region: Any, reason: str, place: Place | None) -> None:
+    """Puts the calls since the last barrier down as a segment, if they are new."""
+    steps = steps_of(region)
+    if not steps or steps[-1].call.segment is not None:
+        return
     follower = region.follower
-    segment = Segment(
-        len(follower.segments), calls, list(used),
-        sorted(i for i in made if i < len(alive) and alive[i] is not None), specs, reason, place,
-    )  # fmt: skip
-    steps[0].call.segment = segment
+    number = len(follower.segments)
+    segment = segment_of(steps, held_by(region, steps), number, reason, place)
+    steps[-1].call.segment = segment
     follower.segments.append(segment)
     for listener in listeners:
         listener.recorded(follower, segment)
+    backing.recorded(region, segment, steps)
 
 
 # ---- learning ------------------------------------------------------------------------------------
@@ -235,13 +279,7 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     function = gate.__wrapped__
     place = users_place()
     declared = getattr(function, "settles", False)
-    if declared and region.follower.options.fullgraph:
-        _tell_of_break(region, f"call of {gate.__name__}", place)
     region.compute()
-    if not region.learns and region.here.next and region.follower.runs > 1:
-        for listener in listeners:
-            listener.recompiled(region.follower, f"call of {gate.__name__}", place)
-    region.learns = True
     given = _tensors((*args, *kwargs.values()), [])
     before = [(describe(x), x._array, x._shared.version) for x in given if _is_plain(x)]
     steps: list[Any] = []
@@ -254,6 +292,10 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         why = _why_not(given, before, steps, result)
     call = Call(gate, args, kwargs, None, place, [], why)
     if not why:
+        if not backing.may_record(region, gate, place):
+            region.eager = True
+            return result
+        region.learns = True
         changed = [x for x, b in zip(given, before) if x._shared.version != b[2]]
         written = (*changed, *(x._base for x in changed if x._base is not None))
         names = tuple(kwargs) or None
@@ -266,12 +308,14 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
                 slots[id(x)]: Spec(tuple(x.shape), x.dtype, x.stride(), x.device, x._requires_grad)
                 for x in _tensors(result, list(given))
             }
+            backing.learned(region, call, _tensors(result, list(given)))
             return result
         call.barrier = why = "an argument is compared with no other"
-    _close(region, f"{gate.__name__}: {why}", place)
-    if region.add_barrier(gate, call):
-        for listener in listeners:
-            listener.flushed(region.follower, f"{gate.__name__}: {why}", place)
+    if region.learns:
+        _close(region, f"{gate.__name__}: {why}", place)
+    fullgraph = region.follower.options.fullgraph and not stances.is_captured(gate, why)
+    if region.add_barrier(gate, call) or fullgraph:
+        _tell_of_break(region, f"{gate.__name__}: {why}", place, fullgraph)
     call.args = call.kwargs = ()  # type: ignore[assignment]  # nothing is kept alive
     return result
 
@@ -293,7 +337,7 @@ def _why_not(given: list[Tensor], before: list[Any], steps: list[Any], result: A
         if form != "call":
             continue
         if not _is_described(op, tensors, params):
-            return f"what {op.name} results in is not known before"
+            return f"{stances.UNKNOWN} of {op.name}"
     return ""
 
 

@@ -1,1 +1,70 @@
 """torch._inductor: the settings of PyTorch's compiler of kernels, which programs read and set."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+from tritorch._inductor import config as config
+
+_LITE_OFF = (
+    "reorder_for_peak_memory reorder_for_compute_comm_overlap "
+    "triton.reorder_for_reducing_graph_partitions use_pre_grad_passes use_joint_graph_passes "
+    "use_post_grad_passes use_dce allow_buffer_reuse"
+)
+lite_mode_options: dict[str, bool] = {
+    "fallback_by_default": True,
+    "selective_decompose": True,
+    **dict.fromkeys(_LITE_OFF.split(), False),
+}
+_TUNED = {"max_autotune": True, "coordinate_descent_tuning": True}
+_MODES: dict[str, dict[str, bool]] = {
+    "default": {},
+    "lite": lite_mode_options,
+    "reduce-overhead": {"triton.cudagraphs": True},
+    "max-autotune-no-cudagraphs": _TUNED,
+    "max-autotune": {"max_autotune": True, "triton.cudagraphs": True, **_TUNED},
+}
+
+
+def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> dict[str, Any]:
+    """The settings that a mode of `compile` stands for, or those of all modes."""
+    if mode and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    return dict(_MODES[mode] if mode else _MODES)
+
+
+def list_options() -> list[str]:
+    """The names of all settings."""
+    return list(config.get_config_copy())
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Raises what PyTorch does about an option of `compile` that is no setting, or of another
+    type."""
+    known = config.shallow_copy_dict()
+    for name, value in options.items():
+        key = name.replace("-", "_")
+        if key not in known:
+            raise RuntimeError(
+                f"Unexpected optimization option {name}, known options are {list(known)}"
+            )
+        kind = config.get_type(key)
+        if typing.get_origin(kind) is None and not isinstance(value, kind):
+            got, wanted = type(value).__name__, type(known[key]).__name__
+            raise RuntimeError(f"Unexpected type of attr {name}, got {got} should be {wanted}")
+
+
+def compile(gm: Any, example_inputs: Any = None, options: dict[str, Any] | None = None) -> Any:
+    """A graph, compiled with the package's own compiler."""
+    from tritorch._dynamo.backends.inductor import inductor
+
+    check_options(options or {})
+    return inductor(gm, example_inputs, options=options)
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Says that results of earlier steps are not needed."""
+    from tritorch.compiler import cudagraph_mark_step_begin
+
+    cudagraph_mark_step_begin()

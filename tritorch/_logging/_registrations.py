@@ -80,6 +80,7 @@ side_effects              vk  what a traced function changes outside
 not_implemented           -   operators that answer NotImplemented
 output_code               vok the code that is generated
 kernel_code               vok the code that is generated, by kernel
+plan                      vok how each graph is computed: what runs together, and in which memory
 schedule                  ok  the order of the generated code
 perf_hints                ok
 onnx_diagnostics          ok

@@ -34,6 +34,7 @@ from tritorch.core.meta import (
     mode_of,
     real_among_fake,
 )
+from tritorch.core.storage import nbytes_of
 from tritorch.core.symbolic import INF, ShapeEnv, SymFloat
 from tritorch.core.tensor import Tensor, in_place_of
 from tritorch.ops.record.overloads import OpOverloadPacket, namespace
@@ -343,11 +344,15 @@ class FakeTensorMode(TorchFunctionMode):
         return out
 
     def _memory_of(self, tensor: Tensor, converter: FakeTensorConverter) -> MetaMemory:
-        storage = tensor.untyped_storage()
-        key = storage.data_ptr() or id(storage)
+        if tensor.layout is not layout.strided:
+            tensor.untyped_storage()  # refuses
+        shared = tensor._shared
+        array = tensor._array if shared.array is None else shared.array
+        size = nbytes_of(array)
+        key = arrays.address_of(array) if size else id(shared)
         kept = converter.memories
-        if key not in kept:  # which keeps the storage alive, so that keys stay its own
-            kept[key] = (storage, MetaMemory(storage.nbytes()))
+        if key not in kept:  # which keeps the memory alive, so that keys stay its own
+            kept[key] = ((shared, array), MetaMemory(size))
         return kept[key][1]
 
     def _size(self, n: int) -> Any:

@@ -26,6 +26,7 @@ class _Renamed:
 
 
 renamed = _Renamed()
+STAND_INS: dict[str, str] = {}  # types of devices that are names of others: `lazy`
 
 
 class device:
@@ -74,6 +75,8 @@ class device:
                 )
         elif type == "privateuseone":
             type = renamed.name
+        elif type in STAND_INS:
+            type = STAND_INS[type]
         if index is not None:
             if index < 0:
                 raise RuntimeError("Device index must not be negative")

@@ -89,6 +89,16 @@ class StorageBase(_StorageBase):
 _weakly_held: dict[int, Any] = {}  # by what `_weak_ref` gave
 
 
+def nbytes_of(array: Any) -> int:
+    """How many bytes the memory below an array has."""
+    if type(array) is not np.ndarray:
+        return array.storage_nbytes
+    if array.size == 0:
+        return 0
+    reach = sum((n - 1) * s for n, s in zip(array.shape, array.strides))
+    return reach + array.itemsize
+
+
 class UntypedStorage(StorageBase):
     """The bytes behind one or more tensors."""
 
@@ -189,13 +199,7 @@ class UntypedStorage(StorageBase):
 
     def nbytes(self) -> int:
         """How many bytes there are."""
-        array = self._array
-        if type(array) is not np.ndarray:
-            return array.storage_nbytes
-        if array.size == 0:
-            return 0
-        reach = sum((n - 1) * s for n, s in zip(array.shape, array.strides))
-        return reach + array.itemsize
+        return nbytes_of(self._array)
 
     size = nbytes
 

@@ -13,7 +13,7 @@ import sys
 import types
 from typing import Any
 
-from tritorch import _names
+from tritorch import _C, _names
 from tritorch.core import gates, naming
 from tritorch.ops.record.overloads import OpOverload, OpOverloadPacket
 
@@ -27,9 +27,9 @@ def reached(path: str) -> Any:
     """What a dotted path that begins with "torch." gives; None if there is nothing."""
     found: Any = package()
     for part in path.split(".")[1:]:
-        found = vars(found).get(part) if isinstance(found, types.ModuleType) else getattr(
-            found, part, None
-        )  # fmt: skip
+        # The extension gives names that it does not hold.
+        plain = isinstance(found, types.ModuleType) and found is not _C
+        found = vars(found).get(part) if plain else getattr(found, part, None)
         if found is None:
             return None
     return found
@@ -52,6 +52,8 @@ def torch_name(thing: Any) -> str | None:
     if not isinstance(qualified, str):
         return None
     rest = module.partition(".")[2]
+    if rest == "_native_names":  # Python's part of the extension's names
+        rest = "_C"
     inner = f"torch.{rest}" if rest else "torch"
     name = qualified.rpartition(".")[2]
     # A file of ours that is none of PyTorch's: its public home comes first.

@@ -24,6 +24,7 @@ from tritorch._subclasses.fake_tensor import (
 )
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dispatching import entered, without_modes
+from tritorch.core.gates import GATES
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
 from tritorch.fx._lazy_graph_module import _make_graph_module
@@ -235,13 +236,31 @@ class _NotesFresh(TorchFunctionMode):
         self.mode = mode
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in ("__getitem__", "__setitem__") and len(args) > 1:
+            args = (args[0], self._index(args[1], args[0]), *args[2:])
         out = func(*args, **(kwargs or {}))
-        if getattr(func, "__name__", "") == "tensor" and isinstance(out, Tensor):
-            real = out
-            if is_fake_array(out._array):
-                with as_it_is():
-                    real = func(*args, **(kwargs or {}))
-            self.mode.fresh(out, real)
+        if name == "tensor" and isinstance(out, Tensor):
+            self._note(out, func, args, kwargs or {})
+        return out
+
+    def _note(self, out: Tensor, func: Any, args: Any, kwargs: Any) -> None:
+        real = out
+        if is_fake_array(out._array):
+            with as_it_is():
+                real = func(*args, **kwargs)
+        self.mode.fresh(out, real)
+
+    def _index(self, key: Any, of: Any) -> Any:
+        """An index with tensors for lists of numbers, which indexing would make unnoticed."""
+        if type(key) is tuple:
+            return tuple(self._index(item, of) for item in key)
+        if type(key) is not list or not key or not all(type(x) in (int, bool) for x in key):
+            return key
+        func = GATES["tritorch"]["tensor"]
+        kwargs = {"device": Device(of.device.type, of.device.index)}  # not the one pretended
+        out = func(key, **kwargs)
+        self._note(out, func, (key,), kwargs)
         return out
 
 

@@ -648,7 +648,10 @@ class Module(StateDict, _C.ModuleBase):
                 param.grad = param.grad.detach().zero_()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing yet: calls run as they are."""
+        """Compiles the calls of this module in place, hooks included; arguments as `compile`'s."""
+        from tritorch.compiler import compile
+
+        self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
 
     # ---- calls and hooks --------------------------------------------------------------------
 

@@ -1,0 +1,34 @@
+"""Plans as text, for TORCH_LOGS=plan: what computes a graph, step by step."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tritorch._following.tape import Value
+from tritorch._logging import getArtifactLogger
+
+log = getArtifactLogger("torch._inductor.graph", "plan")
+
+
+def planned(calls: Sequence[Any], dropped: Mapping[int, Sequence[int]]) -> None:
+    """Shows the functions of a program, their values, and which are let go after each."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    lines = [f"PLAN of {len(calls)} functions"]
+    for place, call in enumerate(calls):
+        given = ", ".join(f"v{x.number}" if type(x) is Value else _short(x) for x in call.args)
+        results = ", ".join(f"v{number}" for number in call.results if number >= 0)
+        name = getattr(call.note.op, "name", None) or getattr(call.function, "__name__", "?")
+        line = f"{results} = {name}({given})" if results else f"{name}({given})"
+        marks = [f"writes {given.partition(',')[0]}"] if call.writes and given else []
+        if dropped.get(place):
+            marks.append("drops " + ", ".join(f"v{number}" for number in dropped[place]))
+        lines.append(f"  {line}" + (f"  # {'; '.join(marks)}" if marks else ""))
+    log.debug("%s", "\n".join(lines))
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"<{type(value).__name__}>"
