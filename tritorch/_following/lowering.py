@@ -1,7 +1,7 @@
 """From a record's call to the function of arrays that computes it.
 
-A function is taken that a call of the record runs, without what surrounds it: `quick`.  Where what it
-gives lies otherwise than eager's result, the record's own call takes its place: `whole`.
+A function is taken that a call of the record runs, without what surrounds it: `quick`.  Where what
+it gives lies otherwise than eager's result, the record's own call takes its place: `whole`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def quick(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
     if note.form == "call":
         function = op.gpu if on_gpu else op.cpu
         if op.variadic:
-            return lambda *given, n=len(note.inputs): function(list(given[:n]), *given[n:])
+            n = len(note.inputs)
+            return lambda *given: function(list(given[:n]), *given[n:])
         return function
     if note.form == "pointwise" and not on_gpu and is_direct(op, note, forms):
         if all(_size(form.shape) < BIG for form in forms):
@@ -130,7 +131,8 @@ def into_itself(note: Note, known: Sequence[Form]) -> bool:
     op = note.op
     if not isinstance(op, Pointwise) or not op.is_ufunc or op.masks or op.beside:
         return False
-    if len(note.inputs) != op.function.nin or type(note.inputs[0]) is not Value:
+    function: Any = op.function
+    if len(note.inputs) != function.nin or type(note.inputs[0]) is not Value:
         return False
     forms = [known[x.number] for x in note.inputs if type(x) is Value]
     first = forms[0]

@@ -123,7 +123,7 @@ def _call_text(call: tuple[Any, ...]) -> str:
 
 
 def require_same_calls(tape: Tape, other: Tape) -> None:
-    """Refuses a segment whose records' calls are decided by values: without any, they are others."""
+    """Refuses a segment whose records' calls values decide: without any, they are others."""
     mine, theirs = tape.calls(), other.calls()
     for a, b in zip(mine, theirs):
         if a[:2] != b[:2] or a[2] != b[2] or a[3] != b[3]:
@@ -194,7 +194,7 @@ def hand_out(held: Sequence[Held], values: list[Any], tensors: list[Any]) -> Non
         else:
             base = tensors[each.base] if each.base is not None else None
             if base is None:
-                base = _C.wrap(values[each.base_value])
+                base = _C.wrap(values[each.base_value or 0])
                 base._shared.version = each.version
             made = _C.alias(base, array)
             chain = base._view
@@ -318,8 +318,16 @@ class Draft:
             _C.set_grad_enabled(before)
         calls = fused(calls, self.forms, self.kept)
         finish = self.finish()
-        outputs = [] if finish else [(each.slot, each.value, each.version, each.inference) for each in self.held]
-        program = native(calls, len(values), self.kept, self.inputs, outputs, self.written, finish)
+        outputs = [(x.slot, x.value, x.version, x.inference) for x in self.held]
+        program = native(
+            calls,
+            len(values),
+            self.kept,
+            self.inputs,
+            () if finish else outputs,
+            self.written,
+            finish,
+        )
         for slot, times in self.written:
             tensors[slot]._shared.version += times
         if finish:

@@ -2,8 +2,8 @@
 
 # Note [Values]
 A value is an array, wherever tensors hold it: tensors with the same array are the same value, so a
-gradient that gets what was saved for it (a new tensor around the old array) finds it here.  The tape
-keeps all arrays while it is written, so that none is taken for another.
+gradient that gets what was saved for it (a new tensor around the old array) finds it here.  The
+tape keeps all arrays while it is written, so that none is taken for another.
 """
 
 from __future__ import annotations

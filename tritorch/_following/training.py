@@ -7,8 +7,8 @@ the order, and to the bits, of a graph without compile.
 
 The first time, the segment's calls are made on twins of the inputs, with a graph of their own below
 the node.  When the node is asked for gradients, that graph runs backwards, and what it computes is
-noted on the same tape as the forward pass: a value of the one that the other reads is what has to be
-saved.  From then on both are programs.
+noted on the same tape as the forward pass: a value of the one that the other reads is what has to
+be saved.  From then on both are programs.
 
 Who wants gradients of gradients, or gradients of other outputs than were noted, gets them by
 making the calls again on the inputs themselves (`_followed`): the node keeps those.
@@ -42,6 +42,9 @@ class CompiledFunctionBackward(Node):
     the segment's calls; asked: those that the last pass asked for."""
 
     __slots__ = ("asked", "freed", "run")
+    asked: set[int]
+    freed: set[int]
+    run: Any
 
     def _node_free(self) -> None:
         self.freed |= self.run.segment.freed_with(self.asked)
@@ -102,10 +105,10 @@ class _Arrivals(engine.Captures):
 
     def __init__(self, leaves: Sequence[Tensor]) -> None:
         super().__init__(leaves)
-        self.results = [[] for _ in leaves]  # type: ignore[assignment]
+        self.results: Any = [[] for _ in leaves]
 
     def add(self, i: int, g: Tensor) -> None:
-        self.results[i].append(g)  # type: ignore[union-attr]
+        self.results[i].append(g)
 
 
 def _root(node: Any, nr: int) -> Tensor:
@@ -193,14 +196,14 @@ class Graph:
         tape, self.tape = self.tape, None
         if tape is None or self.segment.backward is not None:
             engine.run(roots, given, True, False, arrivals)
-            return arrivals.results  # type: ignore[return-value]
+            return arrivals.results
         split, seen = len(tape.notes), len(tape.forms)
         numbers = [None if g is None else tape.number(g._array) for g in grads]
         with noting(tape.note):
             engine.run(roots, given, True, False, arrivals)
         self.segment.learn(tape, split, seen, numbers, arrivals.results, self.tensors)
         tape.close()
-        return arrivals.results  # type: ignore[return-value]
+        return arrivals.results
 
 
 # ---- a segment -----------------------------------------------------------------------------------

@@ -62,8 +62,8 @@ def leave() -> Any:
 
 
 # # Note [Noting]
-# Who records what a program computes (tritorch/_following) is told of the records' calls in the same
-# way: operators come to the door, which runs them plainly, and tells.
+# Who records what a program computes (tritorch/_following) is told of the records' calls in the
+# same way: operators come to the door, which runs them plainly, and tells.
 
 
 class noting:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -265,20 +266,21 @@ def any_true(condition: Tensor) -> bool:
 # ---- values --------------------------------------------------------------------------------------
 
 
-class ValueCheck(NamedTuple):
+@dataclass(frozen=True)
+class ValueCheck:
     """A look at values that may raise, as whoever notes calls is told of it."""
 
     function: Callable[..., None]
     params: tuple[Any, ...]
-    name = "check"
-    kind = "internal"
-    is_view = False
+    name: ClassVar[str] = "check"
+    kind: ClassVar[str] = "internal"
+    is_view: ClassVar[bool] = False
 
 
 def values(function: Callable[..., None], tensors: Sequence[Tensor], *params: Any) -> None:
     """function(*arrays, *params), which raises where what lies in memory is no valid argument.
 
-    A compiled program makes it again (tritorch/_following); where there are no values, nobody can."""
+    A compiled program makes it again (tritorch/_following); without values, nobody can."""
     if watching and entered.note is not None:
         entered.note("check", ValueCheck(function, params), tensors, (), ())
     arrays = [x._array for x in tensors]

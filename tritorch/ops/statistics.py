@@ -218,7 +218,6 @@ def _require_levels(array: Any) -> None:
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
 
 
-
 def _quantile(
     input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
 ) -> Tensor:
