@@ -231,9 +231,8 @@ def checked(call: Lowered, values: list[Any], forms: Sequence[Form]) -> Lowered:
     else:
         result = call.function(*args)
         if not _as_noted(result, call, forms):
-            inputs = args[: len(call.note.inputs)]
-            call = call._replace(function=whole(call.note), args=call.note.inputs)
-            result = call.function(*inputs)
+            call = call._replace(function=whole(call.note))
+            result = call.function(*args)
     if call.note.several:
         for number, array in zip(call.results, result, strict=True):
             if number >= 0:
