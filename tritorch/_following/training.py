@@ -365,7 +365,12 @@ def first(
     time."""
     slots = list(tensors)
     wanting = [slot for slot in slots if tensors[slot]._requires_grad]
-    if not noted or _written_by(tensors, steps) or any(region.is_leaf(slot) for slot in held):
+    unusual = (
+        _written_by(tensors, steps)
+        or any(region.is_leaf(slot) for slot in held)
+        or any(step.grad_enabled and step.inference_mode for step in steps)
+    )
+    if unusual or not noted:
         for step in steps:
             step.run(region, tensors)
         return None
