@@ -24,7 +24,7 @@ struct Given {
 struct Output {
   int slot, value;
   long long version;
-  int inference;
+  int inference;  // whether it was made in inference mode
 };
 struct Written {
   int slot;

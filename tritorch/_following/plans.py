@@ -231,9 +231,8 @@ def checked(call: Lowered, values: list[Any], forms: Sequence[Form]) -> Lowered:
     else:
         result = call.function(*args)
         if not _as_noted(result, call, forms):
-            inputs = args[: len(call.note.inputs)]
-            call = call._replace(function=whole(call.note), args=call.note.inputs)
-            result = call.function(*inputs)
+            call = call._replace(function=whole(call.note))
+            result = call.function(*args)
     if call.note.several:
         for number, array in zip(call.results, result, strict=True):
             if number >= 0:
@@ -318,16 +317,10 @@ class Draft:
             _C.set_grad_enabled(before)
         calls = fused(calls, self.forms, self.kept)
         finish = self.finish()
-        outputs = [(x.slot, x.value, x.version, x.inference) for x in self.held]
-        program = native(
-            calls,
-            len(values),
-            self.kept,
-            self.inputs,
-            () if finish else outputs,
-            self.written,
-            finish,
-        )
+        outputs = [] if finish else [
+            (each.slot, each.value, each.version, int(each.inference)) for each in self.held
+        ]  # fmt: skip
+        program = native(calls, len(values), self.kept, self.inputs, outputs, self.written, finish)
         for slot, times in self.written:
             tensors[slot]._shared.version += times
         if finish:
@@ -353,12 +346,9 @@ def first(
     if region.follower.options.backend is not None:
         return backing.first(region, steps, tensors, held)
     inputs = list(tensors)
-    recorded = any(step.grad_enabled for step in steps)
-    if recorded and any(region.needs_grad(slot) for slot in held):
+    if any(step.grad_enabled for step in steps) and any(region.needs_grad(slot) for slot in held):
         return training.first(region, steps, tensors, held)
     tape = Tape()
-    if any(step.grad_enabled and any(tensors[i]._requires_grad for i in inputs) for step in steps):
-        pass  # nobody holds what gradients would flow through
     versions = {slot: tensors[slot]._shared.version for slot in inputs}
     for slot in inputs:
         tape.number(tensors[slot]._array)

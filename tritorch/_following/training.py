@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tritorch import _C
 from tritorch._following import ambient, counts, plans
 from tritorch._following.chains import fused
@@ -120,37 +122,54 @@ def _root(node: Any, nr: int) -> Tensor:
 _EMPTY = ndarray(0)
 
 
-def _reached(node: Any) -> dict[int, Any]:
-    """The nodes that a pass from a node runs, by their ids."""
-    seen: dict[int, Any] = {}
-    stack = [node]
-    while stack:
-        each = stack.pop()
-        if id(each) not in seen:
-            seen[id(each)] = each
-            stack += [edge for edge in each._node_edges if isinstance(edge, Node)]
-    return seen
-
-
-def _shared_nodes(reached: Sequence[dict[int, Any]]) -> list[set[int]]:
+def _shared_nodes(roots: Sequence[Any]) -> list[set[int]]:
     """For each root, the roots that need what a pass from it frees."""
-    holding = [{key for key, each in nodes.items() if each._node_holds} for nodes in reached]
-    return [{j for j, other in enumerate(holding) if mine & other} for mine in holding]
+    reached = []
+    for node, _ in roots:
+        seen: dict[int, Any] = {}
+        stack = [node]
+        while stack:
+            each = stack.pop()
+            if id(each) not in seen:
+                seen[id(each)] = each
+                stack += [edge for edge in each._node_edges if isinstance(edge, Node)]
+        reached.append({key for key, each in seen.items() if each._node_holds})
+    return [{j for j, other in enumerate(reached) if mine & other} for mine in reached]
 
 
-def _kept_by(nodes: dict[int, Any], seen: Sequence[Tensor]) -> set[int]:
-    """Which of the tensors that a program sees are kept by nodes, or must not be written."""
-    places: dict[int, list[int]] = {}
-    for i, x in enumerate(seen):
-        places.setdefault(id(x._shared), []).append(i)
-    found: set[int] = set()
-    for node in nodes.values():
-        kept = [x._shared for x in node._node_saved or () if isinstance(x, Tensor)]
-        outs = node._node_out_shared
-        kept += list(outs) if isinstance(outs, tuple) else [outs]
-        kept += [each[1] for each in node._node_kept or ()]
-        found.update(i for each in kept for i in places.get(id(each), ()))
+def _kept_of(node: Any) -> list[tuple[Any, Any]]:
+    """What a node keeps of its call: (array, or None; `_C.Shared`) of each tensor."""
+    found = [(x._array, x._shared) for x in node._node_saved or () if isinstance(x, Tensor)]
+    found += [(None, each[1]) for each in node._node_kept or () if type(each) is tuple]
+    arrays_out, shared = node._node_out, node._node_out_shared
+    several = isinstance(arrays_out, tuple)
+    pairs = zip(arrays_out, shared) if several else ((arrays_out, shared),)
+    return found + [(array, each) for array, each in pairs if each is not None]
+
+
+def _kept_below(root: Any) -> list[tuple[Any, Any]]:
+    """What the nodes below one keep."""
+    found: list[tuple[Any, Any]] = []
+    seen: dict[int, Any] = {}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if id(node) not in seen:
+            seen[id(node)] = node
+            found += _kept_of(node)
+            stack += [edge for edge in node._node_edges if isinstance(edge, Node)]
     return found
+
+
+def _sources(kept: list[tuple[Any, Any]], tape: Tape, numbers: dict[int, int]) -> set[int]:
+    """The slots of the inputs that tell what is kept."""
+    if tape.unfit or any(note.form == "in place" for note in tape.notes):
+        return set(numbers.values())
+    needed = {tape.known(array) for array, _ in kept if array is not None}
+    for note in reversed(tape.notes):
+        if needed.intersection(note.results):
+            needed.update(x.number for x in note.inputs if type(x) is Value)
+    return {slot for number, slot in numbers.items() if None in needed or number in needed}
 
 
 def _count_edges(roots: Sequence[Any], leaves: Sequence[Tensor]) -> list[int]:
@@ -180,15 +199,18 @@ class Graph:
     def __init__(
         self, segment: Segment, roots: list[tuple[Any, int]], leaves: list[Tensor],
         tensors: dict[int, Tensor], tape: Tape | None, drawn: list[Any],
+        versions: dict[int, tuple[Any, ...]],
     ) -> None:  # fmt: skip
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
         self.drawn, self.ambience = drawn, ambient.Ambience()
         self.tape = tape
         self.arrivals = segment.arrivals = _count_edges(roots, leaves)
+        self.versions = versions
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
         if _C.is_grad_enabled():
+            self.segment.require_unwritten(grads, self.versions, again=True)
             return self.segment.followed(self, grads)
         roots = [_root(*root) for root, g in zip(self.roots, grads) if g is not None]
         given = [g for g in grads if g is not None]
@@ -219,9 +241,53 @@ class Segment:
         self.wanting: list[int] = []  # slots of inputs that want gradients
         self.arrivals: list[int] = []  # for each of those, how many gradients may come
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
-        self.reads: list[set[int]] = []  # and which inputs and outputs its gradient needs unwritten
+        # For each output, the slots whose memory its gradient reads, and of the inputs of which
+        # that is computed.
+        self.watched: list[set[int]] = []
+        self.sources: list[set[int]] = []
         self.draft: Draft | None = None
         self.backward: Any = None
+
+    def watch(
+        self, roots: Sequence[Any], tensors: dict[int, Tensor], tape: Tape, slots: Sequence[int]
+    ) -> None:
+        """Finds what the gradient of each output reads: a program may write it before."""
+        places = {id(tensors[slot]._shared): slot for slot in (*self.held, *slots)}
+        numbers: dict[int, int] = {}
+        for slot in slots:
+            numbers.setdefault(tape.number(tensors[slot]._array), slot)
+        for node, _ in roots:
+            kept = _kept_below(node)
+            self.watched.append({places[id(s)] for _, s in kept if id(s) in places})
+            self.sources.append(_sources(kept, tape, numbers))
+
+    def versions(self, tensors: dict[int, Tensor]) -> dict[int, tuple[Any, ...]]:
+        """How often that was written until now, by slot; and what it looks like."""
+        found = {}
+        for slot in set().union(*self.watched, *self.sources):
+            x = tensors[slot]
+            found[slot] = x._shared, x._shared.version, x._array.shape, x._array.dtype
+        return found
+
+    def require_unwritten(
+        self, grads: list[Any], versions: dict[int, tuple[Any, ...]], again: bool
+    ) -> None:
+        """Refuses gradients that need what was written since.
+
+        again: the calls are to be made again on the inputs."""
+        asked = [i for i, g in enumerate(grads) if g is not None]
+        for slot in set().union(*(self.watched[i] for i in asked)):
+            shared, before, shape, kind = versions[slot]
+            if shared.version != before:
+                like = np.broadcast_to(np.empty((), getattr(kind, "numpy", kind)), shape)
+                raise modified(_C.wrap(like), shared.version, before)
+        for slot in set().union(*(self.sources[i] for i in asked)) if again else ():
+            shared, before, *_ = versions[slot]
+            if shared.version != before:
+                raise RuntimeError(
+                    "these gradients of a compiled function are computed by its calls, made again, "
+                    "and an input of those was modified by an inplace operation since"
+                )
 
     def freed_with(self, asked: set[int]) -> set[int]:
         """The outputs whose gradients need what a pass from others frees."""
@@ -339,7 +405,7 @@ class Draft(plans.Draft):
             self.copies.append((slot, len(self.forms)))
             self.forms.append(self.forms[values[slot]])
             self.calls.insert(0, Lowered(arrays.copy, note.inputs, note.results, note, True))
-        draws = any(n.form == "make" or n.op.kind == "random" or _draws(n) for n in self.notes)
+        draws = any(n.form in ("make", "draw") or n.op.kind == "random" or _draws(n) for n in self.notes)
         if draws:
             self.drawn = len(self.forms)
             self.forms.append(Form(list, (), None, ()))
@@ -390,7 +456,12 @@ def first(
     time."""
     slots = list(tensors)
     wanting = [slot for slot in slots if tensors[slot]._requires_grad]
-    if not noted or _written_by(tensors, steps) or any(region.is_leaf(slot) for slot in held):
+    unusual = (
+        _written_by(tensors, steps)
+        or any(region.is_leaf(slot) for slot in held)
+        or any(step.grad_enabled and step.inference_mode for step in steps)
+    )
+    if unusual or not noted:
         for step in steps:
             step.run(region, tensors)
         return None
@@ -429,11 +500,11 @@ def first(
         counts.unfit(str(error))
     roots = [(tensors[slot]._raw_node, tensors[slot].output_nr) for slot in outputs]
     leaves = [tensors[slot] for slot in wanting]
-    reached = [_reached(node) for node, _ in roots]
-    segment.shares = _shared_nodes(reached)
-    seen = [*(tensors[slot] for slot in slots), *(tensors[slot] for slot in outputs)]
-    segment.reads = [_kept_by(nodes, seen) for nodes in reached]
-    run = Graph(segment, roots, leaves, before, tape if segment.draft else None, drawn)
+    segment.shares = _shared_nodes(roots)
+    segment.watch(roots, tensors, tape, slots)
+    noted_on = tape if segment.draft else None
+    versions_now = segment.versions(tensors)
+    run = Graph(segment, roots, leaves, before, noted_on, drawn, versions_now)
     made = [tensors[slot] for slot in outputs]
     _new_node(run, [given[slot] for slot in wanting], made)
     return segment.draft
@@ -453,22 +524,15 @@ class Run:
         drawn = segment.draft.drawn if segment.draft is not None else -1
         self.drawn = values[drawn] if drawn >= 0 else []
         self.arrivals = segment.arrivals
+        self.versions = segment.versions(tensors | dict(zip(segment.held, held)))
         self.ambience = ambient.Ambience()
-        seen = [*tensors.values(), *held]
-        self.versions = {
-            i: (seen[i]._shared, seen[i]._shared.version, seen[i] if i < len(tensors) else None)
-            for i in set().union(*segment.reads)
-        }
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
-        asked = [self.segment.reads[i] for i, g in enumerate(grads) if g is not None]
-        for i in set().union(*asked):
-            shared, version, x = self.versions[i]
-            if shared.version != version:
-                raise modified(_C.wrap(_EMPTY) if x is None else x, shared.version, version)
         backward = self.segment.backward
-        if _C.is_grad_enabled() or not backward.takes(grads):
+        again = _C.is_grad_enabled() or not backward.takes(grads)
+        self.segment.require_unwritten(grads, self.versions, again)
+        if again:
             return self.segment.followed(self, grads)
         return backward(self.saved, [g._array for g in grads if g is not None])
 

@@ -14,7 +14,7 @@ from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel
 from tritorch.ops.interpret.vmap import active
-from tritorch.ops.random import sample, source_for
+from tritorch.ops.random import reserve, sample, source_for
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import same
@@ -90,9 +90,7 @@ def _dropped(x: Tensor, p: float, by_channel: bool, alpha: bool) -> Tensor:
     plain = not active.levels and x._tangent is None
     if plain and not by_channel and not alpha:
         if x.device.type == "cuda" and not x.is_complex():
-            return _dropout_again.call(
-                (x,), (float(p), *source_for(None, x.device).draw(x.numel()))
-            )
+            return _dropout_again.call((x,), (float(p), *reserve(x.device, x.numel())))
         return _dropout.call((x,), (float(p),))[0]
     kept = _kept(x, p, _channels(x) if by_channel else list(x.shape))
     if not alpha:

@@ -51,6 +51,32 @@ def source_for(generator: Generator | None, device: Any) -> Generator:
     return source
 
 
+class Drawn(int):
+    """A number of a generator's place, while records' calls are noted: told from others."""
+
+
+class _Reserve:
+    """What stands for a record where a GPU's numbers are reserved."""
+
+    name, kind, is_view, settles = "reserve", "random", False, False
+
+
+RESERVE = _Reserve()
+
+
+def reserve(device: Device, count: int) -> tuple[int, int]:
+    """Reserves numbers of a GPU's default generator: (seed, offset)."""
+    if device.backend == "meta":
+        numbers = (0, 0)
+    else:
+        numbers = default_for(device).draw(count)
+    if not watching or entered.note is None:
+        return numbers
+    seed, offset = Drawn(numbers[0]), Drawn(numbers[1])
+    entered.note("draw", RESERVE, (), (device, count), (seed, offset))
+    return seed, offset
+
+
 def sample(name: str, generator: Generator | None, device: Any, shape: Any, *rest: Any) -> Any:
     """An array from a random backend; `shape` may be an array of parameters."""
     if not active.levels:
