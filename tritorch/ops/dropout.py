@@ -75,7 +75,8 @@ def _check_floats(x: Tensor) -> None:
 
 def _kept(x: Tensor, p: float, shape: Any) -> Tensor:
     """1 with probability 1 - p, else 0."""
-    return _C.wrap(sample("coins", None, x.device, tuple(shape), x.dtype, 1 - p))
+    empty = PUBLIC["empty"](tuple(shape), dtype=x.dtype, device=x.device)
+    return empty.bernoulli_(1 - p)
 
 
 def _channels(x: Tensor) -> list[int]:
