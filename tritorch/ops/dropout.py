@@ -8,13 +8,14 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core import arrays
+from tritorch.core.dispatching import entered, watching
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel
 from tritorch.ops.interpret.vmap import active
-from tritorch.ops.random import sample, source_for
+from tritorch.ops.random import numbers, sample
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import same
@@ -29,8 +30,8 @@ def _drop(x: Any, p: float) -> Any:
 
 
 def _drop_with_mask(x: Any, p: float) -> Any:
-    numbers = source_for(None, arrays.device_of(x)).draw(x.numel())
-    return backend("gpu", "random").dropout_with_mask(x, p, *numbers)
+    drawn = numbers(arrays.device_of(x), x.numel())
+    return backend("gpu", "random").dropout_with_mask(x, p, *drawn)
 
 
 def _scale(g: Tensor, p: float) -> float:
@@ -90,10 +91,9 @@ def _dropped(x: Tensor, p: float, by_channel: bool, alpha: bool) -> Tensor:
     # Inside vmap, and where a record would run again for a tangent, the mask is drawn by itself.
     plain = not active.levels and x._tangent is None
     if plain and not by_channel and not alpha:
-        if x.device.type == "cuda" and not x.is_complex():
-            return _dropout_again.call(
-                (x,), (float(p), *source_for(None, x.device).draw(x.numel()))
-            )
+        noted = watching and entered.note is not None  # a program draws anew each time
+        if x.device.type == "cuda" and not x.is_complex() and not noted:
+            return _dropout_again.call((x,), (float(p), *numbers(x.device, x.numel())))
         return _dropout.call((x,), (float(p),))[0]
     kept = _kept(x, p, _channels(x) if by_channel else list(x.shape))
     if not alpha:

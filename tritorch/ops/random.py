@@ -51,6 +51,12 @@ def source_for(generator: Generator | None, device: Any) -> Generator:
     return source
 
 
+def numbers(device: Any, count: int) -> tuple[int, int]:
+    """Where the next numbers of a GPU's sequence are: (seed, offset).  What has no memory takes
+    none."""
+    return (0, 0) if device.backend == "meta" else source_for(None, device).draw(count)
+
+
 def sample(name: str, generator: Generator | None, device: Any, shape: Any, *rest: Any) -> Any:
     """An array from a random backend; `shape` may be an array of parameters."""
     if not active.levels:
