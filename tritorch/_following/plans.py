@@ -259,7 +259,7 @@ def _as_noted(result: Any, call: Lowered, forms: Sequence[Form]) -> bool:
 
 def native(
     calls: Sequence[Lowered], size: int, kept: set[int], inputs: Sequence[tuple[int, int]],
-    outputs: Sequence[tuple[int, int, int]], written: Sequence[tuple[int, int]], finish: Any,
+    outputs: Sequence[tuple[int, int, int, int]], written: Sequence[tuple[int, int]], finish: Any,
 ) -> Any:  # fmt: skip
     """A `_C.Program` of calls.  kept: values that are needed at the end."""
     last: dict[int, int] = {}
@@ -318,7 +318,7 @@ class Draft:
             _C.set_grad_enabled(before)
         calls = fused(calls, self.forms, self.kept)
         finish = self.finish()
-        outputs = [] if finish else [(each.slot, each.value, each.version) for each in self.held]
+        outputs = [] if finish else [(each.slot, each.value, each.version, each.inference) for each in self.held]
         program = native(calls, len(values), self.kept, self.inputs, outputs, self.written, finish)
         for slot, times in self.written:
             tensors[slot]._shared.version += times
@@ -345,7 +345,7 @@ def first(
     if region.follower.options.backend is not None:
         return backing.first(region, steps, tensors, held)
     inputs = list(tensors)
-    recorded = any(step.grad_enabled and not step.inference_mode for step in steps)
+    recorded = any(step.grad_enabled for step in steps)
     if recorded and any(region.needs_grad(slot) for slot in held):
         return training.first(region, steps, tensors, held)
     tape = Tape()

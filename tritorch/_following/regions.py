@@ -108,34 +108,23 @@ class Follower:
     def reset(self) -> None:
         """Forgets all paths."""
         self.trie = _C.new_trie()
+        self.call = _C.Entry(self.function, self, self.trie, _at_the_end)
         self.segments: list[Segment] = []
-        self.runs = self.ways = 0  # how many there were, and how many took a new way
+        self.ways = 0  # how many runs took a new way
         self.boundaries: set[Any] = set()  # the steps after which a program has all computed
         self.compiled: dict[tuple[Any, Any], Any] = {}  # a backend's plans, by first and last step
 
+    @property
+    def runs(self) -> int:
+        """How many runs there were."""
+        return self.call.runs
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if _C.current_region() is not None:
-            return self.function(*args, **kwargs)
-        region = _C.Region(self.trie, self)
-        self.runs += 1
-        region.enter()
-        try:
-            result = self.function(*args, **kwargs)
-            if region.learns:
-                _close(region, "end", None)
-        except BaseException as error:
-            try:
-                region.leave()
-            except Exception as other:  # what waited has failed, too: that came first
-                other.__context__ = None
-                raise other from error.__cause__
-            raise
-        region.leave()
-        return result
+        return self.call(*args, **kwargs)
 
     def begin(self) -> None:
         """Enters a region of this thread that no function bounds."""
-        self.runs += 1
+        self.call.runs += 1
         _C.Region(self.trie, self).enter()
 
     def end(self) -> None:
@@ -227,6 +216,11 @@ def segment_of(
     for call in calls:
         specs |= call.specs
     return Segment(number, calls, list(used), list(held), specs, reason, place)
+
+
+def _at_the_end(region: Any) -> None:
+    """A run that took a new way is over."""
+    _close(region, "end", None)
 
 
 def _close(region: Any, reason: str, place: Place | None) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch._following import counts, plans
+from tritorch._following import ambient, counts, plans
 from tritorch._following.chains import fused
 from tritorch._following.lowering import Lowered, lowered
 from tritorch._following.tape import Form, Note, Tape, Unfit, Value, form_of
@@ -117,19 +117,37 @@ def _root(node: Any, nr: int) -> Tensor:
 _EMPTY = ndarray(0)
 
 
-def _shared_nodes(roots: Sequence[Any]) -> list[set[int]]:
+def _reached(node: Any) -> dict[int, Any]:
+    """The nodes that a pass from a node runs, by their ids."""
+    seen: dict[int, Any] = {}
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        if id(each) not in seen:
+            seen[id(each)] = each
+            stack += [edge for edge in each._node_edges if isinstance(edge, Node)]
+    return seen
+
+
+def _shared_nodes(reached: Sequence[dict[int, Any]]) -> list[set[int]]:
     """For each root, the roots that need what a pass from it frees."""
-    reached = []
-    for node, _ in roots:
-        seen: dict[int, Any] = {}
-        stack = [node]
-        while stack:
-            each = stack.pop()
-            if id(each) not in seen:
-                seen[id(each)] = each
-                stack += [edge for edge in each._node_edges if isinstance(edge, Node)]
-        reached.append({key for key, each in seen.items() if each._node_holds})
-    return [{j for j, other in enumerate(reached) if mine & other} for mine in reached]
+    holding = [{key for key, each in nodes.items() if each._node_holds} for nodes in reached]
+    return [{j for j, other in enumerate(holding) if mine & other} for mine in holding]
+
+
+def _kept_by(nodes: dict[int, Any], seen: Sequence[Tensor]) -> set[int]:
+    """Which of the tensors that a program sees are kept by nodes, or must not be written."""
+    places: dict[int, list[int]] = {}
+    for i, x in enumerate(seen):
+        places.setdefault(id(x._shared), []).append(i)
+    found: set[int] = set()
+    for node in nodes.values():
+        kept = [x._shared for x in node._node_saved or () if isinstance(x, Tensor)]
+        outs = node._node_out_shared
+        kept += list(outs) if isinstance(outs, tuple) else [outs]
+        kept += [each[1] for each in node._node_kept or ()]
+        found.update(i for each in kept for i in places.get(id(each), ()))
+    return found
 
 
 def _count_edges(roots: Sequence[Any], leaves: Sequence[Tensor]) -> list[int]:
@@ -161,14 +179,14 @@ class Graph:
         tensors: dict[int, Tensor], tape: Tape | None, drawn: list[Any],
     ) -> None:  # fmt: skip
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
-        self.drawn = drawn
+        self.drawn, self.ambience = drawn, ambient.Ambience()
         self.tape = tape
         self.arrivals = segment.arrivals = _count_edges(roots, leaves)
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
         if _C.is_grad_enabled():
-            return self.segment.followed(self.tensors, grads, self.drawn)
+            return self.segment.followed(self, grads)
         roots = [_root(*root) for root, g in zip(self.roots, grads) if g is not None]
         given = [g for g in grads if g is not None]
         arrivals = _Arrivals(self.leaves)
@@ -198,6 +216,7 @@ class Segment:
         self.wanting: list[int] = []  # slots of inputs that want gradients
         self.arrivals: list[int] = []  # for each of those, how many gradients may come
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
+        self.reads: list[set[int]] = []  # and which inputs and outputs its gradient needs unwritten
         self.draft: Draft | None = None
         self.backward: Any = None
 
@@ -205,12 +224,15 @@ class Segment:
         """The outputs whose gradients need what a pass from others frees."""
         return set().union(*(self.shares[i] for i in asked))
 
-    def followed(
+    def followed(self, run: Any, grads: list[Any]) -> list[list[Any]]:
+        """Gradients by making the calls of a run again, on its inputs, whose graph is that of the
+        results."""
+        with run.ambience:
+            return self._followed(run.tensors, grads, run.drawn)
+
+    def _followed(
         self, tensors: dict[int, Tensor], grads: list[Any], drawn: list[Any]
     ) -> list[list[Any]]:
-        """Gradients by making the calls again on the inputs, whose graph is that of the results.
-
-        drawn: where the generators were that the calls draw from."""
         now = states(generator for generator, _ in drawn)
         restore(drawn)
         made = dict(tensors)
@@ -404,7 +426,10 @@ def first(
         counts.unfit(str(error))
     roots = [(tensors[slot]._raw_node, tensors[slot].output_nr) for slot in outputs]
     leaves = [tensors[slot] for slot in wanting]
-    segment.shares = _shared_nodes(roots)
+    reached = [_reached(node) for node, _ in roots]
+    segment.shares = _shared_nodes(reached)
+    seen = [*(tensors[slot] for slot in slots), *(tensors[slot] for slot in outputs)]
+    segment.reads = [_kept_by(nodes, seen) for nodes in reached]
     run = Graph(segment, roots, leaves, before, tape if segment.draft else None, drawn)
     made = [tensors[slot] for slot in outputs]
     _new_node(run, [given[slot] for slot in wanting], made)
@@ -425,23 +450,23 @@ class Run:
         drawn = segment.draft.drawn if segment.draft is not None else -1
         self.drawn = values[drawn] if drawn >= 0 else []
         self.arrivals = segment.arrivals
-        self.versions = [(x._shared, x._shared.version) for x in self._seen(tensors, held)]
-        self.visible = [tensors[slot] for slot in backward.read_inputs]
-
-    def _seen(self, tensors: dict[int, Tensor], held: list[Tensor]) -> list[Tensor]:
-        """The tensors that a program may write before the gradient reads them."""
-        backward = self.segment.backward
-        return [*(tensors[s] for s in backward.read_inputs), *(held[i] for i in backward.read_held)]
+        self.ambience = ambient.Ambience()
+        seen = [*tensors.values(), *held]
+        self.versions = {
+            i: (seen[i]._shared, seen[i]._shared.version, seen[i] if i < len(tensors) else None)
+            for i in set().union(*segment.reads)
+        }
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
-        for i, (shared, version) in enumerate(self.versions):
+        asked = [self.segment.reads[i] for i, g in enumerate(grads) if g is not None]
+        for i in set().union(*asked):
+            shared, version, x = self.versions[i]
             if shared.version != version:
-                x = self.visible[i] if i < len(self.visible) else _C.wrap(_EMPTY)
-                raise modified(x, shared.version, version)
+                raise modified(_C.wrap(_EMPTY) if x is None else x, shared.version, version)
         backward = self.segment.backward
         if _C.is_grad_enabled() or not backward.takes(grads):
-            return self.segment.followed(self.tensors, grads, self.drawn)
+            return self.segment.followed(self, grads)
         return backward(self.saved, [g._array for g in grads if g is not None])
 
 
@@ -467,18 +492,6 @@ class Backward:
         if any(number not in made and number >= seen for number in needed):
             raise Unfit("a gradient reads what was given by no record")
         self.inputs = [*self.saved, *given]
-        by_value: dict[int, int] = {}
-        draft = segment.draft
-        assert draft is not None
-        for slot, number in draft.inputs:
-            by_value.setdefault(number, slot)
-        self.read_inputs = [by_value[n] for n in self.saved if n in by_value]
-        held_values = {each.value: each.slot for each in draft.held}
-        self.read_held = [
-            segment.held.index(held_values[n])
-            for n in self.saved
-            if n in held_values and n not in by_value and held_values[n] in segment.held
-        ]
         self.program: Any = None
 
     def takes(self, grads: list[Any]) -> bool:
