@@ -134,10 +134,11 @@ def into_itself(note: Note, known: Sequence[Form]) -> bool:
         return False
     forms = [known[x.number] for x in note.inputs if type(x) is Value]
     first = forms[0]
+    if first.kind is not ndarray:
+        return False
     kinds = (Value, float, int) if first.dtype.kind == "f" else (Value, int)
     return (
-        first.kind is ndarray
-        and first.dtype in op.direct
+        first.dtype in op.direct
         and op.result_dtype(from_numpy_dtype(first.dtype)).numpy is first.dtype
         and all(form.dtype is first.dtype for form in forms)
         and all(type(x) in kinds for x in note.inputs)
