@@ -99,6 +99,18 @@ def noted(form: str, op: Any, tensors: Any, params: Any, run: Any) -> Any:
     return result
 
 
+class unnoted:
+    """`with unnoted():` what is computed is the affair of a single call: nobody is told of its parts,
+    and no mode sees them."""
+
+    def __enter__(self) -> None:
+        self.before = entered.note, entered.modes
+        entered.note, entered.modes = None, []
+
+    def __exit__(self, *exception: object) -> None:
+        entered.note, entered.modes = self.before
+
+
 class without_modes:
     """`with without_modes(n):` the n innermost modes of this thread, or all, are off."""
 

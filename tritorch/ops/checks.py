@@ -13,7 +13,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import defaults, layout as layouts
 from tritorch.core.batched import BatchedArray
-from tritorch.core.dispatching import entered, watching
+from tritorch.core.dispatching import entered, unnoted, watching
 from tritorch.core.dtype import all_dtypes, complex32, dtype as Dtype
 from tritorch.core.info import finfo, iinfo
 from tritorch.core.meta import MetaArray
@@ -286,3 +286,17 @@ def values(function: Callable[..., None], tensors: Sequence[Tensor], *params: An
     arrays = [x._array for x in tensors]
     if all(type(array) is not MetaArray for array in arrays):
         function(*arrays, *params)
+
+
+def refuse_where(
+    condition: Callable[..., Tensor], tensors: Sequence[Tensor], error: type[Exception], text: str
+) -> None:
+    """Raises where a condition of tensors' values, which is a function of a module, holds anywhere."""
+    values(_refuse_where, tensors, condition, error, text)
+
+
+def _refuse_where(*given: Any) -> None:
+    *found, condition, error, text = given
+    with unnoted():
+        if any_true(condition(*map(_C.wrap, found))):
+            raise error(text)
