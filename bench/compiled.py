@@ -1,11 +1,11 @@
 """What `compile` costs and gains on the CPU, beside the same code without it.
 
-    python bench/compiled.py [--threads 2] [--rounds 9] [--json [PATH]] [--only host chains train]
-    python bench/compiled.py --torch           # PyTorch's own figures, in an interpreter that has it
+    python bench/compiled.py [--threads 2] [--rounds 9] [--json [PATH]] [--only host ...]
+    python bench/compiled.py --torch     # PyTorch's own figures, in an interpreter that has it
 
-Both sides run in one process, in turn, round by round; a figure is the median of the rounds, a ratio
-the median of the rounds' ratios.  `host` counts what following costs: models as deep as GPT-2, so
-narrow that the arithmetic is small beside Python.
+Both sides run in one process, in turn, round by round; a figure is the median of the rounds, a
+ratio the median of the rounds' ratios.  `host` counts what following costs: a GPT as deep as GPT-2,
+so narrow that the arithmetic is small beside Python.
 """
 
 from __future__ import annotations
@@ -27,8 +27,16 @@ from tritorch.bench.models import gpt, initialise, trainer
 
 RESULTS = Path(__file__).parent / "results" / "compiled.json"
 CHAINS = 5_000_000  # elements
-TRAINED = ("gpt", "mlp", "transformer", "lstm", "cnn")
-SECTIONS = ("host", "chains", "train")
+TRAINED: dict[str, dict[str, Any]] = {
+    "gpt": {}, "mlp": {}, "transformer": {}, "lstm": {}, "cnn": {},
+}  # fmt: skip
+# So small that Python is most of it.
+SMALL: dict[str, dict[str, Any]] = {
+    "gpt": {"batch": 1, "length": 16}, "mlp": {"batch": 8, "width": 64},
+    "transformer": {"batch": 1, "length": 16}, "lstm": {"batch": 2, "length": 8},
+    "cnn": {"batch": 2, "side": 16},
+}  # fmt: skip
+SECTIONS = ("host", "chains", "train", "small")
 # Twelve layers, as GPT-2 124M has them, of 24 numbers.
 NARROW = {"layers": 12, "width": 24, "heads": 12, "words": 32, "batch": 1, "length": 4}
 WARM = 6  # runs until every way through a program is planned
@@ -107,8 +115,8 @@ def constants(calls: list[Any], results: dict[int, Any]) -> Iterator[None]:
 
 
 def following(t: Any, rounds: int) -> Any:
-    """What a followed call costs in a GPT's forward pass, in microseconds, beside the floor: the same
-    Python with operators that give constants."""
+    """What a followed call costs in a GPT's forward pass, in microseconds, beside the floor: the
+    same Python with operators that give constants."""
     import numpy as np
 
     from tritorch import _C
@@ -234,18 +242,17 @@ def chains(t: Any, rounds: int) -> Any:
 # ---- training ------------------------------------------------------------------------------------
 
 
-def train(t: Any, rounds: int, names: tuple[str, ...] = TRAINED) -> Any:
+def train(t: Any, rounds: int, sizes: dict[str, dict[str, Any]]) -> Any:
     """Whole training steps of which the loss is compiled, in milliseconds."""
     report = {}
-    for name in names:
+    for name, given in sizes.items():
         clipped = name == "gpt"
-        eager = trainer(t, name, clipped=clipped)
-        compiled = trainer(t, name, clipped=clipped, compiled=True)
+        eager = trainer(t, name, clipped=clipped, **given)
+        compiled = trainer(t, name, clipped=clipped, compiled=True, **given)
         for _ in range(WARM):
             a, b = eager().item(), compiled().item()
             assert abs(a - b) <= 1e-4 * abs(a), (name, a, b)
-        row = beside_eager(lambda: eager().item(), lambda: compiled().item(), 4 * rounds, 0.05, 1e-3)
-        report[name] = row
+        report[name] = beside_eager(eager, compiled, 4 * rounds, 0.05, 1e-3)
     return report
 
 
@@ -261,8 +268,8 @@ def show(rows: Any, unit: str) -> None:
     """Rows as text."""
     for name, row in rows.items():
         print(
-            f"  {name:22} eager {row['eager']:10.3f} {unit}  compiled {row['compiled']:10.3f} {unit}"
-            f"  {row['times as fast']:.2f} times as fast",
+            f"  {name:22} eager {row['eager']:10.3f} {unit}  compiled {row['compiled']:10.3f} "
+            f"{unit}  {row['times as fast']:.2f} times as fast",
             flush=True,
         )
 
@@ -282,11 +289,14 @@ def measure(t: Any, sections: list[str], rounds: int, ours: bool) -> dict[str, A
     if "chains" in sections:
         report["chains, ms"] = chains(t, rounds)
         show(report["chains, ms"], "ms")
-    if "train" in sections:
-        report["training steps, ms"] = train(t, rounds)
-        show(report["training steps, ms"], "ms")
-        report["geometric mean of training steps"] = geometric_mean(report["training steps, ms"])
-        print(f"geometric mean: {report['geometric mean of training steps']}")
+    for section, title, sizes in (
+        ("train", "training steps, ms", TRAINED), ("small", "small training steps, ms", SMALL),
+    ):  # fmt: skip
+        if section in sections:
+            rows = report[title] = train(t, rounds, sizes)
+            show(rows, "ms")
+            mean = report[f"geometric mean of {title.partition(',')[0]}"] = geometric_mean(rows)
+            print(f"  geometric mean {mean}")
     return report
 
 
