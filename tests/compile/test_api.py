@@ -5,6 +5,8 @@ import copy
 import functools
 import logging
 import pickle
+import subprocess
+import sys
 from unittest import mock
 
 import pytest
@@ -350,6 +352,34 @@ def test_explain():
         assert torch._dynamo.explain(line, *two(2, 2)).graph_count == 1
     print_is_no_break = torch._dynamo.explain(lambda x: [print("", end=""), x + 1])(torch.ones(1))
     assert print_is_no_break.graph_break_count == 0
+
+
+def test_explain_calls_inputs_as_the_program_does():
+    net = nn.Sequential(nn.Linear(3, 4))
+
+    def whole(x, *, scale):
+        return net(x) * scale
+
+    found = torch._dynamo.explain(whole)(torch.randn(2, 3), scale=torch.randn(4))
+    assert [guard.name for guard in found.out_guards] == ["l_x_", "arg1", "arg2", "l_scale_"]
+    found = torch._dynamo.explain(net)(torch.randn(2, 3))
+    names = [guard.name for guard in found.out_guards]
+    assert names[1:] == [f"l_self_modules_0_parameters_{each}_" for each in ("weight", "bias")]
+
+
+def test_places_are_the_programs_own_under_torchs_name():
+    """The package's modules are called torch's then, and are no lines of the program for that."""
+    code = (
+        "from tritorch import _as_torch; _as_torch.as_torch()\n"
+        "import torch\n"
+        "net = torch.nn.Linear(3, 3)\n"
+        "def whole(x):\n"
+        "    return net(x)\n"
+        "found = torch.compiler.bisect(whole, torch.ones(2, 3), backend=lambda gm, _: gm.zero)\n"
+        "print(found.operator, found.place.line, found.place.function, 'zero' in str(found))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["torch.nn.functional.linear", "5", "whole", "True"]
 
 
 def test_counters():

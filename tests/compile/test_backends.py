@@ -376,6 +376,18 @@ def test_bisect_names_the_first_wrong_operator():
     assert found.operator == "torch.Tensor.sqrt"
 
 
+def test_bisect_names_the_call_at_which_a_backend_fails():
+    def model(x):
+        return torch.relu(x + 1).sqrt()
+
+    for kind in ("compile", "runtime"):
+        found = torch.compiler.bisect(
+            model, torch.ones(3), backend=f"relu_{kind}_error_TESTING_ONLY"
+        )
+        assert found.operator == "torch.relu"
+        assert f"Relu{kind.title()}Error" in found.raised in str(found)
+
+
 def test_bisect_of_modules_with_state_and_chance():
     net = nn.Sequential(
         nn.Linear(16, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.ReLU(), nn.Linear(8, 2)

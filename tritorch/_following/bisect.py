@@ -35,7 +35,7 @@ _CALLS = 3  # before a plan is what it stays
 
 @dataclasses.dataclass
 class Difference:
-    """A call whose compiled result is another."""
+    """A call whose compiled result is another, or at which what was compiled raises."""
 
     operator: str
     place: Place | None
@@ -43,12 +43,16 @@ class Difference:
     call: int
     error: float
     allowed: float
+    raised: str = ""
 
     def __str__(self) -> str:
         where = "" if self.place is None else f" at {self.place[0]}:{self.place[1]}"
+        call = f"{self.operator}{where}, call {self.call} of graph {self.segment}"
+        if self.raised:
+            return f"{call}: with it, what is compiled raises {self.raised}"
         return (
-            f"{self.operator}{where}, call {self.call} of graph {self.segment}: its compiled "
-            f"result differs by {self.error:.3g}, where rounding explains {self.allowed:.3g}"
+            f"{call}: its compiled result differs by {self.error:.3g}, where rounding explains "
+            f"{self.allowed:.3g}"
         )
 
 
@@ -102,25 +106,28 @@ def _in_segment(segment: Segment, values: Values, make: Make) -> Difference | No
 
 def _compare(
     segment: Segment, values: Values, make: Make, count: int
-) -> tuple[float, float] | None:
-    """The error of the first so many calls and what is allowed, if it is more."""
+) -> tuple[float, float, str] | None:
+    """The error of the first so many calls and what is allowed, if more; or what is raised."""
     cut, checked = _cut(segment, count)
     with fork_rng(), no_grad():
         start = get_rng_state()
         plain = _replay(cut.calls, _copies(values, cut.inputs))
         random = not get_rng_state().equal(start)
         exact = None if random else _reference(cut, values)
-        run = make(cut, list(_copies(values, cut.inputs).values()))
-        set_rng_state(start)
         given = _copies(values, cut.inputs)
-        found = run(list(given.values()))
+        try:
+            run = make(cut, list(_copies(values, cut.inputs).values()))
+            set_rng_state(start)
+            found = run(list(given.values()))
+        except Exception as error:
+            return float("inf"), 0.0, " ".join(f"{type(error).__name__}: {error}".split())
     compiled = {**given, **dict(zip(cut.outputs, found, strict=True))}
     for index in checked:
         error, allowed = _error(
             compiled[index], plain[index], None if exact is None else exact[index]
         )
         if not error <= allowed:
-            return error, allowed
+            return error, allowed, ""
     return None
 
 

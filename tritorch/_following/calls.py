@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -67,16 +68,17 @@ class Segment:
     place: Place | None  # where
 
 
-_OURS = __name__.partition(".")[0] + "."
+_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep  # modules may be called torch's
 
 
 def users_place(depth: int = 1) -> Place | None:
     """The innermost line that is not of this package."""
     frame = sys._getframe(depth)
     while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not (name.startswith(_OURS) or name in (_OURS[:-1], "contextlib")):
-            code = frame.f_code
+        code = frame.f_code
+        if not (
+            code.co_filename.startswith(_OURS) or frame.f_globals.get("__name__") == "contextlib"
+        ):
             return Place(code.co_filename, frame.f_lineno, code.co_qualname)
         frame = frame.f_back  # type: ignore[assignment]
     return None

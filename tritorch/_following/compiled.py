@@ -40,9 +40,12 @@ def follower_of(function: Callable[..., Any], options: Options) -> Follower:
     return made
 
 
-def _is_traced(modules: dict[str, Any] = sys.modules) -> bool:
+_TRACING = "tritorch.fx._symbolic_trace"
+
+
+def _is_traced() -> bool:
     """Whether a Tracer of fx is at work, to which a compiled function is as the function itself."""
-    tracing = modules.get("tritorch.fx._symbolic_trace")
+    tracing = sys.modules.get(_TRACING)
     return tracing is not None and tracing._is_fx_tracing_flag
 
 
@@ -80,12 +83,16 @@ def compiled_function(
             forced[backend] = follower_of(function, with_backend(backend))
         return forced[backend]
 
+    follow = follower.__call__  # bound once: what each call pays is what small functions cost
+    modules = sys.modules
+
     @functools.wraps(function)
     def compile_wrapper(*args: Any, **kwargs: Any) -> Any:
-        usual = stances.plain and following() is None and not _is_traced()
         try:
-            if usual and errors is None:
-                return follower(*args, **kwargs)
+            if stances.plain and errors is None:  # in a region, `follow` calls the function itself
+                tracing = modules.get(_TRACING)
+                if tracing is None or not tracing._is_fx_tracing_flag:
+                    return follow(*args, **kwargs)
             with stances.errors_on_graph_break(errors):
                 return chosen()(*args, **kwargs)
         except Broken as error:

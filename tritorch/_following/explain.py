@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tritorch._following import logs
+from tritorch._following.backends import input_names
 from tritorch._following.calls import Segment
 from tritorch._following.compiled import follower_of
 from tritorch._following.counters import timed, times
 from tritorch._following.graphs import graph_module, operators
 from tritorch._following.regions import Options
+from tritorch.core.tensor import Tensor
+from tritorch.nn.modules.module import Module
 
 
 @dataclasses.dataclass
@@ -83,10 +87,17 @@ def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any
     does, so that nothing else ends a graph: no `print`, no global, no call of other code."""
 
     def inner(*args: Any, **kwargs: Any) -> ExplainOutput:
-        follower = follower_of(f, Options())
+        names: dict[int, dict[int, str]] = {}  # of inputs, by segment and slot
+
+        def keep(segment: Segment, examples: list[Tensor]) -> Any:
+            names[segment.number] = _names(f, args, kwargs, segment, examples)
+            logs.traced(f"__compiled_fn_{segment.number}", graph_module(segment))
+            return None  # the function runs once
+
+        follower = follower_of(f, Options(backend=keep))
         with timed("explain"):
             follower(*args, **kwargs)
-        return explained(list(follower.segments))
+        return explained(list(follower.segments), names)
 
     if not extra_args and not extra_kwargs:
         return inner
@@ -100,16 +111,35 @@ def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any
     return inner(*extra_args, **extra_kwargs)
 
 
-def explained(segments: list[Segment]) -> ExplainOutput:
-    """What there is to say of segments."""
+def _names(
+    f: Any, args: Any, kwargs: Any, segment: Segment, examples: list[Tensor]
+) -> dict[int, str]:
+    """What a program calls the inputs of a graph: a module's parameters, a function's arguments."""
+    owner = f if isinstance(f, Module) else getattr(f, "__self__", None)
+    names = input_names(segment, examples, owner if isinstance(owner, Module) else None)
+    try:
+        bound = inspect.signature(getattr(f, "forward", f)).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):  # no signature, or none that fits
+        return names
+    known = {id(x): f"l_{name}_" for name, x in bound.items() if isinstance(x, Tensor)}
+    for index, x in zip(segment.inputs, examples, strict=True):
+        if id(x) in known:
+            names.setdefault(index, known[id(x)])
+    return names
+
+
+def explained(
+    segments: list[Segment], names: Mapping[int, Mapping[int, str]] | None = None
+) -> ExplainOutput:
+    """What there is to say of segments; names: of their inputs, by number and slot."""
     graphs, guards = [], []
     for segment in segments:
         if not segment.calls:
             continue
-        made = graph_module(segment)
+        made = graph_module(segment, (names or {}).get(segment.number))
         graphs.append(made)
-        names = [node.target for node in made.graph.nodes if node.op == "placeholder"]
-        for name, index in zip(names, segment.inputs, strict=True):
+        given = [node.target for node in made.graph.nodes if node.op == "placeholder"]
+        for name, index in zip(given, segment.inputs, strict=True):
             fields = segment.specs[index]._asdict().items()
             guards.append(TensorGuard(name, [f"{name}.{key} == {value}" for key, value in fields]))
     reasons = [

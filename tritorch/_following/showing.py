@@ -29,6 +29,11 @@ def planned(calls: Sequence[Any], dropped: Mapping[int, Sequence[int]]) -> None:
     log.debug("%s", "\n".join(lines))
 
 
+def unplanned(why: str) -> None:
+    """Says that a graph has no program: its calls are made, each time."""
+    log.debug("NO PLAN, the calls of a graph are made each time: %s", why)
+
+
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"<{type(value).__name__}>"
