@@ -455,6 +455,12 @@ PyObject* set_flag(bool* flag, PyObject* value) {
   *flag = truth != 0;
   return PyBool_FromLong(before);
 }
+}  // namespace
+
+bool set_modes_asked(bool asked) { return std::exchange(state.modes, asked); }
+
+namespace {
+
 PyObject* set_function_modes(PyObject*, PyObject* value) {
   return settled() ? set_flag(&state.modes, value) : nullptr;
 }

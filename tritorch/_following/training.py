@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch._following import counts, plans
+from tritorch._following import ambient, counts, plans
 from tritorch._following.chains import fused
 from tritorch._following.lowering import Lowered, lowered
 from tritorch._following.tape import Form, Note, Tape, Unfit, Value, form_of
@@ -302,12 +302,13 @@ class Segment:
         before = _C.set_grad_enabled(True)
         inputs = [tensors[slot].view_as(tensors[slot]) for slot in self.wanting]  # without hooks
         made |= dict(zip(self.wanting, inputs))
-        for step in self.steps:
-            _C.set_grad_enabled(step.grad_enabled)
-            call = step.call
-            kwargs = {name: plans.substituted(x, made) for name, x in call.kwargs.items()}
-            result = step.gate(*plans.substituted(call.args, made), **kwargs)
-            plans.bind(call.results, result, made)
+        with ambient.as_then(self.steps[0].ambient):
+            for step in self.steps:
+                _C.set_grad_enabled(step.grad_enabled)
+                call = step.call
+                kwargs = {name: plans.substituted(x, made) for name, x in call.kwargs.items()}
+                result = step.gate(*plans.substituted(call.args, made), **kwargs)
+                plans.bind(call.results, result, made)
         _C.set_grad_enabled(before)
         restore(now)
         roots = [made[slot] for slot, g in zip(self.held, grads) if g is not None]
@@ -496,6 +497,7 @@ def first(
     leaves = [tensors[slot] for slot in wanting]
     segment.shares = _shared_nodes(roots)
     segment.watch(roots, tensors, tape, slots)
+    segment.sources = [each - changed for each in segment.sources]  # of those there are copies
     noted_on = tape if segment.draft else None
     versions_now = segment.versions(tensors)
     run = Graph(segment, roots, leaves, before, noted_on, drawn, versions_now)
