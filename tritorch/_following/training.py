@@ -482,6 +482,8 @@ def first(
                 root = given[other]._base
                 tensors[slot]._base = given[other] if root is None else root
                 tensors[slot]._view = chain
+                if tensors[slot]._created is None:
+                    tensors[slot]._created = given[other]._created
     outputs = [slot for slot in held if tensors[slot]._raw_node is not None]
     segment = Segment(steps, slots, outputs)
     segment.wanting = wanting

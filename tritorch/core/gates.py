@@ -120,8 +120,8 @@ modes = carried(_Modes())
 
 def push_mode(mode: Any) -> None:
     """Enters a function mode."""
-    modes.stack.append(mode)
     _C.set_function_modes(True)
+    modes.stack.append(mode)
 
 
 def pop_mode() -> Any:
