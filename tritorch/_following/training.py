@@ -17,7 +17,7 @@ making the calls again on the inputs themselves (`_followed`): the node keeps th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -134,35 +134,43 @@ def _shared_nodes(roots: Sequence[Any]) -> list[set[int]]:
     return [{j for j, other in enumerate(reached) if mine & other} for mine in reached]
 
 
-def _kept_of(node: Any) -> list[tuple[Any, Any]]:
-    """What a node keeps of its call: (array, or None; `_C.Shared`) of each tensor."""
-    found = [(x._array, x._shared) for x in node._node_saved or () if isinstance(x, Tensor)]
-    found += [(None, each[1]) for each in node._node_kept or () if type(each) is tuple]
-    arrays_out, shared = node._node_out, node._node_out_shared
-    several = isinstance(arrays_out, tuple)
-    pairs = zip(arrays_out, shared) if several else ((arrays_out, shared),)
-    return found + [(array, each) for array, each in pairs if each is not None]
+class _Kept(NamedTuple):
+    """A tensor that a node keeps of its call."""
+
+    array: Any  # None: it is only kept an eye on
+    shared: Any
+    shape: tuple[int, ...]
+    dtype: Any
 
 
-def _kept_below(root: Any) -> list[tuple[Any, Any]]:
-    """What the nodes below one keep."""
-    found: list[tuple[Any, Any]] = []
+def _kept_of(node: Any) -> list[_Kept]:
+    """What a node keeps of its call."""
+    pairs = [(x._array, x._shared) for x in node._node_saved or () if isinstance(x, Tensor)]
+    out, shared = node._node_out, node._node_out_shared
+    pairs += zip(out, shared) if isinstance(out, tuple) else ((out, shared),)
+    found = [_Kept(x, each, x.shape, x.dtype) for x, each in pairs if each is not None]
+    watched = [each for each in node._node_kept or () if type(each) is tuple]
+    return found + [_Kept(None, each[1], each[3], each[4]) for each in watched]
+
+
+def _kept_below(root: Any) -> list[_Kept]:
+    """What the nodes below one keep, in the order in which a pass runs them."""
     seen: dict[int, Any] = {}
     stack = [root]
     while stack:
         node = stack.pop()
         if id(node) not in seen:
             seen[id(node)] = node
-            found += _kept_of(node)
             stack += [edge for edge in node._node_edges if isinstance(edge, Node)]
-    return found
+    nodes = sorted(seen.values(), key=lambda node: -node._node_sequence)
+    return [each for node in nodes for each in _kept_of(node)]
 
 
-def _sources(kept: list[tuple[Any, Any]], tape: Tape, numbers: dict[int, int]) -> set[int]:
+def _sources(kept: list[_Kept], tape: Tape, numbers: dict[int, int]) -> set[int]:
     """The slots of the inputs that tell what is kept."""
     if tape.unfit or any(note.form == "in place" for note in tape.notes):
         return set(numbers.values())
-    needed = {tape.known(array) for array, _ in kept if array is not None}
+    needed = {tape.known(each.array) for each in kept if each.array is not None}
     for note in reversed(tape.notes):
         if needed.intersection(note.results):
             needed.update(x.number for x in note.inputs if type(x) is Value)
@@ -196,7 +204,7 @@ class Graph:
     def __init__(
         self, segment: Segment, roots: list[tuple[Any, int]], leaves: list[Tensor],
         tensors: dict[int, Tensor], tape: Tape | None, drawn: list[Any],
-        versions: dict[int, tuple[Any, ...]],
+        versions: dict[int, tuple[Any, int]],
     ) -> None:  # fmt: skip
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
         self.drawn = drawn
@@ -238,9 +246,9 @@ class Segment:
         self.wanting: list[int] = []  # slots of inputs that want gradients
         self.arrivals: list[int] = []  # for each of those, how many gradients may come
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
-        # For each output, the slots whose memory its gradient reads, and of the inputs of which
-        # that is computed.
-        self.watched: list[set[int]] = []
+        # For each output, the slots whose memory its gradient reads, with what is read there, and
+        # those of the inputs of which that is computed.
+        self.watched: list[dict[int, tuple[Any, ...]]] = []
         self.sources: list[set[int]] = []
         self.draft: Draft | None = None
         self.backward: Any = None
@@ -255,31 +263,30 @@ class Segment:
             numbers.setdefault(tape.number(tensors[slot]._array), slot)
         for node, _ in roots:
             kept = _kept_below(node)
-            self.watched.append({places[id(s)] for _, s in kept if id(s) in places})
+            seen = [each for each in kept if id(each.shared) in places]
+            self.watched.append({places[id(x.shared)]: (x.shape, x.dtype) for x in seen[::-1]})
             self.sources.append(_sources(kept, tape, numbers))
 
-    def versions(self, tensors: dict[int, Tensor]) -> dict[int, tuple[Any, ...]]:
-        """How often that was written until now, by slot; and what it looks like."""
-        found = {}
-        for slot in set().union(*self.watched, *self.sources):
-            x = tensors[slot]
-            found[slot] = x._shared, x._shared.version, x._array.shape, x._array.dtype
-        return found
+    def versions(self, tensors: dict[int, Tensor]) -> dict[int, tuple[Any, int]]:
+        """How often that was written until now, by slot."""
+        every = set().union(*self.watched, *self.sources)
+        return {slot: (tensors[slot]._shared, tensors[slot]._shared.version) for slot in every}
 
     def require_unwritten(
-        self, grads: list[Any], versions: dict[int, tuple[Any, ...]], again: bool
+        self, grads: list[Any], versions: dict[int, tuple[Any, int]], again: bool
     ) -> None:
         """Refuses gradients that need what was written since.
 
         again: the calls are to be made again on the inputs."""
         asked = [i for i, g in enumerate(grads) if g is not None]
-        for slot in set().union(*(self.watched[i] for i in asked)):
-            shared, before, shape, kind = versions[slot]
+        reads = {slot: x for i in asked for slot, x in self.watched[i].items()}
+        for slot, (shape, kind) in reversed(reads.items()):
+            shared, before = versions[slot]
             if shared.version != before:
                 like = np.broadcast_to(np.empty((), getattr(kind, "numpy", kind)), shape)
                 raise modified(_C.wrap(like), shared.version, before)
         for slot in set().union(*(self.sources[i] for i in asked)) if again else ():
-            shared, before, *_ = versions[slot]
+            shared, before = versions[slot]
             if shared.version != before:
                 raise RuntimeError(
                     "these gradients of a compiled function are computed by its calls, made again, "

@@ -9,6 +9,7 @@ comes to `dispatch` (function modes, `__torch_function__`) or to `amp`'s casts.
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections.abc import Iterable, Mapping
@@ -300,4 +301,6 @@ def translated(error: Exception) -> Exception | None:
 
 def cast(gate: Any, *args: Any, **kwargs: Any) -> Any:
     """A call inside autocast of a function that has a policy."""
+    if _C.follows():
+        return gate.policy(functools.partial(_C.follow, gate), args, kwargs)
     return gate.policy(gate.__wrapped__, args, kwargs)
