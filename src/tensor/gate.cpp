@@ -470,7 +470,10 @@ PyObject* set_function_modes(PyObject*, PyObject* value) {
 PyObject* follow_cast(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   return follow(args[0], args + 1, n - 1, names);
 }
-PyObject* follows_now(PyObject*, PyObject*) { return PyBool_FromLong(region && follows()); }
+PyObject* follows_now(PyObject*, PyObject*) {
+  return PyBool_FromLong(region && follows() && !state.modes && !modes.saving_hooks &&
+                         !modes.tracing_calls);
+}
 PyObject* set_autocast(PyObject*, PyObject* value) { return set_flag(&state.autocast, value); }
 PyObject* set_overrides(PyObject*, PyObject* value) { return set_flag(&state.overrides, value); }
 PyObject* overrides_enabled(PyObject*, PyObject*) { return PyBool_FromLong(state.overrides); }

@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from tritorch import _C
 from tritorch._following import ambient, counts, plans
 from tritorch._following.chains import fused
@@ -33,7 +31,7 @@ from tritorch.core import arrays
 from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
 from tritorch.core.generator import Generator, _cuda, default_generator, restore, states
-from tritorch.core.meta import MetaArray
+from tritorch.core.meta import MetaArray, meta_of
 from tritorch.core.tensor import Tensor
 
 
@@ -139,8 +137,7 @@ class _Kept(NamedTuple):
 
     array: Any  # None: it is only kept an eye on
     shared: Any
-    shape: tuple[int, ...]
-    dtype: Any
+    like: MetaArray
 
 
 def _kept_of(node: Any) -> list[_Kept]:
@@ -148,9 +145,13 @@ def _kept_of(node: Any) -> list[_Kept]:
     pairs = [(x._array, x._shared) for x in node._node_saved or () if isinstance(x, Tensor)]
     out, shared = node._node_out, node._node_out_shared
     pairs += zip(out, shared) if isinstance(out, tuple) else ((out, shared),)
-    found = [_Kept(x, each, x.shape, x.dtype) for x, each in pairs if each is not None]
-    watched = [each for each in node._node_kept or () if type(each) is tuple]
-    return found + [_Kept(None, each[1], each[3], each[4]) for each in watched]
+    found = [_Kept(x, shared, meta_of(x)) for x, shared in pairs if shared is not None]
+    where = node._node_stream.device if node._node_stream is not None else arrays.CPU
+    for each in node._node_kept or ():
+        if type(each) is tuple:
+            like = MetaArray(each[3], arrays.dtype_of_kind(each[4]), None, where)
+            found.append(_Kept(None, each[1], like))
+    return found
 
 
 def _kept_below(root: Any) -> list[_Kept]:
@@ -166,14 +167,20 @@ def _kept_below(root: Any) -> list[_Kept]:
     return [each for node in nodes for each in _kept_of(node)]
 
 
-def _sources(kept: list[_Kept], tape: Tape, numbers: dict[int, int]) -> set[int]:
+def _sources(
+    kept: list[_Kept], tape: Tape, numbers: dict[int, int], writes_unseen: bool
+) -> set[int]:
     """The slots of the inputs that tell what is kept."""
-    if tape.unfit or any(note.form == "in place" for note in tape.notes):
+    if writes_unseen:
         return set(numbers.values())
     needed = {tape.known(each.array) for each in kept if each.array is not None}
+    memory = tape.memory()
     for note in reversed(tape.notes):
-        if needed.intersection(note.results):
-            needed.update(x.number for x in note.inputs if type(x) is Value)
+        read = [x.number for x in note.inputs if type(x) is Value]
+        writes = note.form == "in place" or note.op.kind in ("in_place", "internal")
+        written = {memory[number] for number in read if writes}
+        if needed.intersection(note.results) or any(memory.get(n) in written for n in needed):
+            needed.update(read)
     return {slot for number, slot in numbers.items() if None in needed or number in needed}
 
 
@@ -248,7 +255,7 @@ class Segment:
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
         # For each output, the slots whose memory its gradient reads, with what is read there, and
         # those of the inputs of which that is computed.
-        self.watched: list[dict[int, tuple[Any, ...]]] = []
+        self.watched: list[dict[int, MetaArray]] = []
         self.sources: list[set[int]] = []
         self.draft: Draft | None = None
         self.backward: Any = None
@@ -258,14 +265,15 @@ class Segment:
     ) -> None:
         """Finds what the gradient of each output reads: a program may write it before."""
         places = {id(tensors[slot]._shared): slot for slot in (*self.held, *slots)}
+        writes_unseen = bool(tape.unfit) and any(step.writes for step in self.steps)
         numbers: dict[int, int] = {}
         for slot in slots:
             numbers.setdefault(tape.number(tensors[slot]._array), slot)
         for node, _ in roots:
             kept = _kept_below(node)
             seen = [each for each in kept if id(each.shared) in places]
-            self.watched.append({places[id(x.shared)]: (x.shape, x.dtype) for x in seen[::-1]})
-            self.sources.append(_sources(kept, tape, numbers))
+            self.watched.append({places[id(x.shared)]: x.like for x in seen[::-1]})
+            self.sources.append(_sources(kept, tape, numbers, writes_unseen))
 
     def versions(self, tensors: dict[int, Tensor]) -> dict[int, tuple[Any, int]]:
         """How often that was written until now, by slot."""
@@ -280,10 +288,9 @@ class Segment:
         again: the calls are to be made again on the inputs."""
         asked = [i for i, g in enumerate(grads) if g is not None]
         reads = {slot: x for i in asked for slot, x in self.watched[i].items()}
-        for slot, (shape, kind) in reversed(reads.items()):
+        for slot, like in reversed(reads.items()):
             shared, before = versions[slot]
             if shared.version != before:
-                like = np.broadcast_to(np.empty((), getattr(kind, "numpy", kind)), shape)
                 raise modified(_C.wrap(like), shared.version, before)
         for slot in set().union(*(self.sources[i] for i in asked)) if again else ():
             shared, before = versions[slot]
