@@ -146,7 +146,7 @@ def _kept_of(node: Any) -> list[_Kept]:
     out, shared = node._node_out, node._node_out_shared
     pairs += zip(out, shared) if isinstance(out, tuple) else ((out, shared),)
     found = [_Kept(x, shared, meta_of(x)) for x, shared in pairs if shared is not None]
-    where = node._node_stream.device if node._node_stream is not None else arrays.CPU
+    where = arrays.CPU if node._node_stream is None else arrays.cuda_device(node._node_stream[0])
     for each in node._node_kept or ():
         if type(each) is tuple:
             like = MetaArray(each[3], arrays.dtype_of_kind(each[4]), None, where)
