@@ -28,7 +28,7 @@ def _drop(x: Any, p: float) -> Any:
 
 
 def _drop_with_mask(x: Any, p: float) -> Any:
-    drawn = numbers(arrays.device_of(x), x.numel())
+    drawn = reserve(arrays.device_of(x), x.numel())
     return backend("gpu", "random").dropout_with_mask(x, p, *drawn)
 
 
