@@ -152,3 +152,18 @@ def test_a_fallback_is_seen() -> None:
     with Heard() as heard:
         torch.compile(lambda x: x.nonzero())(torch.ones(3))
     assert heard.kinds() == {"waits"}
+
+
+def test_a_view_that_may_not_be_asked() -> None:
+    """Written in no_grad, a view of a leaf refuses to say whether it wants a gradient."""
+
+    def zeroed(w: Any) -> Any:
+        with torch.no_grad():
+            row = w[0]
+            row.fill_(0)
+            return row.detach() + 1
+
+    compiled = torch.compile(zeroed)
+    for _ in range(CALLS):
+        w = torch.full((3, 2), 2.0, requires_grad=True)
+        assert compiled(w).tolist() == [1, 1] and w.tolist() == [[0, 0], [2, 2], [2, 2]]
