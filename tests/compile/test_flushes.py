@@ -80,7 +80,7 @@ def _without_warnings() -> Iterator[None]:
 
 
 def test_operators() -> None:
-    """Each case of the table in a compiled function: eager's numbers, and no fallback in silence."""
+    """Each case of the table in a compiled function: eager's numbers, no fallback in silence."""
     found = {}
     for case in CASES:
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""The examples and the programs of tests/programs compiled: they print and lose what they do else."""
+"""The examples and the programs of tests/programs compiled: they print and lose the same."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ def with_compiled_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", curves.CASES)
-def test_examples_lose_the_same(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_examples_lose_the_same(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     eager = curves.run(name, torch, STEPS, tmp_path / "eager", "cpu")
     whole = torch.compile(curves.run)
     for number in range(2):

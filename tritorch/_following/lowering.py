@@ -44,7 +44,7 @@ def _wrapped(x: Any) -> Any:
 
 def whole(note: Note) -> Callable[..., Any]:
     """The record's own call, as a function of arrays and params (numbers are constants)."""
-    op, params, n = note.op, note.params, len(note.inputs)
+    op, n = note.op, len(note.inputs)
     if note.form == "call":
         return lambda *given: _arrays(op.call([_wrapped(x) for x in given[:n]], given[n:]))
     if note.form == "pointwise":

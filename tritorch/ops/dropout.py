@@ -8,6 +8,7 @@ from typing import Any
 
 from tritorch.core import arrays
 from tritorch.core.dtype import bool_
+from tritorch.core.generator import default_for
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
@@ -28,7 +29,7 @@ def _drop(x: Any, p: float) -> Any:
 
 
 def _drop_with_mask(x: Any, p: float) -> Any:
-    drawn = reserve(arrays.device_of(x), x.numel())
+    drawn = default_for(arrays.device_of(x)).draw(x.numel())
     return backend("gpu", "random").dropout_with_mask(x, p, *drawn)
 
 
