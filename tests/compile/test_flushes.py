@@ -167,3 +167,41 @@ def test_a_view_that_may_not_be_asked() -> None:
     for _ in range(CALLS):
         w = torch.full((3, 2), 2.0, requires_grad=True)
         assert compiled(w).tolist() == [1, 1] and w.tolist() == [[0, 0], [2, 2], [2, 2]]
+
+
+DRAWS = {
+    "dropout": lambda x: F.dropout(x, 0.4),
+    "dropout2d": lambda x: F.dropout2d(x.view(1, 5, 2, 3), 0.4),
+    "alpha_dropout": lambda x: F.alpha_dropout(x, 0.4, True),
+    "rrelu": lambda x: F.rrelu(x - 1.5, training=True),
+    "attention": lambda x: F.scaled_dot_product_attention(*[x.view(1, 2, 5, 3)] * 3, dropout_p=0.4),
+    "gumbel_softmax": lambda x: F.gumbel_softmax(x),
+    "multinomial": lambda x: x.abs().multinomial(2) * x.sum(),
+    "bernoulli": lambda x: x.detach().sigmoid().bernoulli() * x,
+    "poisson": lambda x: torch.poisson(x.detach().exp()) * x,
+    "normal": lambda x: torch.normal(x.detach(), 0.5) * x,
+    "like": lambda x: (torch.rand_like(x) + torch.randn_like(x)) * x,
+    "sizes": lambda x: (torch.rand(6, device=x.device) + torch.randperm(6, device=x.device)) * x,
+    "in place": lambda x: (x * 2).exponential_() + (x * 2).uniform_() + x,
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.device)])
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_are_made_anew(name: str, device: str) -> None:
+    """Each call draws what an eager call would, forwards and for the gradient."""
+
+    def numbers(function: Callable[..., Any]) -> list[Any]:
+        torch.manual_seed(0)
+        found = []
+        for number in range(CALLS):
+            x = (torch.arange(30.0, device=device).view(5, 6) / 10 - number % 2).requires_grad_()
+            out = function(x)
+            out.square().sum().backward()
+            found.append(seen([out, x]))
+        return found
+
+    with Heard() as heard:
+        compiled = numbers(torch.compile(DRAWS[name]))
+    assert not first_difference(numbers(DRAWS[name]), compiled)
+    assert heard.flushes == [] and heard.unfit == []

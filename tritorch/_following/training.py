@@ -405,7 +405,9 @@ class Draft(plans.Draft):
             self.copies.append((slot, len(self.forms)))
             self.forms.append(self.forms[values[slot]])
             self.calls.insert(0, Lowered(arrays.copy, note.inputs, note.results, note, True))
-        draws = any(n.form in ("make", "draw") or n.op.kind == "random" or _draws(n) for n in self.notes)
+        draws = any(
+            n.form in ("make", "draw") or n.op.kind == "random" or _draws(n) for n in self.notes
+        )
         if draws:
             self.drawn = len(self.forms)
             self.forms.append(Form(list, (), None, ()))
