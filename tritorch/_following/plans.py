@@ -145,10 +145,12 @@ def require_same_calls(tape: Tape, other: Tape) -> None:
 
 
 def describe_held(
-    slots: Sequence[int], tensors: dict[int, Tensor], inputs: Sequence[int], tape: Tape
+    slots: Sequence[int], tensors: dict[int, Tensor], inputs: dict[int, Tensor], tape: Tape
 ) -> list[Held]:
-    """What has to be said of each tensor that is held, so that another can take its place."""
-    by_id = {id(x): slot for slot, x in tensors.items()}
+    """What has to be said of each tensor that is held, so that another can take its place.
+
+    inputs: by slot, as the program knows them; tensors: all, of which some stand for inputs."""
+    by_id = {id(x): slot for slot, x in (tensors | inputs).items()}
     found: list[Held] = []
     for slot in slots:
         x = tensors[slot]
@@ -166,13 +168,13 @@ def describe_held(
         if base is not None:
             steps = _view_steps(x._view)
             if id(base) not in by_id:  # of an input that is a view itself?
-                base = next((tensors[i] for i in inputs if tensors[i]._base is base), base)
+                base = next((x for x in inputs.values() if x._base is base), base)
             base_value = tape.known(base._array)
             if base_value is None or (shares is None and id(base) in by_id):
                 shares = by_id.get(id(base), shares)
             if base_value is None:
                 raise Unfit("the base of a view was given by no record")
-            if id(base) not in by_id and shares is not None:
+            if id(base) not in by_id and shares in inputs:
                 raise Unfit("the base of a view is no tensor of the segment")
         found.append(Held(
             slot, value, x._shared.version, None if base is None else by_id.get(id(base)),
@@ -191,6 +193,7 @@ def _view_steps(view: Any) -> tuple[tuple[Any, Any], ...]:
 
 def hand_out(held: Sequence[Held], values: list[Any], tensors: list[Any]) -> None:
     """Gives tensors that are held what was computed, as the views that they are."""
+    bases: dict[int | None, Any] = {}  # those that nobody holds, by their values
     for each in held:
         x = tensors[each.slot]
         if x is None:
@@ -203,7 +206,9 @@ def hand_out(held: Sequence[Held], values: list[Any], tensors: list[Any]) -> Non
         else:
             base = tensors[each.base] if each.base is not None else None
             if base is None:
-                base = _C.wrap(values[each.base_value or 0])
+                base = bases.get(each.base_value)
+            if base is None:
+                base = bases[each.base_value] = _C.wrap(values[each.base_value or 0])
                 base._shared.version = each.version
             made = _C.alias(base, array)
             chain = base._view
@@ -294,6 +299,26 @@ def native(
     return _C.Program(size, tuple(inputs), tuple(rows), tuple(outputs), tuple(written), finish)
 
 
+def ordered(
+    calls: Sequence[Lowered], inputs: Sequence[int], kept: set[int]
+) -> tuple[Any, dict[int, int]]:
+    """A program that is run with arrays, its inputs first; and where it has which value."""
+    places = {number: i for i, number in enumerate(inputs)}
+    for call in calls:
+        for number in (*(x.number for x in call.args if type(x) is Value), *call.results):
+            if number >= 0:
+                places.setdefault(number, len(places))
+    moved = [
+        call._replace(
+            args=tuple(Value(places[x.number]) if type(x) is Value else x for x in call.args),
+            results=tuple(places[r] if r >= 0 else r for r in call.results),
+        )
+        for call in calls
+    ]
+    wanted = {places[number] for number in kept}
+    return native(moved, len(places), wanted, (), (), (), None), places
+
+
 class Draft:
     """A segment without gradients, as functions of arrays, before it was compared."""
 
@@ -354,7 +379,7 @@ def first(
 
     if region.follower.options.backend is not None:
         return backing.first(region, steps, tensors, held)
-    inputs = list(tensors)
+    inputs, given_tensors = list(tensors), dict(tensors)
     if any(step.grad_enabled for step in steps) and any(region.needs_grad(slot) for slot in held):
         return training.first(region, steps, tensors, held)
     tape = Tape()
@@ -374,7 +399,7 @@ def first(
             run_described(steps, twins)
         require_same_calls(tape, other)
         written = _written(versions, tensors)
-        described_held = describe_held(held, tensors, inputs, tape)
+        described_held = describe_held(held, tensors, given_tensors, tape)
         return Draft(tape, given, described_held, written)
     except Unfit as error:
         counts.unfit(str(error))

@@ -114,8 +114,8 @@ _attention_back = Operator(
     axes="...lv,...ld*,...sd,...sv,?,...lv,...l->...ld,...sd,...sv",
     cost=lambda outs, y, q, k, v, *rest: (6 * q.numel() + 4 * y.numel()) * k.shape[-2],
     schema="(Tensor y, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor out_, Tensor lse, "
-        "bool causal, float scale, int seed, int offset, float p) -> (Tensor, Tensor, Tensor)", kind="internal",
-    outputs=0b111,
+        "bool causal, float scale, int seed, int offset, float p) -> (Tensor, Tensor, Tensor)",
+    kind="internal", outputs=0b111,
     cpu="attention.attention_backward",
     batch="attention",
     infer=lambda y, q, k, v, *rest: (q.new(q.shape), k.new(k.shape), v.new(v.shape))
