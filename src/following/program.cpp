@@ -24,6 +24,7 @@ struct Given {
 struct Output {
   int slot, value;
   long long version;
+  int inference;  // whether it was made in inference mode
 };
 struct Written {
   int slot;
@@ -91,8 +92,8 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
     good = read_call(PyTuple_GET_ITEM(calls, i), body);
   for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(outputs); ++i) {
     Output output;
-    good = PyArg_ParseTuple(PyTuple_GET_ITEM(outputs, i), "iiL", &output.slot, &output.value,
-                            &output.version);
+    good = PyArg_ParseTuple(PyTuple_GET_ITEM(outputs, i), "iiLi", &output.slot, &output.value,
+                            &output.version, &output.inference);
     body.outputs.push_back(output);
   }
   for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(written); ++i) {
@@ -225,7 +226,7 @@ bool run_program(PyObject* program, PyObject* region, const std::vector<Ref>& te
     if (!t || t->array) continue;
     t->array = Py_NewRef(values[static_cast<std::size_t>(output.value)].get());
     Py_CLEAR(t->shadow);
-    t->inference = modes.inference_mode;
+    t->inference = static_cast<char>(output.inference);
     if (output.version != 0) {
       if (!t->shared && !(t->shared = new_shared(t->array))) return false;
       t->shared->version = output.version;

@@ -1,248 +1,30 @@
 #include "following/region.h"
 
-#include <chrono>
-#include <thread>
-#include <unordered_set>
+#include <unordered_map>
 
-#include "following/pattern.h"
 #include "following/program.h"
+#include "following/state.h"
 #include "launch/pack.h"
 
 namespace tritorch {
 
 constinit thread_local Region* region = nullptr;
-PyTypeObject* lazy_type = nullptr;
+PyTypeObject* region_type = nullptr;
+PyObject* describe_handler = nullptr;
+PyObject* miss_handler = nullptr;
+PyObject* ambient_handler = nullptr;
+PyObject* compute_handler = nullptr;
+unsigned long long ambient_epoch = 1;
+std::vector<Region*> regions;
+thread_local int unfollowed = 0;
 int waiting = 0;
 
 namespace {
 
-thread_local int unfollowed = 0;  // dispatch modes are entered, which see each call
-
-PyTypeObject *region_type = nullptr, *step_type = nullptr;
-PyObject* miss_handler = nullptr;      // (gate, args, kwargs): a call that is not in the trie
-PyObject* describe_handler = nullptr;  // (tensor) -> the spec of a lazy one
-PyObject* ambient_handler = nullptr;   // () -> a number for what is set in Python
-PyObject* compute_handler = nullptr;   // computes what waits, and says how to do so again
 unsigned long long next_serial = 1;
-unsigned long long ambient_epoch = 1;     // changes with what is set in Python
-std::vector<Region*> regions;             // all that run
-std::unordered_set<const void*> exposed;  // owners of memory that a program may write unseen
 
 constexpr std::size_t kMostBranches = 64;
 constexpr int kTries = 4;  // so often a call is looked at before it is taken for a barrier
-
-// ---- the trie -----------------------------------------------------------------------------------
-
-struct Step;
-
-// How to compute what waits when a step is the last, `first` was the first, and the program holds
-// certain tensors: a `_C.Program`, a function, or None for the calls as they were made.
-struct Plan {
-  const Step* first;
-  std::vector<int> held;
-  Ref program;
-};
-
-// One followed call.  A barrier is one that needs all before it computed; it runs plainly each
-// time.
-struct Step {
-  PyObject_HEAD PyObject* gate;
-  PyObject* names;  // of keywords, or null
-  PyObject* call;   // what Python keeps of it
-  Step* parent;     // borrowed; null for the first, and where that is gone
-  std::vector<Pattern>* args;
-  std::vector<Pattern>* result;  // one
-  std::vector<int>* writes;      // slots whose memory it writes
-  std::vector<Step*>* next;      // owned
-  std::vector<Plan>* plans;
-  int first, met, made;  // its slots: from `first` on, so many from outside, so many made
-  long ambient;
-  int tries;
-  char barrier, grad_enabled, inference_mode;
-};
-
-Step* new_step(Step* parent) {
-  auto* step = reinterpret_cast<Step*>(step_type->tp_alloc(step_type, 0));
-  if (!step) return nullptr;
-  step->parent = parent;
-  step->args = new std::vector<Pattern>;
-  step->result = new std::vector<Pattern>(1);
-  step->writes = new std::vector<int>;
-  step->next = new std::vector<Step*>;
-  step->plans = new std::vector<Plan>;
-  return step;
-}
-
-void step_dealloc(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  PyObject_GC_UnTrack(self);
-  auto* step = reinterpret_cast<Step*>(self);
-  // A long stream of calls must not be as many C frames.
-  std::vector<Step*> todo(std::move(*step->next));
-  step->next->clear();
-  while (!todo.empty()) {
-    Step* last = todo.back();
-    todo.pop_back();
-    if (Py_REFCNT(last) == 1) {
-      todo.insert(todo.end(), last->next->begin(), last->next->end());
-      last->next->clear();
-    } else {
-      last->parent = nullptr;
-    }
-    Py_DECREF(last);
-  }
-  Py_CLEAR(step->gate);
-  Py_CLEAR(step->names);
-  Py_CLEAR(step->call);
-  delete step->args;
-  delete step->result;
-  delete step->writes;
-  delete step->next;
-  delete step->plans;
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-
-int step_traverse(PyObject* self, visitproc visit, void* arg) {
-  auto* step = reinterpret_cast<Step*>(self);
-  Py_VISIT(Py_TYPE(self));
-  Py_VISIT(step->call);
-  for (const Plan& plan : *step->plans) Py_VISIT(plan.program.get());
-  for (Step* next : *step->next) Py_VISIT(reinterpret_cast<PyObject*>(next));
-  return 0;
-}
-
-PyObject* step_next(PyObject* self, void*) {
-  auto* step = reinterpret_cast<Step*>(self);
-  PyObject* list = PyList_New(0);
-  for (Step* next : *step->next)
-    if (list && PyList_Append(list, reinterpret_cast<PyObject*>(next)) < 0) Py_CLEAR(list);
-  return list;
-}
-
-PyObject* step_writes(PyObject* self, void*) {
-  PyObject* list = PyList_New(0);
-  for (int slot : *reinterpret_cast<Step*>(self)->writes) {
-    PyObject* number = PyLong_FromLong(slot);
-    if (!list || !number || PyList_Append(list, number) < 0) Py_CLEAR(list);
-    Py_XDECREF(number);
-  }
-  return list;
-}
-
-// run(region, tensors) -> the tensors of the result: makes the call, of tensors by slot in a dict,
-// which gets those that it makes
-PyObject* step_run(PyObject* self, PyObject* const* args, Py_ssize_t n);
-PyMethodDef step_methods[] = {{"run", TRITORCH_FASTCALL(step_run), nullptr},
-                              {nullptr, nullptr, 0, nullptr}};
-
-PyMemberDef step_members[] = {
-    {"gate", T_OBJECT, offsetof(Step, gate), READONLY, nullptr},
-    {"names", T_OBJECT, offsetof(Step, names), READONLY, nullptr},
-    {"call", T_OBJECT, offsetof(Step, call), 0, nullptr},
-    {"parent", T_OBJECT, offsetof(Step, parent), READONLY, nullptr},
-    {"first", T_INT, offsetof(Step, first), READONLY, nullptr},
-    {"met", T_INT, offsetof(Step, met), READONLY, nullptr},
-    {"made", T_INT, offsetof(Step, made), READONLY, nullptr},
-    {"barrier", T_BOOL, offsetof(Step, barrier), READONLY, nullptr},
-    {"grad_enabled", T_BOOL, offsetof(Step, grad_enabled), READONLY, nullptr},
-    {"inference_mode", T_BOOL, offsetof(Step, inference_mode), READONLY, nullptr},
-    {nullptr, 0, 0, 0, nullptr}};
-PyGetSetDef step_properties[] = {{"next", step_next, nullptr, nullptr, nullptr},
-                                 {"writes", step_writes, nullptr, nullptr, nullptr},
-                                 {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyType_Slot step_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(step_dealloc)},
-                            {Py_tp_traverse, reinterpret_cast<void*>(step_traverse)},
-                            {Py_tp_members, step_members},
-                            {Py_tp_getset, step_properties},
-                            {Py_tp_methods, step_methods},
-                            {Py_tp_doc, const_cast<char*>("One call that is followed.")},
-                            {0, nullptr}};
-PyType_Spec step_spec = {
-    "tritorch._C.Step", sizeof(Step), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, step_slots};
-
-// ---- lazy tensors -------------------------------------------------------------------------------
-
-enum { kShape, kDtype, kStrides, kDevice, kNeedsGrad, kLeaf, kSpecFields };
-
-PyObject* lazy_get(PyObject* self, void* field) {
-  auto* lazy = reinterpret_cast<Lazy*>(self);
-  return Py_NewRef(PyTuple_GET_ITEM(lazy->spec, reinterpret_cast<std::intptr_t>(field)));
-}
-PyObject* lazy_ndim(PyObject* self, void*) {
-  return PyLong_FromSsize_t(
-      PyTuple_GET_SIZE(PyTuple_GET_ITEM(reinterpret_cast<Lazy*>(self)->spec, kShape)));
-}
-// Dense in row-major order, of dims of more than one.
-PyObject* lazy_is_contiguous(PyObject* self, PyObject*) {
-  PyObject* spec = reinterpret_cast<Lazy*>(self)->spec;
-  PyObject *shape = PyTuple_GET_ITEM(spec, kShape), *strides = PyTuple_GET_ITEM(spec, kStrides);
-  long long step = 1;
-  bool dense = true;
-  for (Py_ssize_t i = PyTuple_GET_SIZE(shape) - 1; i >= 0; --i) {
-    const long long size = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
-    if (size == 0) Py_RETURN_TRUE;
-    if (size > 1) dense &= PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i)) == step;
-    step *= size;
-  }
-  return PyErr_Occurred() ? nullptr : PyBool_FromLong(dense);
-}
-PyMethodDef lazy_methods[] = {{"is_contiguous", lazy_is_contiguous, METH_NOARGS, nullptr},
-                              {nullptr, nullptr, 0, nullptr}};
-void lazy_dealloc(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  auto* lazy = reinterpret_cast<Lazy*>(self);
-  Py_CLEAR(lazy->spec);
-  Py_CLEAR(lazy->region);
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-PyGetSetDef lazy_properties[] = {
-    {"shape", lazy_get, nullptr, nullptr, reinterpret_cast<void*>(kShape)},
-    {"dtype", lazy_get, nullptr, nullptr, reinterpret_cast<void*>(kDtype)},
-    {"strides", lazy_get, nullptr, nullptr, reinterpret_cast<void*>(kStrides)},
-    {"device", lazy_get, nullptr, nullptr, reinterpret_cast<void*>(kDevice)},
-    {"ndim", lazy_ndim, nullptr, nullptr, nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyType_Slot lazy_slots[] = {
-    {Py_tp_dealloc, reinterpret_cast<void*>(lazy_dealloc)},
-    {Py_tp_getset, lazy_properties},
-    {Py_tp_methods, lazy_methods},
-    {Py_tp_doc, const_cast<char*>("What a tensor has in place of an array while it waits.")},
-    {0, nullptr}};
-PyType_Spec lazy_spec = {"tritorch._C.Lazy", sizeof(Lazy), 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, lazy_slots};
-
-}  // namespace
-
-// ---- regions ------------------------------------------------------------------------------------
-
-struct Region {
-  PyObject_HEAD Step* root;                         // owned, as are the steps below it
-  Step* here;                                       // the last call
-  PyObject* follower;                               // Python's
-  std::vector<Tensor*>* slots;                      // borrowed: null for one that is gone
-  std::vector<Step*>* steps;                        // what waits
-  std::vector<std::pair<int, Ref>>* kept;           // tensors with arrays that it needs
-  std::vector<std::pair<Ref, PyObject*>>* written;  // tensors whose arrays are put aside
-  unsigned long long serial;
-  unsigned long long epoch;
-  long ambient;
-  unsigned long computing;  // which thread computes what waited; 0: none
-  int busy;                 // calls inside of calls are not followed
-  char open;                // it runs
-  char eager;               // too many branches: nothing is followed any more
-  char learns;              // a call was new in this run
-};
-
-namespace {
-
-bool compute(Region* r);
-
-Region* as_region(PyObject* object) {
-  return Py_TYPE(object) == region_type ? reinterpret_cast<Region*>(object) : nullptr;
-}
 
 PyObject* region_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *trie, *follower;
@@ -254,6 +36,7 @@ PyObject* region_new(PyTypeObject* type, PyObject* args, PyObject*) {
   r->slots = new std::vector<Tensor*>;
   r->steps = new std::vector<Step*>;
   r->kept = new std::vector<std::pair<int, Ref>>;
+  r->is_kept = new std::vector<char>;
   r->written = new std::vector<std::pair<Ref, PyObject*>>;
   r->serial = next_serial++;
   return reinterpret_cast<PyObject*>(r);
@@ -267,6 +50,7 @@ void region_dealloc(PyObject* self) {
   delete r->slots;
   delete r->steps;
   delete r->kept;
+  delete r->is_kept;
   delete r->written;
   Py_CLEAR(r->root);
   Py_CLEAR(r->follower);
@@ -303,40 +87,6 @@ void place(Region* r, Tensor* t, int slot) {
   grow(r, slot + 1);
   t->mark = mark_of(r->serial, slot);
   (*r->slots)[static_cast<std::size_t>(slot)] = t;
-}
-
-// The owner of the memory that an array is a view of; null: somebody who is no array of ours.
-const void* owner_of(PyObject* array) {
-  if (const Array* d = as_array(array)) return d->storage.get();
-  while (NDArray* a = as_ndarray(array)) {
-    if (!a->base) return a;
-    array = a->base;
-  }
-  return nullptr;
-}
-
-bool is_exposed(const Tensor* t) {
-  const void* owner = owner_of(t->array);
-  return !owner || (t->shared && t->shared->fixed) || exposed.contains(owner);
-}
-
-// Whether this tensor alone leads to its memory.
-bool is_alone(const Tensor* t) {
-  const Py_ssize_t mine = 1 + (t->shared && t->shared->array == t->array);
-  if (is_set(t->base) || Py_REFCNT(t->array) != mine) return false;
-  if (t->shared && (Py_REFCNT(t->shared) != 1 || is_set(t->shared->storage) ||
-                    (is_set(t->shared->array) && t->shared->array != t->array)))
-    return false;
-  if (const NDArray* a = as_ndarray(t->array)) return !a->base;
-  return false;
-}
-
-Lazy* new_lazy(PyObject* spec, Region* r) {
-  auto* lazy = reinterpret_cast<Lazy*>(lazy_type->tp_alloc(lazy_type, 0));
-  if (!lazy) return nullptr;
-  lazy->spec = Py_NewRef(spec);
-  lazy->region = Py_NewRef(reinterpret_cast<PyObject*>(r));
-  return lazy;
 }
 
 // What a call results in, now: the tensors that it makes are lazy.
@@ -384,13 +134,11 @@ bool keep(const Pattern& p, PyObject* argument, Region* r) {
   if (p.kind == Pattern::slot || p.kind == Pattern::fresh) {
     Tensor* t = as_tensor(argument);
     if (p.kind == Pattern::fresh) place(r, t, p.number);
-    if (t->array) {
-      for (auto& [slot, tensor] : *r->kept)
-        if (slot == p.number) return is_exposed(t);
-      r->kept->emplace_back(p.number, Ref::to(argument));
-      return is_exposed(t);
-    }
-    return false;
+    if (!t->array) return false;
+    const auto slot = static_cast<std::size_t>(p.number);
+    if (r->is_kept->size() <= slot) r->is_kept->resize(slot + 1, 0);
+    if (!std::exchange((*r->is_kept)[slot], 1)) r->kept->emplace_back(p.number, Ref::to(argument));
+    return is_exposed(t);
   }
   if (p.kind == Pattern::sequence)
     for (std::size_t i = 0; i < p.items.size(); ++i)
@@ -401,32 +149,6 @@ bool keep(const Pattern& p, PyObject* argument, Region* r) {
         keep(p.items[0], s->start, r) | keep(p.items[1], s->stop, r) | keep(p.items[2], s->step, r);
   }
   return seen;
-}
-
-bool same_names(PyObject* a, PyObject* b) {
-  const Py_ssize_t size = a ? PyTuple_GET_SIZE(a) : 0;
-  if (size != (b ? PyTuple_GET_SIZE(b) : 0)) return false;
-  for (Py_ssize_t i = 0; a != b && i < size; ++i) {
-    PyObject *x = PyTuple_GET_ITEM(a, i), *y = PyTuple_GET_ITEM(b, i);
-    if (x != y && PyUnicode_Compare(x, y) != 0) return false;
-  }
-  return true;
-}
-
-bool matches(const Step* step, Region* r, PyObject* const* args, Py_ssize_t n, PyObject* names,
-             Met& met) {
-  const Py_ssize_t total = n + (names ? PyTuple_GET_SIZE(names) : 0);
-  if (step->barrier || step->ambient != r->ambient ||
-      step->grad_enabled != static_cast<char>(modes.grad_enabled) ||
-      step->inference_mode != static_cast<char>(modes.inference_mode) ||
-      static_cast<Py_ssize_t>(step->args->size()) != total || !same_names(step->names, names))
-    return false;
-  for (Py_ssize_t i = 0; i < total; ++i)
-    if (!fits((*step->args)[static_cast<std::size_t>(i)], args[i], met)) {
-      met.take_back();
-      return false;
-    }
-  return true;
 }
 
 // Whether a call may wait that writes a tensor with an array: nobody else leads to its memory.
@@ -451,6 +173,8 @@ bool put_aside(Region* r, int slot) {
   return true;
 }
 
+}  // namespace
+
 void put_back(Region* r) {
   for (auto& [tensor, array] : *r->written) {
     auto* t = reinterpret_cast<Tensor*>(tensor.get());
@@ -467,6 +191,8 @@ PyObject* call_plainly(Region* r, PyObject* gate, PyObject* const* args, Py_ssiz
   --r->busy;
   return result;
 }
+
+namespace {
 
 PyObject* hit(Region* r, Step* step, PyObject* const* args) {
   const bool was_empty = r->steps->empty();
@@ -500,198 +226,6 @@ PyObject* miss(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, P
   Py_XDECREF(positional);
   Py_XDECREF(keywords);
   return result;
-}
-
-// ---- computing what waits -----------------------------------------------------------------------
-
-// A tensor that waited becomes what was computed, with its history.
-bool become(Tensor* t, PyObject* computed) {
-  Tensor* from = as_tensor(computed);
-  if (!from || from == t || t->array) return from != nullptr;
-  const auto take = [](auto*& mine, auto* theirs) {
-    using Field = std::remove_reference_t<decltype(mine)>;
-    auto* before = reinterpret_cast<PyObject*>(mine);
-    mine = reinterpret_cast<Field>(Py_XNewRef(reinterpret_cast<PyObject*>(theirs)));
-    Py_XDECREF(before);
-  };
-  if (!from->shared && !(from->shared = new_shared(array_of(from)))) return false;
-  take(t->array, from->array);
-  take(t->shadow, from->shadow);
-  take(t->node, from->node);
-  if (from->grad) take(t->grad, from->grad);
-  take(t->shared, from->shared);
-  take(t->base, from->base);
-  take(t->view, from->view);
-  take(t->created, from->created);
-  take(t->tangent, from->tangent);
-  take(t->hooks, from->hooks);
-  t->epoch = from->epoch;
-  t->output = from->output;
-  t->leaf = from->leaf;
-  t->inference = from->inference;
-  t->retains_grad = from->retains_grad;
-  return true;
-}
-
-// Gives what a call has computed to its slots.
-bool receive(const Pattern& p, PyObject* computed, Region* r, std::vector<Ref>& values) {
-  if (p.kind == Pattern::fresh) {
-    Tensor* t = (*r->slots)[static_cast<std::size_t>(p.number)];
-    if (t && !become(t, computed)) {
-      if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "a followed call gave no tensor");
-      return false;
-    }
-    values[static_cast<std::size_t>(p.number)] =
-        Ref::to(t ? reinterpret_cast<PyObject*>(t) : computed);
-    return true;
-  }
-  if (p.kind != Pattern::sequence) return true;
-  if (!(PyTuple_Check(computed) || PyList_Check(computed)) ||
-      PySequence_Fast_GET_SIZE(computed) != static_cast<Py_ssize_t>(p.items.size())) {
-    PyErr_SetString(PyExc_SystemError, "a followed call gave another number of results");
-    return false;
-  }
-  for (std::size_t i = 0; i < p.items.size(); ++i)
-    if (!receive(p.items[i], PySequence_Fast_ITEMS(computed)[i], r, values)) return false;
-  return true;
-}
-
-bool run_step(const Step* step, Region* r, std::vector<Ref>& values) {
-  std::vector<Ref> args;
-  std::vector<PyObject*> given;
-  for (const Pattern& p : *step->args) {
-    args.emplace_back(build(p, values));
-    if (!args.back()) return false;
-    given.push_back(args.back().get());
-  }
-  modes.grad_enabled = step->grad_enabled;
-  modes.inference_mode = step->inference_mode;
-  const auto n =
-      static_cast<Py_ssize_t>(given.size()) - (step->names ? PyTuple_GET_SIZE(step->names) : 0);
-  Ref result(call_plainly(r, step->gate, given.data(), n, step->names));
-  return result && receive(step->result->front(), result.get(), r, values);
-}
-
-PyObject* step_run(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  if (n != 2 || Py_TYPE(args[0]) != region_type || !PyDict_Check(args[1]))
-    return PyErr_Format(PyExc_TypeError, "run(region, tensors)");
-  auto* r = reinterpret_cast<Region*>(args[0]);
-  const auto* step = reinterpret_cast<Step*>(self);
-  std::vector<Ref> values(static_cast<std::size_t>(step->first + step->met + step->made));
-  PyObject *key, *value;
-  Py_ssize_t position = 0;
-  while (PyDict_Next(args[1], &position, &key, &value)) {
-    const auto slot = static_cast<std::size_t>(PyLong_AsLong(key));
-    if (slot < values.size()) values[slot] = Ref::to(value);
-  }
-  const Modes before = modes;
-  const bool good = run_step(step, r, values);
-  modes.grad_enabled = before.grad_enabled;
-  modes.inference_mode = before.inference_mode;
-  if (!good) return nullptr;
-  for (int slot = step->first + step->met; slot < step->first + step->met + step->made; ++slot) {
-    Ref number(PyLong_FromLong(slot));
-    PyObject* made = values[static_cast<std::size_t>(slot)].get();
-    if (!number || (made && PyDict_SetItem(args[1], number.get(), made) < 0)) return nullptr;
-  }
-  Py_RETURN_NONE;
-}
-
-// Makes the calls that wait, as the program made them.
-bool run_plainly(Region* r, const std::vector<Step*>& steps, std::vector<Ref>& values) {
-  const Modes before = modes;
-  bool good = true;
-  for (const Step* step : steps)
-    if (!(good = run_step(step, r, values))) break;
-  modes.grad_enabled = before.grad_enabled;
-  modes.inference_mode = before.inference_mode;
-  return good;
-}
-
-// The tensors of what waits that somebody holds.
-std::vector<int> find_held(const Region* r, const std::vector<Step*>& steps) {
-  std::vector<int> held;
-  for (const Step* step : steps)
-    for (int slot = step->first + step->met; slot < step->first + step->met + step->made; ++slot)
-      if (const Tensor* t = (*r->slots)[static_cast<std::size_t>(slot)]; t && is_lazy(t))
-        held.push_back(slot);
-  return held;
-}
-
-// compute_handler(region, steps, tensors, held) -> a plan for the next time
-Ref ask_python(Region* r, const std::vector<Step*>& steps, const std::vector<Ref>& values,
-               const std::vector<int>& held, PyObject* handler) {
-  Ref list(PyList_New(0)), tensors(PyDict_New()), numbers(PyList_New(0));
-  bool good = list && tensors && numbers;
-  for (Step* step : steps)
-    good = good && PyList_Append(list.get(), reinterpret_cast<PyObject*>(step)) == 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!good || !values[i]) continue;
-    Ref number(PyLong_FromSize_t(i));
-    good = number && PyDict_SetItem(tensors.get(), number.get(), values[i].get()) == 0;
-  }
-  for (int slot : held) {
-    Ref number(PyLong_FromLong(slot));
-    good = good && number && PyList_Append(numbers.get(), number.get()) == 0;
-  }
-  if (!good) return Ref();
-  return Ref(PyObject_CallFunctionObjArgs(handler, reinterpret_cast<PyObject*>(r), list.get(),
-                                          tensors.get(), numbers.get(), nullptr));
-}
-
-constexpr std::size_t kMostPlans = 8;
-
-bool run_as_planned(Region* r, const std::vector<Step*>& steps, std::vector<Ref>& values) {
-  std::vector<Plan>& plans = *steps.back()->plans;
-  const std::vector<int> held = find_held(r, steps);
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].first != steps.front() || plans[i].held != held) continue;
-    PyObject* program = plans[i].program.get();
-    if (Py_TYPE(program) == program_type)
-      return run_program(program, reinterpret_cast<PyObject*>(r), values, *r->slots);
-    if (program == Py_None) return run_plainly(r, steps, values);
-    Ref keeps = Ref::to(program);
-    Ref next = ask_python(r, steps, values, held, program);
-    if (next) plans[i].program = std::move(next);
-    return static_cast<bool>(plans[i].program) && !PyErr_Occurred();
-  }
-  if (plans.size() >= kMostPlans) return run_plainly(r, steps, values);
-  Ref plan = ask_python(r, steps, values, held, compute_handler);
-  if (!plan) return false;
-  plans.push_back({steps.front(), held, std::move(plan)});
-  return true;
-}
-
-// Waits while another thread computes what waited in a region.
-void wait_for_others(Region* r) {
-  while (r->computing && r->computing != PyThread_get_thread_ident()) {
-    Py_BEGIN_ALLOW_THREADS;
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-    Py_END_ALLOW_THREADS;
-  }
-}
-
-bool compute(Region* r) {
-  wait_for_others(r);
-  if (r->steps->empty()) return true;
-  std::vector<Step*> steps;
-  steps.swap(*r->steps);
-  --waiting;
-  put_back(r);
-  std::vector<Ref> values(r->slots->size());
-  for (auto& [slot, tensor] : *r->kept) values[static_cast<std::size_t>(slot)] = tensor;
-  r->kept->clear();
-  ++r->busy;
-  r->computing = PyThread_get_thread_ident();
-  const bool good = run_as_planned(r, steps, values);
-  r->computing = 0;
-  --r->busy;
-  return good;
-}
-
-PyObject* region_compute(PyObject* self, PyObject*) {
-  if (!compute(reinterpret_cast<Region*>(self))) return nullptr;
-  Py_RETURN_NONE;
 }
 
 // add(gate, args, names, call, result, writes): a call that was made plainly, with all arguments
@@ -796,25 +330,54 @@ PyObject* region_add_barrier(PyObject* self, PyObject* const* args, Py_ssize_t n
   Py_RETURN_TRUE;
 }
 
-PyObject* region_enter(PyObject* self, PyObject*) {
-  auto* r = reinterpret_cast<Region*>(self);
-  if (r->open || region) return PyErr_Format(PyExc_RuntimeError, "this thread is in a region");
-  if (!refresh_ambient(r)) return nullptr;
+}  // namespace
+
+bool enter(Region* r) {
+  if (r->open || region) {
+    PyErr_SetString(PyExc_RuntimeError, "this thread is in a region");
+    return false;
+  }
+  if (!refresh_ambient(r)) return false;
   r->open = true;
   regions.push_back(r);
-  region = reinterpret_cast<Region*>(Py_NewRef(self));
-  Py_RETURN_NONE;
+  region = reinterpret_cast<Region*>(Py_NewRef(reinterpret_cast<PyObject*>(r)));
+  return true;
 }
 
-PyObject* region_leave(PyObject* self, PyObject*) {
-  auto* r = reinterpret_cast<Region*>(self);
-  if (region != r) return PyErr_Format(PyExc_RuntimeError, "this thread is not in that region");
+bool leave(Region* r) {
+  if (region != r) {
+    PyErr_SetString(PyExc_RuntimeError, "this thread is not in that region");
+    return false;
+  }
   const bool good = compute(r);
   r->open = false;
   std::erase(regions, r);
   region = nullptr;
-  Py_DECREF(self);
-  if (!good) return nullptr;
+  Py_DECREF(reinterpret_cast<PyObject*>(r));
+  return good;
+}
+
+void start_again(Region* r) {
+  r->here = r->root;
+  r->slots->clear();
+  r->serial = next_serial++;
+  r->eager = r->learns = false;
+}
+
+namespace {
+
+PyObject* region_compute(PyObject* self, PyObject*) {
+  if (!compute(reinterpret_cast<Region*>(self))) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* region_enter(PyObject* self, PyObject*) {
+  if (!enter(reinterpret_cast<Region*>(self))) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* region_leave(PyObject* self, PyObject*) {
+  if (!leave(reinterpret_cast<Region*>(self))) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -839,22 +402,24 @@ PyObject* region_tensors(PyObject* self, PyObject* given) {
   return tensors_by_slot(values, *r->slots);
 }
 
+// The tensor of a slot, if it waits.
+const Tensor* waiting_at(PyObject* self, PyObject* slot) {
+  const auto& slots = *reinterpret_cast<Region*>(self)->slots;
+  const auto i = static_cast<std::size_t>(PyLong_AsLong(slot));
+  const Tensor* t = i < slots.size() ? slots[i] : nullptr;
+  return t && is_lazy(t) ? t : nullptr;
+}
+
 // is_leaf(slot) -> whether a tensor that waits is a leaf that wants gradients
 PyObject* region_is_leaf(PyObject* self, PyObject* slot) {
-  auto* r = reinterpret_cast<Region*>(self);
-  const auto i = static_cast<std::size_t>(PyLong_AsLong(slot));
-  const Tensor* t = i < r->slots->size() ? (*r->slots)[i] : nullptr;
-  return PyBool_FromLong(t && is_lazy(t) &&
-                         PyTuple_GET_ITEM(reinterpret_cast<Lazy*>(t->shadow)->spec, kLeaf) ==
-                             Py_True);
+  const Tensor* t = waiting_at(self, slot);
+  return PyBool_FromLong(t && lazy_is_leaf(t));
 }
 
 // needs_grad(slot) -> whether gradients will flow to a tensor that waits
 PyObject* region_needs_grad(PyObject* self, PyObject* slot) {
-  auto* r = reinterpret_cast<Region*>(self);
-  const auto i = static_cast<std::size_t>(PyLong_AsLong(slot));
-  const Tensor* t = i < r->slots->size() ? (*r->slots)[i] : nullptr;
-  return PyBool_FromLong(t && is_lazy(t) && lazy_needs_grad(t));
+  const Tensor* t = waiting_at(self, slot);
+  return PyBool_FromLong(t && lazy_needs_grad(t));
 }
 
 PyMethodDef region_methods[] = {{"enter", region_enter, METH_NOARGS, nullptr},
@@ -886,97 +451,7 @@ PyType_Slot region_slots[] = {{Py_tp_new, reinterpret_cast<void*>(region_new)},
 PyType_Spec region_spec = {"tritorch._C.Region", sizeof(Region), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, region_slots};
 
-// ---- functions ----------------------------------------------------------------------------------
-
-PyObject* new_trie(PyObject*, PyObject*) { return reinterpret_cast<PyObject*>(new_step(nullptr)); }
-
-PyObject* current_region(PyObject*, PyObject*) {
-  return Py_NewRef(region ? reinterpret_cast<PyObject*>(region) : Py_None);
-}
-
-PyObject* settle(PyObject*, PyObject*) {
-  if (!settled()) return nullptr;
-  Py_RETURN_NONE;
-}
-
-// What is set in Python is about to change.
-PyObject* ambient_changes(PyObject*, PyObject*) {
-  ++ambient_epoch;
-  if (!settled()) return nullptr;
-  Py_RETURN_NONE;
-}
-
-// expose(array): a program got hold of an array's memory.
-PyObject* expose_array(PyObject*, PyObject* array) {
-  expose(array);
-  Py_RETURN_NONE;
-}
-
-PyObject* set_following_handlers(PyObject*, PyObject* args) {
-  PyObject *missing, *describing, *ambient, *computing;
-  if (!PyArg_ParseTuple(args, "OOOO", &missing, &describing, &ambient, &computing)) return nullptr;
-  Py_XSETREF(compute_handler, Py_NewRef(computing));
-  Py_XSETREF(miss_handler, Py_NewRef(missing));
-  Py_XSETREF(describe_handler, Py_NewRef(describing));
-  Py_XSETREF(ambient_handler, Py_NewRef(ambient));
-  Py_RETURN_NONE;
-}
-
-// force(*tensors) -> whether one of them waited; it is computed now
-PyObject* force_tensors(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  bool any = false;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    Tensor* t = as_tensor(args[i]);
-    if (!t || !is_lazy(t)) continue;
-    any = true;
-    if (!force(t)) return nullptr;
-  }
-  return PyBool_FromLong(any);
-}
-
-// become(tensor, computed): a tensor that waited is what was computed
-PyObject* tensor_become(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  Tensor* t = n == 2 ? as_tensor(args[0]) : nullptr;
-  if (!t || !become(t, args[1])) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "become(tensor, computed)");
-    return nullptr;
-  }
-  Py_RETURN_NONE;
-}
-
-// unfollow(by): nothing is followed in this thread while the sum is not 0
-PyObject* unfollow(PyObject*, PyObject* by) {
-  if (!settled()) return nullptr;
-  unfollowed += static_cast<int>(PyLong_AsLong(by));
-  if (PyErr_Occurred()) return nullptr;
-  Py_RETURN_NONE;
-}
-
-PyObject* tensor_is_lazy(PyObject*, PyObject* object) {
-  Tensor* t = as_tensor(object);
-  return PyBool_FromLong(t && is_lazy(t));
-}
-
-PyMethodDef functions[] = {
-    {"new_trie", new_trie, METH_NOARGS, "A step before all others."},
-    {"current_region", current_region, METH_NOARGS, "The one that this thread is in, or None."},
-    {"settle", settle, METH_NOARGS, "Computes what waits."},
-    {"ambient_changes", ambient_changes, METH_NOARGS, "What is set in Python is about to change."},
-    {"expose", expose_array, METH_O, "A program got hold of an array's memory."},
-    {"force", TRITORCH_FASTCALL(force_tensors),
-     "Whether one of these tensors waited; it is computed now."},
-    {"become", TRITORCH_FASTCALL(tensor_become), nullptr},
-    {"unfollow", unfollow, METH_O, "Counts the reasons for which this thread follows nothing."},
-    {"is_lazy", tensor_is_lazy, METH_O, "Whether a tensor waits to be computed."},
-    {"set_following_handlers", set_following_handlers, METH_VARARGS,
-     "(missing, describing, ambient, computing)"},
-    {nullptr, nullptr, 0, nullptr}};
-
 }  // namespace
-
-void expose(PyObject* array) {
-  if (const void* owner = owner_of(array)) exposed.insert(owner);
-}
 
 bool follows() { return region && region->busy == 0 && !region->eager && unfollowed == 0; }
 
@@ -1003,24 +478,6 @@ PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* 
   return miss(r, gate, args, n, names);
 }
 
-bool force(Tensor* t) {
-  auto* lazy = reinterpret_cast<Lazy*>(t->shadow);
-  PyObject* owner = Py_NewRef(lazy->region);
-  bool good = compute(reinterpret_cast<Region*>(owner));
-  Py_DECREF(owner);
-  if (good && is_lazy(t)) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "this tensor has no values: the compiled function that was to compute it has "
-                    "failed");
-    good = false;
-  }
-  return good;
-}
-
-int lazy_needs_grad(const Tensor* t) {
-  return PyTuple_GET_ITEM(reinterpret_cast<Lazy*>(t->shadow)->spec, kNeedsGrad) == Py_True;
-}
-
 void forget(Tensor* t) {
   for (Region* r : regions)
     if (t->mark >> kSlotBits == r->serial) {
@@ -1029,27 +486,10 @@ void forget(Tensor* t) {
     }
 }
 
-bool settle_all() {
-  for (std::size_t i = 0; i < regions.size(); ++i)
-    if (!regions[i]->steps->empty() && !compute(regions[i])) return false;
-  return true;
-}
-
-bool add_following(PyObject* module) {
-  struct {
-    PyTypeObject** type;
-    PyType_Spec* spec;
-    const char* name;
-  } types[] = {{&step_type, &step_spec, "Step"},
-               {&lazy_type, &lazy_spec, "Lazy"},
-               {&region_type, &region_spec, "Region"}};
-  for (auto& each : types) {
-    *each.type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(each.spec));
-    if (!*each.type ||
-        PyModule_AddObjectRef(module, each.name, reinterpret_cast<PyObject*>(*each.type)) < 0)
-      return false;
-  }
-  return add_program_type(module) && PyModule_AddFunctions(module, functions) == 0;
+bool add_region_type(PyObject* module) {
+  region_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&region_spec));
+  return region_type &&
+         PyModule_AddObjectRef(module, "Region", reinterpret_cast<PyObject*>(region_type)) == 0;
 }
 
 }  // namespace tritorch

@@ -249,6 +249,15 @@ class World:
             total.backward()
         except (RuntimeError, ValueError) as error:
             self.error += " backward: " + _text(error)
+            self.forget_gradients()
+
+    def forget_gradients(self) -> None:
+        """Takes gradients away: a pass that fails has added up those of some leaves before, and
+        which they are hangs on the order of nodes; a segment is a single node."""
+        names = self.names
+        for leaf in (*names["model"].parameters(), names["w"], names.get("x"), names.get("y")):
+            if isinstance(leaf, torch.Tensor) and leaf.is_leaf:
+                leaf.grad = None
 
     def look(self, result: Any) -> Looker:
         """All that can be seen now."""

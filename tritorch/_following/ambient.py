@@ -9,10 +9,31 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch import _C
-from tritorch.amp.state import state as autocast
+from tritorch.amp.state import set_autocast_dtype, set_autocast_enabled, state as autocast
 from tritorch.core import defaults, precision
 
 _numbers: dict[Any, int] = {}
+
+
+class Ambience:
+    """What is set now: `with ambience:` it is set again."""
+
+    def __init__(self) -> None:
+        self.enabled, self.dtypes = dict(autocast.enabled), dict(autocast.dtypes)
+        self.dtype = defaults.dtype()
+
+    def __enter__(self) -> None:
+        self.before = Ambience()
+        self._set()
+
+    def __exit__(self, *exception: object) -> None:
+        self.before._set()
+
+    def _set(self) -> None:
+        for kind in self.enabled:
+            set_autocast_enabled(kind, self.enabled[kind])
+            set_autocast_dtype(kind, self.dtypes[kind])
+        defaults.set_default_dtype(self.dtype)
 
 
 def number() -> int:

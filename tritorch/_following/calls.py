@@ -11,7 +11,8 @@ from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
 
 
-class Slot(NamedTuple):
+@dataclass(frozen=True)
+class Slot:
     """A tensor of a segment, by its number in the region."""
 
     index: int

@@ -1,8 +1,8 @@
-"""Chains: pointwise calls on large arrays of one shape, computed together in blocks that stay in the
-CPU's cache, over threads.
+"""Chains: pointwise calls on large arrays of one shape, computed together in blocks that stay in
+the CPU's cache, over threads.
 
-Each element is computed by the functions that compute it alone, so a chain has their bits; what only
-the chain reads never reaches memory.
+Each element is computed by the functions that compute it alone, so a chain has their bits; what
+only the chain reads never reaches memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a record's call to the function of arrays that computes it.
 
-A function is taken that a call of the record runs, without what surrounds it: `quick`.  Where what it
-gives lies otherwise than eager's result, the record's own call takes its place: `whole`.
+A function is taken that a call of the record runs, without what surrounds it: `quick`.  Where what
+it gives lies otherwise than eager's result, the record's own call takes its place: `whole`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from tritorch import _C
 from tritorch._following.tape import Form, Note, Unfit, Value
 from tritorch.core.arrays import dtype_of_kind, ndarray
 from tritorch.core.dtype import from_numpy_dtype
+from tritorch.core.generator import default_for
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
 from tritorch.ops.record.apply import apply, apply_in_place
@@ -42,14 +43,14 @@ def _wrapped(x: Any) -> Any:
 
 
 def whole(note: Note) -> Callable[..., Any]:
-    """The record's own call, as a function of arrays (numbers are constants)."""
-    op, params = note.op, note.params
+    """The record's own call, as a function of arrays and params (numbers are constants)."""
+    op, n = note.op, len(note.inputs)
     if note.form == "call":
-        return lambda *given: _arrays(op.call([_wrapped(x) for x in given], params))
+        return lambda *given: _arrays(op.call([_wrapped(x) for x in given[:n]], given[n:]))
     if note.form == "pointwise":
         return lambda *given: _arrays(apply(op, [_wrapped(x) for x in given]))
     if note.form == "make":
-        return lambda: op.make(*params)
+        return op.make
     if isinstance(op, Pointwise):
         return lambda *given: _arrays(apply_in_place(op, [_wrapped(x) for x in given]))
     return _in_place(note)
@@ -57,7 +58,7 @@ def whole(note: Note) -> Callable[..., Any]:
 
 def _in_place(note: Note) -> Callable[..., Any]:
     """A record in place, by the overload that it computes."""
-    op, params = note.op, note.params
+    op, n = note.op, len(note.inputs)
     stem = op.schema.name.partition("::")[2].removesuffix("_")
     names = table.overloads(f"{stem}_")
     if not names:
@@ -67,8 +68,8 @@ def _in_place(note: Note) -> Callable[..., Any]:
     known = {a.name for a in overload._schema.arguments}
 
     def run(*given: Any) -> Any:
-        tensors = [_wrapped(x) for x in given]
-        _, args, kwargs = op.as_call(tensors, params)
+        tensors = [_wrapped(x) for x in given[:n]]
+        _, args, kwargs = op.as_call(tensors, given[n:])
         overload(*args, **{name: x for name, x in kwargs.items() if name in known})
         return tensors[0]._array
 
@@ -85,10 +86,13 @@ def quick(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
     on_gpu = any(form.kind is _C.Array for form in forms)
     if note.form == "make":
         return op.make
+    if note.form == "draw":
+        return lambda device, count: default_for(device).draw(count)
     if note.form == "call":
         function = op.gpu if on_gpu else op.cpu
         if op.variadic:
-            return lambda *given, n=len(note.inputs): function(list(given[:n]), *given[n:])
+            n = len(note.inputs)
+            return lambda *given: function(list(given[:n]), *given[n:])
         return function
     if note.form == "pointwise" and not on_gpu and is_direct(op, note, forms):
         if all(_size(form.shape) < BIG for form in forms):
@@ -130,14 +134,16 @@ def into_itself(note: Note, known: Sequence[Form]) -> bool:
     op = note.op
     if not isinstance(op, Pointwise) or not op.is_ufunc or op.masks or op.beside:
         return False
-    if len(note.inputs) != op.function.nin or type(note.inputs[0]) is not Value:
+    function: Any = op.function
+    if len(note.inputs) != function.nin or type(note.inputs[0]) is not Value:
         return False
     forms = [known[x.number] for x in note.inputs if type(x) is Value]
     first = forms[0]
+    if first.kind is not ndarray:
+        return False
     kinds = (Value, float, int) if first.dtype.kind == "f" else (Value, int)
     return (
-        first.kind is ndarray
-        and first.dtype in op.direct
+        first.dtype in op.direct
         and op.result_dtype(from_numpy_dtype(first.dtype)).numpy is first.dtype
         and all(form.dtype is first.dtype for form in forms)
         and all(type(x) in kinds for x in note.inputs)
@@ -153,6 +159,11 @@ def _size(shape: tuple[int, ...]) -> int:
     return size
 
 
+def arguments(note: Note) -> tuple[Any, ...]:
+    """What a note's function is called with."""
+    return note.inputs if note.form == "pointwise" else (*note.inputs, *note.params)
+
+
 def lowered(note: Note, known: Sequence[Form]) -> Lowered:
     """A note's function, the quick one where there is one."""
     op = note.op
@@ -160,13 +171,12 @@ def lowered(note: Note, known: Sequence[Form]) -> Lowered:
         raise Unfit(f"{op.name} writes into out=")
     if note.form == "in place" and into_itself(note, known):
         return Lowered(op.cpu, (*note.inputs, note.inputs[0]), note.results, note, True)
-    writes = note.form in ("in place", "make", "check") or op.kind in (
+    writes = note.form in ("in place", "make", "draw", "check") or op.kind in (
         "random",
         "in_place",
         "internal",
     )
     function = quick(note, known)
     if function is None:
-        return Lowered(whole(note), note.inputs, note.results, note, writes)
-    params = () if note.form == "pointwise" else note.params
-    return Lowered(function, (*note.inputs, *params), note.results, note, writes)
+        function = whole(note)
+    return Lowered(function, arguments(note), note.results, note, writes)

@@ -123,7 +123,7 @@ def _call_text(call: tuple[Any, ...]) -> str:
 
 
 def require_same_calls(tape: Tape, other: Tape) -> None:
-    """Refuses a segment whose records' calls are decided by values: without any, they are others."""
+    """Refuses a segment whose records' calls values decide: without any, they are others."""
     mine, theirs = tape.calls(), other.calls()
     for a, b in zip(mine, theirs):
         if a[:2] != b[:2] or a[2] != b[2] or a[3] != b[3]:
@@ -194,7 +194,7 @@ def hand_out(held: Sequence[Held], values: list[Any], tensors: list[Any]) -> Non
         else:
             base = tensors[each.base] if each.base is not None else None
             if base is None:
-                base = _C.wrap(values[each.base_value])
+                base = _C.wrap(values[each.base_value or 0])
                 base._shared.version = each.version
             made = _C.alias(base, array)
             chain = base._view
@@ -231,9 +231,8 @@ def checked(call: Lowered, values: list[Any], forms: Sequence[Form]) -> Lowered:
     else:
         result = call.function(*args)
         if not _as_noted(result, call, forms):
-            inputs = args[: len(call.note.inputs)]
-            call = call._replace(function=whole(call.note), args=call.note.inputs)
-            result = call.function(*inputs)
+            call = call._replace(function=whole(call.note))
+            result = call.function(*args)
     if call.note.several:
         for number, array in zip(call.results, result, strict=True):
             if number >= 0:
@@ -259,7 +258,7 @@ def _as_noted(result: Any, call: Lowered, forms: Sequence[Form]) -> bool:
 
 def native(
     calls: Sequence[Lowered], size: int, kept: set[int], inputs: Sequence[tuple[int, int]],
-    outputs: Sequence[tuple[int, int, int]], written: Sequence[tuple[int, int]], finish: Any,
+    outputs: Sequence[tuple[int, int, int, int]], written: Sequence[tuple[int, int]], finish: Any,
 ) -> Any:  # fmt: skip
     """A `_C.Program` of calls.  kept: values that are needed at the end."""
     last: dict[int, int] = {}
@@ -318,7 +317,9 @@ class Draft:
             _C.set_grad_enabled(before)
         calls = fused(calls, self.forms, self.kept)
         finish = self.finish()
-        outputs = [] if finish else [(each.slot, each.value, each.version) for each in self.held]
+        outputs = [] if finish else [
+            (each.slot, each.value, each.version, int(each.inference)) for each in self.held
+        ]  # fmt: skip
         program = native(calls, len(values), self.kept, self.inputs, outputs, self.written, finish)
         for slot, times in self.written:
             tensors[slot]._shared.version += times
@@ -345,12 +346,9 @@ def first(
     if region.follower.options.backend is not None:
         return backing.first(region, steps, tensors, held)
     inputs = list(tensors)
-    recorded = any(step.grad_enabled and not step.inference_mode for step in steps)
-    if recorded and any(region.needs_grad(slot) for slot in held):
+    if any(step.grad_enabled for step in steps) and any(region.needs_grad(slot) for slot in held):
         return training.first(region, steps, tensors, held)
     tape = Tape()
-    if any(step.grad_enabled and any(tensors[i]._requires_grad for i in inputs) for step in steps):
-        pass  # nobody holds what gradients would flow through
     versions = {slot: tensors[slot]._shared.version for slot in inputs}
     for slot in inputs:
         tape.number(tensors[slot]._array)

@@ -1,31 +1,32 @@
 """Regions: a compiled function runs, and the public functions that it calls are followed.
 
 # Note [Following]
-Python runs the function, each time.  What it calls comes to a gate (`core/gates.py`), and inside of
-a region the gate looks first (src/following/region.cpp) whether this is the call that came here
-before: the same function, the same numbers, tensors that were met or made at the same places in the
-stream of calls, others with the same description, the same modes.
+Python runs the function, each time.  What it calls comes to a gate (`core/gates.py`), and inside
+of a region the gate looks first (src/following/region.cpp) whether this is the call that came here
+before: the same function, the same numbers, tensors that were met or made at the same places in
+the stream of calls, others with the same description, the same modes.
 
-- If it is new, it is made, plainly, and looked at: `_learn`.  So the first run of a function is what
-  it is without compile, and nothing that a program does has to be understood in advance.
-- If it is known, it waits: what it gives are tensors of which only the description is known.  Their
-  values are computed when somebody asks, in the order of the calls: at the end of the region, where
-  a number is taken out of a tensor, where anything that is no call of a gate looks at a tensor's
-  memory or history, or changes what calls depend on.
+- If it is new, it is made, plainly, and looked at: `_learn`.  So the first run of a function is
+  what it is without compile, and nothing that a program does has to be understood in advance.
+- If it is known, it waits: what it gives are tensors of which only the description is known.
+  Their values are computed when somebody asks, in the order of the calls: at the end of the
+  region, where a number is taken out of a tensor, where anything that is no call of a gate looks
+  at a tensor's memory or history, or changes what calls depend on.
 
-The stream of calls is the only guard.  Whatever decides it (closures, globals, a value that a branch
-looks at) is Python's, and Python has run.
+The stream of calls is the only guard.  Whatever decides it (closures, globals, a value that a
+branch looks at) is Python's, and Python has run.
 
 A call that cannot wait is a *barrier*: it is made each time, after all before it.  Calls whose
-result is a number are, and those whose results' shapes hang on values, or that change what is known
-of an argument; functions say so of themselves with `settles`.  What nobody understands is a barrier.
+result is a number are, and those whose results' shapes hang on values, or that change what is
+known of an argument; functions say so of themselves with `settles`.  What nobody understands is a
+barrier.
 
 # Note [What must not be seen]
 What waits reads and writes memory later than the program says, so nobody else may look at that
-memory, or write it, in between.  Tensors that are written by what waits lose their array until then
-(`put_aside`), if they alone lead to it; if not, or if a program got hold of the memory itself
-(`expose`: NumPy, a pointer, DLPack), nothing waits after such a call.  Writes from outside ask first:
-`settle`.
+memory, or write it, in between.  Tensors that are written by what waits lose their array until
+then (`put_aside`), if they alone lead to it; if not, or if a program got hold of the memory itself
+(`expose`: NumPy, a pointer, DLPack), nothing waits after such a call.  Writes from outside ask
+first: `settle`.
 """
 
 from __future__ import annotations
@@ -108,39 +109,28 @@ class Follower:
     def reset(self) -> None:
         """Forgets all paths."""
         self.trie = _C.new_trie()
+        self.call = _C.Entry(self.function, self, self.trie, _at_the_end)
         self.segments: list[Segment] = []
-        self.runs = self.ways = 0  # how many there were, and how many took a new way
+        self.ways = 0  # how many runs took a new way
         self.boundaries: set[Any] = set()  # the steps after which a program has all computed
         self.compiled: dict[tuple[Any, Any], Any] = {}  # a backend's plans, by first and last step
 
+    @property
+    def runs(self) -> int:
+        """How many runs there were."""
+        return self.call.runs
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if _C.current_region() is not None:
-            return self.function(*args, **kwargs)
-        region = _C.Region(self.trie, self)
-        self.runs += 1
-        region.enter()
-        try:
-            result = self.function(*args, **kwargs)
-            if region.learns:
-                _close(region, "end", None)
-        except BaseException as error:
-            try:
-                region.leave()
-            except Exception as other:  # what waited has failed, too: that came first
-                other.__context__ = None
-                raise other from error.__cause__
-            raise
-        region.leave()
-        return result
+        return self.call(*args, **kwargs)
 
     def begin(self) -> None:
         """Enters a region of this thread that no function bounds."""
-        self.runs += 1
+        self.call.runs += 1
         _C.Region(self.trie, self).enter()
 
     def end(self) -> None:
         """Leaves it: what waits is computed."""
-        region = _C.current_region()
+        region: Any = _C.current_region()
         try:
             if region.learns:
                 _close(region, "end", None)
@@ -229,6 +219,11 @@ def segment_of(
     return Segment(number, calls, list(used), list(held), specs, reason, place)
 
 
+def _at_the_end(region: Any) -> None:
+    """A run that took a new way is over."""
+    _close(region, "end", None)
+
+
 def _close(region: Any, reason: str, place: Place | None) -> None:
     """Puts the calls since the last barrier down as a segment, if they are new."""
     steps = steps_of(region)
@@ -290,7 +285,7 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         with noting(lambda *step: steps.append(step)):
             result = gate(*args, **kwargs)
         why = _why_not(given, before, steps, result)
-    call = Call(gate, args, kwargs, None, place, [], why)
+    call = Call(gate, args, kwargs, None, place, barrier=why)
     if not why:
         if not backing.may_record(region, gate, place):
             region.eager = True

@@ -2,8 +2,8 @@
 
 # Note [Values]
 A value is an array, wherever tensors hold it: tensors with the same array are the same value, so a
-gradient that gets what was saved for it (a new tensor around the old array) finds it here.  The tape
-keeps all arrays while it is written, so that none is taken for another.
+gradient that gets what was saved for it (a new tensor around the old array) finds it here.  The
+tape keeps all arrays while it is written, so that none is taken for another.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tritorch.core import arrays
 from tritorch.core.tensor import Tensor
+from tritorch.ops.random import Drawn
 
 
 class Value(NamedTuple):
@@ -31,14 +32,16 @@ class Form(NamedTuple):
 
 
 def form_of(array: Any) -> Form:
-    """What an array looks like."""
+    """What an array looks like; a number that was drawn looks like none."""
+    if type(array) is Drawn:
+        return Form(int, (), None, ())
     return Form(type(array), tuple(array.shape), array.dtype, arrays.strides_of(array))
 
 
 class Note(NamedTuple):
     """One call of a record; `Value`s in place of tensors."""
 
-    form: str  # "call", "pointwise", "in place", "make"
+    form: str  # "call", "pointwise", "in place", "make", "draw", "check"
     op: Any
     inputs: tuple[Any, ...]
     params: tuple[Any, ...]
@@ -98,15 +101,35 @@ class Tape:
             if x is None:
                 results.append(-1)
                 continue
+            if type(x) is Drawn:
+                results.append(self.number(x))
+                continue
             array = x._array
             if array.dtype is None or 0 in array.shape:
                 self.unfit = self.unfit or f"{op.name} gives no elements"
             results.append(self.number(array))
-        self.notes.append(Note(form, op, tuple(inputs), tuple(params), tuple(results), several))
+        given = tuple(self.param(op, x) for x in params)
+        self.notes.append(Note(form, op, tuple(inputs), given, tuple(results), several))
+
+    def param(self, op: Any, x: Any) -> Any:
+        """A param; the value of one that was drawn."""
+        if type(x) is Drawn:
+            known = self.known(x)
+            if known is None:
+                self.unfit = self.unfit or f"{op.name} takes a number that was not drawn here"
+                return x
+            return Value(known)
+        if isinstance(x, (tuple, list)) and any(type(item) is Drawn for item in x):
+            self.unfit = self.unfit or f"{op.name} takes numbers that were drawn, among others"
+        return x
 
     def calls(self) -> list[tuple[Any, ...]]:
         """What was called, with which params and numbers: whatever values may have decided."""
         return [
-            (n.form, n.op, n.params, tuple(None if type(x) is Value else x for x in n.inputs))
+            (n.form, n.op, _without_values(n.params), _without_values(n.inputs))
             for n in self.notes
         ]
+
+
+def _without_values(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(None if type(x) is Value else x for x in given)

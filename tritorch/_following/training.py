@@ -7,8 +7,8 @@ the order, and to the bits, of a graph without compile.
 
 The first time, the segment's calls are made on twins of the inputs, with a graph of their own below
 the node.  When the node is asked for gradients, that graph runs backwards, and what it computes is
-noted on the same tape as the forward pass: a value of the one that the other reads is what has to be
-saved.  From then on both are programs.
+noted on the same tape as the forward pass: a value of the one that the other reads is what has to
+be saved.  From then on both are programs.
 
 Who wants gradients of gradients, or gradients of other outputs than were noted, gets them by
 making the calls again on the inputs themselves (`_followed`): the node keeps those.
@@ -19,8 +19,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tritorch import _C
-from tritorch._following import counts, plans
+from tritorch._following import ambient, counts, plans
 from tritorch._following.chains import fused
 from tritorch._following.lowering import Lowered, lowered
 from tritorch._following.tape import Form, Note, Tape, Unfit, Value, form_of
@@ -42,6 +44,9 @@ class CompiledFunctionBackward(Node):
     the segment's calls; asked: those that the last pass asked for."""
 
     __slots__ = ("asked", "freed", "run")
+    asked: set[int]
+    freed: set[int]
+    run: Any
 
     def _node_free(self) -> None:
         self.freed |= self.run.segment.freed_with(self.asked)
@@ -102,10 +107,10 @@ class _Arrivals(engine.Captures):
 
     def __init__(self, leaves: Sequence[Tensor]) -> None:
         super().__init__(leaves)
-        self.results = [[] for _ in leaves]  # type: ignore[assignment]
+        self.results: Any = [[] for _ in leaves]
 
     def add(self, i: int, g: Tensor) -> None:
-        self.results[i].append(g)  # type: ignore[union-attr]
+        self.results[i].append(g)
 
 
 def _root(node: Any, nr: int) -> Tensor:
@@ -130,6 +135,41 @@ def _shared_nodes(roots: Sequence[Any]) -> list[set[int]]:
                 stack += [edge for edge in each._node_edges if isinstance(edge, Node)]
         reached.append({key for key, each in seen.items() if each._node_holds})
     return [{j for j, other in enumerate(reached) if mine & other} for mine in reached]
+
+
+def _kept_of(node: Any) -> list[tuple[Any, Any]]:
+    """What a node keeps of its call: (array, or None; `_C.Shared`) of each tensor."""
+    found = [(x._array, x._shared) for x in node._node_saved or () if isinstance(x, Tensor)]
+    found += [(None, each[1]) for each in node._node_kept or () if type(each) is tuple]
+    arrays_out, shared = node._node_out, node._node_out_shared
+    several = isinstance(arrays_out, tuple)
+    pairs = zip(arrays_out, shared) if several else ((arrays_out, shared),)
+    return found + [(array, each) for array, each in pairs if each is not None]
+
+
+def _kept_below(root: Any) -> list[tuple[Any, Any]]:
+    """What the nodes below one keep."""
+    found: list[tuple[Any, Any]] = []
+    seen: dict[int, Any] = {}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if id(node) not in seen:
+            seen[id(node)] = node
+            found += _kept_of(node)
+            stack += [edge for edge in node._node_edges if isinstance(edge, Node)]
+    return found
+
+
+def _sources(kept: list[tuple[Any, Any]], tape: Tape, numbers: dict[int, int]) -> set[int]:
+    """The slots of the inputs that tell what is kept."""
+    if tape.unfit or any(note.form == "in place" for note in tape.notes):
+        return set(numbers.values())
+    needed = {tape.known(array) for array, _ in kept if array is not None}
+    for note in reversed(tape.notes):
+        if needed.intersection(note.results):
+            needed.update(x.number for x in note.inputs if type(x) is Value)
+    return {slot for number, slot in numbers.items() if None in needed or number in needed}
 
 
 def _count_edges(roots: Sequence[Any], leaves: Sequence[Tensor]) -> list[int]:
@@ -159,30 +199,33 @@ class Graph:
     def __init__(
         self, segment: Segment, roots: list[tuple[Any, int]], leaves: list[Tensor],
         tensors: dict[int, Tensor], tape: Tape | None, drawn: list[Any],
+        versions: dict[int, tuple[Any, ...]],
     ) -> None:  # fmt: skip
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
-        self.drawn = drawn
+        self.drawn, self.ambience = drawn, ambient.Ambience()
         self.tape = tape
         self.arrivals = segment.arrivals = _count_edges(roots, leaves)
+        self.versions = versions
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
         if _C.is_grad_enabled():
-            return self.segment.followed(self.tensors, grads, self.drawn)
+            self.segment.require_unwritten(grads, self.versions, again=True)
+            return self.segment.followed(self, grads)
         roots = [_root(*root) for root, g in zip(self.roots, grads) if g is not None]
         given = [g for g in grads if g is not None]
         arrivals = _Arrivals(self.leaves)
         tape, self.tape = self.tape, None
         if tape is None or self.segment.backward is not None:
             engine.run(roots, given, True, False, arrivals)
-            return arrivals.results  # type: ignore[return-value]
+            return arrivals.results
         split, seen = len(tape.notes), len(tape.forms)
         numbers = [None if g is None else tape.number(g._array) for g in grads]
         with noting(tape.note):
             engine.run(roots, given, True, False, arrivals)
         self.segment.learn(tape, split, seen, numbers, arrivals.results, self.tensors)
         tape.close()
-        return arrivals.results  # type: ignore[return-value]
+        return arrivals.results
 
 
 # ---- a segment -----------------------------------------------------------------------------------
@@ -198,19 +241,67 @@ class Segment:
         self.wanting: list[int] = []  # slots of inputs that want gradients
         self.arrivals: list[int] = []  # for each of those, how many gradients may come
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
+        # For each output, the slots whose memory its gradient reads, and of the inputs of which
+        # that is computed.
+        self.watched: list[set[int]] = []
+        self.sources: list[set[int]] = []
         self.draft: Draft | None = None
         self.backward: Any = None
+
+    def watch(
+        self, roots: Sequence[Any], tensors: dict[int, Tensor], tape: Tape, slots: Sequence[int]
+    ) -> None:
+        """Finds what the gradient of each output reads: a program may write it before."""
+        places = {id(tensors[slot]._shared): slot for slot in (*self.held, *slots)}
+        numbers: dict[int, int] = {}
+        for slot in slots:
+            numbers.setdefault(tape.number(tensors[slot]._array), slot)
+        for node, _ in roots:
+            kept = _kept_below(node)
+            self.watched.append({places[id(s)] for _, s in kept if id(s) in places})
+            self.sources.append(_sources(kept, tape, numbers))
+
+    def versions(self, tensors: dict[int, Tensor]) -> dict[int, tuple[Any, ...]]:
+        """How often that was written until now, by slot; and what it looks like."""
+        found = {}
+        for slot in set().union(*self.watched, *self.sources):
+            x = tensors[slot]
+            found[slot] = x._shared, x._shared.version, x._array.shape, x._array.dtype
+        return found
+
+    def require_unwritten(
+        self, grads: list[Any], versions: dict[int, tuple[Any, ...]], again: bool
+    ) -> None:
+        """Refuses gradients that need what was written since.
+
+        again: the calls are to be made again on the inputs."""
+        asked = [i for i, g in enumerate(grads) if g is not None]
+        for slot in set().union(*(self.watched[i] for i in asked)):
+            shared, before, shape, kind = versions[slot]
+            if shared.version != before:
+                like = np.broadcast_to(np.empty((), getattr(kind, "numpy", kind)), shape)
+                raise modified(_C.wrap(like), shared.version, before)
+        for slot in set().union(*(self.sources[i] for i in asked)) if again else ():
+            shared, before, *_ = versions[slot]
+            if shared.version != before:
+                raise RuntimeError(
+                    "these gradients of a compiled function are computed by its calls, made again, "
+                    "and an input of those was modified by an inplace operation since"
+                )
 
     def freed_with(self, asked: set[int]) -> set[int]:
         """The outputs whose gradients need what a pass from others frees."""
         return set().union(*(self.shares[i] for i in asked))
 
-    def followed(
+    def followed(self, run: Any, grads: list[Any]) -> list[list[Any]]:
+        """Gradients by making the calls of a run again, on its inputs, whose graph is that of the
+        results."""
+        with run.ambience:
+            return self._followed(run.tensors, grads, run.drawn)
+
+    def _followed(
         self, tensors: dict[int, Tensor], grads: list[Any], drawn: list[Any]
     ) -> list[list[Any]]:
-        """Gradients by making the calls again on the inputs, whose graph is that of the results.
-
-        drawn: where the generators were that the calls draw from."""
         now = states(generator for generator, _ in drawn)
         restore(drawn)
         made = dict(tensors)
@@ -314,7 +405,7 @@ class Draft(plans.Draft):
             self.copies.append((slot, len(self.forms)))
             self.forms.append(self.forms[values[slot]])
             self.calls.insert(0, Lowered(arrays.copy, note.inputs, note.results, note, True))
-        draws = any(n.form == "make" or n.op.kind == "random" or _draws(n) for n in self.notes)
+        draws = any(n.form in ("make", "draw") or n.op.kind == "random" or _draws(n) for n in self.notes)
         if draws:
             self.drawn = len(self.forms)
             self.forms.append(Form(list, (), None, ()))
@@ -365,7 +456,12 @@ def first(
     time."""
     slots = list(tensors)
     wanting = [slot for slot in slots if tensors[slot]._requires_grad]
-    if not noted or _written_by(tensors, steps) or any(region.is_leaf(slot) for slot in held):
+    unusual = (
+        _written_by(tensors, steps)
+        or any(region.is_leaf(slot) for slot in held)
+        or any(step.grad_enabled and step.inference_mode for step in steps)
+    )
+    if unusual or not noted:
         for step in steps:
             step.run(region, tensors)
         return None
@@ -405,7 +501,10 @@ def first(
     roots = [(tensors[slot]._raw_node, tensors[slot].output_nr) for slot in outputs]
     leaves = [tensors[slot] for slot in wanting]
     segment.shares = _shared_nodes(roots)
-    run = Graph(segment, roots, leaves, before, tape if segment.draft else None, drawn)
+    segment.watch(roots, tensors, tape, slots)
+    noted_on = tape if segment.draft else None
+    versions_now = segment.versions(tensors)
+    run = Graph(segment, roots, leaves, before, noted_on, drawn, versions_now)
     made = [tensors[slot] for slot in outputs]
     _new_node(run, [given[slot] for slot in wanting], made)
     return segment.draft
@@ -425,23 +524,16 @@ class Run:
         drawn = segment.draft.drawn if segment.draft is not None else -1
         self.drawn = values[drawn] if drawn >= 0 else []
         self.arrivals = segment.arrivals
-        self.versions = [(x._shared, x._shared.version) for x in self._seen(tensors, held)]
-        self.visible = [tensors[slot] for slot in backward.read_inputs]
-
-    def _seen(self, tensors: dict[int, Tensor], held: list[Tensor]) -> list[Tensor]:
-        """The tensors that a program may write before the gradient reads them."""
-        backward = self.segment.backward
-        return [*(tensors[s] for s in backward.read_inputs), *(held[i] for i in backward.read_held)]
+        self.versions = segment.versions(tensors | dict(zip(segment.held, held)))
+        self.ambience = ambient.Ambience()
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
-        for i, (shared, version) in enumerate(self.versions):
-            if shared.version != version:
-                x = self.visible[i] if i < len(self.visible) else _C.wrap(_EMPTY)
-                raise modified(x, shared.version, version)
         backward = self.segment.backward
-        if _C.is_grad_enabled() or not backward.takes(grads):
-            return self.segment.followed(self.tensors, grads, self.drawn)
+        again = _C.is_grad_enabled() or not backward.takes(grads)
+        self.segment.require_unwritten(grads, self.versions, again)
+        if again:
+            return self.segment.followed(self, grads)
         return backward(self.saved, [g._array for g in grads if g is not None])
 
 
@@ -467,18 +559,6 @@ class Backward:
         if any(number not in made and number >= seen for number in needed):
             raise Unfit("a gradient reads what was given by no record")
         self.inputs = [*self.saved, *given]
-        by_value: dict[int, int] = {}
-        draft = segment.draft
-        assert draft is not None
-        for slot, number in draft.inputs:
-            by_value.setdefault(number, slot)
-        self.read_inputs = [by_value[n] for n in self.saved if n in by_value]
-        held_values = {each.value: each.slot for each in draft.held}
-        self.read_held = [
-            segment.held.index(held_values[n])
-            for n in self.saved
-            if n in held_values and n not in by_value and held_values[n] in segment.held
-        ]
         self.program: Any = None
 
     def takes(self, grads: list[Any]) -> bool:

@@ -62,8 +62,8 @@ def leave() -> Any:
 
 
 # # Note [Noting]
-# Who records what a program computes (tritorch/_following) is told of the records' calls in the same
-# way: operators come to the door, which runs them plainly, and tells.
+# Who records what a program computes (tritorch/_following) is told of the records' calls in the
+# same way: operators come to the door, which runs them plainly, and tells.
 
 
 class noting:
@@ -97,6 +97,18 @@ def noted(form: str, op: Any, tensors: Any, params: Any, run: Any) -> Any:
         entered.note = note
     note(form, op, tensors, params, result)
     return result
+
+
+class unnoted:
+    """`with unnoted():` what is computed is the affair of a single call: nobody is told of its parts,
+    and no mode sees them."""
+
+    def __enter__(self) -> None:
+        self.before = entered.note, entered.modes
+        entered.note, entered.modes = None, []
+
+    def __exit__(self, *exception: object) -> None:
+        entered.note, entered.modes = self.before
 
 
 class without_modes:

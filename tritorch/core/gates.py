@@ -120,12 +120,14 @@ modes = carried(_Modes())
 
 def push_mode(mode: Any) -> None:
     """Enters a function mode."""
+    _C.settle()  # what was called before is none of its business
     modes.stack.append(mode)
     _C.set_function_modes(True)
 
 
 def pop_mode() -> Any:
     """Leaves the innermost function mode."""
+    _C.settle()
     mode = modes.stack.pop()
     _C.set_function_modes(bool(modes.stack))
     return mode

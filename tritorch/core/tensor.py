@@ -33,8 +33,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def of_description(function: F) -> F:
-    """Says of a method that it reads what a tensor's description says: shape, dtype, device.  It has
-    nothing computed that waits (tritorch/_following)."""
+    """Says of a method that it reads what a tensor's description says: shape, dtype, device.  It
+    has nothing computed that waits (tritorch/_following)."""
     function.describes = True  # type: ignore[attr-defined]
     return function
 

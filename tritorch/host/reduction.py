@@ -151,7 +151,7 @@ def mean(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The mean over dims."""
     kind = _type(dtype.numpy)
     if len(dims) == x.ndim and 0 < x.size < 4096 and not keepdim and x.dtype is kind:
-        return np.mean(x)  # as `Tensor.mean()` computes at once
+        return np.asarray(np.mean(x))  # as `Tensor.mean()` computes at once
     count = x.shape[dims[0]] if len(dims) == 1 else math.prod(x.shape[dim] for dim in dims)
     total = _fold(np.add, x, kind, dims, keepdim)
     return _out(np.true_divide(total, kind.type(count)), dtype.numpy)

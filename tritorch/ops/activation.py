@@ -185,7 +185,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
 
 _threshold = _record(
     "threshold", "limit value",
-    lambda x, limit, value: where(x <= limit, PUBLIC["full_like"](x, value), x),
+    lambda x, limit, value: x.masked_fill(x <= limit, value),
     lambda g, x, limit: g.masked_fill(x <= limit, 0), "Threshold",
 )  # fmt: skip
 
@@ -196,6 +196,7 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     require_kernel("threshold_cpu", input, "bool complex")
     if category(input.dtype) == 1:
         threshold = int(convert_number(threshold, input.dtype))
+        value = int(convert_number(value, input.dtype))
     return _threshold.call((input,), (threshold, value))
 
 

@@ -14,7 +14,7 @@ from tritorch.core.sym_functions import sym_max, sym_sqrt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.interpret.vmap import active
-from tritorch.ops.random import source_for
+from tritorch.ops.random import reserve
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
@@ -243,7 +243,7 @@ def _run_fused(
     drop = None
     if dropout:  # one counter gives four numbers, and no counter serves two rows
         count = n * q_heads * q.shape[-2] * -(-k.shape[-2] // 4) * 4
-        drop = (*source_for(None, q.device).draw(count), dropout)
+        drop = (*reserve(q.device, count), dropout)
     out, _ = _attention.call(
         (four(q, q_heads), four(k, kv_heads), four(v, kv_heads), mask),
         (causal, float(scale), drop),

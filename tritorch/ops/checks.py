@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tritorch import _C
 from tritorch.core import defaults, layout as layouts
 from tritorch.core.batched import BatchedArray
-from tritorch.core.dispatching import entered, watching
+from tritorch.core.dispatching import entered, unnoted, watching
 from tritorch.core.dtype import all_dtypes, complex32, dtype as Dtype
 from tritorch.core.info import finfo, iinfo
 from tritorch.core.meta import MetaArray
@@ -265,22 +266,37 @@ def any_true(condition: Tensor) -> bool:
 # ---- values --------------------------------------------------------------------------------------
 
 
-class ValueCheck(NamedTuple):
+@dataclass(frozen=True)
+class ValueCheck:
     """A look at values that may raise, as whoever notes calls is told of it."""
 
     function: Callable[..., None]
     params: tuple[Any, ...]
-    name = "check"
-    kind = "internal"
-    is_view = False
+    name: ClassVar[str] = "check"
+    kind: ClassVar[str] = "internal"
+    is_view: ClassVar[bool] = False
 
 
 def values(function: Callable[..., None], tensors: Sequence[Tensor], *params: Any) -> None:
     """function(*arrays, *params), which raises where what lies in memory is no valid argument.
 
-    A compiled program makes it again (tritorch/_following); where there are no values, nobody can."""
+    A compiled program makes it again (tritorch/_following); without values, nobody can."""
     if watching and entered.note is not None:
         entered.note("check", ValueCheck(function, params), tensors, (), ())
     arrays = [x._array for x in tensors]
     if all(type(array) is not MetaArray for array in arrays):
         function(*arrays, *params)
+
+
+def refuse_where(
+    condition: Callable[..., Tensor], tensors: Sequence[Tensor], error: type[Exception], text: str
+) -> None:
+    """Raises where a condition of tensors' values, which is a function of a module, holds anywhere."""
+    values(_refuse_where, tensors, condition, error, text)
+
+
+def _refuse_where(*given: Any) -> None:
+    *found, condition, error, text = given
+    with unnoted():
+        if any_true(condition(*map(_C.wrap, found))):
+            raise error(text)

@@ -14,7 +14,7 @@ from tritorch.autograd.graph import check_inplace
 from tritorch.core import arrays, defaults, dtype as dtypes, layout as layouts, resizing
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import PretendedDevice, device as Device, resolved
-from tritorch.core.dispatching import asked
+from tritorch.core.dispatching import asked, entered, noted, watching
 from tritorch.core.dtype import dtype
 from tritorch.core.meta import META, MetaArray, is_fake, mode_of, no_data
 from tritorch.core.published import PUBLIC
@@ -369,6 +369,9 @@ def written(op: Operator, self: Tensor, params: tuple[Any, ...], *others: Any) -
         return in_place(op, self, params, inputs, lambda: None)
     result = op.call((self.detach(), *others), params)
     write = lambda: write_array(self._array, result._array)
+    if watching and entered.note is not None:  # of what was computed: that is noted already
+        again = lambda: in_place(op, self, params, inputs, write)
+        return noted("in place", _copy, (self, result), (), again)
     return in_place(op, self, params, inputs, write)
 
 

@@ -6,15 +6,15 @@ import math
 import warnings
 from typing import Any
 
-from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.dtype import bool_
+from tritorch.core.generator import default_for
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel
 from tritorch.ops.interpret.vmap import active
-from tritorch.ops.random import sample, source_for
+from tritorch.ops.random import reserve, sample
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import same
@@ -29,8 +29,8 @@ def _drop(x: Any, p: float) -> Any:
 
 
 def _drop_with_mask(x: Any, p: float) -> Any:
-    numbers = source_for(None, arrays.device_of(x)).draw(x.numel())
-    return backend("gpu", "random").dropout_with_mask(x, p, *numbers)
+    drawn = default_for(arrays.device_of(x)).draw(x.numel())
+    return backend("gpu", "random").dropout_with_mask(x, p, *drawn)
 
 
 def _scale(g: Tensor, p: float) -> float:
@@ -75,7 +75,8 @@ def _check_floats(x: Tensor) -> None:
 
 def _kept(x: Tensor, p: float, shape: Any) -> Tensor:
     """1 with probability 1 - p, else 0."""
-    return _C.wrap(sample("coins", None, x.device, tuple(shape), x.dtype, 1 - p))
+    empty = PUBLIC["empty"](tuple(shape), dtype=x.dtype, device=x.device)
+    return empty.bernoulli_(1 - p)
 
 
 def _channels(x: Tensor) -> list[int]:
@@ -90,9 +91,7 @@ def _dropped(x: Tensor, p: float, by_channel: bool, alpha: bool) -> Tensor:
     plain = not active.levels and x._tangent is None
     if plain and not by_channel and not alpha:
         if x.device.type == "cuda" and not x.is_complex():
-            return _dropout_again.call(
-                (x,), (float(p), *source_for(None, x.device).draw(x.numel()))
-            )
+            return _dropout_again.call((x,), (float(p), *reserve(x.device, x.numel())))
         return _dropout.call((x,), (float(p),))[0]
     kept = _kept(x, p, _channels(x) if by_channel else list(x.shape))
     if not alpha:

@@ -63,7 +63,7 @@ from tritorch.ops.checks import (
 )
 from tritorch.ops.interpret import vmap
 from tritorch.ops.record.ends import ends_with
-from tritorch.ops.record.maker import Maker
+from tritorch.ops.record.maker import Constant, Maker
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, write_out
@@ -457,6 +457,24 @@ def empty_permuted(
 # ---- from data -----------------------------------------------------------------------------------
 
 
+def _is_plain_data(data: Any) -> bool:
+    """Whether data are Python's numbers alone, in lists and tuples."""
+    if isinstance(data, (list, tuple)):
+        return all(map(_is_plain_data, data))
+    return type(data) in (int, float, bool, complex)
+
+
+def _frozen(data: Any) -> Any:
+    """Data that nobody changes."""
+    return tuple(map(_frozen, data)) if isinstance(data, (list, tuple)) else data
+
+
+_given = Constant(
+    "tensor", "data kind", lambda data, kind: data_to_array(data, kind),
+    schema="(Scalar[] data, ScalarType kind, Device device) -> Tensor",
+)  # fmt: skip
+
+
 def _has_tensors(data: Any) -> bool:
     while isinstance(data, (list, tuple)) and data:
         data = data[0]
@@ -637,7 +655,10 @@ def tensor(
     else:
         array = data_to_array(data, dtype)
         where = place(device)
-        out = _C.wrap(array if where.backend == "cpu" else arrays.move(array, where))
+        if watching and entered.note is not None and _is_plain_data(data):
+            out = _given(_frozen(data), from_numpy_dtype(array.dtype), where)
+        else:
+            out = _C.wrap(array if where.backend == "cpu" else arrays.move(array, where))
     if pin_memory:
         out = out.pin_memory()
     if requires_grad:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.dims import wrap_dim
+from tritorch.core.layout import contiguous_format
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel, require_tensor
@@ -122,7 +123,8 @@ def fold(
                 for at, d, s, m in zip((i, j), dilation, stride, windows)
             )
             out[:, :, rows, cols] += parts[:, :, i, j]
-    return out[:, :, padding[0] : padding[0] + size[0], padding[1] : padding[1] + size[1]]
+    inner = out[:, :, padding[0] : padding[0] + size[0], padding[1] : padding[1] + size[1]]
+    return inner.clone(memory_format=contiguous_format)
 
 
 def _unpool(n: int) -> Any:

@@ -18,7 +18,6 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops import checks
 from tritorch.ops.activation import logsigmoid
 from tritorch.ops.checks import (
-    any_true,
     broadcast_shapes,
     require_castable,
     require_kernel,
@@ -214,12 +213,17 @@ def binary_cross_entropy(
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
     _bce.require_kernel((input, target))
-    if input.is_cpu and any_true((input < 0) | (input > 1)):
-        raise RuntimeError("all elements of input should be between 0 and 1")
+    if input.is_cpu:
+        text = "all elements of input should be between 0 and 1"
+        checks.refuse_where(_outside_of_unit, (input,), RuntimeError, text)
     loss = _bce.call((input, target), ())
     if weight is not None:
         loss = loss * weight
     return reduce_loss(loss, mode)
+
+
+def _outside_of_unit(x: Tensor) -> Tensor:
+    return (x < 0) | (x > 1)
 
 
 def _bce_forward(p: Tensor, t: Tensor) -> Tensor:
@@ -340,6 +344,10 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
 PUBLIC["poisson_nll_loss"] = poisson_nll_loss
 
 
+def _negative(x: Tensor) -> Tensor:
+    return x < 0
+
+
 @functional
 def gaussian_nll_loss(
     input: Tensor,
@@ -354,8 +362,8 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * PUBLIC["ones_like"](input)
-    elif any_true(var < 0):
-        raise ValueError("var has negative entry/entries")
+    else:
+        checks.refuse_where(_negative, (var,), ValueError, "var has negative entry/entries")
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)

@@ -19,6 +19,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_storage
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.gradients import Spec
+from tritorch.ops.record.maker import Constant
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.publishing import public
 from tritorch.ops.views import view_operator
@@ -31,11 +32,9 @@ def _as_strided_grad(g: Tensor, x_spec: Spec, size: Any, stride: Any, offset: in
     shape, strides = x_spec.shape, x_spec.stride
     reach = lambda n, s: sum((a - 1) * b for a, b in zip(n, s)) + 1
     length = max(offset + reach(size, stride), reach(shape, strides), 1)
-    indices = _flat_offsets(size, stride, offset)
-    flat = g.new_zeros((length,)).index_add(
-        0, PUBLIC["from_numpy"](indices).to(g.device), g.reshape(-1)
-    )
-    back = PUBLIC["from_numpy"](_flat_offsets(shape, strides, 0)).to(g.device)
+    indices = _offsets(tuple(size), tuple(stride), offset, g.device)
+    flat = g.new_zeros((length,)).index_add(0, indices, g.reshape(-1))
+    back = _offsets(shape, tuple(strides), 0, g.device)
     return flat.index_select(0, back).reshape(shape)
 
 
@@ -46,6 +45,10 @@ def _flat_offsets(shape: Sequence[int], strides: Sequence[int], offset: int) -> 
     return out.reshape(-1)
 
 
+_offsets = Constant(
+    "flat_offsets", "shape strides offset", _flat_offsets,
+    schema="(int[] shape, int[] strides, int offset, Device device) -> Tensor",
+)  # fmt: skip
 _as_strided = view_operator(
     "as_strided",
     "size stride offset",

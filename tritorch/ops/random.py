@@ -9,8 +9,8 @@ from tritorch import _C
 from tritorch.autograd.graph import check_inplace
 from tritorch.core import arrays, defaults, layout as layouts
 from tritorch.core.device import device as Device
-from tritorch.core.dispatching import asked, entered, watching, without_modes
-from tritorch.core.dtype import bool_, dtype, int64
+from tritorch.core.dispatching import asked, entered, watching
+from tritorch.core.dtype import bool_, dtype, float32, int64
 from tritorch.core.generator import Generator, default_for
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, not_implemented
@@ -18,9 +18,9 @@ from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops import randomness
 from tritorch.ops.checks import (
-    any_true,
     broadcast_shapes,
     one_of,
+    refuse_where,
     require_distinct_elements,
     require_kernel,
     require_known,
@@ -49,6 +49,32 @@ def source_for(generator: Generator | None, device: Any) -> Generator:
             f"Expected a '{device.type}' device type for generator but found '{source.device.type}'"
         )
     return source
+
+
+class Drawn(int):
+    """A number of a generator's place, while records' calls are noted: told from others."""
+
+
+class _Reserve:
+    """What stands for a record where a GPU's numbers are reserved."""
+
+    name, kind, is_view, settles = "reserve", "random", False, False
+
+
+RESERVE = _Reserve()
+
+
+def reserve(device: Device, count: int) -> tuple[int, int]:
+    """Reserves numbers of a GPU's default generator: (seed, offset)."""
+    if device.backend == "meta":
+        numbers = (0, 0)
+    else:
+        numbers = default_for(device).draw(count)
+    if not watching or entered.note is None:
+        return numbers
+    seed, offset = Drawn(numbers[0]), Drawn(numbers[1])
+    entered.note("draw", RESERVE, (), (device, count), (seed, offset))
+    return seed, offset
 
 
 def sample(name: str, generator: Generator | None, device: Any, shape: Any, *rest: Any) -> Any:
@@ -301,6 +327,10 @@ def randperm(
     return _finish(_randperm(int(n), kind, where, generator), requires_grad, out)
 
 
+def _no_deviation(std: Tensor) -> Tensor:
+    return ~(std >= 0)
+
+
 @public(method=False)
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
@@ -318,8 +348,8 @@ def normal(
     if isinstance(std, Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if any_true(~(std >= 0)):
-            raise RuntimeError("normal expects all elements of std >= 0.0")
+        text = "normal expects all elements of std >= 0.0"
+        refuse_where(_no_deviation, (std,), RuntimeError, text)
     else:
         _check_std(std)
     if not tensors:
@@ -502,11 +532,13 @@ for _method in (uniform_, normal_, exponential_, cauchy_, geometric_, log_normal
 
 
 def _check_probabilities(p: Tensor) -> None:
-    p = _C.wrap(randomness.unwrap(p._array)[0])
-    with without_modes():
-        outside = p.is_cpu and any_true(~((p >= 0) & (p <= 1)))
-    if outside:
-        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    if p.is_cpu:
+        text = "Expected p_in >= 0 && p_in <= 1 to be true, but got false."
+        refuse_where(_no_probability, (p,), RuntimeError, text)
+
+
+def _no_probability(p: Tensor) -> Tensor:
+    return ~((p >= 0) & (p <= 1))
 
 
 @public(out=True)
@@ -565,6 +597,14 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
 Tensor.bernoulli_ = bernoulli_  # type: ignore[attr-defined]
 
 
+def _no_weight(weights: Tensor) -> Tensor:
+    return ~(weights.isfinite() & (weights >= 0))
+
+
+def _all_zero(weights: Tensor) -> Tensor:
+    return weights.amax(-1) == 0
+
+
 @public(out=True)
 @exact_out("multinomial expects Long tensor out, got: {Out}")
 def multinomial(
@@ -587,13 +627,11 @@ def multinomial(
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
         )
-    weights = _C.wrap(randomness.unwrap(input._array)[0])
-    with without_modes():
-        if weights.numel() and weights.is_cpu:
-            if any_true(~(weights.isfinite() & (weights >= 0))):
-                raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-            if any_true(weights.amax(-1) == 0):
-                raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if input.numel() and input.is_cpu:
+        text = "probability tensor contains either `inf`, `nan` or element < 0"
+        refuse_where(_no_weight, (input,), RuntimeError, text)
+        text = "invalid multinomial distribution (sum of probabilities <= 0)"
+        refuse_where(_all_zero, (input,), RuntimeError, text)
     params = (int(num_samples), bool(replacement), generator)
     if asked(input):
         return _multinomial.call((input.detach(),), params)
@@ -615,12 +653,24 @@ _multinomial = Operator(
 # ---- rrelu ---------------------------------------------------------------------------------------
 
 
-def _slopes(input: Tensor, lower: float, upper: float) -> Any:
+def _slopes(x: Any, lower: float, upper: float, generator: Any = None) -> Any:
     """What rrelu multiplies negative elements by.  The CPU draws for those alone."""
-    if input.device.backend == "cpu" and not active.levels:
-        return sample("slopes", None, input.device, input.detach()._array, lower, upper)
-    drawn = sample("uniform", None, input.device, tuple(input.shape), input.dtype, lower, upper)
-    return drawn
+    where = arrays.device_of(x)
+    if where.backend == "cpu" and not active.levels:
+        return sample("slopes", None, where, x, lower, upper)
+    return sample("uniform", None, where, tuple(x.shape), arrays.dtype_of(x), lower, upper)
+
+
+def _like_slopes(x: MetaArray, *params: Any) -> MetaArray:
+    narrow = x.dtype.itemsize < 4 and x.device.type == "cpu"
+    return x.new(x.shape, float32 if narrow else x.dtype)
+
+
+_drawn_slopes = Operator(
+    "rrelu_slopes", "x", "lower upper generator", cpu=_slopes, gpu=_slopes, kind="internal",
+    infer=_like_slopes,
+    schema="(Tensor x, float lower, float upper, Generator? generator) -> Tensor",
+)  # fmt: skip
 
 
 def _sloped(x: Tensor, slope: Tensor) -> Tensor:
@@ -652,7 +702,10 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
         out = FUNCTIONAL["leaky_relu"](input, (lower + upper) / 2, inplace=inplace)
         return ends_as("rrelu_with_noise_", out) if inplace else out
     require_kernel("rrelu_with_noise_out_cpu", input, "bool int float16 complex")
-    slope: Any = _C.wrap(_slopes(input, lower, upper))
+    if watching and entered.note is not None:
+        slope = _drawn_slopes.call((input.detach(),), (float(lower), float(upper), None))
+    else:
+        slope = _C.wrap(_slopes(input.detach()._array, lower, upper))
     return written(_rrelu_, input, (), slope) if inplace else _rrelu.call((input, slope), ())
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core.dims import wrap_dim
+from tritorch.core.dispatching import entered
 from tritorch.core.dtype import bool_, float32, float64, int64
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, not_implemented, scalar_name
@@ -218,7 +219,6 @@ def _require_levels(array: Any) -> None:
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
 
 
-
 def _quantile(
     input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
 ) -> Tensor:
@@ -234,7 +234,8 @@ def _quantile(
     wrapped = None if dim is None else wrap_dim(dim, input.ndim)
     if not isinstance(q, Tensor):
         q = PUBLIC["tensor"](float(q), dtype=input.dtype, device=input.device)
-    on_cpu = type(input._array) is type(q._array) is np.ndarray
+    # Ranks that are read make the quicker way, which what is noted cannot take: they may change.
+    on_cpu = type(input._array) is type(q._array) is np.ndarray and entered.note is None
     checks.values(_require_levels, (q,))
     levels = q.reshape(-1)
     x = input.reshape(-1) if wrapped is None or not input.ndim else input.movedim(wrapped, -1)

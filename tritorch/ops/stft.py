@@ -11,7 +11,7 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import any_true, require_tensor
+from tritorch.ops.checks import refuse_where, require_tensor
 from tritorch.ops.fft import c2c, c2r, promoted, r2c
 from tritorch.ops.padding import pad
 from tritorch.ops.record.ends import ends_with
@@ -230,10 +230,8 @@ def istft(
     end_here = min(end, total)
     signal = signal[:, start:end_here]
     envelope = envelope[:, start:end_here]
-    require(
-        not any_true(~(envelope.detach().abs() > 1e-11)),
-        "window overlap add min: 1\n[ CPUBoolType{} ]",
-    )
+    text = shown() + "window overlap add min: 1\n[ CPUBoolType{} ]"
+    refuse_where(_vanishes, (envelope.detach(),), RuntimeError, text)
     out = signal / envelope
     if x.ndim == 2:
         out = out.squeeze(0)
@@ -245,6 +243,10 @@ def istft(
         )
         out = pad(out, (0, end - total))
     return out
+
+
+def _vanishes(envelope: Tensor) -> Tensor:
+    return ~(envelope.abs() > 1e-11)
 
 
 def _overlapped(frames: Tensor, total: int, hop: int) -> Tensor:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from tritorch import _C
 from tritorch.core.tensor import Tensor
 from tritorch.optim._elementwise import Elementwise
 
@@ -105,6 +106,7 @@ def _update(
         {name: values[i] for name, values in columns.items() if name not in absent}
         for i in range(len(params))
     ]
+    _C.settle()  # what waits may read them
     optimizer.step_lists(group, params, grads, states)
     for name, values in columns.items():  # state that the first step makes
         for i, state in enumerate(states):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any, TypeAlias
 
+from tritorch import _C
 from tritorch.autograd.nodes import RemovableHandle
 from tritorch.core.dtype import float32
 from tritorch.core.tensor import Tensor, typename
@@ -91,6 +92,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def stepping(*args: Any, **kwargs: Any) -> Any:
+        _C.settle()  # what waits may read the parameters
         self = args[0]
         fields = self.__dict__  # a subclass around another optimizer may have none of ours
         before = fields.get("_optimizer_step_pre_hooks", _NONE)

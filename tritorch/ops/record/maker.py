@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch.core import arrays
 from tritorch.core.dispatching import entered, noted, watching
 from tritorch.core.meta import META, MetaArray
 from tritorch.ops.record.operator import Operator
@@ -24,10 +25,11 @@ class Maker(Operator):
         *,
         schema: str = "",
         random: bool = False,
+        internal: bool = False,
     ) -> None:
         """make: gives the array.  random: it is drawn, by the params' generator or the default
-        one."""
-        kind = "random" if random else "factory"
+        one.  internal: PyTorch has no such operator."""
+        kind = "internal" if internal else "random" if random else "factory"
         super().__init__(name, "", params, cpu=make, kind=kind, schema=schema, infer=self._describe)
         self.make = make
 
@@ -47,3 +49,26 @@ class Maker(Operator):
     def _describe(self, *params: Any) -> MetaArray:
         """The array on the meta device."""
         return self.make(*(META if n == "device" else p for n, p in zip(self.params, params)))
+
+
+class Constant(Maker):
+    """A tensor of numbers that params say, which is no operator's: modes see none of it.
+
+    Whoever notes what a program computes is told, as of a factory."""
+
+    def __init__(self, name: str, params: str, of: Callable[..., Any], schema: str) -> None:
+        """of: gives the ndarray for params; the last of them, which it does not get, is the device."""
+        super().__init__(name, f"{params} device", self._made, schema=schema, internal=True)
+        self.of = of
+
+    def __call__(self, *params: Any) -> Any:
+        if watching and entered.note is not None:
+            return noted("make", self, (), params, lambda: _C.wrap(self.make(*params)))
+        return _C.wrap(self.make(*params))
+
+    def _made(self, *params: Any) -> Any:
+        *given, device = params
+        array = self.of(*given)
+        if device.backend == "meta":
+            return MetaArray(array.shape, arrays.dtype_of(array), None, device)
+        return array if device.backend == "cpu" else arrays.move(array, device)

@@ -32,8 +32,8 @@ def in_place(
     if any(isinstance(x, Tensor) and x._tangent is not None for x in inputs):
         return _write_dual(op, self, params, inputs, write)
     if watching and entered.note is not None:
-        again = lambda: in_place(op, self, params, inputs, write)
-        return noted("in place", op, inputs, params, again)
+        run = lambda: in_place(op, self, params, inputs, write)
+        return noted("in place", op, inputs, params, run)
     check_inplace(self, *inputs[1:])
     first, others = inputs[0], inputs[1:]
     before, shared = 0, list[Tensor]()

@@ -1,0 +1,155 @@
+// Computing what waits: by plans, or by the calls as they were made.
+#include <chrono>
+#include <thread>
+
+#include "following/program.h"
+#include "following/state.h"
+
+namespace tritorch {
+namespace {
+
+// Gives what a call has computed to its slots.
+bool receive(const Pattern& p, PyObject* computed, Region* r, std::vector<Ref>& values) {
+  if (p.kind == Pattern::fresh) {
+    Tensor* t = (*r->slots)[static_cast<std::size_t>(p.number)];
+    if (t && !become(t, computed)) {
+      if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "a followed call gave no tensor");
+      return false;
+    }
+    values[static_cast<std::size_t>(p.number)] =
+        Ref::to(t ? reinterpret_cast<PyObject*>(t) : computed);
+    return true;
+  }
+  if (p.kind != Pattern::sequence) return true;
+  if (!(PyTuple_Check(computed) || PyList_Check(computed)) ||
+      PySequence_Fast_GET_SIZE(computed) != static_cast<Py_ssize_t>(p.items.size())) {
+    PyErr_SetString(PyExc_SystemError, "a followed call gave another number of results");
+    return false;
+  }
+  for (std::size_t i = 0; i < p.items.size(); ++i)
+    if (!receive(p.items[i], PySequence_Fast_ITEMS(computed)[i], r, values)) return false;
+  return true;
+}
+
+}  // namespace
+
+bool run_step(const Step* step, Region* r, std::vector<Ref>& values) {
+  std::vector<Ref> args;
+  std::vector<PyObject*> given;
+  for (const Pattern& p : *step->args) {
+    args.emplace_back(build(p, values));
+    if (!args.back()) return false;
+    given.push_back(args.back().get());
+  }
+  modes.grad_enabled = step->grad_enabled;
+  modes.inference_mode = step->inference_mode;
+  const auto n =
+      static_cast<Py_ssize_t>(given.size()) - (step->names ? PyTuple_GET_SIZE(step->names) : 0);
+  Ref result(call_plainly(r, step->gate, given.data(), n, step->names));
+  return result && receive(step->result->front(), result.get(), r, values);
+}
+
+namespace {
+
+// Makes the calls that wait, as the program made them.
+bool run_plainly(Region* r, const std::vector<Step*>& steps, std::vector<Ref>& values) {
+  const Modes before = modes;
+  bool good = true;
+  for (const Step* step : steps)
+    if (!(good = run_step(step, r, values))) break;
+  modes.grad_enabled = before.grad_enabled;
+  modes.inference_mode = before.inference_mode;
+  return good;
+}
+
+// The tensors of what waits that somebody holds.
+std::vector<int> find_held(const Region* r, const std::vector<Step*>& steps) {
+  std::vector<int> held;
+  for (const Step* step : steps)
+    for (int slot = step->first + step->met; slot < step->first + step->met + step->made; ++slot)
+      if (const Tensor* t = (*r->slots)[static_cast<std::size_t>(slot)]; t && is_lazy(t))
+        held.push_back(slot);
+  return held;
+}
+
+// compute_handler(region, steps, tensors, held) -> a plan for the next time
+Ref ask_python(Region* r, const std::vector<Step*>& steps, const std::vector<Ref>& values,
+               const std::vector<int>& held, PyObject* handler) {
+  Ref list(PyList_New(0)), tensors(PyDict_New()), numbers(PyList_New(0));
+  bool good = list && tensors && numbers;
+  for (Step* step : steps)
+    good = good && PyList_Append(list.get(), reinterpret_cast<PyObject*>(step)) == 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!good || !values[i]) continue;
+    Ref number(PyLong_FromSize_t(i));
+    good = number && PyDict_SetItem(tensors.get(), number.get(), values[i].get()) == 0;
+  }
+  for (int slot : held) {
+    Ref number(PyLong_FromLong(slot));
+    good = good && number && PyList_Append(numbers.get(), number.get()) == 0;
+  }
+  if (!good) return Ref();
+  return Ref(PyObject_CallFunctionObjArgs(handler, reinterpret_cast<PyObject*>(r), list.get(),
+                                          tensors.get(), numbers.get(), nullptr));
+}
+
+constexpr std::size_t kMostPlans = 8;
+
+bool run_as_planned(Region* r, const std::vector<Step*>& steps, std::vector<Ref>& values) {
+  std::vector<Plan>& plans = *steps.back()->plans;
+  const std::vector<int> held = find_held(r, steps);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].first != steps.front() || plans[i].held != held) continue;
+    PyObject* program = plans[i].program.get();
+    if (Py_TYPE(program) == program_type)
+      return run_program(program, reinterpret_cast<PyObject*>(r), values, *r->slots);
+    if (program == Py_None) return run_plainly(r, steps, values);
+    Ref keeps = Ref::to(program);
+    Ref next = ask_python(r, steps, values, held, program);
+    if (next) plans[i].program = std::move(next);
+    return static_cast<bool>(plans[i].program) && !PyErr_Occurred();
+  }
+  if (plans.size() >= kMostPlans) return run_plainly(r, steps, values);
+  Ref plan = ask_python(r, steps, values, held, compute_handler);
+  if (!plan) return false;
+  plans.push_back({steps.front(), held, std::move(plan)});
+  return true;
+}
+
+}  // namespace
+
+// Waits while another thread computes what waited in a region.
+void wait_for_others(Region* r) {
+  while (r->computing && r->computing != PyThread_get_thread_ident()) {
+    Py_BEGIN_ALLOW_THREADS;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    Py_END_ALLOW_THREADS;
+  }
+}
+
+bool compute(Region* r) {
+  wait_for_others(r);
+  if (r->steps->empty()) return true;
+  std::vector<Step*> steps;
+  steps.swap(*r->steps);
+  --waiting;
+  put_back(r);
+  std::vector<Ref> values(r->slots->size());
+  for (auto& [slot, tensor] : *r->kept) values[static_cast<std::size_t>(slot)] = tensor;
+  r->kept->clear();
+  r->is_kept->clear();
+  ++r->busy;
+  r->computing = PyThread_get_thread_ident();
+  const bool good = run_as_planned(r, steps, values);
+  r->computing = 0;
+  --r->busy;
+  return good;
+}
+
+bool settle_all() {
+  for (std::size_t i = 0; i < regions.size(); ++i)
+    if (!regions[i]->steps->empty() && !compute(regions[i])) return false;
+  return true;
+}
+
+}  // namespace tritorch

@@ -1,0 +1,100 @@
+// What Python is told of regions, and calls.
+#include "following/program.h"
+#include "following/state.h"
+
+namespace tritorch {
+namespace {
+
+PyObject* new_trie(PyObject*, PyObject*) { return reinterpret_cast<PyObject*>(new_step(nullptr)); }
+
+PyObject* current_region(PyObject*, PyObject*) {
+  return Py_NewRef(region ? reinterpret_cast<PyObject*>(region) : Py_None);
+}
+
+PyObject* settle(PyObject*, PyObject*) {
+  if (!settled()) return nullptr;
+  Py_RETURN_NONE;
+}
+
+// What is set in Python is about to change.
+PyObject* ambient_changes(PyObject*, PyObject*) {
+  ++ambient_epoch;
+  if (!settled()) return nullptr;
+  Py_RETURN_NONE;
+}
+
+// expose(array): a program got hold of an array's memory.
+PyObject* expose_array(PyObject*, PyObject* array) {
+  expose(array);
+  Py_RETURN_NONE;
+}
+
+PyObject* set_following_handlers(PyObject*, PyObject* args) {
+  PyObject *missing, *describing, *ambient, *computing;
+  if (!PyArg_ParseTuple(args, "OOOO", &missing, &describing, &ambient, &computing)) return nullptr;
+  Py_XSETREF(compute_handler, Py_NewRef(computing));
+  Py_XSETREF(miss_handler, Py_NewRef(missing));
+  Py_XSETREF(describe_handler, Py_NewRef(describing));
+  Py_XSETREF(ambient_handler, Py_NewRef(ambient));
+  Py_RETURN_NONE;
+}
+
+// force(*tensors) -> whether one of them waited; it is computed now
+PyObject* force_tensors(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  bool any = false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Tensor* t = as_tensor(args[i]);
+    if (!t || !is_lazy(t)) continue;
+    any = true;
+    if (!force(t)) return nullptr;
+  }
+  return PyBool_FromLong(any);
+}
+
+// become(tensor, computed): a tensor that waited is what was computed
+PyObject* tensor_become(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  Tensor* t = n == 2 ? as_tensor(args[0]) : nullptr;
+  if (!t || !become(t, args[1])) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "become(tensor, computed)");
+    return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
+// unfollow(by): nothing is followed in this thread while the sum is not 0
+PyObject* unfollow(PyObject*, PyObject* by) {
+  if (!settled()) return nullptr;
+  unfollowed += static_cast<int>(PyLong_AsLong(by));
+  if (PyErr_Occurred()) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* tensor_is_lazy(PyObject*, PyObject* object) {
+  Tensor* t = as_tensor(object);
+  return PyBool_FromLong(t && is_lazy(t));
+}
+
+PyMethodDef functions[] = {
+    {"new_trie", new_trie, METH_NOARGS, "A step before all others."},
+    {"current_region", current_region, METH_NOARGS, "The one that this thread is in, or None."},
+    {"settle", settle, METH_NOARGS, "Computes what waits."},
+    {"ambient_changes", ambient_changes, METH_NOARGS, "What is set in Python is about to change."},
+    {"expose", expose_array, METH_O, "A program got hold of an array's memory."},
+    {"force", TRITORCH_FASTCALL(force_tensors),
+     "Whether one of these tensors waited; it is computed now."},
+    {"become", TRITORCH_FASTCALL(tensor_become), nullptr},
+    {"unfollow", unfollow, METH_O, "Counts the reasons for which this thread follows nothing."},
+    {"is_lazy", tensor_is_lazy, METH_O, "Whether a tensor waits to be computed."},
+    {"set_following_handlers", set_following_handlers, METH_VARARGS,
+     "(missing, describing, ambient, computing)"},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+bool add_following(PyObject* module) {
+  return add_step_type(module) && add_lazy_type(module) && add_region_type(module) &&
+         add_entry_type(module) && add_program_type(module) &&
+         PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace tritorch

@@ -1,0 +1,119 @@
+// The states of following, for the files of this folder alone.
+#pragma once
+
+#include <unordered_set>
+#include <vector>
+
+#include "following/pattern.h"
+#include "following/region.h"
+
+namespace tritorch {
+
+extern PyTypeObject *region_type, *step_type;
+extern PyObject* miss_handler;      // (region, gate, args, kwargs): a call that is not in the trie
+extern PyObject* describe_handler;  // (tensor) -> the spec of a lazy one
+extern PyObject* ambient_handler;   // () -> a number for what is set in Python
+extern PyObject* compute_handler;   // computes what waits, and says how to do so again
+extern unsigned long long ambient_epoch;  // changes with what is set in Python
+extern std::vector<Region*> regions;      // all that run
+extern thread_local int unfollowed;       // reasons for which a thread follows nothing
+
+// ---- the trie -----------------------------------------------------------------------------------
+
+struct Step;
+
+// How to compute what waits when a step is the last, `first` was the first, and the program holds
+// certain tensors: a `_C.Program`, a function, or None for the calls as they were made.
+struct Plan {
+  const Step* first;
+  std::vector<int> held;
+  Ref program;
+};
+
+// One followed call.  A barrier is one that needs all before it computed; it runs plainly each
+// time.
+struct Step {
+  PyObject_HEAD PyObject* gate;
+  PyObject* names;  // of keywords, or null
+  PyObject* call;   // what Python keeps of it
+  Step* parent;     // borrowed; null for the first, and where that is gone
+  std::vector<Pattern>* args;
+  std::vector<Pattern>* result;  // one
+  std::vector<int>* writes;      // slots whose memory it writes
+  std::vector<Step*>* next;      // owned
+  std::vector<Plan>* plans;
+  int first, met, made;  // its slots: from `first` on, so many from outside, so many made
+  long ambient;
+  int tries;
+  char barrier, grad_enabled, inference_mode;
+};
+
+Step* new_step(Step* parent);
+
+// Whether a call is a step's, of a region that comes to it now.
+bool matches(const Step* step, const Region* r, PyObject* const* args, Py_ssize_t n,
+             PyObject* names, Met& met);
+
+// ---- regions ------------------------------------------------------------------------------------
+
+struct Region {
+  PyObject_HEAD Step* root;                         // owned, as are the steps below it
+  Step* here;                                       // the last call
+  PyObject* follower;                               // Python's
+  std::vector<Tensor*>* slots;                      // borrowed: null for one that is gone
+  std::vector<Step*>* steps;                        // what waits
+  std::vector<std::pair<int, Ref>>* kept;           // tensors with arrays that it needs
+  std::vector<char>* is_kept;                       // by slot, whether it is among those
+  std::vector<std::pair<Ref, PyObject*>>* written;  // tensors whose arrays are put aside
+  unsigned long long serial;
+  unsigned long long epoch;
+  long ambient;
+  unsigned long computing;  // which thread computes what waited; 0: none
+  int busy;                 // calls inside of calls are not followed
+  char open;                // it runs
+  char eager;               // too many branches: nothing is followed any more
+  char learns;              // a call was new in this run
+};
+
+enum { kShape, kDtype, kStrides, kDevice, kNeedsGrad, kLeaf, kSpecFields };
+
+Lazy* new_lazy(PyObject* spec, Region* r);
+bool lazy_is_leaf(const Tensor* t);
+
+// A tensor that waited becomes what was computed, with its history.
+bool become(Tensor* t, PyObject* computed);
+
+// Whether a program may write a tensor's memory without a call of ours, or somebody who is no
+// array.
+bool is_exposed(const Tensor* t);
+// Whether this tensor alone leads to its memory.
+bool is_alone(const Tensor* t);
+
+// Makes a call that is not followed.
+PyObject* call_plainly(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n,
+                       PyObject* names);
+
+// Gives the tensors that are written by what waits their arrays back.
+void put_back(Region* r);
+
+// Waits while another thread computes what waited in a region.
+void wait_for_others(Region* r);
+
+// Computes what waits in a region.
+bool compute(Region* r);
+
+// Makes one step's call, of tensors by slot, which get those that it makes.
+bool run_step(const Step* step, Region* r, std::vector<Ref>& values);
+
+bool enter(Region* r);
+bool leave(Region* r);
+
+// Of a region that nothing refers to: it may run again.
+void start_again(Region* r);
+
+bool add_step_type(PyObject* module);
+bool add_lazy_type(PyObject* module);
+bool add_region_type(PyObject* module);
+bool add_entry_type(PyObject* module);
+
+}  // namespace tritorch

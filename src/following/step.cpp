@@ -1,0 +1,171 @@
+// Step: one call in the trie of all streams of calls that a function has made.
+#include "following/state.h"
+
+namespace tritorch {
+
+PyTypeObject* step_type = nullptr;
+
+Step* new_step(Step* parent) {
+  auto* step = reinterpret_cast<Step*>(step_type->tp_alloc(step_type, 0));
+  if (!step) return nullptr;
+  step->parent = parent;
+  step->args = new std::vector<Pattern>;
+  step->result = new std::vector<Pattern>(1);
+  step->writes = new std::vector<int>;
+  step->next = new std::vector<Step*>;
+  step->plans = new std::vector<Plan>;
+  return step;
+}
+
+namespace {
+
+bool same_names(PyObject* a, PyObject* b) {
+  const Py_ssize_t size = a ? PyTuple_GET_SIZE(a) : 0;
+  if (size != (b ? PyTuple_GET_SIZE(b) : 0)) return false;
+  for (Py_ssize_t i = 0; a != b && i < size; ++i) {
+    PyObject *x = PyTuple_GET_ITEM(a, i), *y = PyTuple_GET_ITEM(b, i);
+    if (x != y && PyUnicode_Compare(x, y) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool matches(const Step* step, const Region* r, PyObject* const* args, Py_ssize_t n,
+             PyObject* names, Met& met) {
+  const Py_ssize_t total = n + (names ? PyTuple_GET_SIZE(names) : 0);
+  if (step->barrier || step->ambient != r->ambient ||
+      step->grad_enabled != static_cast<char>(modes.grad_enabled) ||
+      step->inference_mode != static_cast<char>(modes.inference_mode) ||
+      static_cast<Py_ssize_t>(step->args->size()) != total || !same_names(step->names, names))
+    return false;
+  for (Py_ssize_t i = 0; i < total; ++i)
+    if (!fits((*step->args)[static_cast<std::size_t>(i)], args[i], met)) {
+      met.take_back();
+      return false;
+    }
+  return true;
+}
+
+namespace {
+
+void step_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  auto* step = reinterpret_cast<Step*>(self);
+  // A long stream of calls must not be as many C frames.
+  std::vector<Step*> todo(std::move(*step->next));
+  step->next->clear();
+  while (!todo.empty()) {
+    Step* last = todo.back();
+    todo.pop_back();
+    if (Py_REFCNT(last) == 1) {
+      todo.insert(todo.end(), last->next->begin(), last->next->end());
+      last->next->clear();
+    } else {
+      last->parent = nullptr;
+    }
+    Py_DECREF(last);
+  }
+  Py_CLEAR(step->gate);
+  Py_CLEAR(step->names);
+  Py_CLEAR(step->call);
+  delete step->args;
+  delete step->result;
+  delete step->writes;
+  delete step->next;
+  delete step->plans;
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+int step_traverse(PyObject* self, visitproc visit, void* arg) {
+  auto* step = reinterpret_cast<Step*>(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(step->call);
+  for (const Plan& plan : *step->plans) Py_VISIT(plan.program.get());
+  for (Step* next : *step->next) Py_VISIT(reinterpret_cast<PyObject*>(next));
+  return 0;
+}
+
+PyObject* step_next(PyObject* self, void*) {
+  auto* step = reinterpret_cast<Step*>(self);
+  PyObject* list = PyList_New(0);
+  for (Step* next : *step->next)
+    if (list && PyList_Append(list, reinterpret_cast<PyObject*>(next)) < 0) Py_CLEAR(list);
+  return list;
+}
+
+PyObject* step_writes(PyObject* self, void*) {
+  PyObject* list = PyList_New(0);
+  for (int slot : *reinterpret_cast<Step*>(self)->writes) {
+    PyObject* number = PyLong_FromLong(slot);
+    if (!list || !number || PyList_Append(list, number) < 0) Py_CLEAR(list);
+    Py_XDECREF(number);
+  }
+  return list;
+}
+
+PyObject* step_run(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n != 2 || Py_TYPE(args[0]) != region_type || !PyDict_Check(args[1]))
+    return PyErr_Format(PyExc_TypeError, "run(region, tensors)");
+  auto* r = reinterpret_cast<Region*>(args[0]);
+  const auto* step = reinterpret_cast<Step*>(self);
+  std::vector<Ref> values(static_cast<std::size_t>(step->first + step->met + step->made));
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(args[1], &position, &key, &value)) {
+    const auto slot = static_cast<std::size_t>(PyLong_AsLong(key));
+    if (slot < values.size()) values[slot] = Ref::to(value);
+  }
+  const Modes before = modes;
+  const bool good = run_step(step, r, values);
+  modes.grad_enabled = before.grad_enabled;
+  modes.inference_mode = before.inference_mode;
+  if (!good) return nullptr;
+  for (int slot = step->first + step->met; slot < step->first + step->met + step->made; ++slot) {
+    Ref number(PyLong_FromLong(slot));
+    PyObject* made = values[static_cast<std::size_t>(slot)].get();
+    if (!number || (made && PyDict_SetItem(args[1], number.get(), made) < 0)) return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef step_methods[] = {{"run", TRITORCH_FASTCALL(step_run), nullptr},
+                              {nullptr, nullptr, 0, nullptr}};
+
+PyMemberDef step_members[] = {
+    {"gate", T_OBJECT, offsetof(Step, gate), READONLY, nullptr},
+    {"names", T_OBJECT, offsetof(Step, names), READONLY, nullptr},
+    {"call", T_OBJECT, offsetof(Step, call), 0, nullptr},
+    {"parent", T_OBJECT, offsetof(Step, parent), READONLY, nullptr},
+    {"first", T_INT, offsetof(Step, first), READONLY, nullptr},
+    {"met", T_INT, offsetof(Step, met), READONLY, nullptr},
+    {"made", T_INT, offsetof(Step, made), READONLY, nullptr},
+    {"barrier", T_BOOL, offsetof(Step, barrier), READONLY, nullptr},
+    {"grad_enabled", T_BOOL, offsetof(Step, grad_enabled), READONLY, nullptr},
+    {"inference_mode", T_BOOL, offsetof(Step, inference_mode), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyGetSetDef step_properties[] = {{"next", step_next, nullptr, nullptr, nullptr},
+                                 {"writes", step_writes, nullptr, nullptr, nullptr},
+                                 {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot step_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(step_dealloc)},
+                            {Py_tp_traverse, reinterpret_cast<void*>(step_traverse)},
+                            {Py_tp_members, step_members},
+                            {Py_tp_getset, step_properties},
+                            {Py_tp_methods, step_methods},
+                            {Py_tp_doc, const_cast<char*>("One call that is followed.")},
+                            {0, nullptr}};
+PyType_Spec step_spec = {
+    "tritorch._C.Step", sizeof(Step), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, step_slots};
+
+}  // namespace
+
+bool add_step_type(PyObject* module) {
+  step_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&step_spec));
+  return step_type &&
+         PyModule_AddObjectRef(module, "Step", reinterpret_cast<PyObject*>(step_type)) == 0;
+}
+
+}  // namespace tritorch
