@@ -8,22 +8,32 @@
 namespace tritorch {
 namespace {
 
-// By the owner's address: a weak reference to it, or null for memory of a GPU.  The owner is looked
-// at again when somebody asks: another object may have its address by now.
-std::unordered_map<const void*, Ref>& exposed() {
-  static auto* map = new std::unordered_map<const void*, Ref>;  // outlives the interpreter
+struct Exposure {
+  Ref owner;        // a weak reference: another object may have its address by now
+  bool by_address;  // somebody may know where the memory is; else it takes an array to get there
+};
+
+// By the address of the memory's owner.
+std::unordered_map<const void*, Exposure>& exposures() {
+  static auto* map = new std::unordered_map<const void*, Exposure>;  // outlives the interpreter
   return *map;
 }
 
 struct Owner {
   const void* address = nullptr;  // null: it is no array of ours
-  PyObject* object = nullptr;     // borrowed
+  PyObject* object = nullptr;     // borrowed; null on a GPU
+  bool alone = true;              // nobody but the tensor leads to it
 };
 
-Owner owner_of(PyObject* array) {
-  if (const Array* d = as_array(array)) return {d->storage.get(), nullptr};
+// tensor: whose array it is; null if nobody asks who else leads there.
+Owner owner_of(PyObject* array, const Tensor* tensor) {
+  if (const Array* d = as_array(array)) return {d->storage.get(), nullptr, true};
+  bool alone = true;
   while (NDArray* a = as_ndarray(array)) {
-    if (!a->base) return {a, array};
+    // One reference is the tensor's, or that of the view before.
+    const bool shared = tensor && tensor->shared && tensor->shared->array == array;
+    alone &= Py_REFCNT(array) == 1 + shared;
+    if (!a->base) return {a, array, alone};
     array = a->base;
   }
   return {};
@@ -31,36 +41,40 @@ Owner owner_of(PyObject* array) {
 
 }  // namespace
 
-void expose(PyObject* array) {
-  const Owner owner = owner_of(array);
+void expose(PyObject* array, bool by_address) {
+  const Owner owner = owner_of(array, nullptr);
   if (!owner.address) return;
-  Ref& kept = exposed()[owner.address];
-  if (!owner.object) return;
-  kept = Ref(PyWeakref_NewRef(owner.object, nullptr));
-  if (!kept) PyErr_Clear();
+  Exposure& kept = exposures()[owner.address];
+  const bool same = !owner.object || (kept.owner && PyWeakref_GetObject(kept.owner.get()) ==
+                                                        owner.object);
+  kept.by_address = by_address || (same && kept.by_address);
+  if (same) return;
+  kept.owner = Ref(PyWeakref_NewRef(owner.object, nullptr));
+  if (!kept.owner) PyErr_Clear();
 }
 
 bool is_exposed(const Tensor* t) {
-  const Owner owner = owner_of(t->array);
-  if (!owner.address || (t->shared && t->shared->fixed)) return true;
-  auto& map = exposed();
+  const Owner owner = owner_of(t->array, t);
+  if (!owner.address) return true;
+  auto& map = exposures();
   if (map.empty()) return false;
   const auto found = map.find(owner.address);
   if (found == map.end()) return false;
-  if (!owner.object || !found->second) return true;
-  if (PyWeakref_GetObject(found->second.get()) == owner.object) return true;
-  map.erase(found);
-  return false;
+  if (!owner.object) return true;
+  if (!found->second.owner || PyWeakref_GetObject(found->second.owner.get()) != owner.object) {
+    map.erase(found);
+    return false;
+  }
+  return found->second.by_address || !owner.alone;
 }
 
 bool is_alone(const Tensor* t) {
-  const Py_ssize_t mine = 1 + (t->shared && t->shared->array == t->array);
-  if (is_set(t->base) || Py_REFCNT(t->array) != mine) return false;
+  const NDArray* a = as_ndarray(t->array);
+  if (!a || a->base || is_set(t->base)) return false;
   if (t->shared && (Py_REFCNT(t->shared) != 1 || is_set(t->shared->storage) ||
                     (is_set(t->shared->array) && t->shared->array != t->array)))
     return false;
-  if (const NDArray* a = as_ndarray(t->array)) return !a->base;
-  return false;
+  return Py_REFCNT(t->array) == 1 + (t->shared && t->shared->array == t->array);
 }
 
 }  // namespace tritorch

@@ -25,7 +25,11 @@ PyObject* ambient_changes(PyObject*, PyObject*) {
 
 // expose(array): a program got hold of an array's memory.
 PyObject* expose_array(PyObject*, PyObject* array) {
-  expose(array);
+  expose(array, false);
+  Py_RETURN_NONE;
+}
+PyObject* expose_address(PyObject*, PyObject* array) {
+  expose(array, true);
   Py_RETURN_NONE;
 }
 
@@ -79,7 +83,8 @@ PyMethodDef functions[] = {
     {"current_region", current_region, METH_NOARGS, "The one that this thread is in, or None."},
     {"settle", settle, METH_NOARGS, "Computes what waits."},
     {"ambient_changes", ambient_changes, METH_NOARGS, "What is set in Python is about to change."},
-    {"expose", expose_array, METH_O, "A program got hold of an array's memory."},
+    {"expose", expose_array, METH_O, "A program got hold of an array, which has its memory."},
+    {"expose_address", expose_address, METH_O, "A program knows where an array's memory is."},
     {"force", TRITORCH_FASTCALL(force_tensors),
      "Whether one of these tensors waited; it is computed now."},
     {"become", TRITORCH_FASTCALL(tensor_become), nullptr},

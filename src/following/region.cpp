@@ -69,12 +69,19 @@ int region_traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 bool refresh_ambient(Region* r) {
+  static thread_local struct {
+    unsigned long long epoch;
+    long number;
+  } known;
   if (r->epoch == ambient_epoch) return true;
-  PyObject* number = PyObject_CallNoArgs(ambient_handler);
-  if (!number) return false;
-  r->ambient = PyLong_AsLong(number);
-  Py_DECREF(number);
-  r->epoch = ambient_epoch;
+  if (known.epoch != ambient_epoch) {
+    PyObject* number = PyObject_CallNoArgs(ambient_handler);
+    if (!number) return false;
+    known = {ambient_epoch, PyLong_AsLong(number)};
+    Py_DECREF(number);
+  }
+  r->ambient = known.number;
+  r->epoch = known.epoch;
   return !PyErr_Occurred();
 }
 

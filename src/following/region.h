@@ -34,8 +34,8 @@ extern int waiting;  // how many regions have something that waits
 bool settle_all();
 inline bool settled() { return waiting == 0 || settle_all(); }
 
-// A program got hold of an array's memory.
-void expose(PyObject* array);
+// A program got hold of an array, which has its memory; by its address: for good.
+void expose(PyObject* array, bool by_address);
 
 // Adds the types and functions to the module.  False with a Python error set on failure.
 bool add_following(PyObject* module);

@@ -171,7 +171,7 @@ PyObject* data_ptr(PyObject* const* args, Py_ssize_t n) {
   const View x(args[0]);
   if (!x.known) return nullptr;
   if (product(x.shape) == 0) return PyLong_FromLong(0);
-  expose(array_of(as_tensor(args[0])));
+  expose(array_of(as_tensor(args[0])), true);
   return x.host ? PyLong_FromVoidPtr(x.host->data) : PyLong_FromUnsignedLongLong(x.device->data());
 }
 

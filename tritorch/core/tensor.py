@@ -280,7 +280,7 @@ class Tensor(_C.TensorBase):
 
     def data_ptr(self) -> int:
         """The address of the first element; 0 when there is none."""
-        _C.expose(self._array)
+        _C.expose_address(self._array)
         return arrays.address_of(self._array) if self.numel() else 0
 
     def storage_offset(self) -> int:
@@ -307,7 +307,7 @@ class Tensor(_C.TensorBase):
             raise NotImplementedError(f"Cannot access storage of {kind}TensorImpl")
         from tritorch.core.storage import UntypedStorage
 
-        _C.expose(self._array)
+        _C.expose_address(self._array)
         return UntypedStorage._of(self)
 
     def storage(self) -> Any:
@@ -381,7 +381,7 @@ class Tensor(_C.TensorBase):
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if self._is_described:
             raise BufferError("Cannot pack tensors on meta")
-        _C.expose(self._array)
+        _C.expose_address(self._array)
         if type(self._array) is np.ndarray:
             if stream is not None:
                 raise AssertionError("stream should be None on cpu.")
@@ -673,6 +673,7 @@ def from_numpy(ndarray: Any) -> Tensor:
         )
     out = _C.wrap(ndarray if type(ndarray) is np.ndarray else ndarray.view(np.ndarray))
     out._shared.fixed = True  # the memory is NumPy's: it keeps its size
+    _C.expose(ndarray)
     return out
 
 

@@ -152,6 +152,7 @@ def set_device(device: Any) -> None:
     """Makes a device the current one of this thread; a negative index does nothing."""
     index = device if isinstance(device, int) else cuda_index(device)
     if index >= 0:
+        _C.ambient_changes()
         _C.set_device(index)
 
 
@@ -166,10 +167,12 @@ class device:
     def __enter__(self) -> None:
         if self.idx >= 0:
             self.prev_idx = _C.current_device()
+            _C.ambient_changes()
             _C.set_device(self.idx)
 
     def __exit__(self, *exception: Any) -> None:
         if self.idx >= 0:
+            _C.ambient_changes()
             _C.set_device(self.prev_idx)
 
 

@@ -230,6 +230,7 @@ def default_stream(device: Any = None) -> Stream:
 def set_stream(stream: Stream | None) -> None:
     """Makes a stream, and its device, the current ones.  Prefer `with stream(s):`."""
     if stream is not None:
+        _C.ambient_changes()
         _C.set_device(stream.device_index)
         _C.set_stream(stream.device_index, stream.cuda_stream)
         notice(stream.cuda_stream)
@@ -260,6 +261,7 @@ class StreamContext:
         traceback: TracebackType | None,
     ) -> None:
         if self.stream is not None:
+            _C.ambient_changes()
             _C.set_stream(self.stream.device_index, self._previous)
             _C.set_device(self._device)
 
