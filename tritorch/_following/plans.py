@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._following import counts, showing
-from tritorch._following.calls import Slot
+from tritorch._following.calls import Slot, slots_of
 from tritorch._following.chains import fused
 from tritorch._following.lowering import Lowered, lowered, whole
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
@@ -47,8 +47,13 @@ def run_noted(region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], tap
             made = range(step.first + step.met, step.first + step.met + step.made)
             if any(tape.known(tensors[slot]._array) is None for slot in made):
                 tape.unfit = tape.unfit or f"{step.gate.__name__} gives what no record gave"
-            if not step.made and len(tape.notes) == before:
+            if len(tape.notes) == before and not step.made and not _gives_back(step):
                 tape.unfit = tape.unfit or f"{step.gate.__name__} does what no record does"
+
+
+def _gives_back(step: Any) -> bool:
+    """Whether a call has given arguments back, and written none: it had nothing to do."""
+    return not step.writes and bool(slots_of(step.call.results))
 
 
 def substituted(value: Any, tensors: dict[int, Tensor]) -> Any:
@@ -136,10 +141,12 @@ def require_same_calls(tape: Tape, other: Tape) -> None:
 
 
 def describe_held(
-    slots: Sequence[int], tensors: dict[int, Tensor], inputs: Sequence[int], tape: Tape
+    slots: Sequence[int], tensors: dict[int, Tensor], inputs: dict[int, Tensor], tape: Tape
 ) -> list[Held]:
-    """What has to be said of each tensor that is held, so that another can take its place."""
-    by_id = {id(x): slot for slot, x in tensors.items()}
+    """What has to be said of each tensor that is held, so that another can take its place.
+
+    inputs: by slot, as the program knows them; tensors: all, of which some stand for inputs."""
+    by_id = {id(x): slot for slot, x in (tensors | inputs).items()}
     found: list[Held] = []
     for slot in slots:
         x = tensors[slot]
@@ -157,13 +164,13 @@ def describe_held(
         if base is not None:
             steps = _view_steps(x._view)
             if id(base) not in by_id:  # of an input that is a view itself?
-                base = next((tensors[i] for i in inputs if tensors[i]._base is base), base)
+                base = next((x for x in inputs.values() if x._base is base), base)
             base_value = tape.known(base._array)
             if base_value is None or (shares is None and id(base) in by_id):
                 shares = by_id.get(id(base), shares)
             if base_value is None:
                 raise Unfit("the base of a view was given by no record")
-            if id(base) not in by_id and shares is not None:
+            if id(base) not in by_id and shares in inputs:
                 raise Unfit("the base of a view is no tensor of the segment")
         found.append(Held(
             slot, value, x._shared.version, None if base is None else by_id.get(id(base)),
@@ -182,6 +189,7 @@ def _view_steps(view: Any) -> tuple[tuple[Any, Any], ...]:
 
 def hand_out(held: Sequence[Held], values: list[Any], tensors: list[Any]) -> None:
     """Gives tensors that are held what was computed, as the views that they are."""
+    bases: dict[int | None, Any] = {}  # those that nobody holds, by their values
     for each in held:
         x = tensors[each.slot]
         if x is None:
@@ -194,7 +202,9 @@ def hand_out(held: Sequence[Held], values: list[Any], tensors: list[Any]) -> Non
         else:
             base = tensors[each.base] if each.base is not None else None
             if base is None:
-                base = _C.wrap(values[each.base_value or 0])
+                base = bases.get(each.base_value)
+            if base is None:
+                base = bases[each.base_value] = _C.wrap(values[each.base_value or 0])
                 base._shared.version = each.version
             made = _C.alias(base, array)
             chain = base._view
@@ -285,6 +295,26 @@ def native(
     return _C.Program(size, tuple(inputs), tuple(rows), tuple(outputs), tuple(written), finish)
 
 
+def ordered(
+    calls: Sequence[Lowered], inputs: Sequence[int], kept: set[int]
+) -> tuple[Any, dict[int, int]]:
+    """A program that is run with arrays, its inputs first; and where it has which value."""
+    places = {number: i for i, number in enumerate(inputs)}
+    for call in calls:
+        for number in (*(x.number for x in call.args if type(x) is Value), *call.results):
+            if number >= 0:
+                places.setdefault(number, len(places))
+    moved = [
+        call._replace(
+            args=tuple(Value(places[x.number]) if type(x) is Value else x for x in call.args),
+            results=tuple(places[r] if r >= 0 else r for r in call.results),
+        )
+        for call in calls
+    ]
+    wanted = {places[number] for number in kept}
+    return native(moved, len(places), wanted, (), (), (), None), places
+
+
 class Draft:
     """A segment without gradients, as functions of arrays, before it was compared."""
 
@@ -345,7 +375,7 @@ def first(
 
     if region.follower.options.backend is not None:
         return backing.first(region, steps, tensors, held)
-    inputs = list(tensors)
+    inputs, given_tensors = list(tensors), dict(tensors)
     if any(step.grad_enabled for step in steps) and any(region.needs_grad(slot) for slot in held):
         return training.first(region, steps, tensors, held)
     tape = Tape()
@@ -365,7 +395,7 @@ def first(
             run_described(steps, twins)
         require_same_calls(tape, other)
         written = _written(versions, tensors)
-        described_held = describe_held(held, tensors, inputs, tape)
+        described_held = describe_held(held, tensors, given_tensors, tape)
         return Draft(tape, given, described_held, written)
     except Unfit as error:
         counts.unfit(str(error))

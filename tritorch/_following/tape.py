@@ -126,8 +126,7 @@ class Tape:
     def calls(self) -> list[tuple[Any, ...]]:
         """What was called, with which params and numbers: whatever values may have decided."""
         return [
-            (n.form, n.op, _without_values(n.params), _without_values(n.inputs))
-            for n in self.notes
+            (n.form, n.op, _without_values(n.params), _without_values(n.inputs)) for n in self.notes
         ]
 
 

@@ -113,6 +113,13 @@ class _Arrivals(engine.Captures):
         self.results[i].append(g)
 
 
+def _leaf_twin(x: Tensor) -> Tensor:
+    """A leaf on the same storage, at which gradients end."""
+    twin = _C.alias(x)
+    twin._leaf, twin._inference = True, x._inference
+    return twin
+
+
 def _root(node: Any, nr: int) -> Tensor:
     place = _C.wrap(_EMPTY)
     place._raw_node, place.output_nr = node, nr
@@ -306,7 +313,9 @@ class Segment:
         restore(drawn)
         made = dict(tensors)
         before = _C.set_grad_enabled(True)
-        inputs = [tensors[slot].view_as(tensors[slot]) for slot in self.wanting]  # without hooks
+        # What is differentiated again leads to the inputs themselves, but not by their hooks.
+        twin = (lambda x: x.view_as(x)) if before else _leaf_twin
+        inputs = [twin(tensors[slot]) for slot in self.wanting]
         made |= dict(zip(self.wanting, inputs))
         for step in self.steps:
             _C.set_grad_enabled(step.grad_enabled)
@@ -318,8 +327,12 @@ class Segment:
         restore(now)
         roots = [made[slot] for slot, g in zip(self.held, grads) if g is not None]
         given = [g for g in grads if g is not None]
-        found = engine.backward(roots, given, True, before, inputs, False)
-        return [[] if g is None else [g] for g in found]
+        if before:
+            found = engine.backward(roots, given, True, True, inputs, False)
+            return [[] if g is None else [g] for g in found]
+        arrivals = _Arrivals(inputs)
+        engine.run(roots, given, True, False, arrivals)
+        return arrivals.results
 
     def learn(
         self, tape: Tape, split: int, seen: int, grads: list[Any], results: Any,
@@ -379,7 +392,9 @@ def _generators() -> list[Generator]:
 
 
 def _draws(note: Note) -> bool:
-    """Whether a record's call draws, as its schema says."""
+    """Whether a record's call draws, as its form, its kind or its schema says."""
+    if note.form in ("make", "draw") or note.op.kind == "random":
+        return True
     try:
         return any(a.name == "generator" for a in note.op.schema.arguments)
     except Exception:
@@ -397,6 +412,7 @@ class Draft(plans.Draft):
         super().__init__(*given)
         self.segment = segment
         self.saved: list[int] | None = None
+        self.unasked = 0  # runs since it was noted, without a backward pass
         self.copies: list[tuple[int, int]] = []  # of what is written: the slot, the copy's value
         self.drawn = -1  # the value that says where generators were before
         values = dict(self.inputs)
@@ -405,8 +421,7 @@ class Draft(plans.Draft):
             self.copies.append((slot, len(self.forms)))
             self.forms.append(self.forms[values[slot]])
             self.calls.insert(0, Lowered(arrays.copy, note.inputs, note.results, note, True))
-        draws = any(n.form in ("make", "draw") or n.op.kind == "random" or _draws(n) for n in self.notes)
-        if draws:
+        if any(map(_draws, self.notes)):
             self.drawn = len(self.forms)
             self.forms.append(Form(list, (), None, ()))
             note = Note("check", None, (), (), (self.drawn,), False)
@@ -425,7 +440,15 @@ class Draft(plans.Draft):
         if self.segment.draft is None:  # it turned out to be unfit
             return first(region, steps, tensors, held, noted=False)
         if self.saved is None:  # no backward pass was noted yet
-            return first(region, steps, tensors, held)
+            self.unasked += 1
+            if self.unasked & (self.unasked - 1) == 0:
+                plan = first(region, steps, tensors, held)
+                if isinstance(plan, Draft):
+                    plan.unasked = self.unasked
+                return plan
+            for step in steps:
+                step.run(region, tensors)
+            return self
         return super().__call__(region, steps, tensors, held)
 
     def finish(self) -> Any:
@@ -467,9 +490,7 @@ def first(
         return None
     given = dict(tensors)
     for slot in wanting:
-        twin = _C.alias(tensors[slot])
-        twin._leaf, twin._inference = True, tensors[slot]._inference
-        tensors[slot] = twin
+        tensors[slot] = _leaf_twin(tensors[slot])
     tape = Tape()
     numbers = [(slot, tape.number(tensors[slot]._array)) for slot in slots]
     versions = {slot: tensors[slot]._shared.version for slot in slots}
@@ -493,7 +514,7 @@ def first(
     try:
         if tape.unfit:
             raise Unfit(tape.unfit)
-        described = plans.describe_held(held, tensors, slots, tape)
+        described = plans.describe_held(held, tensors, given, tape)
         written = plans._written(versions, given)
         segment.draft = Draft(segment, tape, numbers, described, written)
     except Unfit as error:
@@ -578,30 +599,14 @@ class Backward:
             for number, array in zip(self.inputs, (*saved, *grads)):
                 values[number] = array
             calls = [plans.checked(call, values, self.forms) for call in self.calls]
-            self.program = self._written(fused(calls, self.forms, self.kept))
+            calls = fused(calls, self.forms, self.kept)
+            self.program, places = plans.ordered(calls, self.inputs, self.kept)
+            self.places = [[places[number] for number in each] for each in self.results]
             found = [[values[number] for number in each] for each in self.results]
         else:
             values = self.program.run(*saved, *grads)
             found = [[values[number] for number in each] for each in self.places]
         return [[_C.wrap(array) for array in each] for each in found]
-
-    def _written(self, calls: list[Lowered]) -> Any:
-        """The program, its inputs first among its values."""
-        places = {number: i for i, number in enumerate(self.inputs)}
-        for call in calls:
-            for number in (*(x.number for x in call.args if type(x) is Value), *call.results):
-                if number >= 0:
-                    places.setdefault(number, len(places))
-        moved = [
-            call._replace(
-                args=tuple(Value(places[x.number]) if type(x) is Value else x for x in call.args),
-                results=tuple(places[r] if r >= 0 else r for r in call.results),
-            )
-            for call in calls
-        ]
-        self.places = [[places[number] for number in each] for each in self.results]
-        kept = {number for each in self.places for number in each}
-        return plans.native(moved, len(places), kept, (), (), (), None)
 
 
 __all__ = ["CompiledFunctionBackward", "Segment", "first"]
