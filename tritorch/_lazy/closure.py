@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tritorch._lazy.device_context import DeviceContext, get_device_context
+from tritorch.core import locks
 
 Closure = Callable[[], Any]
 
@@ -32,7 +33,7 @@ class AsyncClosureHandler(ClosureHandler):
         size = int(os.environ.get("LTC_MAX_ASYNC_QUEUE", max_queue_size))
         self._closure_queue: queue.Queue[Closure] = queue.Queue(size)
         self._closure_exception: queue.Queue[Exception] = queue.Queue()
-        self._closure_lock = threading.Lock()
+        self._closure_lock = locks.lock()
         self._closure_event_loop: threading.Thread | None = None
 
     def _loop(self) -> None:
