@@ -468,6 +468,22 @@ def test_indices_without_dims_in_vmap():
         rows(torch.arange(3), torch.arange(4))
 
 
+def test_what_has_no_plan_is_shown(caplog):
+    torch._logging.set_logs(plan=True)
+    made = torch.compile(lambda x: torch.cat([x[:0], x]) * 2)
+    with caplog.at_level(logging.DEBUG, "torch._inductor"), torch.no_grad():
+        for _ in range(4):
+            assert made(torch.ones(3)).tolist() == [2, 2, 2]
+    shown = [r.getMessage() for r in caplog.records if r.name.endswith("__plan")]
+    assert shown and all(each.startswith("NO PLAN") for each in shown)
+    assert "gives no elements" in shown[0]
+
+
+def test_logs_are_there_before_anything_is_compiled():
+    code = "import tritorch as torch; torch._logging.set_logs(graph=True)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_plans_are_shown(monkeypatch, caplog):
     monkeypatch.delenv("TORCH_LOGS", raising=False)
     torch._logging.set_logs(plan=True)
