@@ -1,4 +1,4 @@
-"""Every module compiled: four calls give to the bit what eager calls give, and leave what they leave.
+"""Every module compiled: four calls give and leave to the bit what eager calls do.
 
 The cases are those of tests/nn, each in training and in evaluation.
 """

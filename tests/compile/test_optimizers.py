@@ -1,7 +1,7 @@
 """Every optimizer in compiled training: parameters and state to the bit those of eager training.
 
-Once the whole step is one compiled function (forward, backward, clipping, the optimizer, a scaler, a
-scheduler), once the model alone is compiled.
+Once the whole step is one compiled function (forward, backward, clipping, the optimizer, a scaler,
+a scheduler), once the model alone is compiled.
 """
 
 from __future__ import annotations

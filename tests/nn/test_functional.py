@@ -103,7 +103,7 @@ def test_options_of_chunks():
 def test_kinds_of_attention_are_steered(monkeypatch):
     ran = []
     monkeypatch.setattr(attention, "_run_fused", lambda *a: ran.append("fused"))
-    monkeypatch.setattr(attention, "_composed", lambda *a: ran.append("math"))
+    monkeypatch.setattr(attention, "_composed", lambda *a, **k: ran.append("math"))
     q = numbers(1, 2, 3, 4)
     F.scaled_dot_product_attention(q, q, q)
     with sdpa_kernel(SDPBackend.MATH):

@@ -106,7 +106,7 @@ def test_dropout_is_drawn_again_backward(kind, causal):
     assert out.grad_fn.name() == "ScaledDotProductFlashAttentionBackward0"
     generator.set_state(before)
     drop = (*generator.draw(2 * 4 * 19 * 40), 0.4)
-    want = _composed(*tensors, None, causal, 0.25, drop)
+    want = _composed(*tensors, None, causal, 0.25, *drop)
     tight = {"rtol": 1e-4, "atol": 1e-5} if kind is torch.float32 else {"rtol": 5e-2, "atol": 5e-2}
     torch.testing.assert_close(out, want, **tight)
     g = torch.randn_like(out)

@@ -163,6 +163,7 @@ def test_factories_say_what_they_make():
         "randint": ((2,), 0, 5, torch.int64, cpu, None),
         "randperm": (5, torch.int64, cpu, None),
         "tensor": (((1, 2), (3, 4)), torch.int16, cpu), "flat_offsets": ((2, 3), (1, 4), 5, cpu),
+        "choices": (5, 3, True, cpu),
     }  # fmt: skip
     makers = {op.name for op in OPERATORS.values() if not op.inputs}
     assert makers == set(params)

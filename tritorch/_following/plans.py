@@ -47,13 +47,17 @@ def run_noted(region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], tap
             made = range(step.first + step.met, step.first + step.met + step.made)
             if any(tape.known(tensors[slot]._array) is None for slot in made):
                 tape.unfit = tape.unfit or f"{step.gate.__name__} gives what no record gave"
-            if len(tape.notes) == before and not step.made and not _gives_back(step):
+            if not step.made and len(tape.notes) == before and not _gives_back(step):
                 tape.unfit = tape.unfit or f"{step.gate.__name__} does what no record does"
 
 
 def _gives_back(step: Any) -> bool:
-    """Whether a call has given arguments back, and written none: it had nothing to do."""
-    return not step.writes and bool(slots_of(step.call.results))
+    """Whether a call did nothing but give an argument back (`x.to(x.dtype)`, dropout in
+    evaluation).  Functions in place change what no version says: names, where memory lies."""
+    name, call = step.gate.__name__, step.call
+    if step.writes or name.endswith("_") or type(call.results) is not Slot:
+        return False
+    return call.results.index in slots_of((call.args, tuple(call.kwargs.values())))
 
 
 def substituted(value: Any, tensors: dict[int, Tensor]) -> Any:

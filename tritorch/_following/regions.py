@@ -276,7 +276,10 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     declared = getattr(function, "settles", False)
     region.compute()
     given = _tensors((*args, *kwargs.values()), [])
-    before = [(describe(x), x._array, x._shared.version) for x in given if _is_plain(x)]
+    try:
+        before = [(describe(x), x._array, x._shared.version) for x in given if _is_plain(x)]
+    except RuntimeError:  # a view that may not be used after a write to its base
+        declared, before = True, []
     steps: list[Any] = []
     if declared or len(before) < len(given):
         result = gate(*args, **kwargs)
@@ -318,7 +321,11 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 def _why_not(given: list[Tensor], before: list[Any], steps: list[Any], result: Any) -> str:
     """Why a call cannot wait; "": it can."""
     for tensor, (description, array, _) in zip(given, before):
-        if describe(tensor) != description or tensor._array is not array:
+        try:
+            same = describe(tensor) == description and tensor._array is array
+        except RuntimeError:  # a view that may not be used after a write to its base
+            same = False
+        if not same:
             return "it changes what is known of an argument"
     if not _may_wait(result):
         return "its result is no tensor"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tritorch.core import arrays
+from tritorch.core.arrays import ndarray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.random import Drawn
 
@@ -72,6 +73,15 @@ class Tape:
             self.forms.append(form_of(array))
         return found
 
+    def memory(self) -> dict[int, int]:
+        """For each array, a number of the memory that it lies in; one for all on GPUs."""
+        found = {}
+        for number, array in enumerate(self._kept):
+            while isinstance(array, ndarray) and array.base is not None:
+                array = array.base
+            found[number] = id(array) if isinstance(array, ndarray) else 0
+        return found
+
     def close(self) -> None:
         """Lets go of the arrays: nothing more is noted."""
         self._kept.clear()
@@ -105,7 +115,7 @@ class Tape:
                 results.append(self.number(x))
                 continue
             array = x._array
-            if array.dtype is None or 0 in array.shape:
+            if array.dtype is None:
                 self.unfit = self.unfit or f"{op.name} gives no elements"
             results.append(self.number(array))
         given = tuple(self.param(op, x) for x in params)

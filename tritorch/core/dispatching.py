@@ -100,8 +100,8 @@ def noted(form: str, op: Any, tensors: Any, params: Any, run: Any) -> Any:
 
 
 class unnoted:
-    """`with unnoted():` what is computed is the affair of a single call: nobody is told of its parts,
-    and no mode sees them."""
+    """`with unnoted():` what is computed is the affair of a single call: nobody is told of its
+    parts, and no mode sees them."""
 
     def __enter__(self) -> None:
         self.before = entered.note, entered.modes

@@ -154,12 +154,13 @@ class _Call:
 
 def attention(
     q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float,
-    drop: Drop | None = None,
+    seed: int = 0, offset: int = 0, p: float = 0.0,
 ) -> tuple[Array, Array]:  # fmt: skip
     """softmax(q k^T scale + mask) v, and the log of each row's sum."""
     batch, heads, q_len, _ = q.shape
     out = like(q, (batch, heads, q_len, v.shape[3]))
     lse = _C.empty((batch, heads, q_len), accumulator(q.dtype), q.device_index)
+    drop = (seed, offset, p) if p else None
     _forward(q, k, v, mask, CAUSAL if causal else ALL, scale, drop, None, out, lse)
     return out, lse
 
@@ -182,9 +183,10 @@ def _forward(
 
 def attention_backward(
     g: Array, q: Array, k: Array, v: Array, mask: Array | None, out: Array, lse: Array,
-    causal: bool, scale: float, drop: Drop | None = None,
+    causal: bool, scale: float, seed: int = 0, offset: int = 0, p: float = 0.0,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """The gradients of q, k and v."""
+    drop = (seed, offset, p) if p else None
     return _backward(g, q, k, v, mask, out, lse, CAUSAL if causal else ALL, scale, drop, None)
 
 

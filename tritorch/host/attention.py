@@ -104,7 +104,7 @@ def _unshifted(q: Array, k: Array, v: Array, out: Array, lse: Array) -> bool:
 
 
 def attention(
-    q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float, drop: None = None
+    q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float, *drop: float
 ) -> tuple[Array, Array]:
     """softmax(q k^T scale + mask) v, and the log of each row's sum."""
     if mask is None and not causal and q.dtype in BLAS and q.shape[1] == k.shape[1]:
@@ -156,7 +156,7 @@ def attention_backward(
     lse: Array,
     causal: bool,
     scale: float,
-    drop: None = None,
+    *drop: float,
 ) -> tuple[Array, Array, Array]:
     """The gradients of q, k and v."""
     group = q.shape[1] // max(k.shape[1], 1)

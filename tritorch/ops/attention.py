@@ -59,10 +59,10 @@ def _is_fused(can: Any, why: str) -> bool:
 
 
 def _composed(
-    q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float, drop: Any = None,
-    dropout: float = 0.0,
+    q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float, seed: int = 0,
+    offset: int = 0, p: float = 0.0, dropout: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """drop: the numbers of a fused call's dropout, which drops the same weights here."""
+    """seed, offset, p: of a fused call's dropout, which drops the same weights here."""
     groups = q.shape[-3] // k.shape[-3] if q.ndim > 2 and k.ndim > 2 else 1
     if groups > 1:
         k, v = (x.repeat_interleave(groups, -3) for x in (k, v))
@@ -77,30 +77,32 @@ def _composed(
         weights = weights.masked_fill((scores == -math.inf).all(-1, keepdim=True), 0)
     if dropout:
         weights = FUNCTIONAL["dropout"](weights, dropout)
-    elif drop is not None:
-        kept = backend("gpu", "attention").dropout_mask(tuple(weights.shape), drop, q.device.index)
-        weights = weights * (_C.wrap(kept).to(weights.dtype) / (1 - drop[2]))
+    elif p:
+        drop, shape = (seed, offset, p), tuple(weights.shape)
+        kept = backend("gpu", "attention").dropout_mask(shape, drop, q.device.index)
+        weights = weights * (_C.wrap(kept).to(weights.dtype) / (1 - p))
     return weights @ v
 
 
 def _attention_grad(
-    g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, causal: bool, scale: float, drop: Any
-) -> Any:
+    g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, causal: bool, scale: float, seed: int,
+    offset: int, p: float,
+) -> Any:  # fmt: skip
     if mask is not None and mask._requires_grad:
         return NotImplemented  # by the composed definition
     inputs = (g[0], q, k, v, mask, out[0].detach(), out[1])
-    return (*_attention_back.call(inputs, (causal, scale, drop)), None)
+    return (*_attention_back.call(inputs, (causal, scale, seed, offset, p)), None)
 
 
-# drop: seed, offset and probability; on the GPU only, where kernels draw the numbers again.
+# With dropout (p) on the GPU only, where kernels draw the numbers again from a seed's offset.
 _attention = Operator(
-    "scaled_dot_product_attention", "q k v mask", "causal scale drop",
+    "scaled_dot_product_attention", "q k v mask", "causal scale seed offset p",
     axes="...ld,...sd,...sv,?->...lv,...l",
     cost=lambda outs, q, k, v, *rest: 2 * (q.numel() + outs[0].numel()) * k.shape[-2],
-    schema="(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale, Any drop)"
-        " -> (Tensor, Tensor)", outputs=0b01,
+    schema="(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale, int seed, "
+        "int offset, float p) -> (Tensor, Tensor)", outputs=0b01,
     cpu="attention.attention",
-    node="_scaled_dot_product_flash_attention{'_for_cpu' if drop is None else ''}(q, k, v, 0.0, "
+    node="_scaled_dot_product_flash_attention{'_for_cpu' if p == 0 else ''}(q, k, v, 0.0, "
         "causal, attn_mask=mask, scale=scale)",
     joint=_attention_grad, composed=_composed,
     batch="attention", infer=lambda q, k, v, *rest: (
@@ -108,12 +110,12 @@ _attention = Operator(
     )
 )  # fmt: skip
 _attention_back = Operator(
-    "attention_backward", "y q k v mask out_ lse", "causal scale drop",
+    "attention_backward", "y q k v mask out_ lse", "causal scale seed offset p",
     axes="...lv,...ld*,...sd,...sv,?,...lv,...l->...ld,...sd,...sv",
     cost=lambda outs, y, q, k, v, *rest: (6 * q.numel() + 4 * y.numel()) * k.shape[-2],
     schema="(Tensor y, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor out_, Tensor lse, "
-        "bool causal, float scale, Any drop) -> (Tensor, Tensor, Tensor)", kind="internal",
-    outputs=0b111,
+        "bool causal, float scale, int seed, int offset, float p) -> (Tensor, Tensor, Tensor)",
+    kind="internal", outputs=0b111,
     cpu="attention.attention_backward",
     batch="attention",
     infer=lambda y, q, k, v, *rest: (q.new(q.shape), k.new(k.shape), v.new(v.shape))
@@ -202,7 +204,7 @@ def scaled_dot_product_attention(
     fused = fused and key.shape[-1] == query.shape[-1] and key.shape[-2] == value.shape[-2]
     why = "it has dropout, is empty or complex, or values are of another size than keys"
     if not _is_fused(fused and not query.is_complex(), why):
-        return _composed(query, key, value, attn_mask, is_causal, factor, None, dropout_p)
+        return _composed(query, key, value, attn_mask, is_causal, factor, dropout=dropout_p)
     return _run_fused(query, key, value, attn_mask, is_causal, factor, enable_gqa, False, dropout_p)
 
 
@@ -217,7 +219,7 @@ def _run_fused(
     plain: bool = False, dropout: float = 0.0,
 ) -> Tensor:  # fmt: skip
     if plain:
-        return _attention.call((q, k, v, mask), (causal, float(scale), None))[0]
+        return _attention.call((q, k, v, mask), (causal, float(scale), 0, 0, 0.0))[0]
     lead = lambda x: tuple(x.shape[:-3])
     heads = lambda x: x.shape[-3] if x.ndim > 2 else 1
     batch = broadcast_shapes(lead(q), lead(k), lead(v))
@@ -240,12 +242,12 @@ def _run_fused(
             expand(mask, (*batch, q_heads, q.shape[-2], k.shape[-2])),
             (n, q_heads, q.shape[-2], k.shape[-2]),
         )
-    drop = None
+    seed, offset = 0, 0
     if dropout:  # one counter gives four numbers, and no counter serves two rows
         count = n * q_heads * q.shape[-2] * -(-k.shape[-2] // 4) * 4
-        drop = (*reserve(q.device, count), dropout)
+        seed, offset = reserve(q.device, count)
     out, _ = _attention.call(
         (four(q, q_heads), four(k, kv_heads), four(v, kv_heads), mask),
-        (causal, float(scale), drop),
+        (causal, float(scale), seed, offset, float(dropout)),
     )
     return out if tuple(out.shape) == out_shape else reshape(out, out_shape)

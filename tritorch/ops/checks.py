@@ -291,7 +291,7 @@ def values(function: Callable[..., None], tensors: Sequence[Tensor], *params: An
 def refuse_where(
     condition: Callable[..., Tensor], tensors: Sequence[Tensor], error: type[Exception], text: str
 ) -> None:
-    """Raises where a condition of tensors' values, which is a function of a module, holds anywhere."""
+    """Raises where a condition of tensors' values holds anywhere; it is a module's function."""
     values(_refuse_where, tensors, condition, error, text)
 
 

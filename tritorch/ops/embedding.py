@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from tritorch.autograd import no_grad
-from tritorch.core.dispatching import asked
+from tritorch.core.dispatching import asked, entered
 from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.meta import MetaArray
 from tritorch.core.published import PUBLIC
@@ -224,7 +224,10 @@ def _bag_grads(g: Tensor, weight: Tensor, indices: Tensor, offsets: Tensor, weig
 
 
 def _is_plain(x: Tensor) -> bool:
-    return type(x._array) is ndarray and x._tangent is None and not asked(x)
+    """Whether the CPU's own kernel takes a tensor, or would take the one that is described."""
+    kind = type(x._array)
+    twin = kind is MetaArray and entered.note is not None and x.device.type == "cpu"
+    return (kind is ndarray or (twin and x._is_described)) and x._tangent is None and not asked(x)
 
 
 @functional
@@ -263,6 +266,7 @@ def embedding_bag(
             f"supported for "
             f"mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
         )
+    ordered = False
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError(
@@ -275,7 +279,7 @@ def embedding_bag(
         input = reshape(input, -1)
         if per_sample_weights is not None:
             per_sample_weights = reshape(per_sample_weights, -1)
-        include_last_offset = False
+        include_last_offset, ordered = False, True
     elif input.ndim == 1:
         if offsets is None:
             raise ValueError("offsets has to be a 1D Tensor but got None")
@@ -293,7 +297,7 @@ def embedding_bag(
     return _Bags(
         weight, input, offsets, scale_grad_by_freq, per_sample_weights, include_last_offset,
         padding, sparse,
-    ).pool(mode)  # fmt: skip
+    ).pool(mode, ordered)  # fmt: skip
 
 
 class _Bags:
@@ -348,11 +352,11 @@ class _Bags:
     bag = property(lambda self: self._kept[1])
     indices = property(lambda self: self._kept[2])
 
-    def pool(self, mode: str) -> Tensor:
-        """A row for each bag; half types add in float32."""
+    def pool(self, mode: str, ordered: bool = False) -> Tensor:
+        """A row for each bag; half types add in float32.  ordered: it is known that bags are."""
         if self.is_plain and all(x is None or _is_plain(x) for x in self.given):
             starts = self.given[2]._array
-            if not (starts[1:] < starts[:-1]).any():
+            if ordered or not (starts[1:] < starts[:-1]).any():
                 op = _linear_bag if self.given[3] is None and mode != "max" else _bag
                 return op.call(self.given, (mode, *self.options))
         return self.composed(mode)

@@ -552,7 +552,7 @@ def bernoulli(
     if not input.is_floating_point():
         raise not_implemented("bernoulli_tensor_cpu_p_", input.dtype)
     _check_probabilities(input)
-    if asked(input):
+    if asked(input) or entered.note is not None:
         drawn = _bernoulli.call((input.detach(),), (generator,))
     else:
         drawn = _C.wrap(sample("bernoulli", generator, input.device, input._array, input.dtype))
@@ -566,7 +566,8 @@ def _coins(p: Any, generator: Generator | None) -> Any:
 
 
 _bernoulli = Operator(
-    "bernoulli", "p", "generator", cpu=_coins, gpu=_coins, kind="random", infer=_coins,
+    "bernoulli", "p", "generator", cpu=_coins, gpu=_coins, kind="random",
+    infer=lambda p, generator: p.new(p.shape),
     schema="bernoulli(p, generator=generator)", axes="...->...",
 )  # fmt: skip
 
@@ -633,7 +634,7 @@ def multinomial(
         text = "invalid multinomial distribution (sum of probabilities <= 0)"
         refuse_where(_all_zero, (input,), RuntimeError, text)
     params = (int(num_samples), bool(replacement), generator)
-    if asked(input):
+    if asked(input) or entered.note is not None:
         return _multinomial.call((input.detach(),), params)
     return _C.wrap(_picked(input._array, *params))
 
@@ -645,7 +646,8 @@ def _picked(weights: Any, count: int, replacement: bool, generator: Generator | 
 
 _multinomial = Operator(
     "multinomial", "weights", "count replacement generator", cpu=_picked, gpu=_picked,
-    kind="random", infer=_picked,
+    kind="random", infer=lambda weights, count, *rest: _undrawn(
+        "multinomial", weights.device, weights, count),
     schema="multinomial(weights, count, replacement, generator=generator)",
 )  # fmt: skip
 

@@ -21,6 +21,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops import checks
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.maker import Constant
 from tritorch.ops.record.operator import Operator, laid_out
 from tritorch.ops.record.publishing import public, refuse_grad_with_out, write_out
 from tritorch.ops.reduction import named_results
@@ -308,17 +309,26 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     # Of twice 60 things there are more than 2^60 choices of 60.
     if min(r, pool - r) >= 60 or math.comb(pool, r) * r >= 1 << 60:
         raise RuntimeError("numel: integer multiplication overflow")
+    index = _choices(n, int(r), bool(with_replacement), input.device)
+    return input.index_select(0, index.reshape(-1)).reshape(index.shape)
+
+
+def _chosen(n: int, r: int, with_replacement: bool) -> Any:
+    """The places of each choice of r of n things."""
     if r == 2:  # by far the most frequent, and without a loop
         first, second = np.triu_indices(n, 0 if with_replacement else 1)
-        chosen = np.stack([first, second], 1)
-    else:
-        choose: Any = (
-            itertools.combinations_with_replacement if with_replacement else itertools.combinations
-        )
-        flat = np.fromiter(itertools.chain.from_iterable(choose(range(n), r)), np.int64)
-        chosen = flat.reshape(-1, r)
-    index = PUBLIC["from_numpy"](np.ascontiguousarray(chosen.astype(np.int64))).to(input.device)
-    return input.index_select(0, index.reshape(-1)).reshape(index.shape)
+        return np.ascontiguousarray(np.stack([first, second], 1).astype(np.int64))
+    choose: Any = (
+        itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    )
+    flat = np.fromiter(itertools.chain.from_iterable(choose(range(n), r)), np.int64)
+    return flat.reshape(-1, r)
+
+
+_choices = Constant(
+    "choices", "n r with_replacement", _chosen,
+    schema="(int n, int r, bool with_replacement, Device device) -> Tensor",
+)  # fmt: skip
 
 
 # ---- histograms ----------------------------------------------------------------------------------

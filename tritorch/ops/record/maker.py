@@ -57,7 +57,7 @@ class Constant(Maker):
     Whoever notes what a program computes is told, as of a factory."""
 
     def __init__(self, name: str, params: str, of: Callable[..., Any], schema: str) -> None:
-        """of: gives the ndarray for params; the last of them, which it does not get, is the device."""
+        """of: gives the ndarray for params, of which it does not get the last: the device."""
         super().__init__(name, f"{params} device", self._made, schema=schema, internal=True)
         self.of = of
 
