@@ -138,8 +138,8 @@ globals()["ops"] = _torch_ops  # operators as objects; the package `tritorch.ops
 
 # Imported when they are first asked for.
 _LATE = """
-    __config__ __future__ _dynamo accelerator amp backends compiler cpu distributed distributions
-    mtia nested
+    __config__ __future__ _dynamo _inductor _logging accelerator amp backends compiler cpu
+    distributed distributions mtia nested
     fft futures fx hub jit library masked monitor mps multiprocessing onnx optim overrides
     package quasirandom return_types serialization shims signal sparse special storage testing
     torch_version types utils version xpu

@@ -17,6 +17,8 @@ from tritorch._dynamo import exc
 from tritorch._dynamo.eval_frame import OptimizedModule
 from tritorch._dynamo.testing import CompileCounter, EagerAndRecordGraphs
 from tritorch._dynamo.utils import counters
+from tritorch._following import plans
+from tritorch._following.tape import Unfit
 from tritorch.compiler import set_stance
 
 
@@ -466,6 +468,26 @@ def test_indices_without_dims_in_vmap():
         assert rows(torch.arange(3), torch.arange(4)).equal(mask + mask[0])
     with pytest.raises(RuntimeError, match="vmap"):
         rows(torch.arange(3), torch.arange(4))
+
+
+def test_what_has_no_plan_is_shown(caplog, monkeypatch):
+    def unfit(*given):
+        raise Unfit("it is too odd")
+
+    monkeypatch.setattr(plans, "describe_held", unfit)
+    torch._logging.set_logs(plan=True)
+    made = torch.compile(lambda x: x * 2)
+    with caplog.at_level(logging.DEBUG, "torch._inductor"), torch.no_grad():
+        for _ in range(4):
+            assert made(torch.ones(3)).tolist() == [2, 2, 2]
+    shown = [r.getMessage() for r in caplog.records if r.name.endswith("__plan")]
+    text = "NO PLAN, the calls of a graph are made each time: it is too odd"
+    assert shown and set(shown) == {text}
+
+
+def test_logs_are_there_before_anything_is_compiled():
+    code = "import tritorch as torch; torch._logging.set_logs(graph=True)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_plans_are_shown(monkeypatch, caplog):
