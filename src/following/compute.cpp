@@ -140,7 +140,9 @@ bool compute(Region* r) {
   r->is_kept->clear();
   ++r->busy;
   r->computing = PyThread_get_thread_ident();
+  const bool asked = set_modes_asked(false);  // they were asked when the calls came
   const bool good = run_as_planned(r, steps, values);
+  set_modes_asked(asked);
   r->computing = 0;
   --r->busy;
   return good;

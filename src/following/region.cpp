@@ -201,6 +201,25 @@ PyObject* call_plainly(Region* r, PyObject* gate, PyObject* const* args, Py_ssiz
 
 namespace {
 
+// A barrier may change what is known of the tensors that it is given: they are met anew.
+void unmark(Region* r, PyObject* argument) {
+  if (Tensor* t = as_tensor(argument)) {
+    if (t->mark >> kSlotBits == r->serial) {
+      forget(t);
+      t->mark = 0;
+    }
+    if (is_set(t->base)) unmark(r, t->base);
+  } else if (PyTuple_CheckExact(argument) || PyList_CheckExact(argument)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(argument); ++i)
+      unmark(r, PySequence_Fast_ITEMS(argument)[i]);
+  }
+}
+
+void unmark_all(Region* r, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  const Py_ssize_t total = n + (names ? PyTuple_GET_SIZE(names) : 0);
+  for (Py_ssize_t i = 0; i < total; ++i) unmark(r, args[i]);
+}
+
 PyObject* hit(Region* r, Step* step, PyObject* const* args) {
   const bool was_empty = r->steps->empty();
   grow(r, step->first + step->met + step->made);
@@ -229,6 +248,7 @@ PyObject* miss(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, P
     result = PyObject_CallFunctionObjArgs(miss_handler, reinterpret_cast<PyObject*>(r), gate,
                                           positional, keywords, nullptr);
     --r->busy;
+    if (r->here->barrier) unmark_all(r, args, n, names);
   }
   Py_XDECREF(positional);
   Py_XDECREF(keywords);
@@ -480,7 +500,10 @@ PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* 
   }
   if (barrier && barrier->tries >= kTries) {
     r->here = barrier;
-    return compute(r) ? call_plainly(r, gate, args, n, names) : nullptr;
+    if (!compute(r)) return nullptr;
+    PyObject* result = call_plainly(r, gate, args, n, names);
+    unmark_all(r, args, n, names);
+    return result;
   }
   return miss(r, gate, args, n, names);
 }

@@ -143,6 +143,7 @@ PyMemberDef step_members[] = {
     {"met", T_INT, offsetof(Step, met), READONLY, nullptr},
     {"made", T_INT, offsetof(Step, made), READONLY, nullptr},
     {"barrier", T_BOOL, offsetof(Step, barrier), READONLY, nullptr},
+    {"ambient", T_LONG, offsetof(Step, ambient), READONLY, nullptr},
     {"grad_enabled", T_BOOL, offsetof(Step, grad_enabled), READONLY, nullptr},
     {"inference_mode", T_BOOL, offsetof(Step, inference_mode), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};

@@ -283,6 +283,8 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
     if (now.modes || modes.saving_hooks || modes.tracing_calls ||
         overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) {
       if (!settled()) return nullptr;
+    } else if (now.autocast && is_set(gate->policy)) {  // what it casts is followed by itself
+      return call_handler(autocast_handler, self, args, n, names);
     } else {
       return follow(self, args, n, names);
     }
@@ -455,8 +457,22 @@ PyObject* set_flag(bool* flag, PyObject* value) {
   *flag = truth != 0;
   return PyBool_FromLong(before);
 }
+}  // namespace
+
+bool set_modes_asked(bool asked) { return std::exchange(state.modes, asked); }
+
+namespace {
+
 PyObject* set_function_modes(PyObject*, PyObject* value) {
   return settled() ? set_flag(&state.modes, value) : nullptr;
+}
+// follow(gate, *args, **kwargs): a call whose arguments autocast has cast
+PyObject* follow_cast(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  return follow(args[0], args + 1, n - 1, names);
+}
+PyObject* follows_now(PyObject*, PyObject*) {
+  return PyBool_FromLong(region && follows() && !state.modes && !modes.saving_hooks &&
+                         !modes.tracing_calls);
 }
 PyObject* set_autocast(PyObject*, PyObject* value) { return set_flag(&state.autocast, value); }
 PyObject* set_overrides(PyObject*, PyObject* value) { return set_flag(&state.overrides, value); }
@@ -494,6 +510,9 @@ PyObject* set_gate_handlers(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"set_function_modes", set_function_modes, METH_O, "Returns what it was."},
+    {"follow", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(follow_cast)),
+     METH_FASTCALL | METH_KEYWORDS, "A call of a gate whose arguments autocast has cast."},
+    {"follows", follows_now, METH_NOARGS, "Whether the calls of this thread are followed."},
     {"set_autocast", set_autocast, METH_O, "Returns what it was."},
     {"set_overrides", set_overrides, METH_O, "Returns what it was."},
     {"overrides_enabled", overrides_enabled, METH_NOARGS, nullptr},

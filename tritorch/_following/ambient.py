@@ -6,6 +6,8 @@ compared natively.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from tritorch import _C
@@ -13,6 +15,13 @@ from tritorch.amp.state import set_autocast_dtype, set_autocast_enabled, state a
 from tritorch.core import defaults, precision
 
 _numbers: dict[Any, int] = {}
+_settings: list[Any] = []  # by number - 1
+
+# What is set, by where it is kept.
+_KEPT: tuple[tuple[Any, str], ...] = (
+    (defaults, "_default_dtype"), (defaults, "typed_home"), (defaults, "fills_memory"),
+    (defaults, "_deterministic"), (precision, "matmul"), (precision, "convolution"),
+)  # fmt: skip
 
 
 class Ambience:
@@ -43,8 +52,37 @@ def number() -> int:
         device = _C.current_device()
         where = (device, _C.current_stream(device))
     settings = (
-        defaults.dtype(), defaults.device(), defaults.typed_home, defaults.fills_memory,
-        defaults._deterministic, precision.matmul, precision.convolution, autocast.caches,
-        *autocast.enabled.values(), *autocast.dtypes.values(), where,
+        tuple(getattr(module, name) for module, name in _KEPT), defaults.device(),
+        autocast.caches, *autocast.enabled.items(), *autocast.dtypes.items(), where,
     )  # fmt: skip
-    return _numbers.setdefault(settings, len(_numbers) + 1)
+    found = _numbers.get(settings)
+    if found is None:
+        _settings.append((*settings[:3], dict(autocast.enabled), dict(autocast.dtypes)))
+        found = _numbers[settings] = len(_settings)
+    return found
+
+
+@contextlib.contextmanager
+def as_then(then: int) -> Iterator[None]:
+    """Inside, what a number stands for is set, but for streams."""
+    if then == number():
+        yield
+        return
+    kept, where, caches, enabled, dtypes = _settings[then - 1]
+    before = [getattr(module, name) for module, name in _KEPT]
+    state = vars(autocast).copy()
+    _C.ambient_changes()
+    native = _C.set_autocast(any(enabled.values()))
+    for (module, name), value in zip(_KEPT, kept):
+        setattr(module, name, value)
+    autocast.caches, autocast.enabled, autocast.dtypes = caches, dict(enabled), dict(dtypes)
+    autocast.cast = {}
+    defaults.push_device(where)
+    try:
+        yield
+    finally:
+        defaults.pop_device()
+        for (module, name), value in zip(_KEPT, before):
+            setattr(module, name, value)
+        vars(autocast).update(state)
+        _C.set_autocast(native)

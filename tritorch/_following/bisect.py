@@ -119,8 +119,8 @@ def _compare(
             run = make(cut, list(_copies(values, cut.inputs).values()))
             set_rng_state(start)
             found = run(list(given.values()))
-        except Exception as error:
-            return float("inf"), 0.0, " ".join(f"{type(error).__name__}: {error}".split())
+        except Exception as failure:
+            return float("inf"), 0.0, " ".join(f"{type(failure).__name__}: {failure}".split())
     compiled = {**given, **dict(zip(cut.outputs, found, strict=True))}
     for index in checked:
         error, allowed = _error(

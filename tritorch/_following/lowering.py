@@ -70,7 +70,8 @@ def _in_place(note: Note) -> Callable[..., Any]:
     def run(*given: Any) -> Any:
         tensors = [_wrapped(x) for x in given[:n]]
         _, args, kwargs = op.as_call(tensors, given[n:])
-        overload(*args, **{name: x for name, x in kwargs.items() if name in known})
+        given_by_name = {name: x for name, x in kwargs.items() if name in known}
+        overload.redispatch(None, *args, **given_by_name)  # no mode is asked again
         return tensors[0]._array
 
     return run

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tritorch.core import arrays
+from tritorch.core.arrays import ndarray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.random import Drawn
 
@@ -70,6 +71,15 @@ class Tape:
             found = self._numbers[id(array)] = len(self.forms)
             self._kept.append(array)
             self.forms.append(form_of(array))
+        return found
+
+    def memory(self) -> dict[int, int]:
+        """For each array, a number of the memory that it lies in; one for all on GPUs."""
+        found = {}
+        for number, array in enumerate(self._kept):
+            while isinstance(array, ndarray) and array.base is not None:
+                array = array.base
+            found[number] = id(array) if isinstance(array, ndarray) else 0
         return found
 
     def close(self) -> None:

@@ -17,9 +17,7 @@ making the calls again on the inputs themselves (`_followed`): the node keeps th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._following import ambient, counts, plans
@@ -33,7 +31,7 @@ from tritorch.core import arrays
 from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
 from tritorch.core.generator import Generator, _cuda, default_generator, restore, states
-from tritorch.core.meta import MetaArray
+from tritorch.core.meta import MetaArray, meta_of
 from tritorch.core.tensor import Tensor
 
 
@@ -144,38 +142,55 @@ def _shared_nodes(roots: Sequence[Any]) -> list[set[int]]:
     return [{j for j, other in enumerate(reached) if mine & other} for mine in reached]
 
 
-def _kept_of(node: Any) -> list[tuple[Any, Any]]:
-    """What a node keeps of its call: (array, or None; `_C.Shared`) of each tensor."""
-    found = [(x._array, x._shared) for x in node._node_saved or () if isinstance(x, Tensor)]
-    found += [(None, each[1]) for each in node._node_kept or () if type(each) is tuple]
-    arrays_out, shared = node._node_out, node._node_out_shared
-    several = isinstance(arrays_out, tuple)
-    pairs = zip(arrays_out, shared) if several else ((arrays_out, shared),)
-    return found + [(array, each) for array, each in pairs if each is not None]
+class _Kept(NamedTuple):
+    """A tensor that a node keeps of its call."""
+
+    array: Any  # None: it is only kept an eye on
+    shared: Any
+    like: MetaArray
 
 
-def _kept_below(root: Any) -> list[tuple[Any, Any]]:
-    """What the nodes below one keep."""
-    found: list[tuple[Any, Any]] = []
+def _kept_of(node: Any) -> list[_Kept]:
+    """What a node keeps of its call."""
+    pairs = [(x._array, x._shared) for x in node._node_saved or () if isinstance(x, Tensor)]
+    out, shared = node._node_out, node._node_out_shared
+    pairs += zip(out, shared) if isinstance(out, tuple) else ((out, shared),)
+    found = [_Kept(x, shared, meta_of(x)) for x, shared in pairs if shared is not None]
+    where = arrays.CPU if node._node_stream is None else arrays.cuda_device(node._node_stream[0])
+    for each in node._node_kept or ():
+        if type(each) is tuple:
+            like = MetaArray(each[3], arrays.dtype_of_kind(each[4]), None, where)
+            found.append(_Kept(None, each[1], like))
+    return found
+
+
+def _kept_below(root: Any) -> list[_Kept]:
+    """What the nodes below one keep, in the order in which a pass runs them."""
     seen: dict[int, Any] = {}
     stack = [root]
     while stack:
         node = stack.pop()
         if id(node) not in seen:
             seen[id(node)] = node
-            found += _kept_of(node)
             stack += [edge for edge in node._node_edges if isinstance(edge, Node)]
-    return found
+    nodes = sorted(seen.values(), key=lambda node: -node._node_sequence)
+    return [each for node in nodes for each in _kept_of(node)]
 
 
-def _sources(kept: list[tuple[Any, Any]], tape: Tape, numbers: dict[int, int]) -> set[int]:
+def _sources(
+    kept: list[_Kept], tape: Tape, numbers: dict[int, int], writes_unseen: bool
+) -> set[int]:
     """The slots of the inputs that tell what is kept."""
-    if tape.unfit or any(note.form == "in place" for note in tape.notes):
+    if writes_unseen:
         return set(numbers.values())
-    needed = {tape.known(array) for array, _ in kept if array is not None}
+    needed = {tape.known(each.array) for each in kept if each.array is not None}
+    memory = tape.memory()
     for note in reversed(tape.notes):
-        if needed.intersection(note.results):
-            needed.update(x.number for x in note.inputs if type(x) is Value)
+        read = [x.number for x in note.inputs if type(x) is Value]
+        writes = note.form == "in place" or note.op.kind in ("in_place", "internal")
+        written = {memory[number] for number in read if writes}
+        if needed.intersection(note.results) or any(memory.get(n) in written for n in needed):
+            needed.update(read)
     return {slot for number, slot in numbers.items() if None in needed or number in needed}
 
 
@@ -206,7 +221,7 @@ class Graph:
     def __init__(
         self, segment: Segment, roots: list[tuple[Any, int]], leaves: list[Tensor],
         tensors: dict[int, Tensor], tape: Tape | None, drawn: list[Any],
-        versions: dict[int, tuple[Any, ...]],
+        versions: dict[int, tuple[Any, int]],
     ) -> None:  # fmt: skip
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
         self.drawn, self.ambience = drawn, ambient.Ambience()
@@ -248,9 +263,9 @@ class Segment:
         self.wanting: list[int] = []  # slots of inputs that want gradients
         self.arrivals: list[int] = []  # for each of those, how many gradients may come
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
-        # For each output, the slots whose memory its gradient reads, and of the inputs of which
-        # that is computed.
-        self.watched: list[set[int]] = []
+        # For each output, the slots whose memory its gradient reads, with what is read there, and
+        # those of the inputs of which that is computed.
+        self.watched: list[dict[int, MetaArray]] = []
         self.sources: list[set[int]] = []
         self.draft: Draft | None = None
         self.backward: Any = None
@@ -260,36 +275,35 @@ class Segment:
     ) -> None:
         """Finds what the gradient of each output reads: a program may write it before."""
         places = {id(tensors[slot]._shared): slot for slot in (*self.held, *slots)}
+        writes_unseen = bool(tape.unfit) and any(step.writes for step in self.steps)
         numbers: dict[int, int] = {}
         for slot in slots:
             numbers.setdefault(tape.number(tensors[slot]._array), slot)
         for node, _ in roots:
             kept = _kept_below(node)
-            self.watched.append({places[id(s)] for _, s in kept if id(s) in places})
-            self.sources.append(_sources(kept, tape, numbers))
+            seen = [each for each in kept if id(each.shared) in places]
+            self.watched.append({places[id(x.shared)]: x.like for x in seen[::-1]})
+            self.sources.append(_sources(kept, tape, numbers, writes_unseen))
 
-    def versions(self, tensors: dict[int, Tensor]) -> dict[int, tuple[Any, ...]]:
-        """How often that was written until now, by slot; and what it looks like."""
-        found = {}
-        for slot in set().union(*self.watched, *self.sources):
-            x = tensors[slot]
-            found[slot] = x._shared, x._shared.version, x._array.shape, x._array.dtype
-        return found
+    def versions(self, tensors: dict[int, Tensor]) -> dict[int, tuple[Any, int]]:
+        """How often that was written until now, by slot."""
+        every = set().union(*self.watched, *self.sources)
+        return {slot: (tensors[slot]._shared, tensors[slot]._shared.version) for slot in every}
 
     def require_unwritten(
-        self, grads: list[Any], versions: dict[int, tuple[Any, ...]], again: bool
+        self, grads: list[Any], versions: dict[int, tuple[Any, int]], again: bool
     ) -> None:
         """Refuses gradients that need what was written since.
 
         again: the calls are to be made again on the inputs."""
         asked = [i for i, g in enumerate(grads) if g is not None]
-        for slot in set().union(*(self.watched[i] for i in asked)):
-            shared, before, shape, kind = versions[slot]
+        reads = {slot: x for i in asked for slot, x in self.watched[i].items()}
+        for slot, like in reversed(reads.items()):
+            shared, before = versions[slot]
             if shared.version != before:
-                like = np.broadcast_to(np.empty((), getattr(kind, "numpy", kind)), shape)
                 raise modified(_C.wrap(like), shared.version, before)
         for slot in set().union(*(self.sources[i] for i in asked)) if again else ():
-            shared, before, *_ = versions[slot]
+            shared, before = versions[slot]
             if shared.version != before:
                 raise RuntimeError(
                     "these gradients of a compiled function are computed by its calls, made again, "
@@ -317,12 +331,13 @@ class Segment:
         twin = (lambda x: x.view_as(x)) if before else _leaf_twin
         inputs = [twin(tensors[slot]) for slot in self.wanting]
         made |= dict(zip(self.wanting, inputs))
-        for step in self.steps:
-            _C.set_grad_enabled(step.grad_enabled)
-            call = step.call
-            kwargs = {name: plans.substituted(x, made) for name, x in call.kwargs.items()}
-            result = step.gate(*plans.substituted(call.args, made), **kwargs)
-            plans.bind(call.results, result, made)
+        with ambient.as_then(self.steps[0].ambient):
+            for step in self.steps:
+                _C.set_grad_enabled(step.grad_enabled)
+                call = step.call
+                kwargs = {name: plans.substituted(x, made) for name, x in call.kwargs.items()}
+                result = step.gate(*plans.substituted(call.args, made), **kwargs)
+                plans.bind(call.results, result, made)
         _C.set_grad_enabled(before)
         restore(now)
         roots = [made[slot] for slot, g in zip(self.held, grads) if g is not None]
@@ -508,6 +523,8 @@ def first(
                 root = given[other]._base
                 tensors[slot]._base = given[other] if root is None else root
                 tensors[slot]._view = chain
+                if tensors[slot]._created is None:
+                    tensors[slot]._created = given[other]._created
     outputs = [slot for slot in held if tensors[slot]._raw_node is not None]
     segment = Segment(steps, slots, outputs)
     segment.wanting = wanting
@@ -523,6 +540,7 @@ def first(
     leaves = [tensors[slot] for slot in wanting]
     segment.shares = _shared_nodes(roots)
     segment.watch(roots, tensors, tape, slots)
+    segment.sources = [each - changed for each in segment.sources]  # of those there are copies
     noted_on = tape if segment.draft else None
     versions_now = segment.versions(tensors)
     run = Graph(segment, roots, leaves, before, noted_on, drawn, versions_now)

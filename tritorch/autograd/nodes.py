@@ -143,7 +143,8 @@ class Node(_C.NodeBase):
             if several
             else ((self._node_shape,), (self._node_dtype,))
         )
-        where = self._node_stream.device if self._node_stream is not None else arrays.CPU
+        stream = self._node_stream
+        where = arrays.CPU if stream is None else arrays.cuda_device(stream[0])
         return [
             InputMetadata(list(shape), arrays.dtype_of_kind(kind), where)
             for shape, kind in zip(shapes or (), kinds or ())

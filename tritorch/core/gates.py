@@ -9,6 +9,7 @@ comes to `dispatch` (function modes, `__torch_function__`) or to `amp`'s casts.
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections.abc import Iterable, Mapping
@@ -120,9 +121,8 @@ modes = carried(_Modes())
 
 def push_mode(mode: Any) -> None:
     """Enters a function mode."""
-    _C.settle()  # what was called before is none of its business
-    modes.stack.append(mode)
     _C.set_function_modes(True)
+    modes.stack.append(mode)
 
 
 def pop_mode() -> Any:
@@ -302,4 +302,6 @@ def translated(error: Exception) -> Exception | None:
 
 def cast(gate: Any, *args: Any, **kwargs: Any) -> Any:
     """A call inside autocast of a function that has a policy."""
+    if _C.follows():
+        return gate.policy(functools.partial(_C.follow, gate), args, kwargs)
     return gate.policy(gate.__wrapped__, args, kwargs)

@@ -68,6 +68,9 @@ def cross_entropy_backward(
     """The gradient of the logits, which may be written in their place."""
     kind = computing(logits.dtype)
     n, c = logits.shape
+    if weight is None and not label_smoothing and logits.dtype is g.dtype is kind:
+        if c and not 0 <= ignore_index < c and outside(target, c) is None:
+            return _picked_backward(g, logits, target, lse, out)
     ignored = target == ignore_index
     safe = target * ~ignored
     scale = np.ones(c, kind) if weight is None else widen(weight).astype(kind, copy=False)
@@ -90,6 +93,23 @@ def cross_entropy_backward(
     if c:
         threads.rows(n, c * kind.itemsize, work)
     return out
+
+
+def _picked_backward(
+    g: Array, logits: Array, target: Array, lse: Array, out: Array | None
+) -> Array:
+    """The gradient of the logits where each row has a class, and all classes weigh the same."""
+    found = np.empty(logits.shape, logits.dtype) if out is None else out
+
+    def work(low: int, high: int) -> None:
+        part, row = found[low:high], g[low:high]
+        np.subtract(logits[low:high], lse[low:high, None], out=part)
+        np.exp(part, out=part)
+        part *= row[:, None]
+        part[np.arange(high - low), target[low:high]] -= row
+
+    threads.rows(len(logits), logits.shape[1] * logits.dtype.itemsize, work)
+    return found
 
 
 def cross_entropy_in_place(

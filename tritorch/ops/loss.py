@@ -12,6 +12,7 @@ from tritorch.core import defaults
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dispatching import entered, watching
 from tritorch.core.dtype import bool_, int64
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
@@ -692,6 +693,8 @@ def _require_classes(array: Any, classes: int, ignore: int) -> None:
         array = array.array
     if type(array) is not ndarray or not array.size:
         return
+    if array.dtype is INT64 and backend("cpu", "indexing").outside(array, classes) is None:
+        return
     if int(array.min()) >= 0 and int(array.max()) < classes:
         return
     bad = (array != ignore) & ((array < 0) | (array >= classes))
@@ -774,6 +777,14 @@ _cross_entropy_grad: Operator = Operator(
 )
 
 
+# Whoever notes calls is told of this in place of a number that values decide.
+_kept_labels = Operator(
+    "kept_labels", "target", "ignore", schema="(Tensor target, int ignore) -> Tensor",
+    kind="internal", cpu=lambda t, ignore: np.array(np.count_nonzero(t != ignore)),
+    infer=lambda t, ignore: t.new((), int64),
+)  # fmt: skip
+
+
 def _composed_rows(x: Tensor, t: Tensor, w: Tensor | None, ignore: int, smoothing: float) -> Tensor:
     """What the fused kernel computes, of smaller operators: one loss a row."""
     logs = log_softmax(x, 1)
@@ -853,6 +864,8 @@ def cross_entropy(
     if weight is None and type(labels) is ndarray and not (watching and entered.note is not None):
         count = int(np.count_nonzero(labels != ignore_index))
         return loss.sum() / (count or math.nan)
+    if weight is None and type(labels) in (ndarray, MetaArray) and flat.device.type == "cpu":
+        return loss.sum() / _kept_labels.call((flat,), (ignore_index,))
     kept = flat != ignore_index
     if weight is None:
         return loss.sum() / kept.sum()

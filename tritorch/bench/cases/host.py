@@ -7,6 +7,12 @@ from typing import Any
 
 from tritorch.bench.declare import Benchmark, Kit, Scale, family
 
+# PyTorch's shortest way around a function: it compiles nothing.
+_COMPILED = (
+    "way = 'eager' if m.__name__ == 'torch' else 'inductor'\n"
+    "f = m.compile(lambda a, b: a + b, backend=way)\n"
+    "a = m.ones(16, device=d); b = m.ones(16, device=d)\n"
+)
 # name: (setup, statement); `m` is the library, `d` the device.
 STATEMENTS: dict[str, tuple[str, str]] = {
     "a + b": ("a = m.ones(16, device=d); b = m.ones(16, device=d)", "a + b"),
@@ -28,6 +34,8 @@ STATEMENTS: dict[str, tuple[str, str]] = {
         "b = m.ones(16, device=d, requires_grad=True)",
         "(a * b).sum().backward()",
     ),
+    "a + b, compiled": (_COMPILED, "f(a, b)"),
+    "a + b with grad, compiled": (_COMPILED + "a.requires_grad_()\n", "f(a, b)"),
     "100 operators, forward and backward": (
         "a = m.ones(16, device=d, requires_grad=True); b = m.ones(16, device=d)\n"
         "def chain():\n"
@@ -100,7 +108,7 @@ def _make(setup: str, statement: str) -> Callable[[Kit], Any]:
 
 def _cases(name: str, statements: dict[str, tuple[str, str]]) -> Iterable[Benchmark]:
     for each, (setup, statement) in statements.items():
-        operator = name == "host" and not each.startswith(("100", "("))
+        operator = name == "host" and not each.startswith(("100", "(")) and _COMPILED not in setup
         yield Benchmark(
             name, each, make=_make(setup, statement), clock="host", share="",
             tags=("small operator",) if operator else (),
