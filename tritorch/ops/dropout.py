@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.dtype import bool_
 from tritorch.core.generator import default_for
@@ -75,6 +76,8 @@ def _check_floats(x: Tensor) -> None:
 
 def _kept(x: Tensor, p: float, shape: Any) -> Tensor:
     """1 with probability 1 - p, else 0."""
+    if active.levels:
+        return _C.wrap(sample("coins", None, x.device, tuple(shape), x.dtype, 1 - p))
     empty = PUBLIC["empty"](tuple(shape), dtype=x.dtype, device=x.device)
     return empty.bernoulli_(1 - p)
 
