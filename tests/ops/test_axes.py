@@ -34,7 +34,7 @@ SILENT = {
     # drawn: nothing depends on anything
     "standard_gamma_drawn", "dirichlet_drawn", "poisson_drawn", "binomial_drawn", "drawn_by",
     # noted in compiled programs alone: numbers of params, offsets, looks at values
-    "tensor", "flat_offsets", "choices", "rrelu_slopes", "kept_labels",
+    "kept_labels",
 }  # fmt: skip
 
 

@@ -183,13 +183,15 @@ def _sources(
     """The slots of the inputs that tell what is kept."""
     if writes_unseen:
         return set(numbers.values())
-    needed = {tape.known(each.array) for each in kept if each.array is not None}
+    needed: set[int | None] = {tape.known(x.array) for x in kept if x.array is not None}
     memory = tape.memory()
     for note in reversed(tape.notes):
         read = [x.number for x in note.inputs if type(x) is Value]
         writes = note.form == "in place" or note.op.kind in ("in_place", "internal")
         written = {memory[number] for number in read if writes}
-        if needed.intersection(note.results) or any(memory.get(n) in written for n in needed):
+        if needed.intersection(note.results) or any(
+            memory.get(n) in written for n in needed if n is not None
+        ):
             needed.update(read)
     return {slot for number, slot in numbers.items() if None in needed or number in needed}
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, ClassVar
 
 from tritorch._lazy import steps
+from tritorch.core import locks
 
 
 class DeviceContext:
     """A device, and what programs leave there."""
 
     _CONTEXTS: ClassVar[dict[str, DeviceContext]] = {}
-    _CONTEXTS_LOCK = threading.Lock()
+    _CONTEXTS_LOCK = locks.lock()
 
     def __init__(self, device: str) -> None:
         self.device = device
