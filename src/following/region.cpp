@@ -489,16 +489,19 @@ void unmark_all(Region* r, PyObject* const* args, Py_ssize_t n, PyObject* names)
 }
 
 PyObject* hit(Region* r, Step* step, PyObject* const* args) {
-  const bool was_empty = r->steps->empty();
+  r->computing = PyThread_get_thread_ident();  // no other thread computes half of what waits
   grow(r, step->first + step->met + step->made);
   bool now = false;
   for (std::size_t i = 0; i < step->args->size(); ++i) now |= keep((*step->args)[i], args[i], r);
   PyObject* result = make_result(step->result->front(), r);
+  if (result) {
+    waiting += r->steps->empty();
+    r->steps->push_back(step);
+    r->here = step;
+    for (int slot : *step->writes) now |= !put_aside(r, slot);
+  }
+  r->computing = 0;
   if (!result) return nullptr;
-  r->steps->push_back(step);
-  r->here = step;
-  waiting += was_empty;
-  for (int slot : *step->writes) now |= !put_aside(r, slot);
   if (now && !compute(r)) Py_CLEAR(result);
   return result;
 }
@@ -667,11 +670,11 @@ bool run_as_planned(Region* r, const std::vector<Step*>& steps, std::vector<Ref>
   const std::vector<int> held = find_held(r, steps);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (plans[i].first != steps.front() || plans[i].held != held) continue;
-    PyObject* program = plans[i].program.get();
+    Ref keeps = plans[i].program;  // another thread may put another in its place
+    PyObject* program = keeps.get();
     if (Py_TYPE(program) == program_type)
       return run_program(program, reinterpret_cast<PyObject*>(r), values, *r->slots);
     if (program == Py_None) return run_plainly(r, steps, values);
-    Ref keeps = Ref::to(program);
     Ref next = ask_python(r, steps, values, held, program);
     if (next) plans[i].program = std::move(next);
     return static_cast<bool>(plans[i].program) && !PyErr_Occurred();
@@ -702,6 +705,8 @@ bool compute(Region* r) {
   std::vector<Ref> values(r->slots->size());
   for (auto& [slot, tensor] : *r->kept) values[static_cast<std::size_t>(slot)] = tensor;
   r->kept->clear();
+  Region* mine = region == r ? nullptr : region;  // another thread's is computed here
+  if (mine) ++mine->busy;
   ++r->busy;
   r->computing = PyThread_get_thread_ident();
   const bool asked = set_modes_asked(false);  // they were asked when the calls came
@@ -709,6 +714,7 @@ bool compute(Region* r) {
   set_modes_asked(asked);
   r->computing = 0;
   --r->busy;
+  if (mine) --mine->busy;
   return good;
 }
 
@@ -1009,7 +1015,9 @@ PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* 
   if (!refresh_ambient(r)) return nullptr;
   Step* barrier = nullptr;
   Met met{r->serial, 0, {}};
-  for (Step* step : *r->here->next) {
+  const std::vector<Step*>& known = *r->here->next;  // other threads may add to it
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    Step* step = known[i];
     if (step->gate != gate) continue;
     if (step->barrier) {
       barrier = step;

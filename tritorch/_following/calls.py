@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -35,6 +36,9 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} in {self.function}"
+
+
+filing = threading.RLock()  # held while a call is written down: other threads read what is known
 
 
 @dataclass
