@@ -1007,7 +1007,10 @@ void expose(PyObject* array) {
   if (const void* owner = owner_of(array)) exposed.insert(owner);
 }
 
-bool follows() { return region && region->busy == 0 && !region->eager && unfollowed == 0; }
+bool follows() {
+  if (region) wait_for_others(region);  // what it has computed is half there
+  return region && region->busy == 0 && !region->eager && unfollowed == 0;
+}
 
 PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   Region* r = region;
