@@ -1,5 +1,5 @@
-"""Compiled functions in several threads: each thread has its own region, and all see the values that
-eager gives, whoever computes them."""
+"""Compiled functions in several threads: each thread has its own region, and all see the values
+that eager gives, whoever computes them."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from tritorch import _C
 from tritorch._following.tape import Form, Note, Unfit, Value
 from tritorch.core.arrays import dtype_of_kind, ndarray
-from tritorch.core.generator import default_for
 from tritorch.core.dtype import from_numpy_dtype
+from tritorch.core.generator import default_for
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
 from tritorch.ops.record.apply import apply, apply_in_place
@@ -44,7 +44,7 @@ def _wrapped(x: Any) -> Any:
 
 def whole(note: Note) -> Callable[..., Any]:
     """The record's own call, as a function of arrays and params (numbers are constants)."""
-    op, params, n = note.op, note.params, len(note.inputs)
+    op, n = note.op, len(note.inputs)
     if note.form == "call":
         return lambda *given: _arrays(op.call([_wrapped(x) for x in given[:n]], given[n:]))
     if note.form == "pointwise":
