@@ -100,11 +100,11 @@ bool run_as_planned(Region* r, const std::vector<Step*>& steps, std::vector<Ref>
   const std::vector<int> held = find_held(r, steps);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (plans[i].first != steps.front() || plans[i].held != held) continue;
-    PyObject* program = plans[i].program.get();
+    Ref keeps = plans[i].program;  // another thread may put another in its place
+    PyObject* program = keeps.get();
     if (Py_TYPE(program) == program_type)
       return run_program(program, reinterpret_cast<PyObject*>(r), values, *r->slots);
     if (program == Py_None) return run_plainly(r, steps, values);
-    Ref keeps = Ref::to(program);
     Ref next = ask_python(r, steps, values, held, program);
     if (next) plans[i].program = std::move(next);
     return static_cast<bool>(plans[i].program) && !PyErr_Occurred();
@@ -138,6 +138,8 @@ bool compute(Region* r) {
   for (auto& [slot, tensor] : *r->kept) values[static_cast<std::size_t>(slot)] = tensor;
   r->kept->clear();
   r->is_kept->clear();
+  Region* mine = region == r ? nullptr : region;  // another thread's is computed here
+  if (mine) ++mine->busy;
   ++r->busy;
   r->computing = PyThread_get_thread_ident();
   const bool asked = set_modes_asked(false);  // they were asked when the calls came
@@ -145,6 +147,7 @@ bool compute(Region* r) {
   set_modes_asked(asked);
   r->computing = 0;
   --r->busy;
+  if (mine) --mine->busy;
   return good;
 }
 

@@ -221,16 +221,19 @@ void unmark_all(Region* r, PyObject* const* args, Py_ssize_t n, PyObject* names)
 }
 
 PyObject* hit(Region* r, Step* step, PyObject* const* args) {
-  const bool was_empty = r->steps->empty();
+  r->computing = PyThread_get_thread_ident();  // no other thread computes half of what waits
   grow(r, step->first + step->met + step->made);
   bool now = false;
   for (std::size_t i = 0; i < step->args->size(); ++i) now |= keep((*step->args)[i], args[i], r);
   PyObject* result = make_result(step->result->front(), r);
+  if (result) {
+    waiting += r->steps->empty();
+    r->steps->push_back(step);
+    r->here = step;
+    for (int slot : *step->writes) now |= !put_aside(r, slot);
+  }
+  r->computing = 0;
   if (!result) return nullptr;
-  r->steps->push_back(step);
-  r->here = step;
-  waiting += was_empty;
-  for (int slot : *step->writes) now |= !put_aside(r, slot);
   if (now && !compute(r)) Py_CLEAR(result);
   return result;
 }
@@ -480,7 +483,10 @@ PyType_Spec region_spec = {"tritorch._C.Region", sizeof(Region), 0,
 
 }  // namespace
 
-bool follows() { return region && region->busy == 0 && !region->eager && unfollowed == 0; }
+bool follows() {
+  if (region) wait_for_others(region);  // what it has computed is half there
+  return region && region->busy == 0 && !region->eager && unfollowed == 0;
+}
 
 PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   Region* r = region;
@@ -488,7 +494,9 @@ PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* 
   if (!refresh_ambient(r)) return nullptr;
   Step* barrier = nullptr;
   Met met{r->serial, 0, {}};
-  for (Step* step : *r->here->next) {
+  const std::vector<Step*>& known = *r->here->next;  // other threads may add to it
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    Step* step = known[i];
     if (step->gate != gate) continue;
     if (step->barrier) {
       barrier = step;

@@ -13,7 +13,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._following import stances
-from tritorch._following.calls import Call, Place, Segment, Slot
+from tritorch._following.calls import Call, Place, Segment, Slot, filing
 from tritorch.core.tensor import Tensor
 
 
@@ -38,7 +38,8 @@ def may_record(region: Any, gate: Any, place: Place | None) -> bool:
     run = id(follower), follower.runs
     if _recording.run == run:
         return True
-    why = "" if follower.ways == 0 else _why(region, gate)
+    with filing:
+        why = "" if follower.ways == 0 else _why(region, gate)
     if not stances.may_record(follower, follower.ways, why):
         return False
     if follower.ways:

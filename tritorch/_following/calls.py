@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -37,6 +38,9 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} in {self.function}"
+
+
+filing = threading.RLock()  # held while a call is written down: other threads read what is known
 
 
 @dataclass

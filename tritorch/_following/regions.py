@@ -44,6 +44,7 @@ from tritorch._following.calls import (
     Place,
     Segment,
     Spec,
+    filing,
     slots_of,
     slotted,
     users_place,
@@ -294,19 +295,9 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
             region.eager = True
             return result
         region.learns = True
-        changed = [x for x, b in zip(given, before) if x._shared.version != b[2]]
-        written = (*changed, *(x._base for x in changed if x._base is not None))
-        names = tuple(kwargs) or None
-        if region.add(gate, (*args, *kwargs.values()), names, call, result, written):
-            slots = {id(x): x._mark & 0xFFFFFF for x in _tensors(result, list(given))}
-            call.args = slotted(args, slots)
-            call.kwargs = {name: slotted(x, slots) for name, x in kwargs.items()}
-            call.results = slotted(result, slots)
-            call.specs = {
-                slots[id(x)]: Spec(tuple(x.shape), x.dtype, x.stride(), x.device, x._requires_grad)
-                for x in _tensors(result, list(given))
-            }
-            backing.learned(region, call, _tensors(result, list(given)))
+        with filing:
+            added = _file(region, gate, call, given, before, result)
+        if added:
             return result
         call.barrier = why = "an argument is compared with no other"
     if region.learns:
@@ -316,6 +307,29 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         _tell_of_break(region, f"{gate.__name__}: {why}", place, fullgraph)
     call.args = call.kwargs = ()  # type: ignore[assignment]  # nothing is kept alive
     return result
+
+
+def _file(
+    region: Any, gate: Any, call: Call, given: list[Tensor], before: list[Any], result: Any
+) -> bool:
+    """Adds a call to what is known, and says what it was; False: it cannot be told from others."""
+    args, kwargs = call.args, call.kwargs
+    changed = [x for x, b in zip(given, before) if x._shared.version != b[2]]
+    written = (*changed, *(x._base for x in changed if x._base is not None))
+    names = tuple(kwargs) or None
+    if not region.add(gate, (*args, *kwargs.values()), names, call, result, written):
+        return False
+    seen = _tensors(result, list(given))
+    slots = {id(x): x._mark & 0xFFFFFF for x in seen}
+    call.args = slotted(args, slots)
+    call.kwargs = {name: slotted(x, slots) for name, x in kwargs.items()}
+    call.results = slotted(result, slots)
+    call.specs = {
+        slots[id(x)]: Spec(tuple(x.shape), x.dtype, x.stride(), x.device, x._requires_grad)
+        for x in seen
+    }
+    backing.learned(region, call, seen)
+    return True
 
 
 def _why_not(given: list[Tensor], before: list[Any], steps: list[Any], result: Any) -> str:

@@ -447,9 +447,9 @@ class Draft(plans.Draft):
 
     def fit(self, saved: list[int]) -> None:
         """Keeps what the backward pass reads."""
-        self.saved = saved
         self.kept |= {*saved, self.drawn, *(number for _, number in self.copies)}
         self.calls = [*(c for c in self.calls if c.note.op is None), *self.lowered()]
+        self.saved = saved  # last: another thread may ask
 
     def __call__(
         self, region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
