@@ -396,7 +396,7 @@ class Segment:
                 twin = _C.wrap(MetaArray(form.shape, like.dtype, form.strides, like.device))
                 other.number(twin._array)
                 given.append(twin)
-                roots.append(_root(twins[slot]._raw_node, twins[slot].output_nr))
+                roots.append(_root(twins[slot]._node, twins[slot].output_nr))
             engine.run(roots, given, True, False, _Arrivals(leaves))
         if other.unfit:
             raise Unfit(other.unfit)
@@ -527,7 +527,7 @@ def first(
                 tensors[slot]._view = chain
                 if tensors[slot]._created is None:
                     tensors[slot]._created = given[other]._created
-    outputs = [slot for slot in held if tensors[slot]._raw_node is not None]
+    outputs = [slot for slot in held if tensors[slot]._node is not None]
     segment = Segment(steps, slots, outputs)
     segment.wanting = wanting
     try:
@@ -538,7 +538,7 @@ def first(
         segment.draft = Draft(segment, tape, numbers, described, written)
     except Unfit as error:
         counts.unfit(str(error))
-    roots = [(tensors[slot]._raw_node, tensors[slot].output_nr) for slot in outputs]
+    roots = [(tensors[slot]._node, tensors[slot].output_nr) for slot in outputs]
     leaves = [tensors[slot] for slot in wanting]
     segment.shares = _shared_nodes(roots)
     segment.watch(roots, tensors, tape, slots)
