@@ -38,7 +38,7 @@ ELSEWHERE = {
     "to_batched", "from_batched", "view",
     "dropout_again", "grid_sampler_backward", "binomial_drawn", "identity",
     "scaled_product", "triangular_inverse", "lobpcg", "matmul_batches", "drawn_by",
-    "tensor", "flat_offsets", "choices", "rrelu_slopes", "kept_labels",  # noted in compiled programs alone
+    "tensor", "flat_offsets", "choices", "rrelu_slopes", "kept_labels",  # in compiled programs
 }  # fmt: skip
 UNKNOWN = {"nonzero", "masked_select", "unique", "unique_consecutive", "bincount"}  # sizes
 
