@@ -26,7 +26,7 @@ SILENT = {
     "varlen_attention", "varlen_attention_backward", "embedding_bag_backward", "roll_flat",
     "grid_sampler", "grid_sampler_backward", "batch_norm_add_relu_backward",
     # noted in compiled programs alone
-    "tensor", "flat_offsets", "choices", "rrelu_slopes",
+    "tensor", "flat_offsets", "choices", "rrelu_slopes", "kept_labels",
     # the gradient of a view of a part
     "select_backward", "slice_backward", "basic_index_backward", "diagonal_backward",
     # of vmap's own

@@ -27,7 +27,7 @@ ELSEWHERE = {
     "grid_sampler_backward", "identity", "lobpcg",
     "scaled_product", "to_batched", "triangular_inverse", "view", "linalg_eigvals",
     "linalg_eigvalsh", "linalg_svdvals", "matmul_batches", "drawn_by",
-    "tensor", "flat_offsets", "choices", "rrelu_slopes",  # noted in compiled programs alone
+    "tensor", "flat_offsets", "choices", "rrelu_slopes", "kept_labels",  # in compiled programs
 }  # fmt: skip
 # Seen at fast paths, in tests/ops/test_dispatch.py, test_sparse.py, and in tests/nested.
 OTHER_KINDS = ("pointwise", "factory", "random", "in_place", "sparse", "nested")
