@@ -262,6 +262,7 @@ class Segment:
         self.steps = list(steps)
         self.slots = slots  # of inputs
         self.held = held  # slots of tensors that are held and want gradients
+        self.bases: list[int] = []  # slots of views that alone hold a base, which wants them too
         self.wanting: list[int] = []  # slots of inputs that want gradients
         self.arrivals: list[int] = []  # for each of those, how many gradients may come
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
@@ -271,6 +272,12 @@ class Segment:
         self.sources: list[set[int]] = []
         self.draft: Draft | None = None
         self.backward: Any = None
+
+    def outputs(self, tensors: Any) -> list[Tensor]:
+        """The tensors whose history the segment's node is, of all by slot."""
+        return [
+            *(tensors[slot] for slot in self.held), *(tensors[slot]._base for slot in self.bases)
+        ]  # fmt: skip
 
     def watch(
         self, roots: Sequence[Any], tensors: dict[int, Tensor], tape: Tape, slots: Sequence[int]
@@ -342,7 +349,7 @@ class Segment:
                 plans.bind(call.results, result, made)
         _C.set_grad_enabled(before)
         restore(now)
-        roots = [made[slot] for slot, g in zip(self.held, grads) if g is not None]
+        roots = [x for x, g in zip(self.outputs(made), grads) if g is not None]
         given = [g for g in grads if g is not None]
         if before:
             found = engine.backward(roots, given, True, True, inputs, False)
@@ -388,15 +395,15 @@ class Segment:
         with noting(other.note):
             plans.run_described(self.steps, twins)
             roots, given = [], []
-            for slot, number in zip(self.held, grads):
+            for out, number in zip(self.outputs(twins), grads):
                 if number is None:
                     continue
                 form = tape.forms[number]
-                like = twins[slot]._array
+                like = out._array
                 twin = _C.wrap(MetaArray(form.shape, like.dtype, form.strides, like.device))
                 other.number(twin._array)
                 given.append(twin)
-                roots.append(_root(twins[slot]._node, twins[slot].output_nr))
+                roots.append(_root(out._node, out.output_nr))
             engine.run(roots, given, True, False, _Arrivals(leaves))
         if other.unfit:
             raise Unfit(other.unfit)
@@ -477,7 +484,7 @@ class Draft(plans.Draft):
         segment = self.segment
         given = {slot: tensors[slot] for slot in segment.slots}
         before = given | {slot: _C.wrap(values[number]) for slot, number in self.copies}
-        held = [tensors[slot] for slot in segment.held]
+        held = segment.outputs(tensors)
         wanting = [given[slot] for slot in segment.wanting]
         _new_node(Run(segment, values, given, before, held), wanting, held)
 
@@ -530,6 +537,13 @@ def first(
     outputs = [slot for slot in held if tensors[slot]._node is not None]
     segment = Segment(steps, slots, outputs)
     segment.wanting = wanting
+    known = {id(x) for x in (*given.values(), *(tensors[slot] for slot in held))}
+    known |= {id(x._base) for x in given.values()}
+    for slot in held:  # a base that nobody else holds
+        base = tensors[slot]._base
+        if base is not None and id(base) not in known and base._node is not None:
+            known.add(id(base))
+            segment.bases.append(slot)
     try:
         if tape.unfit:
             raise Unfit(tape.unfit)
@@ -538,7 +552,8 @@ def first(
         segment.draft = Draft(segment, tape, numbers, described, written)
     except Unfit as error:
         counts.unfit(str(error))
-    roots = [(tensors[slot]._node, tensors[slot].output_nr) for slot in outputs]
+    made = segment.outputs(tensors)
+    roots = [(x._node, x.output_nr) for x in made]
     leaves = [tensors[slot] for slot in wanting]
     segment.shares = _shared_nodes(roots)
     segment.watch(roots, tensors, tape, slots)
@@ -546,7 +561,6 @@ def first(
     noted_on = tape if segment.draft else None
     versions_now = segment.versions(tensors)
     run = Graph(segment, roots, leaves, before, noted_on, drawn, versions_now)
-    made = [tensors[slot] for slot in outputs]
     _new_node(run, [given[slot] for slot in wanting], made)
     return segment.draft
 
