@@ -60,6 +60,11 @@ def _numbers(path: str, value: Any, seen: Seen) -> str:
     return _short(np.frombuffer(value, name).tolist())
 
 
+def _twice(program: Program) -> bool:
+    """Whether gradients go through gradients, in the program or after it."""
+    return program.backward == "twice" or "create_graph" in program.source
+
+
 def differences(eager: list[Seen], compiled: list[Seen], near: float = 0.0) -> list[str]:
     """A line for each thing that is seen otherwise."""
     found = []

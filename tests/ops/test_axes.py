@@ -33,8 +33,6 @@ SILENT = {
     "to_batched", "from_batched",
     # drawn: nothing depends on anything
     "standard_gamma_drawn", "dirichlet_drawn", "poisson_drawn", "binomial_drawn", "drawn_by",
-    # noted in compiled programs alone: numbers of params, offsets, looks at values
-    "kept_labels",
 }  # fmt: skip
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tritorch.core import locks
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
 
@@ -40,7 +40,7 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line} in {self.function}"
 
 
-filing = threading.RLock()  # held while a call is written down: other threads read what is known
+filing = locks.rlock()  # held while a call is written down: other threads read what is known
 
 
 @dataclass

@@ -315,7 +315,7 @@ def _file(
     """Adds a call to what is known, and says what it was; False: it cannot be told from others."""
     args, kwargs = call.args, call.kwargs
     changed = [x for x, b in zip(given, before) if x._shared.version != b[2]]
-    written = (*changed, *(x._base for x in changed if x._base is not None))
+    written = (*changed, *_sharing(changed, region))
     names = tuple(kwargs) or None
     if not region.add(gate, (*args, *kwargs.values()), names, call, result, written):
         return False
@@ -330,6 +330,14 @@ def _file(
     }
     backing.learned(region, call, seen)
     return True
+
+
+def _sharing(changed: list[Tensor], region: Any) -> list[Tensor]:
+    """The tensors of a region that share memory with those that were written."""
+    if not changed:
+        return []
+    shared = {id(x._shared) for x in changed}
+    return [x for x in region.tensors({}) if x is not None and id(x._shared) in shared]
 
 
 def _why_not(given: list[Tensor], before: list[Any], steps: list[Any], result: Any) -> str:

@@ -495,6 +495,12 @@ def _written_by(tensors: dict[int, Tensor], steps: Sequence[Any]) -> bool:
     )
 
 
+def _written_together(tensors: dict[int, Tensor], steps: Sequence[Any]) -> bool:
+    """Whether inputs are written that share memory: copies of them would not."""
+    changed = {slot for step in steps for slot in step.writes if slot in tensors}
+    return len({id(tensors[slot]._shared) for slot in changed}) < len(changed)
+
+
 def first(
     region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int],
     noted: bool = True,
@@ -507,6 +513,7 @@ def first(
         _written_by(tensors, steps)
         or any(region.is_leaf(slot) for slot in held)
         or any(step.grad_enabled and step.inference_mode for step in steps)
+        or _written_together(tensors, steps)
     )
     if unusual or not noted:
         for step in steps:
