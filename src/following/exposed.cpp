@@ -45,8 +45,8 @@ void expose(PyObject* array, bool by_address) {
   const Owner owner = owner_of(array, nullptr);
   if (!owner.address) return;
   Exposure& kept = exposures()[owner.address];
-  const bool same = !owner.object || (kept.owner && PyWeakref_GetObject(kept.owner.get()) ==
-                                                        owner.object);
+  const bool same =
+      !owner.object || (kept.owner && PyWeakref_GetObject(kept.owner.get()) == owner.object);
   kept.by_address = by_address || (same && kept.by_address);
   if (same) return;
   kept.owner = Ref(PyWeakref_NewRef(owner.object, nullptr));

@@ -189,7 +189,7 @@ inline bool is_lazy(const Tensor* t) {
 }
 bool force(Tensor* t);  // computes it; false with a Python error set
 int lazy_needs_grad(const Tensor* t);
-void forget(Tensor* t);  // a marked tensor goes
+void forget(Tensor* t);            // a marked tensor goes
 bool set_modes_asked(bool asked);  // whether function modes are; gives what it was
 
 // Whether gradients flow to t.  A view whose memory was written since it was made, or since it was

@@ -181,7 +181,7 @@ PyMemberDef settled_members[] = {{"_shadow", T_OBJECT_EX, offsetof(Tensor, shado
                                  {"_view", T_OBJECT, offsetof(Tensor, view), 0, nullptr},
                                  {"_created", T_OBJECT, offsetof(Tensor, created), 0, nullptr},
                                  {"_epoch", T_LONGLONG, offsetof(Tensor, epoch), 0, nullptr},
-                                                              {"_leaf", T_BOOL, offsetof(Tensor, leaf), 0, nullptr},
+                                 {"_leaf", T_BOOL, offsetof(Tensor, leaf), 0, nullptr},
                                  {"_inference", T_BOOL, offsetof(Tensor, inference), 0, nullptr}};
 PyObject* get_field(PyObject* self, void* member) {
   auto* t = reinterpret_cast<Tensor*>(self);
