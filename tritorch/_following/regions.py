@@ -32,7 +32,6 @@ first: `settle`.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,13 +89,6 @@ class Listener:
 
 
 listeners: list[Listener] = []
-
-
-class _Thread(threading.local):
-    region: Any = None
-
-
-_thread = _Thread()
 
 
 class Follower:

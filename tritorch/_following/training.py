@@ -607,7 +607,6 @@ class Backward:
         results: list[list[Any]],
     ) -> None:  # fmt: skip
         self.results = results
-        self.wants = [number is not None for number in grads]
         self.grad_forms: list[Form | None] = [None if n is None else tape.forms[n] for n in grads]
         self.forms = list(tape.forms)
         self.kept = {number for each in results for number in each}
