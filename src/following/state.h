@@ -42,7 +42,9 @@ struct Step {
   std::vector<int>* writes;      // slots whose memory it writes
   std::vector<Step*>* next;      // owned
   std::vector<Plan>* plans;
+  std::vector<Expr>* conditions;  // on numbers, which hold where it fits
   int first, met, made;  // its slots: from `first` on, so many from outside, so many made
+  int numbers;           // how many are open before it
   long ambient;
   int tries;
   char barrier, grad_enabled, inference_mode;
@@ -65,6 +67,8 @@ struct Region {
   std::vector<std::pair<int, Ref>>* kept;           // tensors with arrays that it needs
   std::vector<char>* is_kept;                       // by slot, whether it is among those
   std::vector<std::pair<Ref, PyObject*>>* written;  // tensors whose arrays are put aside
+  std::vector<Number>* numbers;                     // those that are left open, of this run
+  PyObject* twin;  // Python's: the step of another way that is like the last call
   unsigned long long serial;
   unsigned long long epoch;
   long ambient;

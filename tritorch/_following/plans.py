@@ -296,7 +296,7 @@ def native(
             tuple(dropped.get(i, ())),
         ))  # fmt: skip
     showing.planned(calls, dropped)
-    return _C.Program(size, tuple(inputs), tuple(rows), tuple(outputs), tuple(written), finish)
+    return _C.Program(size, tuple(inputs), tuple(rows), tuple(outputs), tuple(written), finish, ())
 
 
 def ordered(

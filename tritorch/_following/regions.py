@@ -309,7 +309,7 @@ def _file(
     changed = [x for x, b in zip(given, before) if x._shared.version != b[2]]
     written = (*changed, *_sharing(changed, region))
     names = tuple(kwargs) or None
-    if not region.add(gate, (*args, *kwargs.values()), names, call, result, written):
+    if not region.add(gate, (*args, *kwargs.values()), names, call, result, written, None):
         return False
     seen = _tensors(result, list(given))
     slots = {id(x): x._mark & 0xFFFFFF for x in seen}

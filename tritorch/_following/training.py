@@ -644,7 +644,7 @@ class Backward:
             self.places = [[places[number] for number in each] for each in self.results]
             found = [[values[number] for number in each] for each in self.results]
         else:
-            values = self.program.run(*saved, *grads)
+            values = self.program.run((), *saved, *grads)
             found = [[values[number] for number in each] for each in self.places]
         return [[_C.wrap(array) for array in each] for each in found]
 
