@@ -501,6 +501,9 @@ PyObject* region_numbers(PyObject* self, void*) {
   }
   return tuple;
 }
+PyObject* region_size(PyObject* self, void*) {
+  return PyLong_FromSize_t(reinterpret_cast<Region*>(self)->slots->size());
+}
 PyObject* region_here(PyObject* self, void*) {
   return Py_NewRef(reinterpret_cast<PyObject*>(reinterpret_cast<Region*>(self)->here));
 }
@@ -550,6 +553,7 @@ PyMethodDef region_methods[] = {{"enter", region_enter, METH_NOARGS, nullptr},
                                 {nullptr, nullptr, 0, nullptr}};
 PyMemberDef region_members[] = {
     {"follower", T_OBJECT, offsetof(Region, follower), READONLY, nullptr},
+    {"serial", T_ULONGLONG, offsetof(Region, serial), READONLY, nullptr},
     {"twin", T_OBJECT, offsetof(Region, twin), 0, nullptr},
     {"busy", T_INT, offsetof(Region, busy), 0, nullptr},
     {"eager", T_BOOL, offsetof(Region, eager), 0, nullptr},
@@ -558,6 +562,7 @@ PyMemberDef region_members[] = {
 PyGetSetDef region_properties[] = {{"waits", region_waits, nullptr, nullptr, nullptr},
                                    {"here", region_here, nullptr, nullptr, nullptr},
                                    {"numbers", region_numbers, nullptr, nullptr, nullptr},
+                                   {"size", region_size, nullptr, nullptr, nullptr},
                                    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot region_slots[] = {{Py_tp_new, reinterpret_cast<void*>(region_new)},
                               {Py_tp_dealloc, reinterpret_cast<void*>(region_dealloc)},

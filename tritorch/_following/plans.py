@@ -14,13 +14,12 @@ from tritorch import _C
 from tritorch._following import counts, showing
 from tritorch._following.calls import Slot, slots_of
 from tritorch._following.chains import fused
+from tritorch._following.described import described, require_same_calls, run_described
 from tritorch._following.lowering import Lowered, lowered, whole
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch.core import dispatching
 from tritorch.core.arrays import ndarray
-from tritorch.core.device import PretendedDevice, pretence, pretending
 from tritorch.core.dispatching import noting
-from tritorch.core.meta import MetaArray, meta_of
 from tritorch.core.tensor import Tensor
 
 
@@ -58,87 +57,6 @@ def _gives_back(step: Any) -> bool:
     if step.writes or name.endswith("_") or type(call.results) is not Slot:
         return False
     return call.results.index in slots_of((call.args, tuple(call.kwargs.values())))
-
-
-def substituted(value: Any, tensors: dict[int, Tensor]) -> Any:
-    """Nested data with tensors for slots."""
-    kind = type(value)
-    if kind is Slot:
-        return tensors[value.index]
-    if kind is slice:
-        return slice(*(substituted(x, tensors) for x in (value.start, value.stop, value.step)))
-    if isinstance(value, (tuple, list)):
-        items = [substituted(item, tensors) for item in value]
-        return kind._make(items) if hasattr(kind, "_make") else kind(items)
-    return value
-
-
-def bind(pattern: Any, value: Any, tensors: dict[int, Tensor]) -> None:
-    """Gives the tensors of a result to their slots."""
-    if type(pattern) is Slot:
-        tensors.setdefault(pattern.index, value)
-    elif isinstance(pattern, (tuple, list)):
-        for each, item in zip(pattern, value):
-            bind(each, item, tensors)
-
-
-class _Describing:
-    """Whose tensors without memory are: what a FakeTensorMode is to those it makes."""
-
-    allow_non_fake_inputs = True
-
-    def item_of(self, tensor: Tensor) -> Any:
-        """Nobody knows values."""
-        raise Unfit("values decide what is called")
-
-
-_describing = _Describing()
-
-
-def run_described(steps: Sequence[Any], tensors: dict[int, Tensor]) -> None:
-    """Makes the calls of steps on tensors without memory."""
-    before = _C.is_grad_enabled()
-    outer, pretence.mode = pretence.mode, _describing
-    pretending.append(_describing)
-    try:
-        for step in steps:
-            call = step.call
-            _C.set_grad_enabled(step.grad_enabled)
-            kwargs = {name: substituted(x, tensors) for name, x in call.kwargs.items()}
-            bind(call.results, step.gate(*substituted(call.args, tensors), **kwargs), tensors)
-    finally:
-        pretence.mode = outer
-        pretending.remove(_describing)
-        _C.set_grad_enabled(before)
-
-
-def described(tensors: dict[int, Tensor]) -> dict[int, Tensor]:
-    """Twins of tensors without memory."""
-    twins = {}
-    for slot, x in tensors.items():
-        like = meta_of(x._array)
-        where = PretendedDevice(like.device, _describing)
-        array = MetaArray(like.shape, like.dtype, like.strides, where)
-        twins[slot] = twin = _C.wrap(array)
-        if x._requires_grad:
-            twin.requires_grad_()
-    return twins
-
-
-def _call_text(call: tuple[Any, ...]) -> str:
-    form, op, params, numbers = call
-    given = ", ".join(["_" if x is None else repr(x) for x in numbers] + [repr(p) for p in params])
-    return f"{op.name}({given})" + (" in place" if form == "in place" else "")
-
-
-def require_same_calls(tape: Tape, other: Tape) -> None:
-    """Refuses a segment whose records' calls values decide: without any, they are others."""
-    mine, theirs = tape.calls(), other.calls()
-    for a, b in zip(mine, theirs):
-        if a[:2] != b[:2] or a[2] != b[2] or a[3] != b[3]:
-            raise Unfit(f"values decide: {_call_text(a)}, without them {_call_text(b)}")
-    if len(mine) != len(theirs):
-        raise Unfit("values decide what is called")
 
 
 # ---- what is held --------------------------------------------------------------------------------

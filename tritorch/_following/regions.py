@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tritorch import _C
-from tritorch._following import ambient, backing, plans, stances
+from tritorch._following import ambient, backing, opening, plans, stances
 from tritorch._following.calls import (
     Call,
     Place,
@@ -48,6 +48,7 @@ from tritorch._following.calls import (
     slotted,
     users_place,
 )
+from tritorch._following.symbols import Known
 from tritorch.core import arrays
 from tritorch.core.dispatching import noting
 from tritorch.core.meta import meta_of
@@ -105,6 +106,7 @@ class Follower:
         self.call = _C.Entry(self.function, self, self.trie, _at_the_end)
         self.segments: list[Segment] = []
         self.ways = 0  # how many runs took a new way
+        self.known = Known()  # the numbers that are left open
         self.boundaries: set[Any] = set()  # the steps after which a program has all computed
         self.compiled: dict[tuple[Any, Any], Any] = {}  # a backend's plans, by first and last step
 
@@ -298,6 +300,7 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     if region.add_barrier(gate, call) or fullgraph:
         _tell_of_break(region, f"{gate.__name__}: {why}", place, fullgraph)
     call.args = call.kwargs = ()  # type: ignore[assignment]  # nothing is kept alive
+    opening.passed(region, gate)
     return result
 
 
@@ -309,13 +312,18 @@ def _file(
     changed = [x for x, b in zip(given, before) if x._shared.version != b[2]]
     written = (*changed, *_sharing(changed, region))
     names = tuple(kwargs) or None
-    if not region.add(gate, (*args, *kwargs.values()), names, call, result, written, None):
+    shown, named, told, opened = opening.leave_open(region, gate, call, given, result)
+    if not region.add(gate, (*shown, *named.values()), names, call, result, written, told):
         return False
     seen = _tensors(result, list(given))
     slots = {id(x): x._mark & 0xFFFFFF for x in seen}
     call.args = slotted(args, slots)
     call.kwargs = {name: slotted(x, slots) for name, x in kwargs.items()}
     call.results = slotted(result, slots)
+    if opened is not None:
+        opened.args = slotted(opened.args, slots)
+        opened.kwargs = {name: slotted(x, slots) for name, x in opened.kwargs.items()}
+        call.opened = opened
     call.specs = {
         slots[id(x)]: Spec(tuple(x.shape), x.dtype, x.stride(), x.device, x._requires_grad)
         for x in seen

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tritorch import _C
-from tritorch._following import ambient, counts, plans
+from tritorch._following import ambient, counts, described, plans
 from tritorch._following.chains import fused
 from tritorch._following.lowering import Lowered, lowered
 from tritorch._following.tape import Form, Note, Tape, Unfit, Value, form_of
@@ -327,11 +327,12 @@ class Segment:
         """Gradients by making the calls of a run again, on its inputs, whose graph is that of the
         results."""
         with run.ambience:
-            return self._followed(run.tensors, grads, run.drawn)
+            return self._followed(run.tensors, grads, run.drawn, run.numbers)
 
     def _followed(
-        self, tensors: dict[int, Tensor], grads: list[Any], drawn: list[Any]
-    ) -> list[list[Any]]:
+        self, tensors: dict[int, Tensor], grads: list[Any], drawn: list[Any],
+        numbers: tuple[Any, ...],
+    ) -> list[list[Any]]:  # fmt: skip
         now = states(generator for generator, _ in drawn)
         restore(drawn)
         made = dict(tensors)
@@ -341,12 +342,7 @@ class Segment:
         inputs = [twin(tensors[slot]) for slot in self.wanting]
         made |= dict(zip(self.wanting, inputs))
         with ambient.as_then(self.steps[0].ambient):
-            for step in self.steps:
-                _C.set_grad_enabled(step.grad_enabled)
-                call = step.call
-                kwargs = {name: plans.substituted(x, made) for name, x in call.kwargs.items()}
-                result = step.gate(*plans.substituted(call.args, made), **kwargs)
-                plans.bind(call.results, result, made)
+            described.run_again(self.steps, made, numbers)
         _C.set_grad_enabled(before)
         restore(now)
         roots = [x for x, g in zip(self.outputs(made), grads) if g is not None]
@@ -387,13 +383,13 @@ class Segment:
 
     def _require_same(self, tape: Tape, tensors: dict[int, Tensor], grads: list[Any]) -> None:
         """Refuses what values decide: runs forwards and backwards without any."""
-        twins = plans.described(tensors)
+        twins = described.described(tensors)
         leaves = [twins[slot] for slot in self.wanting]
         other = Tape()
         for slot in self.slots:
             other.number(twins[slot]._array)
         with noting(other.note):
-            plans.run_described(self.steps, twins)
+            described.run_described(self.steps, twins)
             roots, given = [], []
             for out, number in zip(self.outputs(twins), grads):
                 if number is None:
@@ -407,7 +403,7 @@ class Segment:
             engine.run(roots, given, True, False, _Arrivals(leaves))
         if other.unfit:
             raise Unfit(other.unfit)
-        plans.require_same_calls(tape, other)
+        described.require_same_calls(tape, other)
 
 
 def _generators() -> list[Generator]:
@@ -554,9 +550,9 @@ def first(
     try:
         if tape.unfit:
             raise Unfit(tape.unfit)
-        described = plans.describe_held(held, tensors, given, tape)
+        of_held = plans.describe_held(held, tensors, given, tape)
         written = plans._written(versions, given)
-        segment.draft = Draft(segment, tape, numbers, described, written)
+        segment.draft = Draft(segment, tape, numbers, of_held, written)
     except Unfit as error:
         counts.unfit(str(error))
     made = segment.outputs(tensors)
