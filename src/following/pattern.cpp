@@ -235,6 +235,14 @@ bool fits(const Pattern& p, PyObject* argument, Met& met) {
   return false;
 }
 
+PyObject* of_type(PyObject* type, Ref list) {
+  if (type == reinterpret_cast<PyObject*>(&PyList_Type)) return list.release();
+  if (type == reinterpret_cast<PyObject*>(&PyTuple_Type)) return PyList_AsTuple(list.get());
+  if (PyObject_HasAttrString(type, "_make"))
+    return PyObject_CallMethod(type, "_make", "O", list.get());
+  return PyObject_CallOneArg(type, list.get());
+}
+
 PyObject* build(const Pattern& p, const std::vector<Ref>& values,
                 const std::vector<Number>& numbers) {
   switch (p.kind) {
@@ -244,23 +252,8 @@ PyObject* build(const Pattern& p, const std::vector<Ref>& values,
       if (!value) return PyErr_Format(PyExc_SystemError, "tensor %d was not computed", p.number);
       return Py_NewRef(value);
     }
-    case Pattern::sequence: {
-      const auto size = static_cast<Py_ssize_t>(p.items.size());
-      PyObject* list = PyList_New(size);
-      for (Py_ssize_t i = 0; list && i < size; ++i) {
-        PyObject* item = build(p.items[static_cast<std::size_t>(i)], values, numbers);
-        if (item)
-          PyList_SET_ITEM(list, i, item);
-        else
-          Py_CLEAR(list);
-      }
-      if (!list || p.object.get() == reinterpret_cast<PyObject*>(&PyList_Type)) return list;
-      PyObject* made = p.object.get() == reinterpret_cast<PyObject*>(&PyTuple_Type)
-                           ? PyList_AsTuple(list)
-                           : PyObject_CallOneArg(p.object.get(), list);
-      Py_DECREF(list);
-      return made;
-    }
+    case Pattern::sequence:
+      return build_sequence(p, [&](const Pattern& item) { return build(item, values, numbers); });
     case Pattern::slice: {
       PyObject* parts[3] = {};
       for (int i = 0; i < 3; ++i)

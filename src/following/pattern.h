@@ -117,6 +117,22 @@ struct Met {
 bool make_pattern(PyObject* argument, Met& met, Pattern& pattern);
 bool fits(const Pattern& pattern, PyObject* argument, Met& met);
 
+// A list's items as a sequence of a type: a list, a tuple, a named tuple, a Size.
+PyObject* of_type(PyObject* type, Ref list);
+
+// A sequence as its pattern says (a new reference), of what `make_item(pattern)` gives for each.
+template <class MakeItem>
+PyObject* build_sequence(const Pattern& pattern, MakeItem&& make_item) {
+  Ref list(PyList_New(static_cast<Py_ssize_t>(pattern.items.size())));
+  if (!list) return nullptr;
+  for (std::size_t i = 0; i < pattern.items.size(); ++i) {
+    PyObject* item = make_item(pattern.items[i]);
+    if (!item) return nullptr;
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), item);
+  }
+  return of_type(pattern.object.get(), std::move(list));
+}
+
 // An argument as the pattern says (a new reference), of tensors by slot.
 PyObject* build(const Pattern& pattern, const std::vector<Ref>& values,
                 const std::vector<Number>& numbers);

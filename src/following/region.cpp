@@ -1,7 +1,5 @@
 #include "following/region.h"
 
-#include <unordered_map>
-
 #include "following/program.h"
 #include "following/state.h"
 #include "launch/pack.h"
@@ -147,23 +145,8 @@ PyObject* make_result(const Pattern& p, Region* r) {
     case Pattern::slot:
       return Py_NewRef(
           reinterpret_cast<PyObject*>((*r->slots)[static_cast<std::size_t>(p.number)]));
-    case Pattern::sequence: {
-      const auto size = static_cast<Py_ssize_t>(p.items.size());
-      PyObject* list = PyList_New(size);
-      for (Py_ssize_t i = 0; list && i < size; ++i) {
-        PyObject* item = make_result(p.items[static_cast<std::size_t>(i)], r);
-        if (item)
-          PyList_SET_ITEM(list, i, item);
-        else
-          Py_CLEAR(list);
-      }
-      if (!list || p.object.get() == reinterpret_cast<PyObject*>(&PyList_Type)) return list;
-      PyObject* made = p.object.get() == reinterpret_cast<PyObject*>(&PyTuple_Type)
-                           ? PyList_AsTuple(list)
-                           : PyObject_CallMethod(p.object.get(), "_make", "O", list);
-      Py_DECREF(list);
-      return made;
-    }
+    case Pattern::sequence:
+      return build_sequence(p, [&](const Pattern& item) { return make_result(item, r); });
     default:
       return Py_NewRef(p.object.get());
   }

@@ -1,7 +1,6 @@
 // The states of following, for the files of this folder alone.
 #pragma once
 
-#include <unordered_set>
 #include <vector>
 
 #include "following/pattern.h"

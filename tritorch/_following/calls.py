@@ -41,6 +41,18 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line} in {self.function}"
 
 
+class Reason(NamedTuple):
+    """Why a call needs all before it computed."""
+
+    text: str
+    captured: bool = (
+        False  # whether PyTorch's graphs hold such a call: no error with fullgraph=True
+    )
+
+    def __str__(self) -> str:
+        return self.text
+
+
 filing = locks.rlock()  # held while a call is written down: other threads read what is known
 
 
@@ -69,7 +81,7 @@ class Call:
     results: Any
     place: Place | None
     specs: dict[int, Spec] = field(default_factory=dict)  # of the tensors that come into play here
-    barrier: str = ""  # why it needs all before it computed
+    barrier: Reason | None = None  # why it needs all before it computed
     gradients: bool = True  # whether they were recorded
     segment: Segment | None = None  # that it is the last of
     opened: Opened | None = None

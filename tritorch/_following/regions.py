@@ -37,10 +37,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tritorch import _C
-from tritorch._following import ambient, backing, opening, plans, stances
+from tritorch._following import ambient, backing, opening, plans
 from tritorch._following.calls import (
     Call,
     Place,
+    Reason,
     Segment,
     Spec,
     filing,
@@ -269,6 +270,7 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     function = gate.__wrapped__
     place = users_place()
     declared = getattr(function, "settles", False)
+    captured = getattr(function, "gives_number", False)
     region.compute()
     given = _tensors((*args, *kwargs.values()), [])
     try:
@@ -278,7 +280,7 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     steps: list[Any] = []
     if declared or len(before) < len(given):
         result = gate(*args, **kwargs)
-        why = "it is called each time" if declared else "an argument is no plain tensor"
+        why: Reason | None = _DECLARED if declared else _NOT_PLAIN
     else:
         with noting(lambda *step: steps.append(step)):
             result = gate(*args, **kwargs)
@@ -293,10 +295,10 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
             added = _file(region, gate, call, given, before, result)
         if added:
             return result
-        call.barrier = why = "an argument is compared with no other"
+        call.barrier = why = _INCOMPARABLE
     if region.learns:
         _close(region, f"{gate.__name__}: {why}", place)
-    fullgraph = region.follower.options.fullgraph and not stances.is_captured(gate, why)
+    fullgraph = region.follower.options.fullgraph and not (captured or why.captured)
     if region.add_barrier(gate, call) or fullgraph:
         _tell_of_break(region, f"{gate.__name__}: {why}", place, fullgraph)
     call.args = call.kwargs = ()  # type: ignore[assignment]  # nothing is kept alive
@@ -340,29 +342,36 @@ def _sharing(changed: list[Tensor], region: Any) -> list[Tensor]:
     return [x for x in region.tensors({}) if x is not None and id(x._shared) in shared]
 
 
-def _why_not(given: list[Tensor], before: list[Any], steps: list[Any], result: Any) -> str:
-    """Why a call cannot wait; "": it can."""
+_DECLARED = Reason("it is called each time")
+_NOT_PLAIN = Reason("an argument is no plain tensor")
+_INCOMPARABLE = Reason("an argument is compared with no other")
+
+
+def _why_not(
+    given: list[Tensor], before: list[Any], steps: list[Any], result: Any
+) -> Reason | None:
+    """Why a call cannot wait; None: it can."""
     for tensor, (description, array, _) in zip(given, before):
         try:
             same = describe(tensor) == description and tensor._array is array
         except RuntimeError:  # a view that may not be used after a write to its base
             same = False
         if not same:
-            return "it changes what is known of an argument"
+            return Reason("it changes what is known of an argument")
     if not _may_wait(result):
-        return "its result is no tensor"
+        return Reason("its result is no tensor")
     if given and not steps and not _shares_memory(given, _tensors(result, [])):
-        return "it computes without an operator"
+        return Reason("it computes without an operator")
     for form, op, tensors, params, _ in steps:
         if form == "check":
             continue
         if op.settles:
-            return f"{op.name} looks at values"
+            return Reason(f"{op.name} looks at values")
         if form != "call":
             continue
         if not _is_described(op, tensors, params):
-            return f"{stances.UNKNOWN} of {op.name}"
-    return ""
+            return Reason(f"values decide about the results of {op.name}", captured=True)
+    return None
 
 
 def _may_wait(result: Any) -> bool:

@@ -226,8 +226,7 @@ class Graph:
         versions: dict[int, tuple[Any, int]],
     ) -> None:  # fmt: skip
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
-        self.drawn, self.ambience = drawn, ambient.Ambience()
-        self.tape = tape
+        self.tape, self.drawn = tape, drawn
         self.arrivals = segment.arrivals = _count_edges(roots, leaves)
         self.versions = versions
 
@@ -326,8 +325,7 @@ class Segment:
     def followed(self, run: Any, grads: list[Any]) -> list[list[Any]]:
         """Gradients by making the calls of a run again, on its inputs, whose graph is that of the
         results."""
-        with run.ambience:
-            return self._followed(run.tensors, grads, run.drawn, run.numbers)
+        return self._followed(run.tensors, grads, run.drawn, run.numbers)
 
     def _followed(
         self, tensors: dict[int, Tensor], grads: list[Any], drawn: list[Any],
@@ -583,7 +581,6 @@ class Run:
         self.drawn = values[drawn] if drawn >= 0 else []
         self.arrivals = segment.arrivals
         self.versions = segment.versions(tensors | dict(zip(segment.held, held)))
-        self.ambience = ambient.Ambience()
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
