@@ -82,7 +82,7 @@ def quick(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
     None where that is not known."""
     op = note.op
     if note.form == "check":
-        return lambda *given: op.function(*given, *op.params) or ()
+        return lambda *given: op.function(*given) or ()
     forms = [known[x.number] for x in note.inputs if type(x) is Value]
     on_gpu = any(form.kind is _C.Array for form in forms)
     if note.form == "make":

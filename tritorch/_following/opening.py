@@ -225,7 +225,8 @@ def leave_open(
         return nothing
     path = Path(region.here)
     known = region.follower.known
-    symbolic.give_values(path.symbols, region.numbers)
+    for symbol, number in zip(path.symbols, region.numbers):
+        symbolic.leaf_of(symbol).value = number
     for step in (*_candidates(region, gate, kwargs), None):
         like = None if step is None else step.call
         opening = _Opening(region, path, known, like)

@@ -8,12 +8,13 @@ condition, as a program for a stack, of the numbers of a region by their places.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch._following.calls import Call, Layout, mapped
+from tritorch._following.calls import Call, Layout, filing, mapped
 from tritorch._following.tape import Unfit
 from tritorch.core.symbolic import ShapeEnv, SymBool, SymFloat, SymInt, symbol_of
 
@@ -37,6 +38,17 @@ class Known(ShapeEnv):
         self.decided.setdefault(what, condition if value else ~condition)
         return value
 
+    @contextlib.contextmanager
+    def with_values(self, path: Path, numbers: Sequence[Any]) -> Iterator[None]:
+        """Inside, a path's symbols have a run's values; what is decided by those must be known."""
+        with filing:
+            for symbol, number in zip(path.symbols, numbers):
+                leaf_of(symbol).value = number
+            self.decided.clear()
+            yield
+            if unknown := self.decided.keys() - path.conditions:
+                raise Unfit(f"numbers decide: {', '.join(sorted(unknown))}")
+
     def integer(self, value: int) -> SymInt:
         """A new symbol of a size or another integer."""
         return self.symbol("", value, 2)
@@ -55,12 +67,6 @@ def leaf_of(symbol: SymInt | SymFloat) -> Any:
 def places_of(symbols: Sequence[SymInt | SymFloat]) -> dict[int, int]:
     """The places of symbols that are the numbers of a region."""
     return {id(leaf_of(symbol)): i for i, symbol in enumerate(symbols)}
-
-
-def give_values(symbols: Sequence[SymInt | SymFloat], numbers: Sequence[Any]) -> None:
-    """Gives symbols the values that they have in this run."""
-    for symbol, number in zip(symbols, numbers):
-        leaf_of(symbol).value = number
 
 
 # ---- as programs ---------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ class Tape:
                 results.append(self.number(x))
                 continue
             array = x._array
-            if array.dtype is None or 0 in array.shape:
+            if array.dtype is None or 0 in [getattr(n, "value", n) for n in array.shape]:
                 self.unfit = self.unfit or f"{op.name} gives no elements"
             results.append(self.number(array))
         given = tuple(self.param(op, x) for x in params)
