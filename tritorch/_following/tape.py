@@ -49,6 +49,21 @@ class Note(NamedTuple):
     results: tuple[int, ...]  # -1 for None
     several: bool  # whether results come in a tuple
 
+    @property
+    def draws(self) -> bool:
+        """Whether it takes numbers from a generator."""
+        if self.form in ("draw", "check"):
+            return self.form == "draw"
+        op = self.op
+        return op.kind == "random" or any(a.name == "generator" for a in op.schema.arguments)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes memory that it is given."""
+        return self.form == "in place" or (
+            self.form not in ("draw", "check") and self.op.schema.is_mutable
+        )
+
 
 class Unfit(Exception):
     """A segment cannot be written down as records' calls; says why."""
