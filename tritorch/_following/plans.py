@@ -82,6 +82,15 @@ def bind(pattern: Any, value: Any, tensors: dict[int, Tensor]) -> None:
             bind(each, item, tensors)
 
 
+def make_call(step: Any, tensors: dict[int, Tensor]) -> None:
+    """Makes a step's call as Python made it, of tensors by slot, which get what it gives; leaves
+    grad mode as it was then."""
+    call = step.call
+    _C.set_grad_enabled(step.grad_enabled)
+    kwargs = {name: substituted(x, tensors) for name, x in call.kwargs.items()}
+    bind(call.results, step.gate(*substituted(call.args, tensors), **kwargs), tensors)
+
+
 class _Describing:
     """Whose tensors without memory are: what a FakeTensorMode is to those it makes."""
 
@@ -102,10 +111,7 @@ def run_described(steps: Sequence[Any], tensors: dict[int, Tensor]) -> None:
     pretending.append(_describing)
     try:
         for step in steps:
-            call = step.call
-            _C.set_grad_enabled(step.grad_enabled)
-            kwargs = {name: substituted(x, tensors) for name, x in call.kwargs.items()}
-            bind(call.results, step.gate(*substituted(call.args, tensors), **kwargs), tensors)
+            make_call(step, tensors)
     finally:
         pretence.mode = outer
         pretending.remove(_describing)
