@@ -190,6 +190,7 @@ class Backward:
         self, tape: Tape, split: int, seen: int, grads: list[Any], results: list[list[Any]]
     ) -> None:
         self.results = results
+        self.ambient = _C.ambient()  # what was set, of that on which calls depend
         self.grad_forms: list[Form | None] = [None if n is None else tape.forms[n] for n in grads]
         self.forms = list(tape.forms)
         self.kept = {number for each in results for number in each}
@@ -206,7 +207,10 @@ class Backward:
         self.program: Any = None
 
     def takes(self, grads: list[Any]) -> bool:
-        """Whether the gradients are those of the outputs that were noted, and lie as they did."""
+        """Whether the gradients are those of the outputs that were noted, and lie as they did, and
+        the pass has the autocast of the noted one."""
+        if _C.ambient() != self.ambient:
+            return False
         for g, form in zip(grads, self.grad_forms):
             if (g is None) != (form is None):
                 return False
