@@ -250,6 +250,10 @@ PyObject* open_compare(PyObject* self, PyObject* other, int how) {
 
 Py_hash_t open_hash(PyObject* self) { return PyObject_Hash(reinterpret_cast<Open*>(self)->code); }
 
+PyObject* open_index(PyObject* self) {
+  return PyErr_Format(PyExc_TypeError, "%U is left open", reinterpret_cast<Open*>(self)->text);
+}
+
 // of(numbers) -> the number
 PyObject* open_of(PyObject* self, PyObject* sequence) {
   PyObject* fast = PySequence_Fast(sequence, "expected a sequence of numbers");
@@ -275,6 +279,7 @@ PyType_Slot open_slots[] = {
     {Py_tp_hash, reinterpret_cast<void*>(open_hash)},
     {Py_tp_methods, open_methods},
     {Py_tp_members, open_members},
+    {Py_nb_index, reinterpret_cast<void*>(open_index)},  // it may stand in a size
     {Py_tp_doc, const_cast<char*>("A number that a compiled function leaves open.")},
     {0, nullptr}};
 PyType_Spec open_spec = {"tritorch._C.Open", sizeof(Open), 0, Py_TPFLAGS_DEFAULT, open_slots};

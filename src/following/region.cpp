@@ -17,6 +17,20 @@ std::vector<Region*> regions;
 thread_local int unfollowed = 0;
 int waiting = 0;
 
+long ambient_now() {
+  static thread_local struct {
+    unsigned long long epoch;
+    long number;
+  } known;
+  if (known.epoch != ambient_epoch) {
+    PyObject* number = PyObject_CallNoArgs(ambient_handler);
+    if (!number) return -1;
+    known = {ambient_epoch, PyLong_AsLong(number)};
+    Py_DECREF(number);
+  }
+  return known.number;
+}
+
 namespace {
 
 unsigned long long next_serial = 1;
@@ -71,20 +85,10 @@ int region_traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 bool refresh_ambient(Region* r) {
-  static thread_local struct {
-    unsigned long long epoch;
-    long number;
-  } known;
   if (r->epoch == ambient_epoch) return true;
-  if (known.epoch != ambient_epoch) {
-    PyObject* number = PyObject_CallNoArgs(ambient_handler);
-    if (!number) return false;
-    known = {ambient_epoch, PyLong_AsLong(number)};
-    Py_DECREF(number);
-  }
-  r->ambient = known.number;
-  r->epoch = known.epoch;
-  return !PyErr_Occurred();
+  r->ambient = ambient_now();
+  r->epoch = ambient_epoch;
+  return r->ambient >= 0;
 }
 
 void grow(Region* r, int size) {

@@ -55,6 +55,9 @@ Step* new_step(Step* parent);
 bool matches(const Step* step, const Region* r, PyObject* const* args, Py_ssize_t n,
              PyObject* names, Met& met);
 
+// A number for what is set in Python; negative with a Python error set on failure.
+long ambient_now();
+
 // ---- regions ------------------------------------------------------------------------------------
 
 struct Region {

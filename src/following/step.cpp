@@ -139,7 +139,19 @@ PyObject* step_run(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
+// require(conditions): on numbers, without which the step does not fit from now on
+PyObject* step_require(PyObject* self, PyObject* conditions) {
+  if (!PyTuple_Check(conditions)) return PyErr_Format(PyExc_TypeError, "require(conditions)");
+  std::vector<Expr> more(static_cast<std::size_t>(PyTuple_GET_SIZE(conditions)));
+  for (std::size_t i = 0; i < more.size(); ++i)
+    if (!more[i].take(PyTuple_GET_ITEM(conditions, static_cast<Py_ssize_t>(i)))) return nullptr;
+  std::vector<Expr>& mine = *reinterpret_cast<Step*>(self)->conditions;
+  mine.insert(mine.end(), more.begin(), more.end());
+  Py_RETURN_NONE;
+}
+
 PyMethodDef step_methods[] = {{"run", TRITORCH_FASTCALL(step_run), nullptr},
+                              {"require", step_require, METH_O, nullptr},
                               {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef step_members[] = {

@@ -44,13 +44,14 @@ def describing() -> Iterator[None]:
         _C.set_grad_enabled(before)
 
 
-def twin_of(x: Tensor, layout: Layout | None = None) -> Tensor:
-    """A tensor without memory like another; layout: its sizes and strides, if some are symbols."""
+def twin_of(x: Tensor, layout: Layout | None = None, grads: bool = True) -> Tensor:
+    """A tensor without memory like another; layout: its sizes and strides, if some are symbols;
+    grads: whether it wants gradients if the other one does."""
     like = meta_of(x._array)
     shape, strides = (like.shape, like.strides) if layout is None else layout
     where = PretendedDevice(like.device, _describing)
     twin = _C.wrap(MetaArray(shape, like.dtype, strides, where))
-    return twin.requires_grad_() if x._requires_grad else twin
+    return twin.requires_grad_() if grads and x._requires_grad else twin
 
 
 def described(

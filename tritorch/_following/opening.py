@@ -122,7 +122,7 @@ class _Opening:
             layout = self._layout(x) if fresh else self.path.layouts.get(slot)  # type: ignore[arg-type]
             if fresh:
                 self.inputs.append(layout)
-            twin = self.twins[id(x)] = twin_of(x, layout)
+            twin = self.twins[id(x)] = twin_of(x, layout, grads=False)
             self.real[id(twin)] = x
         return self.twins[id(x)]
 

@@ -340,7 +340,7 @@ def first(
         other = Tape()
         for slot in inputs:
             other.number(twins[slot]._array)
-        with region.follower.known.with_values(path, region.numbers), noting(other.note):
+        with region.follower.known.with_values(path, region.numbers, steps[-1]), noting(other.note):
             run_described(steps, twins, path.symbols)
         require_same_calls(tape, other)
         written = _written(versions, tensors)

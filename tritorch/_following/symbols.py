@@ -9,12 +9,13 @@ condition, as a program for a stack, of the numbers of a region by their places.
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch._following.calls import Call, Layout, filing, mapped
+from tritorch._following.calls import Call, Layout, Opened, filing, mapped
 from tritorch._following.tape import Unfit
 from tritorch.core.symbolic import ShapeEnv, SymBool, SymFloat, SymInt, symbol_of
 
@@ -35,19 +36,46 @@ class Known(ShapeEnv):
         """A condition that ranges do not decide, by this run's values."""
         if value is None or condition is None:
             raise Unfit(f"nobody knows {what}")
-        self.decided.setdefault(what, condition if value else ~condition)
+        if condition.made is not None and condition.made[0] in _OPPOSITES:
+            what, condition = self._compared(condition, value)
+        elif not value:
+            what, condition = f"not ({what})", ~condition
+        self.decided.setdefault(what, condition)
         return value
 
+    def _compared(self, condition: SymBool, value: bool) -> tuple[str, SymBool]:
+        """A comparison of integers as one with 0, in one form of those that mean the same."""
+        assert condition.made is not None
+        compare, a, b = condition.made
+        if not value:
+            compare = _OPPOSITES[compare]
+        if all(isinstance(x, (int, SymInt)) for x in (a, b)):
+            apart = (a - b)._without_positive_factors()
+            by = math.gcd(*apart.terms.values()) * (-1 if str(apart)[0] == "-" else 1)
+            if by < 0:
+                compare = _MIRRORED.get(compare, compare)
+            a, b = SymInt({m: n // by for m, n in apart.terms.items()}, self), 0
+            if f"{a} == 0" in self.decided:
+                compare = operator.eq  # which says all
+        text = f"{a} {_TEXTS[compare]} {b}"
+        return text, SymBool(text, True, self, (compare, a, b))
+
     @contextlib.contextmanager
-    def with_values(self, path: Path, numbers: Sequence[Any]) -> Iterator[None]:
-        """Inside, a path's symbols have a run's values; what is decided by those must be known."""
+    def with_values(self, path: Path, numbers: Sequence[Any], last: Any) -> Iterator[None]:
+        """Inside, a path's symbols have a run's values; what is decided by those becomes a
+        condition of the path's last step."""
         with filing:
             for symbol, number in zip(path.symbols, numbers):
                 leaf_of(symbol).value = number
             self.decided.clear()
             yield
-            if unknown := self.decided.keys() - path.conditions:
-                raise Unfit(f"numbers decide: {', '.join(sorted(unknown))}")
+            unknown = {k: x for k, x in self.decided.items() if k not in path.conditions}
+            if unknown:
+                last.require(tuple(opened(list(unknown.values()), places_of(path.symbols))))
+                last.call.opened = last.call.opened or Opened(
+                    args=last.call.args, kwargs=last.call.kwargs
+                )
+                last.call.opened.conditions |= unknown.keys()
 
     def integer(self, value: int) -> SymInt:
         """A new symbol of a size or another integer."""
@@ -76,6 +104,18 @@ _SIGNS = {
     operator.floordiv: "d", operator.mod: "%", operator.eq: "=", operator.ne: "!",
     operator.lt: "<", operator.le: ",", operator.gt: ">", operator.ge: ".", operator.and_: "&",
     operator.or_: "|", float: "f", operator.neg: "N", operator.not_: "~",
+}  # fmt: skip
+_OPPOSITES: dict[Any, Any] = {
+    operator.eq: operator.ne, operator.ne: operator.eq, operator.lt: operator.ge,
+    operator.ge: operator.lt, operator.gt: operator.le, operator.le: operator.gt,
+}  # fmt: skip
+_MIRRORED: dict[Any, Any] = {
+    operator.lt: operator.gt, operator.gt: operator.lt, operator.le: operator.ge,
+    operator.ge: operator.le,
+}  # fmt: skip
+_TEXTS: dict[Any, str] = {
+    operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">",
+    operator.ge: ">=",
 }  # fmt: skip
 _COMPOSITES = {"//": "d", "%": "%", "min": "m", "max": "M"}
 Part = tuple[str, Any]

@@ -30,15 +30,15 @@ class Varying:
     def lowered(self, notes: Sequence[Note], forms: list[Form]) -> list[Lowered]:
         """The functions behind calls; what is open among their arguments becomes values."""
         calls = [lowered(note, forms) for note in notes]
-        for i, places in enumerate(self.args):
-            args = list(calls[i].args)
+        for i, (call, places) in enumerate(zip(calls, self.args)):
+            args = list(call.args)
             for place, what in places.items():
                 number = next((n for n, x in self.numbers.items() if x == what), len(forms))
                 if number == len(forms):
                     self.numbers[number] = what
                     forms.append(Form(int, (), None, ()))
                 args[place] = Value(number)
-            calls[i] = calls[i]._replace(args=tuple(args))
+            calls[i] = call._replace(args=tuple(args))
         return calls
 
     def begin(
@@ -49,11 +49,15 @@ class Varying:
             values[number] = computed(what, numbers)
         if not self.layouts:
             return forms
-        found = list(forms)
-        for number, layout in self.layouts.items():
-            shape, strides = computed(layout, numbers)
-            found[number] = found[number]._replace(shape=shape, strides=strides)
-        return found
+        return [self.form(number, forms, numbers) for number in range(len(forms))]
+
+    def form(self, number: int, forms: Sequence[Form], numbers: Sequence[Any]) -> Form:
+        """What an array looks like in a run."""
+        layout = self.layouts.get(number)
+        if layout is None:
+            return forms[number]
+        shape, strides = computed(layout, numbers)
+        return forms[number]._replace(shape=shape, strides=strides)
 
     def fixed(self, forms: Sequence[Form]) -> Sequence[Form]:
         """What arrays look like, for those who ask for arrays of one size."""
@@ -83,7 +87,7 @@ def varying(tape: Tape, other: Tape, path: Path) -> Varying:
     """What is open in a tape, as another one of the same calls says, that was made with symbols."""
     places = places_of(path.symbols)
     found = Varying()
-    pairs: list[tuple[int, int]] = []
+    pairs = [(number, twin) for twin, number in other.stands_for.items()]
     for mine, theirs in zip(tape.notes, other.notes, strict=True):
         given = arguments(theirs)
         found.args.append({

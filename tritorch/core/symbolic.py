@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
+
 Monomial = tuple[tuple[Any, int], ...]  # atoms and their powers, in a fixed order
 Range = tuple[float, float]
 INF = math.inf
@@ -190,6 +192,10 @@ class _Compared:
 
     def _compare(self, other: Any, sign: str) -> Any:
         raise NotImplementedError
+
+    def conjugate(self) -> Any:
+        """The number: it is real."""
+        return self
 
     def __eq__(self, other: object) -> Any:
         return self._compare(other, "==")
@@ -744,4 +750,4 @@ def known(condition: Any) -> bool:
 
 def as_size(value: Any) -> Any:
     """An index as a size: left open if it is."""
-    return value if isinstance(value, SymInt) else value.__index__()
+    return value if isinstance(value, (SymInt, _C.Open)) else value.__index__()
