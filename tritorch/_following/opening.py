@@ -130,7 +130,7 @@ class _Opening:
         """How a tensor from outside lies, with symbols for sizes that differ."""
         shape = tuple(x._array.shape)
         strides = arrays.strides_of(x._array)
-        spec, before = self._before(x)
+        spec, before, steps = self._before(x)
         if spec is not None and (
             spec.dtype is not x.dtype or spec.device != x.device or len(spec.shape) != len(shape)
         ):
@@ -145,18 +145,45 @@ class _Opening:
                 sizes.append(n)
         if not symbolic.is_open(sizes):
             return None
-        return tuple(sizes), _open_strides(sizes, shape, strides)
+        return tuple(sizes), self._strides(sizes, shape, strides, steps)
 
-    def _before(self, x: Tensor) -> tuple[Spec | None, tuple[Any, ...] | None]:
+    def _before(self, x: Tensor) -> tuple[Spec | None, Any, Any]:
+        """What is known of the tensor that came here before, its sizes and its strides."""
         if self.like is None:
-            return None, None
+            return None, None, None
         slot = self.seen[id(x)]
         spec = self.like.specs.get(slot)
         if spec is None:
             raise _Differs
         known = self.like.opened
         layout = None if known is None else known.layouts.get(slot)
-        return spec, layout[0] if layout is not None else spec.shape
+        return spec, *((spec.shape, spec.stride) if layout is None else layout)
+
+    def _strides(
+        self, sizes: Sequence[Any], shape: Sequence[int], strides: Sequence[int], before: Any
+    ) -> tuple[Any, ...]:
+        """Strides in terms of sizes, where they are dense in their order; others are as they are,
+        or symbols, if they were others before."""
+        order = sorted(range(len(shape)), key=lambda d: (strides[d], -d))
+        step, apart = 1, []
+        for d in order:
+            if strides[d] != step and shape[d] != 1:
+                apart.append(d)
+            step = strides[d] * shape[d]
+        own = {
+            d: self._symbol(strides[d])
+            for d in sorted(apart)
+            if before is not None and before[d] != strides[d] and strides[d] >= LEAST
+        }
+        found: list[Any] = list(strides)
+        last: Any = 1
+        for d in order:
+            if d in own:
+                found[d] = own[d]
+            elif d not in apart and shape[d] != 1:
+                found[d] = last
+            last = found[d] * sizes[d]
+        return tuple(found)
 
     def _is_open(self, x: Tensor, dim: int, n: int, before: tuple[Any, ...] | None) -> bool:
         if dim in getattr(x, "_dynamo_static_indices", ()):
@@ -182,21 +209,6 @@ def _slot_of(x: Tensor, region: Any) -> int | None:
 
 def _may_be_open(value: Any) -> bool:
     return value >= LEAST if type(value) is int else value - value == 0  # finite
-
-
-def _open_strides(sizes: Sequence[Any], shape: Sequence[int], strides: Sequence[int]) -> Any:
-    """Strides in terms of sizes, if they are dense in the order that they have; else as they are."""
-    order = sorted(range(len(shape)), key=lambda d: (strides[d], -d))
-    step: Any = 1
-    dense: list[Any] = list(strides)
-    for d in order:
-        if shape[d] == 1:
-            continue
-        if symbolic.hinted(step) != strides[d]:
-            return tuple(strides)
-        dense[d] = step
-        step = step * sizes[d]
-    return tuple(dense)
 
 
 # ---- a step that leaves numbers open -------------------------------------------------------------
