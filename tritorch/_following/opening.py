@@ -225,7 +225,7 @@ def _candidates(region: Any, gate: Any, kwargs: dict[str, Any]) -> Iterable[Any]
 
 
 def leave_open(
-    region: Any, gate: Any, call: Call, given: Sequence[Tensor], result: Any
+    region: Any, gate: Any, call: Call, given: Sequence[Tensor], result: Any, writes: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any], Any, Opened | None]:
     """What `region.add` is told of a call: the arguments, with `Open` for what is left open; what
     is open; and what to keep of it."""
@@ -265,6 +265,8 @@ def leave_open(
         region.twin = step
         if not opening.symbols and not any(_slot_of(x, region) in path.layouts for x in given):
             return nothing
+        if writes and _shares_memory(given):  # whether they overlap, sizes say, and where they lie
+            return _fixed(region, path, given, args, kwargs)
         try:
             return _described(gate, opening, args, kwargs, own, named, result)
         except Exception:  # noqa: BLE001  # it cannot be made with symbols
@@ -318,6 +320,12 @@ def _compare(made: Any, result: Any, seen: set[int], found: list[Any]) -> None:
             raise Unfit("another number of results")
         for each, item in zip(made, result):
             _compare(each, item, seen, found)
+
+
+def _shares_memory(given: Sequence[Tensor]) -> bool:
+    """Whether two tensors are views of one memory."""
+    different = {id(x): id(x._shared) for x in given}
+    return len(set(different.values())) < len(different)
 
 
 def _fixed(
