@@ -114,9 +114,9 @@ PyObject* node_output(PyObject* self, PyObject*) {
   return outs;
 }
 
-// free(): what was saved; a node that keeps shapes and numbers alone can run again.
-PyObject* node_free(PyObject* self, PyObject*) {
-  auto* n = reinterpret_cast<Node*>(self);
+// Whether a node cannot run again once what it saved is freed: it keeps more than shapes and
+// numbers.
+bool runs_once(const Node* n) {
   bool needed = is_set(n->out) || is_set(n->kept) || n->packed;
   for (Py_ssize_t i = 0; !needed && is_set(n->saved) && i < PyTuple_GET_SIZE(n->saved); ++i) {
     PyObject* saved = PyTuple_GET_ITEM(n->saved, i);
@@ -124,6 +124,17 @@ PyObject* node_free(PyObject* self, PyObject*) {
              (as_tensor(saved) ||
               !(PyTuple_Check(saved) || (PyNumber_Check(saved) && !n->keeps_numbers)));
   }
+  return needed;
+}
+
+PyObject* get_runs_once(PyObject* self, void*) {
+  return PyBool_FromLong(runs_once(reinterpret_cast<Node*>(self)));
+}
+
+// free(): what was saved.
+PyObject* node_free(PyObject* self, PyObject*) {
+  auto* n = reinterpret_cast<Node*>(self);
+  const bool needed = runs_once(n);
   if (is_set(n->call)) Py_SETREF(n->call, Py_NewRef(Py_False));
   if (!needed) Py_RETURN_NONE;
   Py_CLEAR(n->saved);
@@ -145,6 +156,7 @@ PyObject* get_holds(PyObject* self, void*) {
 }
 
 PyGetSetDef node_properties[] = {{"_node_holds", get_holds, nullptr, nullptr, nullptr},
+                                 {"_node_runs_once", get_runs_once, nullptr, nullptr, nullptr},
                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMemberDef node_members[] = {
     {"_node_op", T_OBJECT, offsetof(Node, op), 0, nullptr},
