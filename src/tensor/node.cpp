@@ -5,7 +5,13 @@
 namespace tritorch {
 
 PyTypeObject* node_base_type = nullptr;
-std::uint64_t next_sequence = 0;
+
+bool number(Node* n) {
+  static std::uint64_t next = 0;
+  if (region && follows() && !settled()) return false;
+  n->sequence = next++;
+  return true;
+}
 
 namespace {
 
@@ -15,9 +21,8 @@ using NodeFields =
               &Node::dtype, &Node::hooks, &Node::call, &Node::stream>;
 
 PyObject* node_new(PyTypeObject* type, PyObject*, PyObject*) {
-  if (region && follows() && !settled()) return nullptr;  // what waits has older nodes
   PyObject* self = type->tp_alloc(type, 0);
-  if (self) reinterpret_cast<Node*>(self)->sequence = next_sequence++;
+  if (self && !number(reinterpret_cast<Node*>(self))) Py_CLEAR(self);
   return self;
 }
 // Whether what the node keeps an eye on is as it was.  False: a Python error is set.
