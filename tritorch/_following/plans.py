@@ -64,6 +64,16 @@ def _gives_back(step: Any) -> bool:
 # ---- what is held --------------------------------------------------------------------------------
 
 
+def is_usable(x: Tensor) -> bool:
+    """Whether a tensor may be asked for its history: not a view of several, after a write to its
+    base."""
+    try:
+        _ = x._node
+    except RuntimeError:
+        return False
+    return True
+
+
 def describe_held(
     slots: Sequence[int], tensors: dict[int, Tensor], inputs: dict[int, Tensor], tape: Tape
 ) -> list[Held]:
@@ -76,6 +86,8 @@ def describe_held(
         x = tensors[slot]
         if x._hooks is not None or x._tangent is not None or x._retains_grad:
             raise Unfit("a tensor that is held has hooks")
+        if not is_usable(x):
+            raise Unfit("a view that is held may not be used")
         value = tape.known(x._array)
         if value is None:
             raise Unfit("a tensor that is held was given by no record")
