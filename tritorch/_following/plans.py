@@ -15,6 +15,7 @@ from tritorch._following import counts, showing
 from tritorch._following.calls import Slot, slots_of
 from tritorch._following.chains import fused
 from tritorch._following.lowering import Lowered, lowered, whole
+from tritorch._following.renaming import renamed
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch.core import dispatching
 from tritorch.core.arrays import ndarray
@@ -326,7 +327,9 @@ class Draft:
         self, tape: Tape, inputs: list[tuple[int, int]], held: list[Held],
         written: list[tuple[int, int]],
     ) -> None:  # fmt: skip
-        self.notes, self.forms = list(tape.notes), list(tape.forms)
+        self.forms = list(tape.forms)
+        given = [number for _, number in inputs]
+        self.notes = renamed(tape.notes, self.forms, given, tape.memory())
         self.inputs, self.held, self.written = inputs, held, written
         self.kept = {each.value for each in held}
         self.kept |= {each.base_value for each in held if each.base_value is not None}

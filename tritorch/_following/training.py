@@ -23,6 +23,7 @@ from tritorch import _C
 from tritorch._following import ambient, counts, plans
 from tritorch._following.chains import fused
 from tritorch._following.lowering import Lowered, lowered
+from tritorch._following.renaming import renamed
 from tritorch._following.tape import Form, Note, Tape, Unfit, Value, form_of
 from tritorch.autograd import engine
 from tritorch.autograd.graph import modified
@@ -610,7 +611,9 @@ class Backward:
         self.grad_forms: list[Form | None] = [None if n is None else tape.forms[n] for n in grads]
         self.forms = list(tape.forms)
         self.kept = {number for each in results for number in each}
-        calls = [lowered(note, tape.forms) for note in tape.notes[split:]]
+        before = {*range(seen), *(number for number in grads if number is not None)}
+        notes = renamed(tape.notes[split:], self.forms, before, tape.memory())
+        calls = [lowered(note, self.forms) for note in notes]
         self.calls = plans.without_dead(calls, set(self.kept))
         given = [number for number in grads if number is not None]
         made = {r for call in self.calls for r in call.results} | set(given)
