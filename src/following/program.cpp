@@ -2,7 +2,11 @@
 
 #include <structmember.h>
 
-#include "following/region.h"
+#include <algorithm>
+
+#include "array/array.h"
+#include "following/state.h"
+#include "launch/pack.h"
 
 namespace tritorch {
 
@@ -16,6 +20,15 @@ struct Call {
   std::vector<int> values;     // negative where a constant goes
   std::vector<int> results;    // one, or those of the tuple that it returns; negative: nobody asks
   std::vector<int> dropped;    // values that nobody needs any more
+  // Of a program whose sizes are open: how results have to lie, and what is called if they do not.
+  std::vector<std::unique_ptr<OpenLayout>> expected;
+  Ref fallback;
+};
+
+// A value that is computed of a region's numbers: a size, a shape, a factor.
+struct Computed {
+  int value;
+  Pattern pattern;
 };
 
 struct Given {
@@ -37,6 +50,7 @@ struct Body {
   std::vector<Call> calls;
   std::vector<Output> outputs;
   std::vector<Written> written;
+  std::vector<Computed> numbers;
   Ref finish;
   std::size_t most = 0;  // arguments of a call
 };
@@ -52,11 +66,18 @@ bool read_numbers(PyObject* tuple, std::vector<int>& numbers) {
 }
 
 bool read_call(PyObject* item, Body& body) {
-  PyObject *function, *constants, *values, *results, *dropped;
-  if (!PyArg_ParseTuple(item, "OO!O!O!O!", &function, &PyTuple_Type, &constants, &PyTuple_Type,
-                        &values, &PyTuple_Type, &results, &PyTuple_Type, &dropped))
+  PyObject *function, *constants, *values, *results, *dropped, *expected = nullptr, *fallback = Py_None;
+  if (!PyArg_ParseTuple(item, "OO!O!O!O!|O!O", &function, &PyTuple_Type, &constants, &PyTuple_Type,
+                        &values, &PyTuple_Type, &results, &PyTuple_Type, &dropped, &PyTuple_Type,
+                        &expected, &fallback))
     return false;
   Call call;
+  for (Py_ssize_t i = 0; expected && i < PyTuple_GET_SIZE(expected); ++i) {
+    PyObject* layout = PyTuple_GET_ITEM(expected, i);
+    call.expected.push_back(layout == Py_None ? nullptr : std::make_unique<OpenLayout>());
+    if (layout != Py_None && !call.expected.back()->read(layout)) return false;
+  }
+  if (expected && fallback != Py_None) call.fallback = Ref::to(fallback);
   call.function = Ref::to(function);
   if (!read_numbers(values, call.values) || !read_numbers(results, call.results) ||
       !read_numbers(dropped, call.dropped))
@@ -70,12 +91,24 @@ bool read_call(PyObject* item, Body& body) {
   return true;
 }
 
-// Program(size, inputs, calls, outputs, written, finish)
+bool read_computed(PyObject* item, Body& body) {
+  PyObject* structure;
+  std::vector<Number> none;
+  Met met{0, 0, none};
+  Computed& computed = body.numbers.emplace_back();
+  if (!PyArg_ParseTuple(item, "iO", &computed.value, &structure)) return false;
+  if (make_pattern(structure, met, computed.pattern)) return true;
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "expected numbers");
+  return false;
+}
+
+// Program(size, inputs, calls, outputs, written, finish, numbers)
 PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject *inputs, *calls, *outputs, *written, *finish;
+  PyObject *inputs, *calls, *outputs, *written, *finish, *numbers;
   int size;
-  if (!PyArg_ParseTuple(args, "iO!O!O!O!O", &size, &PyTuple_Type, &inputs, &PyTuple_Type, &calls,
-                        &PyTuple_Type, &outputs, &PyTuple_Type, &written, &finish))
+  if (!PyArg_ParseTuple(args, "iO!O!O!O!OO!", &size, &PyTuple_Type, &inputs, &PyTuple_Type, &calls,
+                        &PyTuple_Type, &outputs, &PyTuple_Type, &written, &finish, &PyTuple_Type,
+                        &numbers))
     return nullptr;
   auto* self = reinterpret_cast<Program*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
@@ -101,6 +134,8 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
     good = PyArg_ParseTuple(PyTuple_GET_ITEM(written, i), "iL", &each.slot, &each.times);
     body.written.push_back(each);
   }
+  for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(numbers); ++i)
+    good = read_computed(PyTuple_GET_ITEM(numbers, i), body);
   if (finish != Py_None) body.finish = Ref::to(finish);
   if (good) return reinterpret_cast<PyObject*>(self);
   Py_DECREF(self);
@@ -124,14 +159,46 @@ int program_traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
+bool lies_so(PyObject* array, const OpenLayout& layout, const std::vector<Number>& numbers) {
+  std::vector<std::int64_t> sizes, steps;
+  if (!layout.compute(numbers, sizes, steps)) return false;
+  if (const NDArray* a = as_ndarray(array)) {
+    const Ref size(PyObject_GetAttrString(a->descr, "itemsize"));
+    const std::int64_t unit = size ? PyLong_AsLongLong(size.get()) : -1;
+    if (unit < 0) return false;
+    for (std::int64_t& step : steps) step *= unit;
+    return std::ranges::equal(sizes, a->shape()) && std::ranges::equal(steps, a->steps());
+  }
+  const Array* d = as_array(array);
+  return d && std::ranges::equal(sizes, d->layout.shape()) &&
+         std::ranges::equal(steps, d->layout.strides());
+}
+
+bool lies_as_expected(const Call& call, PyObject* result, const std::vector<Number>& numbers) {
+  const bool several = call.results.size() > 1;
+  if (several && (!PyTuple_Check(result) ||
+                  PyTuple_GET_SIZE(result) != static_cast<Py_ssize_t>(call.results.size())))
+    return false;
+  for (std::size_t i = 0; i < call.expected.size(); ++i) {
+    PyObject* item = several ? PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i)) : result;
+    if (call.expected[i] && !lies_so(item, *call.expected[i], numbers)) return false;
+  }
+  return true;
+}
+
 // Makes one call; its results are values then.
-bool make_call(const Call& call, std::vector<Ref>& values, PyObject** args) {
+bool make_call(const Call& call, std::vector<Ref>& values, const std::vector<Number>& numbers,
+               PyObject** args) {
   const std::size_t n = call.values.size();
   for (std::size_t i = 0; i < n; ++i)
     args[i] = call.values[i] < 0 ? call.constants[i].get()
                                  : values[static_cast<std::size_t>(call.values[i])].get();
   Ref result(PyObject_Vectorcall(call.function.get(), args, n, nullptr));
   if (!result) return false;
+  if (call.fallback && !lies_as_expected(call, result.get(), numbers)) {
+    result = Ref(PyObject_Vectorcall(call.fallback.get(), args, n, nullptr));
+    if (!result) return false;
+  }
   if (call.results.size() == 1) {
     if (call.results[0] >= 0) {
       PyTypeObject* type = Py_TYPE(result.get());
@@ -156,12 +223,18 @@ bool make_call(const Call& call, std::vector<Ref>& values, PyObject** args) {
   return true;
 }
 
-bool make_calls(const Body& body, std::vector<Ref>& values) {
+bool make_calls(const Body& body, std::vector<Ref>& values, const std::vector<Number>& numbers) {
+  for (const Computed& each : body.numbers) {
+    Ref& value = values[static_cast<std::size_t>(each.value)];
+    if (value) continue;  // it was given
+    value = Ref(build(each.pattern, values, numbers));
+    if (!value) return false;
+  }
   PyObject* few[16];
   std::vector<PyObject*> many(body.most > 16 ? body.most : 0);
   PyObject** args = body.most > 16 ? many.data() : few;
   for (const Call& call : body.calls)
-    if (!make_call(call, values, args)) return false;
+    if (!make_call(call, values, numbers, args)) return false;
   return true;
 }
 
@@ -173,14 +246,19 @@ PyObject* as_list(const std::vector<Ref>& values) {
   return list;
 }
 
-// run(*arrays) -> the values at the end, a list: a program without slots; its inputs are the first
-// values.
+// run(numbers, *arrays) -> the values at the end, a list: a program without slots; its inputs are
+// the first values.
 PyObject* program_run(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   const Body& body = *reinterpret_cast<Program*>(self)->body;
+  if (n < 1 || !PyTuple_Check(args[0]))
+    return PyErr_Format(PyExc_TypeError, "run(numbers, *arrays)");
+  std::vector<Number> numbers(static_cast<std::size_t>(PyTuple_GET_SIZE(args[0])));
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    read_number(PyTuple_GET_ITEM(args[0], static_cast<Py_ssize_t>(i)), numbers[i]);
   std::vector<Ref> values(static_cast<std::size_t>(body.size));
-  for (Py_ssize_t i = 0; i < n && i < body.size; ++i)
-    values[static_cast<std::size_t>(i)] = Ref::to(args[i]);
-  if (!make_calls(body, values)) return nullptr;
+  for (Py_ssize_t i = 1; i < n && i <= body.size; ++i)
+    values[static_cast<std::size_t>(i - 1)] = Ref::to(args[i]);
+  if (!make_calls(body, values, numbers)) return nullptr;
   return as_list(values);
 }
 
@@ -220,7 +298,7 @@ bool run_program(PyObject* program, PyObject* region, const std::vector<Ref>& te
     }
     values[static_cast<std::size_t>(given.value)] = Ref::to(t->array);
   }
-  if (!make_calls(body, values)) return false;
+  if (!make_calls(body, values, *reinterpret_cast<Region*>(region)->numbers)) return false;
   for (const Output& output : body.outputs) {
     Tensor* t = slots[static_cast<std::size_t>(output.slot)];
     if (!t || t->array) continue;

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from tritorch._following.lowering import twin_of
 from tritorch._following.tape import Form, Note, Value
@@ -19,10 +20,11 @@ from tritorch.ops.record.pointwise import Pointwise
 
 
 def renamed(
-    notes: Sequence[Note], forms: list[Form], given: Iterable[int], memory: Mapping[int, int]
-) -> list[Note]:
+    notes: Sequence[Note], forms: list[Form], layouts: dict[int, Any], given: Iterable[int],
+    memory: Mapping[int, int],
+) -> list[Note]:  # fmt: skip
     """The notes, plain ones in place of those in place that may be.  Values that get new names have
-    their forms at the end.
+    their forms at the end, and the layouts that are open.
 
     given: values that were there before; memory: of each value, which memory it lies in."""
     shared = Counter(memory.values())
@@ -38,6 +40,8 @@ def renamed(
                 after = names.get(number, number)
                 names[number] = len(forms)
                 forms.append(forms[number])
+                if number in layouts:
+                    layouts[names[number]] = layouts[number]
                 plain = _named(note, names)
                 found.append(plain._replace(form="pointwise", params=(None,), results=(after,)))
                 continue
