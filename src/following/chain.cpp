@@ -23,7 +23,7 @@ namespace tritorch {
 namespace {
 
 constexpr const char* kCallInfo = "numpy_1.24_ufunc_call_info";
-constexpr Py_ssize_t kPiece = 4096;  // elements
+constexpr Py_ssize_t kPiece = 2048;  // elements
 constexpr std::size_t kMostArgs = 8, kLine = 64;
 
 // What NumPy's capsule of that name holds.

@@ -120,15 +120,15 @@ class Group:
 def fused(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> list[Lowered]:
     """The calls, with chains for pointwise ones.
 
-    A call goes up to one with which it shares a value, if what it reads is there by then and
-    nothing is written in between."""
+    A call joins those right before it, or goes up to one with which it shares a value, if what it
+    reads is there by then and nothing is written in between."""
     others: list[Lowered] = []
     groups: list[Group] = []
     made: dict[int, int] = {}  # values of others, by how many others there are then
     written = 0  # others until the last one that writes
     for call in calls:
         shape = shape_of(call, forms)
-        if shape is not None and _joined(call, shape, groups, made, written, forms):
+        if shape is not None and _joined(call, shape, groups, made, written, len(others), forms):
             continue
         if shape is not None:
             group = Group(shape, len(others))
@@ -144,8 +144,9 @@ def fused(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> li
 
 def _joined(
     call: Lowered, shape: tuple[int, ...], groups: list[Group], made: dict[int, int],
-    written: int, forms: Sequence[Form],
+    written: int, here: int, forms: Sequence[Form],
 ) -> bool:  # fmt: skip
+    """Whether a call became part of a group."""
     reads = {x.number for x in call.args if type(x) is Value}
     later = {number for group in groups for number in group.values if number in reads}
     for i in range(len(groups) - 1, -1, -1):
@@ -155,7 +156,7 @@ def _joined(
         ahead = {n for each in groups[: i + 1] for n in each.values}
         fits = (
             group.shape == shape
-            and group.touches(call)
+            and (group.place == here or group.touches(call))
             and later <= ahead
             and all(made.get(n, 0) <= group.place for n in reads - ahead)
         )
