@@ -1,4 +1,5 @@
 // What Python is told of regions, and calls.
+#include "following/chain.h"
 #include "following/program.h"
 #include "following/state.h"
 
@@ -106,6 +107,7 @@ PyMethodDef functions[] = {
 bool add_following(PyObject* module) {
   return add_open_type(module) && add_step_type(module) && add_lazy_type(module) && add_region_type(module) &&
          add_entry_type(module) && add_program_type(module) &&
+         add_chain_type(module) &&
          PyModule_AddFunctions(module, functions) == 0;
 }
 

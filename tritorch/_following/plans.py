@@ -16,6 +16,7 @@ from tritorch._following.calls import Slot, slots_of
 from tritorch._following.chains import fused
 from tritorch._following.described import described, require_same_calls, run_described
 from tritorch._following.lowering import Lowered, whole
+from tritorch._following.renaming import renamed
 from tritorch._following.symbols import Path, computed, opened, places_of
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch._following.varying import Varying, varying
@@ -278,8 +279,10 @@ class Draft:
         self, tape: Tape, inputs: list[tuple[int, int]], held: list[Held],
         written: list[tuple[int, int]], varying: Varying | None = None,
     ) -> None:  # fmt: skip
-        self.notes, self.forms = list(tape.notes), list(tape.forms)
-        self.varying = varying or Varying()
+        self.forms, self.varying = list(tape.forms), varying or Varying()
+        given = [number for _, number in inputs]
+        layouts = self.varying.layouts
+        self.notes = renamed(tape.notes, self.forms, layouts, given, tape.memory())
         self.inputs, self.held, self.written = inputs, held, written
         self.kept = {each.value for each in held}
         self.kept |= {each.base_value for each in held if each.base_value is not None}
