@@ -28,6 +28,10 @@ class Storage {
   }
   // The memory is also used on `stream` (a no-op for memory that is not ours).
   void record_stream(cu::CUstream stream);
+  // Whether the one reference that asks is the only one, and no other stream uses the memory.
+  bool alone() const noexcept {
+    return references_.load(std::memory_order_acquire) == 1 && !elsewhere_;
+  }
 
   cu::CUdeviceptr address = 0;
   std::size_t bytes = 0;
@@ -38,6 +42,7 @@ class Storage {
   Storage() = default;
   void destroy() noexcept;
   std::atomic<int> references_{1};
+  std::atomic<bool> elsewhere_{false};  // record_stream was called
   void* owner_ = nullptr;
   void (*release_)(void*) = nullptr;
 };

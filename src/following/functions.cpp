@@ -1,5 +1,6 @@
 // What Python is told of regions, and calls.
 #include "following/program.h"
+#include "following/replay.h"
 #include "following/state.h"
 
 namespace tritorch {
@@ -98,7 +99,7 @@ PyMethodDef functions[] = {
 
 bool add_following(PyObject* module) {
   return add_step_type(module) && add_lazy_type(module) && add_region_type(module) &&
-         add_entry_type(module) && add_program_type(module) &&
+         add_entry_type(module) && add_program_type(module) && add_replay_functions(module) &&
          PyModule_AddFunctions(module, functions) == 0;
 }
 

@@ -3,20 +3,13 @@
 #include <structmember.h>
 
 #include "following/region.h"
+#include "following/replay.h"
 
 namespace tritorch {
 
 PyTypeObject* program_type = nullptr;
 
 namespace {
-
-struct Call {
-  Ref function;
-  std::vector<Ref> constants;  // null where a value goes
-  std::vector<int> values;     // negative where a constant goes
-  std::vector<int> results;    // one, or those of the tuple that it returns; negative: nobody asks
-  std::vector<int> dropped;    // values that nobody needs any more
-};
 
 struct Given {
   int slot, value;
@@ -39,6 +32,7 @@ struct Body {
   std::vector<Written> written;
   Ref finish;
   std::size_t most = 0;  // arguments of a call
+  std::unique_ptr<Replay> replay;
 };
 
 struct Program {
@@ -124,7 +118,8 @@ int program_traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-// Makes one call; its results are values then.
+}  // namespace
+
 bool make_call(const Call& call, std::vector<Ref>& values, PyObject** args) {
   const std::size_t n = call.values.size();
   for (std::size_t i = 0; i < n; ++i)
@@ -156,7 +151,10 @@ bool make_call(const Call& call, std::vector<Ref>& values, PyObject** args) {
   return true;
 }
 
+namespace {
+
 bool make_calls(const Body& body, std::vector<Ref>& values) {
+  if (body.replay) return body.replay->compute(values);
   PyObject* few[16];
   std::vector<PyObject*> many(body.most > 16 ? body.most : 0);
   PyObject** args = body.most > 16 ? many.data() : few;
@@ -184,13 +182,35 @@ PyObject* program_run(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   return as_list(values);
 }
 
-PyMethodDef program_methods[] = {{"run", TRITORCH_FASTCALL(program_run), nullptr},
+// as_graph(tell, most_changed): from now on it is recorded, and replayed as a CUDA graph.
+PyObject* program_as_graph(PyObject* self, PyObject* args) {
+  Body& body = *reinterpret_cast<Program*>(self)->body;
+  PyObject* tell;
+  double most_changed;
+  if (!PyArg_ParseTuple(args, "Od", &tell, &most_changed)) return nullptr;
+  body.replay = std::make_unique<Replay>(body.calls, body.most, Ref::to(tell), most_changed);
+  Py_RETURN_NONE;
+}
+
+PyObject* program_graph(PyObject* self, void*) {
+  const Body& body = *reinterpret_cast<Program*>(self)->body;
+  if (!body.replay) Py_RETURN_NONE;
+  return body.replay->describe();
+}
+
+PyGetSetDef program_properties[] = {
+    {"graph", program_graph, nullptr, "what became of its CUDA graph, or None", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyMethodDef program_methods[] = {{"as_graph", program_as_graph, METH_VARARGS, nullptr},
+                                 {"run", TRITORCH_FASTCALL(program_run), nullptr},
                                  {nullptr, nullptr, 0, nullptr}};
 PyType_Slot program_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(program_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(program_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(program_traverse)},
     {Py_tp_methods, program_methods},
+    {Py_tp_getset, program_properties},
     {Py_tp_doc, const_cast<char*>("Functions of arrays, one after the other.")},
     {0, nullptr}};
 PyType_Spec program_spec = {"tritorch._C.Program", sizeof(Program), 0,

@@ -12,6 +12,17 @@ namespace tritorch {
 
 extern PyTypeObject* program_type;
 
+struct Call {
+  Ref function;
+  std::vector<Ref> constants;  // null where a value goes
+  std::vector<int> values;     // negative where a constant goes
+  std::vector<int> results;    // one, or those of the tuple that it returns; negative: nobody asks
+  std::vector<int> dropped;    // values that nobody needs any more
+};
+
+// Makes one call; its results are values then.  args: room for its arguments.
+bool make_call(const Call& call, std::vector<Ref>& values, PyObject** args);
+
 // A list of the tensors of all slots: those given, and those that somebody holds.
 PyObject* tensors_by_slot(const std::vector<Ref>& tensors, const std::vector<Tensor*>& slots);
 

@@ -24,6 +24,11 @@ from tritorch.core.meta import MetaArray, meta_of
 from tritorch.core.tensor import Tensor
 
 
+# The part of a CUDA graph's nodes that may be changed for a run: changing one costs the host about
+# what launching it does, and a graph's kernels follow each other sooner.
+MOST_CHANGED = 0.75
+
+
 class Held(NamedTuple):
     """A tensor that somebody holds when a segment is computed: whose it is a view of, if it is."""
 
@@ -273,8 +278,10 @@ def _as_noted(result: Any, call: Lowered, forms: Sequence[Form]) -> bool:
 def native(
     calls: Sequence[Lowered], size: int, kept: set[int], inputs: Sequence[tuple[int, int]],
     outputs: Sequence[tuple[int, int, int, int]], written: Sequence[tuple[int, int]], finish: Any,
+    graphs: bool,
 ) -> Any:  # fmt: skip
-    """A `_C.Program` of calls.  kept: values that are needed at the end."""
+    """A `_C.Program` of calls.  kept: values that are needed at the end; graphs: whether it is
+    launched as a CUDA graph."""
     last: dict[int, int] = {}
     for i, call in enumerate(calls):
         for number in (*(x.number for x in call.args if type(x) is Value), *call.results):
@@ -296,11 +303,14 @@ def native(
             tuple(dropped.get(i, ())),
         ))  # fmt: skip
     showing.planned(calls, dropped)
-    return _C.Program(size, tuple(inputs), tuple(rows), tuple(outputs), tuple(written), finish)
+    program = _C.Program(size, tuple(inputs), tuple(rows), tuple(outputs), tuple(written), finish)
+    if graphs:
+        program.as_graph(showing.graphed, MOST_CHANGED)
+    return program
 
 
 def ordered(
-    calls: Sequence[Lowered], inputs: Sequence[int], kept: set[int]
+    calls: Sequence[Lowered], inputs: Sequence[int], kept: set[int], graphs: bool
 ) -> tuple[Any, dict[int, int]]:
     """A program that is run with arrays, its inputs first; and where it has which value."""
     places = {number: i for i, number in enumerate(inputs)}
@@ -316,7 +326,7 @@ def ordered(
         for call in calls
     ]
     wanted = {places[number] for number in kept}
-    return native(moved, len(places), wanted, (), (), (), None), places
+    return native(moved, len(places), wanted, (), (), (), None, graphs), places
 
 
 class Draft:
@@ -354,7 +364,10 @@ class Draft:
         outputs = [] if finish else [
             (each.slot, each.value, each.version, int(each.inference)) for each in self.held
         ]  # fmt: skip
-        program = native(calls, len(values), self.kept, self.inputs, outputs, self.written, finish)
+        program = native(
+            calls, len(values), self.kept, self.inputs, outputs, self.written, finish,
+            region.follower.options.graphs,
+        )  # fmt: skip
         for slot, times in self.written:
             tensors[slot]._shared.version += times
         if finish:

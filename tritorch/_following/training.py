@@ -272,6 +272,7 @@ class Segment:
         self.sources: list[set[int]] = []
         self.draft: Draft | None = None
         self.backward: Any = None
+        self.graphs = False  # whether programs are launched as CUDA graphs
 
     def outputs(self, tensors: Any) -> list[Tensor]:
         """The tensors whose history the segment's node is, of all by slot."""
@@ -543,7 +544,7 @@ def first(
                     tensors[slot]._created = given[other]._created
     outputs = [slot for slot in held if tensors[slot]._node is not None]
     segment = Segment(steps, slots, outputs)
-    segment.wanting = wanting
+    segment.wanting, segment.graphs = wanting, region.follower.options.graphs
     known = {id(x) for x in (*given.values(), *(tensors[slot] for slot in held))}
     known |= {id(x._base) for x in given.values()}
     for slot in held:  # a base that nobody else holds
@@ -621,6 +622,7 @@ class Backward:
             raise Unfit("a gradient reads what was given by no record")
         self.inputs = [*self.saved, *given]
         self.program: Any = None
+        self.graphs = segment.graphs
 
     def takes(self, grads: list[Any]) -> bool:
         """Whether the gradients are those of the outputs that were noted, and lie as they did."""
@@ -640,7 +642,7 @@ class Backward:
                 values[number] = array
             calls = [plans.checked(call, values, self.forms) for call in self.calls]
             calls = fused(calls, self.forms, self.kept)
-            self.program, places = plans.ordered(calls, self.inputs, self.kept)
+            self.program, places = plans.ordered(calls, self.inputs, self.kept, self.graphs)
             self.places = [[places[number] for number in each] for each in self.results]
             found = [[values[number] for number in each] for each in self.results]
         else:
