@@ -318,7 +318,7 @@ bool Replay::make_recorded_calls(std::vector<Ref>& values, Run& run, Recording& 
     const bool is_ready = std::ranges::all_of(
         call.values, [&](int v) { return v < 0 || ready[static_cast<std::size_t>(v)]; });
     if (!make_call(call, values, args.data())) return false;
-    bool gives_arrays = !call.results.empty();
+    bool gives_arrays = true;  // or it is a check of values, which has looked at none
     for (int result : call.results)
       if (result >= 0 && values[static_cast<std::size_t>(result)])
         gives_arrays &= as_array(values[static_cast<std::size_t>(result)].get()) != nullptr;
