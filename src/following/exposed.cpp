@@ -72,7 +72,8 @@ bool is_exposed(const Tensor* t) {
 
 bool is_alone(const Tensor* t) {
   const NDArray* a = as_ndarray(t->array);
-  if (!a || a->base || is_set(t->base)) return false;
+  const Array* d = a ? nullptr : as_array(t->array);
+  if (!(a ? !a->base : d && d->storage->alone()) || is_set(t->base)) return false;
   if (t->shared && (Py_REFCNT(t->shared) != 1 || is_set(t->shared->storage) ||
                     (is_set(t->shared->array) && t->shared->array != t->array)))
     return false;
