@@ -75,8 +75,7 @@ void fill_dense(const Array& array, std::span<const char> pattern, cu::CUstream 
   std::uint32_t value = 0;
   std::memcpy(&value, pattern.data(), width);
   DeviceScope scope(array.device());
-  if (recorder)
-    recorder->filled(array.data(), value, static_cast<unsigned>(width), count, stream);
+  if (recorder) recorder->filled(array.data(), value, static_cast<unsigned>(width), count, stream);
   Unrecorded noted;
   if (width == 1)
     DRIVE(cuMemsetD8Async(array.data(), static_cast<unsigned char>(value), count, stream));

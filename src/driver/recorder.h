@@ -1,5 +1,6 @@
-// Who writes down what this thread asks of a device, while a program is recorded: launch/recording.h
-// says what for.  Whatever is asked by `DRIVE` and told by no function here is told to `drove`.
+// Who writes down what this thread asks of a device, while a program is recorded:
+// launch/recording.h says what for.  Whatever is asked by `DRIVE` and told by no function here is
+// told to `drove`.
 #pragma once
 
 #include <cstddef>

@@ -103,14 +103,15 @@ namespace tritorch::cu {
   REQUIRED(cuLaunchKernelEx, "cuLaunchKernelEx",                                                   \
            (const CUlaunchConfig*, CUfunction, void**, void**))                                    \
   OPTIONAL(cuGraphCreate, "cuGraphCreate", (CUgraph*, unsigned))                                   \
-  OPTIONAL(cuGraphAddKernelNode, "cuGraphAddKernelNode_v2",                                        \
-           (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_KERNEL_NODE_PARAMS*)) \
+  OPTIONAL(                                                                                        \
+      cuGraphAddKernelNode, "cuGraphAddKernelNode_v2",                                             \
+      (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_KERNEL_NODE_PARAMS*))    \
   OPTIONAL(cuGraphAddMemsetNode, "cuGraphAddMemsetNode",                                           \
            (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t,                                \
             const CUDA_MEMSET_NODE_PARAMS*, CUcontext))                                            \
-  OPTIONAL(cuGraphAddMemcpyNode, "cuGraphAddMemcpyNode",                                           \
-           (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_MEMCPY3D*,          \
-            CUcontext))                                                                            \
+  OPTIONAL(                                                                                        \
+      cuGraphAddMemcpyNode, "cuGraphAddMemcpyNode",                                                \
+      (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_MEMCPY3D*, CUcontext))   \
   OPTIONAL(cuGraphAddDependencies, "cuGraphAddDependencies_v2",                                    \
            (CUgraph, const CUgraphNode*, const CUgraphNode*, const CUgraphEdgeData*, std::size_t)) \
   OPTIONAL(cuGraphKernelNodeSetAttribute, "cuGraphKernelNodeSetAttribute",                         \

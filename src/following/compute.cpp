@@ -37,7 +37,7 @@ bool run_step(const Step* step, Region* r, std::vector<Ref>& values) {
   std::vector<Ref> args;
   std::vector<PyObject*> given;
   for (const Pattern& p : *step->args) {
-    args.emplace_back(build(p, values));
+    args.emplace_back(build(p, values, *r->numbers));
     if (!args.back()) return false;
     given.push_back(args.back().get());
   }

@@ -24,6 +24,12 @@ PyObject* ambient_changes(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+// ambient() -> a number for what is set in Python
+PyObject* ambient_number(PyObject*, PyObject*) {
+  const long number = ambient_now();
+  return number < 0 ? nullptr : PyLong_FromLong(number);
+}
+
 // expose(array): a program got hold of an array's memory.
 PyObject* expose_array(PyObject*, PyObject* array) {
   expose(array, false);
@@ -84,6 +90,7 @@ PyMethodDef functions[] = {
     {"current_region", current_region, METH_NOARGS, "The one that this thread is in, or None."},
     {"settle", settle, METH_NOARGS, "Computes what waits."},
     {"ambient_changes", ambient_changes, METH_NOARGS, "What is set in Python is about to change."},
+    {"ambient", ambient_number, METH_NOARGS, "A number for what is set in Python."},
     {"expose", expose_array, METH_O, "A program got hold of an array, which has its memory."},
     {"expose_address", expose_address, METH_O, "A program knows where an array's memory is."},
     {"force", TRITORCH_FASTCALL(force_tensors),
@@ -98,9 +105,9 @@ PyMethodDef functions[] = {
 }  // namespace
 
 bool add_following(PyObject* module) {
-  return add_step_type(module) && add_lazy_type(module) && add_region_type(module) &&
-         add_entry_type(module) && add_program_type(module) && add_replay_functions(module) &&
-         PyModule_AddFunctions(module, functions) == 0;
+  return add_open_type(module) && add_step_type(module) && add_lazy_type(module) &&
+         add_region_type(module) && add_entry_type(module) && add_program_type(module) &&
+         add_replay_functions(module) && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace tritorch

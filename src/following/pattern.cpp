@@ -29,6 +29,9 @@ bool InputSpec::read(Tensor* t) {
     dtype = Ref::to(a->descr);
     shape.assign(a->shape().begin(), a->shape().end());
     strides.assign(a->steps().begin(), a->steps().end());
+    const Ref size(PyObject_GetAttrString(a->descr, "itemsize"));
+    unit = size ? PyLong_AsLongLong(size.get()) : -1;
+    if (unit < 0) return false;
   } else if (const Array* d = as_array(t->array)) {
     dtype = Ref(PyLong_FromLong(static_cast<long>(d->dtype)));
     shape.assign(d->layout.shape().begin(), d->layout.shape().end());
@@ -46,20 +49,63 @@ bool InputSpec::read(Tensor* t) {
   return true;
 }
 
-bool InputSpec::fits(Tensor* t) const {
+bool OpenLayout::read(PyObject* pair) {
+  PyObject *sizes, *steps;
+  if (!PyArg_ParseTuple(pair, "O!O!", &PyTuple_Type, &sizes, &PyTuple_Type, &steps)) return false;
+  const auto take = [](PyObject* tuple, std::vector<Expr>& exprs) {
+    exprs.resize(static_cast<std::size_t>(PyTuple_GET_SIZE(tuple)));
+    for (std::size_t i = 0; i < exprs.size(); ++i)
+      if (!exprs[i].take(PyTuple_GET_ITEM(tuple, static_cast<Py_ssize_t>(i)))) return false;
+    return true;
+  };
+  return take(sizes, shape) && take(steps, strides);
+}
+
+bool OpenLayout::compute(const std::vector<Number>& numbers, std::vector<std::int64_t>& sizes,
+                         std::vector<std::int64_t>& steps) const {
+  sizes.resize(shape.size());
+  steps.resize(strides.size());
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (!shape[i].compute(numbers, sizes[i])) return false;
+  for (std::size_t i = 0; i < strides.size(); ++i)
+    if (!strides[i].compute(numbers, steps[i])) return false;
+  return true;
+}
+
+bool InputSpec::lies(std::span<const std::int64_t> sizes, std::span<const std::int64_t> steps,
+                     std::vector<Number>& numbers) const {
+  if (!open) return equals(shape, sizes) && equals(strides, steps);
+  if (sizes.size() != open->shape.size()) return false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    std::int64_t wanted;
+    if (open->shape[i].symbol() == static_cast<int>(numbers.size())) {
+      if (sizes[i] < kLeastOpen) return false;
+      numbers.push_back({false, sizes[i], 0});
+    } else if (!open->shape[i].compute(numbers, wanted) || wanted != sizes[i]) {
+      return false;
+    }
+  }
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    std::int64_t wanted;
+    if (!open->strides[i].compute(numbers, wanted) || wanted * unit != steps[i]) return false;
+  }
+  return true;
+}
+
+bool InputSpec::fits(Tensor* t, std::vector<Number>& numbers) const {
   if (reinterpret_cast<PyObject*>(Py_TYPE(t)) != type.get() || !t->array ||
       reinterpret_cast<PyObject*>(Py_TYPE(t->array)) != array_type.get() || is_set(t->tangent) ||
       leaf != static_cast<bool>(t->leaf) || view != is_set(t->base) || inference != t->inference)
     return false;
   if (const NDArray* a = as_ndarray(t->array)) {
-    if (!equals(shape, a->shape()) || !equals(strides, a->steps())) return false;
+    if (!lies(a->shape(), a->steps(), numbers)) return false;
     if (a->descr != dtype.get() && PyObject_RichCompareBool(a->descr, dtype.get(), Py_EQ) != 1) {
       PyErr_Clear();
       return false;
     }
   } else if (const Array* d = as_array(t->array)) {
     if (PyLong_AsLong(dtype.get()) != static_cast<long>(d->dtype) || d->device() != device ||
-        !equals(shape, d->layout.shape()) || !equals(strides, d->layout.strides()))
+        !lies(d->layout.shape(), d->layout.strides(), numbers))
       return false;
   }
   const int needed = requires_grad(t);
@@ -68,6 +114,11 @@ bool InputSpec::fits(Tensor* t) const {
 }
 
 bool make_pattern(PyObject* argument, Met& met, Pattern& p) {
+  if (const Expr* open = as_open(argument)) {
+    p.kind = Pattern::open;
+    p.expr = *open;
+    return true;
+  }
   if (Tensor* t = as_tensor(argument)) {
     if (t->mark >> kSlotBits == met.serial) {
       p.kind = Pattern::slot;
@@ -130,7 +181,7 @@ bool fits(const Pattern& p, PyObject* argument, Met& met) {
     }
     case Pattern::fresh: {
       Tensor* t = as_tensor(argument);
-      if (!t || t->mark >> kSlotBits == met.serial || !p.input->fits(t)) return false;
+      if (!t || t->mark >> kSlotBits == met.serial || !p.input->fits(t, met.numbers)) return false;
       met.meet(t);
       return true;
     }
@@ -145,6 +196,19 @@ bool fits(const Pattern& p, PyObject* argument, Met& met) {
       if (!PyFloat_CheckExact(argument)) return false;
       const double value = PyFloat_AS_DOUBLE(argument);
       return std::memcmp(&value, &p.real_value, sizeof value) == 0;
+    }
+    case Pattern::varies: {
+      Number n;
+      if (!read_number(argument, n) || n.real != p.expr.is_real() ||
+          (!n.real && n.whole < kLeastOpen))
+        return false;
+      met.numbers.push_back(n);
+      return true;
+    }
+    case Pattern::open: {
+      Number n, wanted;
+      return read_number(argument, n) && p.expr.compute(met.numbers, wanted) &&
+             same_number(n, wanted);
     }
     case Pattern::equal: {
       if (argument == p.object.get()) return true;
@@ -171,7 +235,16 @@ bool fits(const Pattern& p, PyObject* argument, Met& met) {
   return false;
 }
 
-PyObject* build(const Pattern& p, const std::vector<Ref>& values) {
+PyObject* of_type(PyObject* type, Ref list) {
+  if (type == reinterpret_cast<PyObject*>(&PyList_Type)) return list.release();
+  if (type == reinterpret_cast<PyObject*>(&PyTuple_Type)) return PyList_AsTuple(list.get());
+  if (PyObject_HasAttrString(type, "_make"))
+    return PyObject_CallMethod(type, "_make", "O", list.get());
+  return PyObject_CallOneArg(type, list.get());
+}
+
+PyObject* build(const Pattern& p, const std::vector<Ref>& values,
+                const std::vector<Number>& numbers) {
   switch (p.kind) {
     case Pattern::slot:
     case Pattern::fresh: {
@@ -179,30 +252,22 @@ PyObject* build(const Pattern& p, const std::vector<Ref>& values) {
       if (!value) return PyErr_Format(PyExc_SystemError, "tensor %d was not computed", p.number);
       return Py_NewRef(value);
     }
-    case Pattern::sequence: {
-      const auto size = static_cast<Py_ssize_t>(p.items.size());
-      PyObject* list = PyList_New(size);
-      for (Py_ssize_t i = 0; list && i < size; ++i) {
-        PyObject* item = build(p.items[static_cast<std::size_t>(i)], values);
-        if (item)
-          PyList_SET_ITEM(list, i, item);
-        else
-          Py_CLEAR(list);
-      }
-      if (!list || p.object.get() == reinterpret_cast<PyObject*>(&PyList_Type)) return list;
-      PyObject* made = p.object.get() == reinterpret_cast<PyObject*>(&PyTuple_Type)
-                           ? PyList_AsTuple(list)
-                           : PyObject_CallOneArg(p.object.get(), list);
-      Py_DECREF(list);
-      return made;
-    }
+    case Pattern::sequence:
+      return build_sequence(p, [&](const Pattern& item) { return build(item, values, numbers); });
     case Pattern::slice: {
       PyObject* parts[3] = {};
-      for (int i = 0; i < 3; ++i) parts[i] = build(p.items[static_cast<std::size_t>(i)], values);
+      for (int i = 0; i < 3; ++i)
+        parts[i] = build(p.items[static_cast<std::size_t>(i)], values, numbers);
       PyObject* made =
           parts[0] && parts[1] && parts[2] ? PySlice_New(parts[0], parts[1], parts[2]) : nullptr;
       for (PyObject* part : parts) Py_XDECREF(part);
       return made;
+    }
+    case Pattern::varies:
+    case Pattern::open: {
+      Number n;
+      if (p.expr.compute(numbers, n)) return number_object(n);
+      return PyErr_Format(PyExc_SystemError, "a number of a compiled function has no value");
     }
     default:
       return Py_NewRef(p.object.get());

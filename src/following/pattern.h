@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "following/numbers.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -39,16 +41,34 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
+// Sizes and strides (in elements) of a tensor of which some are left open.
+struct OpenLayout {
+  std::vector<Expr> shape, strides;
+
+  bool read(PyObject* pair);  // (shape, strides); false with a Python error set
+  // The sizes and strides of this run; false where one has no value.
+  bool compute(const std::vector<Number>& numbers, std::vector<std::int64_t>& sizes,
+               std::vector<std::int64_t>& steps) const;
+};
+
+// Sizes from here on may be left open: 0 and 1 are as no others.
+constexpr std::int64_t kLeastOpen = 2;
+
 // What is compared of a tensor that comes from outside.
 struct InputSpec {
   Ref type, array_type, dtype;
   std::vector<std::int64_t> shape, strides;
+  std::int64_t unit = 1;             // of strides: an ndarray's are bytes
+  std::unique_ptr<OpenLayout> open;          // in place of shape and strides
   int device = -1;
   bool needs_grad = false, leaf = false, view = false;
   char inference = 0;
 
   bool read(Tensor* t);  // false: it is no tensor of a plain array
-  bool fits(Tensor* t) const;
+  // numbers: those that are known; this tensor's open sizes are added.
+  bool fits(Tensor* t, std::vector<Number>& numbers) const;
+  bool lies(std::span<const std::int64_t> sizes, std::span<const std::int64_t> steps,
+            std::vector<Number>& numbers) const;
 };
 
 struct Pattern {
@@ -61,12 +81,16 @@ struct Pattern {
     equal,     // an object of the same type that is equal
     sequence,  // a tuple or list of such
     slice,     // one with start, stop, step
+    varies,    // an integer or float that is left open: it becomes the next of the numbers
+    open,      // what is computed of numbers
   } kind = same;
   int number = 0;  // of the slot
   std::int64_t integer_value = 0;
   double real_value = 0;
   Ref object;  // or the type of the sequence, or the spec of a tensor that is made here
   std::unique_ptr<InputSpec> input;
+  std::unique_ptr<OpenLayout> layout;  // of a tensor that is made here
+  Expr expr;
   std::vector<Pattern> items;
 };
 
@@ -75,7 +99,9 @@ struct Pattern {
 struct Met {
   unsigned long long serial;
   int next;  // the slot of the next one that is met
-  std::vector<std::pair<Tensor*, unsigned long long>> marks;
+  std::vector<Number>& numbers;
+  std::size_t known = numbers.size();
+  std::vector<std::pair<Tensor*, unsigned long long>> marks = {};
   void meet(Tensor* t) {
     marks.emplace_back(t, t->mark);
     t->mark = mark_of(serial, next++);
@@ -83,6 +109,7 @@ struct Met {
   void take_back() {
     for (auto it = marks.rbegin(); it != marks.rend(); ++it) it->first->mark = it->second;
     marks.clear();
+    numbers.resize(known);
   }
 };
 
@@ -90,7 +117,24 @@ struct Met {
 bool make_pattern(PyObject* argument, Met& met, Pattern& pattern);
 bool fits(const Pattern& pattern, PyObject* argument, Met& met);
 
+// A list's items as a sequence of a type: a list, a tuple, a named tuple, a Size.
+PyObject* of_type(PyObject* type, Ref list);
+
+// A sequence as its pattern says (a new reference), of what `make_item(pattern)` gives for each.
+template <class MakeItem>
+PyObject* build_sequence(const Pattern& pattern, MakeItem&& make_item) {
+  Ref list(PyList_New(static_cast<Py_ssize_t>(pattern.items.size())));
+  if (!list) return nullptr;
+  for (std::size_t i = 0; i < pattern.items.size(); ++i) {
+    PyObject* item = make_item(pattern.items[i]);
+    if (!item) return nullptr;
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), item);
+  }
+  return of_type(pattern.object.get(), std::move(list));
+}
+
 // An argument as the pattern says (a new reference), of tensors by slot.
-PyObject* build(const Pattern& pattern, const std::vector<Ref>& values);
+PyObject* build(const Pattern& pattern, const std::vector<Ref>& values,
+                const std::vector<Number>& numbers);
 
 }  // namespace tritorch

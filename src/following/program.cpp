@@ -2,14 +2,24 @@
 
 #include <structmember.h>
 
-#include "following/region.h"
+#include <algorithm>
+
+#include "array/array.h"
 #include "following/replay.h"
+#include "following/state.h"
+#include "launch/pack.h"
 
 namespace tritorch {
 
 PyTypeObject* program_type = nullptr;
 
 namespace {
+
+// A value that is computed of a region's numbers: a size, a shape, a factor.
+struct Computed {
+  int value;
+  Pattern pattern;
+};
 
 struct Given {
   int slot, value;
@@ -30,9 +40,10 @@ struct Body {
   std::vector<Call> calls;
   std::vector<Output> outputs;
   std::vector<Written> written;
+  std::vector<Computed> numbers;
   Ref finish;
   std::size_t most = 0;  // arguments of a call
-  std::unique_ptr<Replay> replay;
+  std::unique_ptr<Replays> replays;
 };
 
 struct Program {
@@ -46,11 +57,19 @@ bool read_numbers(PyObject* tuple, std::vector<int>& numbers) {
 }
 
 bool read_call(PyObject* item, Body& body) {
-  PyObject *function, *constants, *values, *results, *dropped;
-  if (!PyArg_ParseTuple(item, "OO!O!O!O!", &function, &PyTuple_Type, &constants, &PyTuple_Type,
-                        &values, &PyTuple_Type, &results, &PyTuple_Type, &dropped))
+  PyObject *function, *constants, *values, *results, *dropped, *expected = nullptr,
+                                                               *fallback = Py_None;
+  if (!PyArg_ParseTuple(item, "OO!O!O!O!|O!O", &function, &PyTuple_Type, &constants, &PyTuple_Type,
+                        &values, &PyTuple_Type, &results, &PyTuple_Type, &dropped, &PyTuple_Type,
+                        &expected, &fallback))
     return false;
   Call call;
+  for (Py_ssize_t i = 0; expected && i < PyTuple_GET_SIZE(expected); ++i) {
+    PyObject* layout = PyTuple_GET_ITEM(expected, i);
+    call.expected.push_back(layout == Py_None ? nullptr : std::make_unique<OpenLayout>());
+    if (layout != Py_None && !call.expected.back()->read(layout)) return false;
+  }
+  if (expected && fallback != Py_None) call.fallback = Ref::to(fallback);
   call.function = Ref::to(function);
   if (!read_numbers(values, call.values) || !read_numbers(results, call.results) ||
       !read_numbers(dropped, call.dropped))
@@ -64,12 +83,24 @@ bool read_call(PyObject* item, Body& body) {
   return true;
 }
 
-// Program(size, inputs, calls, outputs, written, finish)
+bool read_computed(PyObject* item, Body& body) {
+  PyObject* structure;
+  std::vector<Number> none;
+  Met met{0, 0, none};
+  Computed& computed = body.numbers.emplace_back();
+  if (!PyArg_ParseTuple(item, "iO", &computed.value, &structure)) return false;
+  if (make_pattern(structure, met, computed.pattern)) return true;
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "expected numbers");
+  return false;
+}
+
+// Program(size, inputs, calls, outputs, written, finish, numbers)
 PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject *inputs, *calls, *outputs, *written, *finish;
+  PyObject *inputs, *calls, *outputs, *written, *finish, *numbers;
   int size;
-  if (!PyArg_ParseTuple(args, "iO!O!O!O!O", &size, &PyTuple_Type, &inputs, &PyTuple_Type, &calls,
-                        &PyTuple_Type, &outputs, &PyTuple_Type, &written, &finish))
+  if (!PyArg_ParseTuple(args, "iO!O!O!O!OO!", &size, &PyTuple_Type, &inputs, &PyTuple_Type, &calls,
+                        &PyTuple_Type, &outputs, &PyTuple_Type, &written, &finish, &PyTuple_Type,
+                        &numbers))
     return nullptr;
   auto* self = reinterpret_cast<Program*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
@@ -95,6 +126,8 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
     good = PyArg_ParseTuple(PyTuple_GET_ITEM(written, i), "iL", &each.slot, &each.times);
     body.written.push_back(each);
   }
+  for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(numbers); ++i)
+    good = read_computed(PyTuple_GET_ITEM(numbers, i), body);
   if (finish != Py_None) body.finish = Ref::to(finish);
   if (good) return reinterpret_cast<PyObject*>(self);
   Py_DECREF(self);
@@ -118,15 +151,47 @@ int program_traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
+bool lies_so(PyObject* array, const OpenLayout& layout, const std::vector<Number>& numbers) {
+  std::vector<std::int64_t> sizes, steps;
+  if (!layout.compute(numbers, sizes, steps)) return false;
+  if (const NDArray* a = as_ndarray(array)) {
+    const Ref size(PyObject_GetAttrString(a->descr, "itemsize"));
+    const std::int64_t unit = size ? PyLong_AsLongLong(size.get()) : -1;
+    if (unit < 0) return false;
+    for (std::int64_t& step : steps) step *= unit;
+    return std::ranges::equal(sizes, a->shape()) && std::ranges::equal(steps, a->steps());
+  }
+  const Array* d = as_array(array);
+  return d && std::ranges::equal(sizes, d->layout.shape()) &&
+         std::ranges::equal(steps, d->layout.strides());
+}
+
+bool lies_as_expected(const Call& call, PyObject* result, const std::vector<Number>& numbers) {
+  const bool several = call.results.size() > 1;
+  if (several && (!PyTuple_Check(result) ||
+                  PyTuple_GET_SIZE(result) != static_cast<Py_ssize_t>(call.results.size())))
+    return false;
+  for (std::size_t i = 0; i < call.expected.size(); ++i) {
+    PyObject* item = several ? PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i)) : result;
+    if (call.expected[i] && !lies_so(item, *call.expected[i], numbers)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-bool make_call(const Call& call, std::vector<Ref>& values, PyObject** args) {
+bool make_call(const Call& call, std::vector<Ref>& values, const std::vector<Number>& numbers,
+               PyObject** args) {
   const std::size_t n = call.values.size();
   for (std::size_t i = 0; i < n; ++i)
     args[i] = call.values[i] < 0 ? call.constants[i].get()
                                  : values[static_cast<std::size_t>(call.values[i])].get();
   Ref result(PyObject_Vectorcall(call.function.get(), args, n, nullptr));
   if (!result) return false;
+  if (call.fallback && !lies_as_expected(call, result.get(), numbers)) {
+    result = Ref(PyObject_Vectorcall(call.fallback.get(), args, n, nullptr));
+    if (!result) return false;
+  }
   if (call.results.size() == 1) {
     if (call.results[0] >= 0) {
       PyTypeObject* type = Py_TYPE(result.get());
@@ -147,19 +212,27 @@ bool make_call(const Call& call, std::vector<Ref>& values, PyObject** args) {
         values[static_cast<std::size_t>(call.results[i])] =
             Ref::to(PyTuple_GET_ITEM(result.get(), static_cast<Py_ssize_t>(i)));
   }
-  for (int value : call.dropped) values[static_cast<std::size_t>(value)] = Ref();
   return true;
 }
 
 namespace {
 
-bool make_calls(const Body& body, std::vector<Ref>& values) {
-  if (body.replay) return body.replay->compute(values);
+bool make_calls(const Body& body, std::vector<Ref>& values, const std::vector<Number>& numbers) {
+  for (const Computed& each : body.numbers) {
+    Ref& value = values[static_cast<std::size_t>(each.value)];
+    if (value) continue;  // it was given
+    value = Ref(build(each.pattern, values, numbers));
+    if (!value) return false;
+  }
+  if (body.replays)
+    if (Replay* replay = body.replays->find(numbers)) return replay->compute(values, numbers);
   PyObject* few[16];
   std::vector<PyObject*> many(body.most > 16 ? body.most : 0);
   PyObject** args = body.most > 16 ? many.data() : few;
-  for (const Call& call : body.calls)
-    if (!make_call(call, values, args)) return false;
+  for (const Call& call : body.calls) {
+    if (!make_call(call, values, numbers, args)) return false;
+    let_go(call, values);
+  }
   return true;
 }
 
@@ -171,35 +244,45 @@ PyObject* as_list(const std::vector<Ref>& values) {
   return list;
 }
 
-// run(*arrays) -> the values at the end, a list: a program without slots; its inputs are the first
-// values.
+// run(numbers, *arrays) -> the values at the end, a list: a program without slots; its inputs are
+// the first values.
 PyObject* program_run(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   const Body& body = *reinterpret_cast<Program*>(self)->body;
+  if (n < 1 || !PyTuple_Check(args[0]))
+    return PyErr_Format(PyExc_TypeError, "run(numbers, *arrays)");
+  std::vector<Number> numbers(static_cast<std::size_t>(PyTuple_GET_SIZE(args[0])));
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    read_number(PyTuple_GET_ITEM(args[0], static_cast<Py_ssize_t>(i)), numbers[i]);
   std::vector<Ref> values(static_cast<std::size_t>(body.size));
-  for (Py_ssize_t i = 0; i < n && i < body.size; ++i)
-    values[static_cast<std::size_t>(i)] = Ref::to(args[i]);
-  if (!make_calls(body, values)) return nullptr;
+  for (Py_ssize_t i = 1; i < n && i <= body.size; ++i)
+    values[static_cast<std::size_t>(i - 1)] = Ref::to(args[i]);
+  if (!make_calls(body, values, numbers)) return nullptr;
   return as_list(values);
 }
 
-// as_graph(tell, most_changed): from now on it is recorded, and replayed as a CUDA graph.
+// as_graph(tell, most_changed): from now on it is recorded, and replayed as CUDA graphs.
 PyObject* program_as_graph(PyObject* self, PyObject* args) {
   Body& body = *reinterpret_cast<Program*>(self)->body;
   PyObject* tell;
   double most_changed;
   if (!PyArg_ParseTuple(args, "Od", &tell, &most_changed)) return nullptr;
-  body.replay = std::make_unique<Replay>(body.calls, body.most, Ref::to(tell), most_changed);
+  bool open = !body.numbers.empty();
+  for (const Call& call : body.calls) open |= static_cast<bool>(call.fallback);
+  std::vector<int> computed;
+  for (const Computed& each : body.numbers) computed.push_back(each.value);
+  body.replays =
+      std::make_unique<Replays>(body.calls, body.most, computed, open, Ref::to(tell), most_changed);
   Py_RETURN_NONE;
 }
 
-PyObject* program_graph(PyObject* self, void*) {
+PyObject* program_graphs(PyObject* self, void*) {
   const Body& body = *reinterpret_cast<Program*>(self)->body;
-  if (!body.replay) Py_RETURN_NONE;
-  return body.replay->describe();
+  return body.replays ? body.replays->describe() : PyList_New(0);
 }
 
 PyGetSetDef program_properties[] = {
-    {"graph", program_graph, nullptr, "what became of its CUDA graph, or None", nullptr},
+    {"graphs", program_graphs, nullptr,
+     "what became of its CUDA graphs, one for each set of numbers", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyMethodDef program_methods[] = {{"as_graph", program_as_graph, METH_VARARGS, nullptr},
@@ -240,7 +323,7 @@ bool run_program(PyObject* program, PyObject* region, const std::vector<Ref>& te
     }
     values[static_cast<std::size_t>(given.value)] = Ref::to(t->array);
   }
-  if (!make_calls(body, values)) return false;
+  if (!make_calls(body, values, *reinterpret_cast<Region*>(region)->numbers)) return false;
   for (const Output& output : body.outputs) {
     Tensor* t = slots[static_cast<std::size_t>(output.slot)];
     if (!t || t->array) continue;

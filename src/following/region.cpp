@@ -1,7 +1,5 @@
 #include "following/region.h"
 
-#include <unordered_map>
-
 #include "following/program.h"
 #include "following/state.h"
 #include "launch/pack.h"
@@ -18,6 +16,20 @@ unsigned long long ambient_epoch = 1;
 std::vector<Region*> regions;
 thread_local int unfollowed = 0;
 int waiting = 0;
+
+long ambient_now() {
+  static thread_local struct {
+    unsigned long long epoch;
+    long number;
+  } known;
+  if (known.epoch != ambient_epoch) {
+    PyObject* number = PyObject_CallNoArgs(ambient_handler);
+    if (!number) return -1;
+    known = {ambient_epoch, PyLong_AsLong(number)};
+    Py_DECREF(number);
+  }
+  return known.number;
+}
 
 namespace {
 
@@ -38,6 +50,7 @@ PyObject* region_new(PyTypeObject* type, PyObject* args, PyObject*) {
   r->kept = new std::vector<std::pair<int, Ref>>;
   r->is_kept = new std::vector<char>;
   r->written = new std::vector<std::pair<Ref, PyObject*>>;
+  r->numbers = new std::vector<Number>;
   r->serial = next_serial++;
   return reinterpret_cast<PyObject*>(r);
 }
@@ -52,6 +65,8 @@ void region_dealloc(PyObject* self) {
   delete r->kept;
   delete r->is_kept;
   delete r->written;
+  delete r->numbers;
+  Py_CLEAR(r->twin);
   Py_CLEAR(r->root);
   Py_CLEAR(r->follower);
   type->tp_free(self);
@@ -63,26 +78,17 @@ int region_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(reinterpret_cast<PyObject*>(r->root));
   Py_VISIT(r->follower);
+  Py_VISIT(r->twin);
   for (auto& [slot, tensor] : *r->kept) Py_VISIT(tensor.get());
   for (auto& [tensor, array] : *r->written) Py_VISIT(tensor.get());
   return 0;
 }
 
 bool refresh_ambient(Region* r) {
-  static thread_local struct {
-    unsigned long long epoch;
-    long number;
-  } known;
   if (r->epoch == ambient_epoch) return true;
-  if (known.epoch != ambient_epoch) {
-    PyObject* number = PyObject_CallNoArgs(ambient_handler);
-    if (!number) return false;
-    known = {ambient_epoch, PyLong_AsLong(number)};
-    Py_DECREF(number);
-  }
-  r->ambient = known.number;
-  r->epoch = known.epoch;
-  return !PyErr_Occurred();
+  r->ambient = ambient_now();
+  r->epoch = ambient_epoch;
+  return r->ambient >= 0;
 }
 
 void grow(Region* r, int size) {
@@ -96,13 +102,43 @@ void place(Region* r, Tensor* t, int slot) {
   (*r->slots)[static_cast<std::size_t>(slot)] = t;
 }
 
+PyObject* as_tuple(const std::vector<std::int64_t>& values) {
+  PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(values.size()));
+  for (std::size_t i = 0; tuple && i < values.size(); ++i) {
+    PyObject* value = PyLong_FromLongLong(values[i]);
+    if (!value) Py_CLEAR(tuple);
+    if (tuple) PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), value);
+  }
+  return tuple;
+}
+
+// The spec of a lazy tensor, with the sizes of this run.
+Ref spec_of(const Pattern& p, const Region* r) {
+  if (!p.layout) return p.object;
+  std::vector<std::int64_t> sizes, steps;
+  if (!p.layout->compute(*r->numbers, sizes, steps)) {
+    PyErr_SetString(PyExc_SystemError, "a size of a compiled function has no value");
+    return Ref();
+  }
+  Ref spec(PyTuple_New(kSpecFields)), shape(as_tuple(sizes)), strides(as_tuple(steps));
+  if (!spec || !shape || !strides) return Ref();
+  for (Py_ssize_t i = 0; i < kSpecFields; ++i) {
+    PyObject* item = i == kShape     ? shape.get()
+                     : i == kStrides ? strides.get()
+                                     : PyTuple_GET_ITEM(p.object.get(), i);
+    PyTuple_SET_ITEM(spec.get(), i, Py_NewRef(item));
+  }
+  return spec;
+}
+
 // What a call results in, now: the tensors that it makes are lazy.
 PyObject* make_result(const Pattern& p, Region* r) {
   switch (p.kind) {
     case Pattern::fresh: {
-      auto* t = reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0));
+      const Ref spec = spec_of(p, r);
+      auto* t = spec ? reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0)) : nullptr;
       if (!t) return nullptr;
-      t->shadow = reinterpret_cast<PyObject*>(new_lazy(p.object.get(), r));
+      t->shadow = reinterpret_cast<PyObject*>(new_lazy(spec.get(), r));
       if (!t->shadow) {
         Py_DECREF(t);
         return nullptr;
@@ -113,23 +149,8 @@ PyObject* make_result(const Pattern& p, Region* r) {
     case Pattern::slot:
       return Py_NewRef(
           reinterpret_cast<PyObject*>((*r->slots)[static_cast<std::size_t>(p.number)]));
-    case Pattern::sequence: {
-      const auto size = static_cast<Py_ssize_t>(p.items.size());
-      PyObject* list = PyList_New(size);
-      for (Py_ssize_t i = 0; list && i < size; ++i) {
-        PyObject* item = make_result(p.items[static_cast<std::size_t>(i)], r);
-        if (item)
-          PyList_SET_ITEM(list, i, item);
-        else
-          Py_CLEAR(list);
-      }
-      if (!list || p.object.get() == reinterpret_cast<PyObject*>(&PyList_Type)) return list;
-      PyObject* made = p.object.get() == reinterpret_cast<PyObject*>(&PyTuple_Type)
-                           ? PyList_AsTuple(list)
-                           : PyObject_CallMethod(p.object.get(), "_make", "O", list);
-      Py_DECREF(list);
-      return made;
-    }
+    case Pattern::sequence:
+      return build_sequence(p, [&](const Pattern& item) { return make_result(item, r); });
     default:
       return Py_NewRef(p.object.get());
   }
@@ -258,13 +279,51 @@ PyObject* miss(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, P
   return result;
 }
 
-// add(gate, args, names, call, result, writes): a call that was made plainly, with all arguments
-// in `args`, is a step from here on.  False: it cannot be told from others.
+// Gives the tensors of a pattern, in their order, the layouts that are left open: of `items`.  A
+// number among arguments is the next that a run has.
+bool take_layouts(Pattern& p, PyObject* items, Py_ssize_t& next, bool of_results) {
+  if (p.kind == Pattern::open) p.kind = Pattern::varies;
+  if (p.kind == Pattern::fresh) {
+    PyObject* item = next < PyTuple_GET_SIZE(items) ? PyTuple_GET_ITEM(items, next++) : Py_None;
+    if (item == Py_None) return true;
+    auto layout = std::make_unique<OpenLayout>();
+    if (!layout->read(item)) return false;
+    (of_results ? p.layout : p.input->open) = std::move(layout);
+  }
+  for (Pattern& each : p.items)
+    if (!take_layouts(each, items, next, of_results)) return false;
+  return true;
+}
+
+// opened: (layouts of tensors from outside, layouts of results, conditions, this run's numbers)
+bool leave_open(Region* r, Step* step, PyObject* opened) {
+  PyObject *inputs, *results, *conditions, *numbers;
+  if (!PyArg_ParseTuple(opened, "O!O!O!O!", &PyTuple_Type, &inputs, &PyTuple_Type, &results,
+                        &PyTuple_Type, &conditions, &PyTuple_Type, &numbers))
+    return false;
+  Py_ssize_t next = 0;
+  for (Pattern& p : *step->args)
+    if (!take_layouts(p, inputs, next, false)) return false;
+  next = 0;
+  if (!take_layouts(step->result->front(), results, next, true)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(conditions); ++i) {
+    step->conditions->emplace_back();
+    if (!step->conditions->back().take(PyTuple_GET_ITEM(conditions, i))) return false;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); ++i) {
+    r->numbers->emplace_back();
+    read_number(PyTuple_GET_ITEM(numbers, i), r->numbers->back());
+  }
+  return true;
+}
+
+// add(gate, args, names, call, result, writes, opened): a call that was made plainly, with all
+// arguments in `args`, is a step from here on.  False: it cannot be told from others.
 PyObject* region_add(PyObject* self, PyObject* args) {
   auto* r = reinterpret_cast<Region*>(self);
-  PyObject *gate, *all, *names, *call, *result, *writes;
-  if (!PyArg_ParseTuple(args, "OO!OOOO!", &gate, &PyTuple_Type, &all, &names, &call, &result,
-                        &PyTuple_Type, &writes))
+  PyObject *gate, *all, *names, *call, *result, *writes, *opened;
+  if (!PyArg_ParseTuple(args, "OO!OOOO!O", &gate, &PyTuple_Type, &all, &names, &call, &result,
+                        &PyTuple_Type, &writes, &opened))
     return nullptr;
   if (r->here->next->size() >= kMostBranches) {
     r->eager = true;
@@ -280,7 +339,8 @@ PyObject* region_add(PyObject* self, PyObject* args) {
   step->grad_enabled = modes.grad_enabled;
   step->inference_mode = modes.inference_mode;
   step->first = static_cast<int>(r->slots->size());
-  Met met{r->serial, step->first, {}};
+  step->numbers = static_cast<int>(r->numbers->size());
+  Met met{r->serial, step->first, *r->numbers};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all); ++i) {
     step->args->emplace_back();
     if (!make_pattern(PyTuple_GET_ITEM(all, i), met, step->args->back())) {
@@ -293,7 +353,7 @@ PyObject* region_add(PyObject* self, PyObject* args) {
   for (auto& [tensor, mark] : met.marks)
     place(r, tensor, static_cast<int>(tensor->mark & ((1u << kSlotBits) - 1)));
   // What it gives: patterns of the same kind, with the spec of each tensor that is made here.
-  Met made{r->serial, met.next, {}};
+  Met made{r->serial, met.next, *r->numbers};
   Pattern& pattern = step->result->front();
   const auto describe = [&](auto&& again, Pattern& p, PyObject* object) -> bool {
     if (Tensor* t = as_tensor(object)) {
@@ -328,6 +388,7 @@ PyObject* region_add(PyObject* self, PyObject* args) {
     if (Tensor* t = as_tensor(PyTuple_GET_ITEM(writes, i)))
       if (t->mark >> kSlotBits == r->serial)
         step->writes->push_back(static_cast<int>(t->mark & ((1u << kSlotBits) - 1)));
+  if (opened != Py_None && !leave_open(r, step, opened)) return nullptr;
   r->here->next->push_back(step);
   owned.release();
   r->here = step;
@@ -355,6 +416,7 @@ PyObject* region_add_barrier(PyObject* self, PyObject* const* args, Py_ssize_t n
   step->barrier = true;
   step->tries = 1;
   step->first = static_cast<int>(r->slots->size());
+  step->numbers = static_cast<int>(r->numbers->size());
   r->here->next->push_back(step);
   r->here = step;
   Py_RETURN_TRUE;
@@ -390,6 +452,8 @@ bool leave(Region* r) {
 void start_again(Region* r) {
   r->here = r->root;
   r->slots->clear();
+  r->numbers->clear();
+  Py_CLEAR(r->twin);
   r->serial = next_serial++;
   r->eager = r->learns = false;
 }
@@ -413,6 +477,19 @@ PyObject* region_leave(PyObject* self, PyObject*) {
 
 PyObject* region_waits(PyObject* self, void*) {
   return PyLong_FromSize_t(reinterpret_cast<Region*>(self)->steps->size());
+}
+PyObject* region_numbers(PyObject* self, void*) {
+  const auto& numbers = *reinterpret_cast<Region*>(self)->numbers;
+  PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(numbers.size()));
+  for (std::size_t i = 0; tuple && i < numbers.size(); ++i) {
+    PyObject* number = number_object(numbers[i]);
+    if (!number) Py_CLEAR(tuple);
+    if (tuple) PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), number);
+  }
+  return tuple;
+}
+PyObject* region_size(PyObject* self, void*) {
+  return PyLong_FromSize_t(reinterpret_cast<Region*>(self)->slots->size());
 }
 PyObject* region_here(PyObject* self, void*) {
   return Py_NewRef(reinterpret_cast<PyObject*>(reinterpret_cast<Region*>(self)->here));
@@ -463,12 +540,16 @@ PyMethodDef region_methods[] = {{"enter", region_enter, METH_NOARGS, nullptr},
                                 {nullptr, nullptr, 0, nullptr}};
 PyMemberDef region_members[] = {
     {"follower", T_OBJECT, offsetof(Region, follower), READONLY, nullptr},
+    {"serial", T_ULONGLONG, offsetof(Region, serial), READONLY, nullptr},
+    {"twin", T_OBJECT, offsetof(Region, twin), 0, nullptr},
     {"busy", T_INT, offsetof(Region, busy), 0, nullptr},
     {"eager", T_BOOL, offsetof(Region, eager), 0, nullptr},
     {"learns", T_BOOL, offsetof(Region, learns), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyGetSetDef region_properties[] = {{"waits", region_waits, nullptr, nullptr, nullptr},
                                    {"here", region_here, nullptr, nullptr, nullptr},
+                                   {"numbers", region_numbers, nullptr, nullptr, nullptr},
+                                   {"size", region_size, nullptr, nullptr, nullptr},
                                    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot region_slots[] = {{Py_tp_new, reinterpret_cast<void*>(region_new)},
                               {Py_tp_dealloc, reinterpret_cast<void*>(region_dealloc)},
@@ -493,7 +574,7 @@ PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* 
   wait_for_others(r);
   if (!refresh_ambient(r)) return nullptr;
   Step* barrier = nullptr;
-  Met met{r->serial, 0, {}};
+  Met met{r->serial, 0, *r->numbers};
   const std::vector<Step*>& known = *r->here->next;  // other threads may add to it
   for (std::size_t i = 0; i < known.size(); ++i) {
     Step* step = known[i];

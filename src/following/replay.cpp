@@ -12,9 +12,10 @@
 namespace tritorch {
 namespace {
 
-constexpr int kMostTries = 4;      // recordings, one after the other, of which no two agree
-constexpr int kMostMisfits = 2;    // runs in a row that do not fit, until it is recorded anew
+constexpr int kMostTries = 4;        // recordings, one after the other, of which no two agree
+constexpr int kMostMisfits = 2;      // runs in a row that do not fit, until it is recorded anew
 constexpr int kMostRecordings = 16;  // altogether
+constexpr std::size_t kMostReplays = 16;  // of a program, for different sizes
 constexpr std::uint64_t kAlignment = 16;  // what kernels are compiled for, and functions ask for
 constexpr std::size_t kGranularity = 512;
 
@@ -159,7 +160,6 @@ struct Replay::Built {
   std::unique_ptr<NodeGraph> graph;  // null: its nodes are launched one by one
   std::shared_ptr<Arena> arena;
   StorageRef constants;
-  std::vector<Call> calls;                                     // those that are asked for
   std::vector<const Storage*> lay_in;                          // where inputs lay before
   std::vector<std::pair<std::uint32_t, StorageRef>> escaping;  // allocations that results lie in
   std::vector<std::uint64_t> values;                           // of sources, as nodes have them
@@ -212,23 +212,28 @@ bool Replay::Built::fits(std::size_t source, PyObject* number) {
   return true;
 }
 
-Replay::Replay(const std::vector<Call>& calls, std::size_t most, Ref tell, double most_changed)
-    : calls_(calls), most_(most), tell_(std::move(tell)), most_changed_(most_changed) {}
+Replay::Replay(const Replayed& of) : of_(of) {}
 
 Replay::~Replay() = default;
 
-bool Replay::make_calls(std::vector<Ref>& values) {
+bool Replay::is_computed(std::size_t value) const {
+  return std::ranges::count(of_.computed, static_cast<int>(value)) != 0;
+}
+
+bool Replay::make_calls(std::vector<Ref>& values, const Numbers& numbers) {
   ++plain_;
   ++counts.plain;
-  std::vector<PyObject*> args(most_);
-  for (const Call& call : calls_)
-    if (!make_call(call, values, args.data())) return false;
+  std::vector<PyObject*> args(of_.most);
+  for (const Call& call : of_.calls) {
+    if (!make_call(call, values, numbers, args.data())) return false;
+    let_go(call, values);
+  }
   return true;
 }
 
 void Replay::told(const char* what, const std::string& text) {
-  Ref done(PyObject_CallFunction(tell_.get(), "ss", what, text.c_str()));
-  if (!done) PyErr_WriteUnraisable(tell_.get());
+  Ref done(PyObject_CallFunction(of_.tell.get(), "ss", what, text.c_str()));
+  if (!done) PyErr_WriteUnraisable(of_.tell.get());
 }
 
 void Replay::give_up(const std::string& why) {
@@ -238,27 +243,29 @@ void Replay::give_up(const std::string& why) {
   told("none", why);
 }
 
-bool Replay::compute(std::vector<Ref>& values) {
-  if (!gave_up_.empty() || busy_ || recorder || !driver_loaded()) return make_calls(values);
+bool Replay::compute(std::vector<Ref>& values, const Numbers& numbers) {
+  if (!gave_up_.empty() || busy_ || recorder || !driver_loaded())
+    return make_calls(values, numbers);
   Set busy(busy_, true);
   int device = -1;
-  for (const Ref& value : values) {
-    if (!value) continue;
-    if (const Array* array = as_array(value.get())) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i]) continue;
+    if (const Array* array = as_array(values[i].get())) {
       if (device < 0) device = array->device();
-    } else if (!PyLong_CheckExact(value.get())) {
+    } else if (!PyLong_CheckExact(values[i].get()) && !is_computed(i)) {
       give_up("not all inputs are on a GPU");
-      return make_calls(values);
+      return make_calls(values, numbers);
     }
   }
   if (device < 0) device = current_device();
   try {
     bind(device);
     const cu::CUstream stream = current_stream(device);
-    if (is_capturing(stream)) return make_calls(values);
+    if (is_capturing(stream)) return make_calls(values, numbers);
     if (built_) {
-      const Outcome outcome =
-          device == built_->device && stream == built_->stream ? replay(values) : Outcome::misfit;
+      const Outcome outcome = device == built_->device && stream == built_->stream
+                                  ? replay(values, numbers)
+                                  : Outcome::misfit;
       if (outcome != Outcome::misfit) {
         misfits_ = 0;
         return outcome == Outcome::done;
@@ -267,9 +274,9 @@ bool Replay::compute(std::vector<Ref>& values) {
         built_.reset();
         misfits_ = tries_ = 0;
       }
-      return make_calls(values);
+      return make_calls(values, numbers);
     }
-    return record(values, device, stream);
+    return record(values, numbers, device, stream);
   } catch (const PythonError&) {
   } catch (...) {
     set_python_error(std::current_exception());
@@ -293,37 +300,37 @@ void Replay::describe_inputs(std::vector<Ref>& values, Run& run, Recording& reco
       recording.add_input(array->storage, array->data());
       run.anchors.push_back(array->data());
     }
-    run.given.push_back({static_cast<int>(i), input,
-                         static_cast<std::int64_t>(array->data() - anchors[input])});
+    run.given.push_back(
+        {static_cast<int>(i), input, static_cast<std::int64_t>(array->data() - anchors[input])});
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!values[i] || as_array(values[i].get())) continue;
+    if (!values[i] || as_array(values[i].get()) || is_computed(i)) continue;
     run.given_numbers.push_back({static_cast<int>(i), recording.number_count()});
     values[i] = Ref(recording.number(values[i].get(), false));
     if (!values[i]) throw PythonError{};
   }
 }
 
-bool Replay::make_recorded_calls(std::vector<Ref>& values, Run& run, Recording& recording) {
-  std::vector<PyObject*> args(most_);
+bool Replay::make_recorded_calls(std::vector<Ref>& values, const Numbers& numbers, Run& run,
+                                 Recording& recording) {
+  std::vector<PyObject*> args(of_.most);
   std::vector<bool> ready(values.size());  // values that are there without a launch
   for (std::size_t i = 0; i < values.size(); ++i) ready[i] = static_cast<bool>(values[i]);
   Set told(recorder, static_cast<Recorder*>(&recording));
   Set asked(asking, &run.asked);
-  for (std::size_t i = 0; i < calls_.size(); ++i) {
-    const Call& call = calls_[i];
+  for (std::size_t i = 0; i < of_.calls.size(); ++i) {
+    const Call& call = of_.calls[i];
     const Record& record = recording.record;
     const std::size_t before = record.nodes.size() + record.allocations.size() + run.asked.size();
-    // What it drops is looked at first.
     const bool is_ready = std::ranges::all_of(
         call.values, [&](int v) { return v < 0 || ready[static_cast<std::size_t>(v)]; });
-    if (!make_call(call, values, args.data())) return false;
+    if (!make_call(call, values, numbers, args.data())) return false;
     bool gives_arrays = true;  // or it is a check of values, which has looked at none
     for (int result : call.results)
       if (result >= 0 && values[static_cast<std::size_t>(result)])
         gives_arrays &= as_array(values[static_cast<std::size_t>(result)].get()) != nullptr;
-    const bool works =
-        before != record.nodes.size() + record.allocations.size() + run.asked.size();
+    let_go(call, values);
+    const bool works = before != record.nodes.size() + record.allocations.size() + run.asked.size();
     if (gives_arrays || works) continue;
     if (!is_ready) recording.unfit("a function looks at what is computed");
     run.asked.push_back({Ref(), 0, 0, static_cast<int>(i)});
@@ -338,7 +345,7 @@ void Replay::describe_outputs(const std::vector<Ref>& before, std::vector<Ref>& 
   std::vector<int> asked;  // values that are asked for
   for (const Asked& each : run.asked)
     if (each.call >= 0)
-      for (int result : calls_[static_cast<std::size_t>(each.call)].results)
+      for (int result : of_.calls[static_cast<std::size_t>(each.call)].results)
         asked.push_back(result);
   std::map<PyObject*, int> known;
   for (std::size_t i = 0; i < before.size(); ++i)
@@ -370,13 +377,14 @@ void Replay::describe_outputs(const std::vector<Ref>& before, std::vector<Ref>& 
     if (!recording.is_used(n)) recording.unfit("a number that was drawn is used by no kernel");
 }
 
-bool Replay::record(std::vector<Ref>& values, int device, cu::CUstream stream) {
+bool Replay::record(std::vector<Ref>& values, const Numbers& numbers, int device,
+                    cu::CUstream stream) {
   auto run = std::make_unique<Run>();
   Recording recording(device, stream);
   const std::vector<Ref> given = values;
   describe_inputs(values, *run, recording);
   const std::vector<Ref> before = values;
-  if (!make_recorded_calls(values, *run, recording)) return false;
+  if (!make_recorded_calls(values, numbers, *run, recording)) return false;
   describe_outputs(before, values, *run, recording);
   for (const GivenNumber& each : run->given_numbers) {
     Ref& value = values[static_cast<std::size_t>(each.value)];
@@ -391,9 +399,9 @@ bool Replay::record(std::vector<Ref>& values, int device, cu::CUstream stream) {
   std::string why = recording.unfit_because;
   if (why.empty() && taken_) {
     why = difference(taken_->record, run->record);
-    const bool aligned = std::ranges::equal(
-        taken_->anchors, run->anchors,
-        [](auto x, auto y) { return x % kAlignment == y % kAlignment; });
+    const bool aligned = std::ranges::equal(taken_->anchors, run->anchors, [](auto x, auto y) {
+      return x % kAlignment == y % kAlignment;
+    });
     if (why.empty() && !(taken_->given == run->given && aligned))
       why = "inputs lie otherwise from call to call";
     if (why.empty() && !(taken_->results == run->results && taken_->asked == run->asked))
@@ -452,26 +460,21 @@ void Replay::build(std::unique_ptr<Run> run, int device, cu::CUstream stream) {
   built->is_stale.resize(record.nodes.size());
   built->changed_in.assign(record.nodes.size(), -1);
   std::ranges::copy(built->run->anchors, built->values.begin());  // as they stand in the nodes
-  for (const Asked& each : built->run->asked)
-    if (each.call >= 0) {  // inputs are needed again if a run does not fit
-      built->calls.push_back(calls_[static_cast<std::size_t>(each.call)]);
-      built->calls.back().dropped.clear();
-    }
   for (const Use& use : record.uses)
     if (use.source == Use::input)
       built->uses[use.index].push_back(use);
     else if (use.source != Use::any)
-      built->uses[use.source == Use::allocation ? built->allocation(use.index)
-                                                : built->number(use.index)]
+      built
+          ->uses[use.source == Use::allocation ? built->allocation(use.index)
+                                               : built->number(use.index)]
           .push_back(use);
   try {
     built->arena = arena_of(device, stream, bytes);
     for (const std::uint32_t i : planned)
       built->set(built->allocation(i), built->arena->storage->address + places[i]);
     if (!content.empty()) {
-      Array constants =
-          Array::empty(std::array{static_cast<std::int64_t>(content.size())}, DType::uint8, device,
-                       stream);
+      Array constants = Array::empty(std::array{static_cast<std::int64_t>(content.size())},
+                                     DType::uint8, device, stream);
       copy_from_host(constants, content, stream, false);
       built->constants = constants.storage;
       for (std::uint32_t i = 0; i < record.allocations.size(); ++i)
@@ -505,14 +508,14 @@ void Replay::build(std::unique_ptr<Run> run, int device, cu::CUstream stream) {
 // ---- replaying ----------------------------------------------------------------------------------
 
 // Asks generators, and makes the calls that give no arrays.
-Replay::Outcome Replay::ask(std::vector<Ref>& values,
+Replay::Outcome Replay::ask(std::vector<Ref>& values, const Numbers& numbers,
                             std::vector<std::pair<Ref, long long>>& drawn) {
   Built& b = *built_;
-  std::vector<PyObject*> args(most_);
-  auto call = b.calls.begin();
+  std::vector<PyObject*> args(of_.most);
   for (const Asked& each : b.run->asked) {
     if (each.call >= 0) {
-      if (!make_call(*call++, values, args.data())) return Outcome::error;
+      const Call& call = of_.calls[static_cast<std::size_t>(each.call)];
+      if (!make_call(call, values, numbers, args.data())) return Outcome::error;
       continue;
     }
     Ref pair(PyObject_CallMethod(each.generator.get(), "draw", "L", each.count));
@@ -526,7 +529,7 @@ Replay::Outcome Replay::ask(std::vector<Ref>& values,
   return Outcome::done;
 }
 
-Replay::Outcome Replay::replay(std::vector<Ref>& values) {
+Replay::Outcome Replay::replay(std::vector<Ref>& values, const Numbers& numbers) {
   Built& b = *built_;
   const Run& run = *b.run;
   const std::size_t n_inputs = run.anchors.size();
@@ -539,7 +542,8 @@ Replay::Outcome Replay::replay(std::vector<Ref>& values) {
     if (!array || array->device() != b.device) return Outcome::misfit;
     StorageRef& storage = inputs[each.input];
     if (!storage.get()) {
-      if (array->data() % kAlignment != run.anchors[each.input] % kAlignment) return Outcome::misfit;
+      if (array->data() % kAlignment != run.anchors[each.input] % kAlignment)
+        return Outcome::misfit;
       storage = array->storage;
       b.now[each.input] = array->data();
       moved = moved || b.lay_in[each.input] != storage.get();
@@ -565,14 +569,13 @@ Replay::Outcome Replay::replay(std::vector<Ref>& values) {
   }
   for (const Result& each : run.results)
     if (each.origin.kind == Origin::input && each.kind == Result::array) {
-      const std::uint64_t at = b.now[each.origin.index] + static_cast<std::uint64_t>(
-                                                              each.origin.delta);
-      if ((at - inputs[each.origin.index]->address) % item_size(each.dtype))
-        return Outcome::misfit;
+      const std::uint64_t at =
+          b.now[each.origin.index] + static_cast<std::uint64_t>(each.origin.delta);
+      if ((at - inputs[each.origin.index]->address) % item_size(each.dtype)) return Outcome::misfit;
     }
 
   std::vector<std::pair<Ref, long long>> drawn;
-  Outcome outcome = ask(values, drawn);
+  Outcome outcome = ask(values, numbers, drawn);
   bool queued = false;
   if (outcome == Outcome::done) try {
       ++b.runs;
@@ -587,7 +590,8 @@ Replay::Outcome Replay::replay(std::vector<Ref>& values) {
       for (std::size_t i = 0; i < n_inputs; ++i) b.set(i, b.now[i]);
       for (std::size_t i = b.number(0); i < b.values.size(); ++i) b.set(i, b.now[i]);
       const std::size_t worth = std::max<std::size_t>(
-          4, static_cast<std::size_t>(most_changed_ * static_cast<double>(run.record.nodes.size())));
+          4, static_cast<std::size_t>(of_.most_changed *
+                                      static_cast<double>(run.record.nodes.size())));
       std::unique_lock launching = lock_politely(b.arena->launching);
       if (b.graph && b.changed <= worth) {
         changed_ += static_cast<long long>(b.stale.size());
@@ -632,8 +636,8 @@ void Replay::give_results(const std::vector<StorageRef>& inputs, std::vector<Ref
     } else if (each.kind == Result::constant) {
       value = each.object;
     } else if (each.kind == Result::number) {
-      value = Ref(PyLong_FromUnsignedLongLong(
-          b.now[b.number(static_cast<std::size_t>(each.other))]));
+      value =
+          Ref(PyLong_FromUnsignedLongLong(b.now[b.number(static_cast<std::size_t>(each.other))]));
     } else {
       Array array;
       std::uint64_t base;
@@ -664,6 +668,36 @@ PyObject* Replay::describe() const {
                        "arena", static_cast<Py_ssize_t>(arena), "replays", replays_, "changed",
                        changed_, "one_by_one", one_by_one_, "plain", plain_, "gave_up",
                        gave_up_.c_str());
+}
+
+// ---- one for each set of numbers ----------------------------------------------------------------
+
+Replay* Replays::find(const std::vector<Number>& numbers) {
+  for (const Known& known : known_)
+    if (!of_.open || std::ranges::equal(known.numbers, numbers, same_number))
+      return known.replay.get();
+  if (known_.size() < kMostReplays) {
+    known_.push_back({numbers, std::make_unique<Replay>(of_)});
+    return known_.back().replay.get();
+  }
+  if (!std::exchange(told_, true)) {
+    Ref done(PyObject_CallFunction(of_.tell.get(), "ss", "none",
+                                   "its sizes and numbers were too many different ones"));
+    if (!done) PyErr_WriteUnraisable(of_.tell.get());
+  }
+  return nullptr;
+}
+
+PyObject* Replays::describe() const {
+  PyObject* list = PyList_New(0);
+  for (const Known& known : known_) {
+    Ref described(known.replay->describe());
+    if (!list || !described || PyList_Append(list, described.get()) < 0) {
+      Py_XDECREF(list);
+      return nullptr;
+    }
+  }
+  return list;
 }
 
 // ---- what Python is asked to tell ---------------------------------------------------------------

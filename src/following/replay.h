@@ -27,14 +27,22 @@
 
 namespace tritorch {
 
+struct Replayed {  // a program, and how it is to be replayed
+  const std::vector<Call>& calls;
+  std::size_t most;           // arguments of a call
+  std::vector<int> computed;  // values that are computed of a region's numbers
+  bool open;                  // whether numbers matter at all
+  Ref tell;                   // tell(what, text): is told what becomes of it
+  double most_changed;        // the part of the nodes of which more are launched one by one
+};
+
 class Replay {
  public:
-  // tell(what, text): is told what became of it.  most_changed: the part of the nodes.
-  Replay(const std::vector<Call>& calls, std::size_t most_arguments, Ref tell, double most_changed);
+  explicit Replay(const Replayed& of);
   ~Replay();
 
   // Computes values from those that are there: what a program's calls do.
-  bool compute(std::vector<Ref>& values);
+  bool compute(std::vector<Ref>& values, const std::vector<Number>& numbers);
   PyObject* describe() const;
 
  private:
@@ -42,29 +50,50 @@ class Replay {
   struct Built;  // a run that can be made again
   enum class Outcome { done, misfit, error };
 
-  bool make_calls(std::vector<Ref>& values);
-  bool record(std::vector<Ref>& values, int device, cu::CUstream stream);
-  bool make_recorded_calls(std::vector<Ref>& values, Run& run, Recording& recording);
+  using Numbers = std::vector<Number>;
+
+  bool is_computed(std::size_t value) const;
+  bool make_calls(std::vector<Ref>& values, const Numbers& numbers);
+  bool record(std::vector<Ref>& values, const Numbers& numbers, int device, cu::CUstream stream);
+  bool make_recorded_calls(std::vector<Ref>& values, const Numbers& numbers, Run& run,
+                           Recording& recording);
   void describe_inputs(std::vector<Ref>& values, Run& run, Recording& recording);
   void describe_outputs(const std::vector<Ref>& before, std::vector<Ref>& values, Run& run,
                         Recording& recording);
   void build(std::unique_ptr<Run> run, int device, cu::CUstream stream);
-  Outcome replay(std::vector<Ref>& values);
-  Outcome ask(std::vector<Ref>& values, std::vector<std::pair<Ref, long long>>& drawn);
+  Outcome replay(std::vector<Ref>& values, const Numbers& numbers);
+  Outcome ask(std::vector<Ref>& values, const Numbers& numbers,
+              std::vector<std::pair<Ref, long long>>& drawn);
   void give_results(const std::vector<StorageRef>& inputs, std::vector<Ref>& values);
   void give_up(const std::string& why);
   void told(const char* what, const std::string& text);
 
-  const std::vector<Call>& calls_;
-  std::size_t most_;  // arguments of a call
-  Ref tell_;
-  double most_changed_;
+  const Replayed& of_;
   bool busy_ = false;
   std::string gave_up_;
   int tries_ = 0, misfits_ = 0, recordings_ = 0;
   std::unique_ptr<Run> taken_;
   std::unique_ptr<Built> built_;
   long long replays_ = 0, changed_ = 0, one_by_one_ = 0, plain_ = 0;
+};
+
+// The replays of a program, one for each set of numbers that it was run with.
+class Replays {
+ public:
+  template <class... Args>
+  explicit Replays(Args&&... args) : of_{std::forward<Args>(args)...} {}
+  // Null where there are too many.
+  Replay* find(const std::vector<Number>& numbers);
+  PyObject* describe() const;
+
+ private:
+  struct Known {
+    std::vector<Number> numbers;
+    std::unique_ptr<Replay> replay;
+  };
+  Replayed of_;
+  std::vector<Known> known_;
+  bool told_ = false;
 };
 
 // What Python's functions are told while a program is recorded; both give their numbers back where

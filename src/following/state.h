@@ -1,7 +1,6 @@
 // The states of following, for the files of this folder alone.
 #pragma once
 
-#include <unordered_set>
 #include <vector>
 
 #include "following/pattern.h"
@@ -42,7 +41,9 @@ struct Step {
   std::vector<int>* writes;      // slots whose memory it writes
   std::vector<Step*>* next;      // owned
   std::vector<Plan>* plans;
+  std::vector<Expr>* conditions;  // on numbers, which hold where it fits
   int first, met, made;  // its slots: from `first` on, so many from outside, so many made
+  int numbers;           // how many are open before it
   long ambient;
   int tries;
   char barrier, grad_enabled, inference_mode;
@@ -53,6 +54,9 @@ Step* new_step(Step* parent);
 // Whether a call is a step's, of a region that comes to it now.
 bool matches(const Step* step, const Region* r, PyObject* const* args, Py_ssize_t n,
              PyObject* names, Met& met);
+
+// A number for what is set in Python; negative with a Python error set on failure.
+long ambient_now();
 
 // ---- regions ------------------------------------------------------------------------------------
 
@@ -65,6 +69,8 @@ struct Region {
   std::vector<std::pair<int, Ref>>* kept;           // tensors with arrays that it needs
   std::vector<char>* is_kept;                       // by slot, whether it is among those
   std::vector<std::pair<Ref, PyObject*>>* written;  // tensors whose arrays are put aside
+  std::vector<Number>* numbers;                     // those that are left open, of this run
+  PyObject* twin;  // Python's: the step of another way that is like the last call
   unsigned long long serial;
   unsigned long long epoch;
   long ambient;

@@ -14,6 +14,7 @@ Step* new_step(Step* parent) {
   step->writes = new std::vector<int>;
   step->next = new std::vector<Step*>;
   step->plans = new std::vector<Plan>;
+  step->conditions = new std::vector<Expr>;
   return step;
 }
 
@@ -44,6 +45,12 @@ bool matches(const Step* step, const Region* r, PyObject* const* args, Py_ssize_
       met.take_back();
       return false;
     }
+  for (const Expr& condition : *step->conditions) {
+    std::int64_t holds;
+    if (condition.compute(met.numbers, holds) && holds) continue;
+    met.take_back();
+    return false;
+  }
   return true;
 }
 
@@ -75,6 +82,7 @@ void step_dealloc(PyObject* self) {
   delete step->writes;
   delete step->next;
   delete step->plans;
+  delete step->conditions;
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -131,7 +139,19 @@ PyObject* step_run(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
+// require(conditions): on numbers, without which the step does not fit from now on
+PyObject* step_require(PyObject* self, PyObject* conditions) {
+  if (!PyTuple_Check(conditions)) return PyErr_Format(PyExc_TypeError, "require(conditions)");
+  std::vector<Expr> more(static_cast<std::size_t>(PyTuple_GET_SIZE(conditions)));
+  for (std::size_t i = 0; i < more.size(); ++i)
+    if (!more[i].take(PyTuple_GET_ITEM(conditions, static_cast<Py_ssize_t>(i)))) return nullptr;
+  std::vector<Expr>& mine = *reinterpret_cast<Step*>(self)->conditions;
+  mine.insert(mine.end(), more.begin(), more.end());
+  Py_RETURN_NONE;
+}
+
 PyMethodDef step_methods[] = {{"run", TRITORCH_FASTCALL(step_run), nullptr},
+                              {"require", step_require, METH_O, nullptr},
                               {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef step_members[] = {
@@ -142,6 +162,7 @@ PyMemberDef step_members[] = {
     {"first", T_INT, offsetof(Step, first), READONLY, nullptr},
     {"met", T_INT, offsetof(Step, met), READONLY, nullptr},
     {"made", T_INT, offsetof(Step, made), READONLY, nullptr},
+    {"numbers", T_INT, offsetof(Step, numbers), READONLY, nullptr},
     {"barrier", T_BOOL, offsetof(Step, barrier), READONLY, nullptr},
     {"ambient", T_LONG, offsetof(Step, ambient), READONLY, nullptr},
     {"grad_enabled", T_BOOL, offsetof(Step, grad_enabled), READONLY, nullptr},

@@ -22,8 +22,8 @@ class Params {
 };
 
 cu::CUDA_KERNEL_NODE_PARAMS kernel_of(const GraphNode& node, Params& params) {
-  return {node.function, node.grid[0], node.grid[1], node.grid[2],  node.threads, 1,
-          1,             node.shared,  params.data(), nullptr,      nullptr,      nullptr};
+  return {node.function, node.grid[0],  node.grid[1], node.grid[2], node.threads, 1, 1,
+          node.shared,   params.data(), nullptr,      nullptr,      nullptr};
 }
 
 cu::CUDA_MEMSET_NODE_PARAMS fill_of(const GraphNode& node) {
@@ -87,7 +87,8 @@ void launch_one_by_one(const std::vector<GraphNode>& nodes, cu::CUstream stream)
   for (const GraphNode& node : nodes) launch_alone(node, stream);
 }
 
-NodeGraph::NodeGraph(const std::vector<GraphNode>& nodes, int device) : context_(context_of(device)) {
+NodeGraph::NodeGraph(const std::vector<GraphNode>& nodes, int device)
+    : context_(context_of(device)) {
   const cu::Driver& table = driver();
   if (!table.cuGraphCreate || !table.cuGraphAddKernelNode || !table.cuGraphAddMemsetNode ||
       !table.cuGraphAddMemcpyNode || !table.cuGraphKernelNodeSetAttribute ||
@@ -157,8 +158,8 @@ void NodeGraph::change(std::size_t i, const GraphNode& node) {
   }
 }
 
-void NodeGraph::launch(const std::vector<GraphNode>& nodes, const std::vector<std::uint32_t>& changed,
-                       cu::CUstream stream) {
+void NodeGraph::launch(const std::vector<GraphNode>& nodes,
+                       const std::vector<std::uint32_t>& changed, cu::CUstream stream) {
   BlockingRegion region;
   for (std::uint32_t i : changed) change(i, nodes[i]);
   CHECK_CU(driver().cuGraphLaunch(exec_, stream));

@@ -12,9 +12,9 @@ namespace {
 constexpr std::uint32_t kFree = UINT32_MAX;
 
 // Calls that ask and change nothing, by how their names begin.
-constexpr std::string_view kHarmless[] = {
-    "cuDevice",  "cuDriver",     "cuCtxGet",     "cuFunc", "cuOccupancy",
-    "cuStreamG", "cuMemGetInfo", "cuEventCreate"};
+constexpr std::string_view kHarmless[] = {"cuDevice",     "cuDriver",     "cuCtxGet",
+                                          "cuFunc",       "cuOccupancy",  "cuStreamG",
+                                          "cuMemGetInfo", "cuEventCreate"};
 
 // Integers of a class of their own: no two are one object, as small integers are.
 PyObject* number_class() {
@@ -175,7 +175,8 @@ void Recording::kernel(const cu::CUlaunchConfig& config, cu::CUfunction function
   node.threads = config.blockDimX;
   node.shared = config.sharedMemBytes;
   node.attributes.assign(config.attrs, config.attrs + config.numAttrs);
-  node.chunks.resize(packed.bytes() / sizeof(GraphNode::Chunk) + 1);  // with zeros between parameters
+  node.chunks.resize(packed.bytes() / sizeof(GraphNode::Chunk) +
+                     1);  // with zeros between parameters
   for (std::size_t i = 0; i < packed.count(); ++i) {
     node.offsets.push_back(static_cast<std::uint32_t>(packed.offset(i)));
     std::memcpy(node.bytes() + packed.offset(i), packed.parameter(i), sizes[i]);

@@ -16,8 +16,8 @@ cu::simulator::Call call_named(const std::string& name) {
   if (name == "launch") return cu::simulator::Call::launch;
   if (name == "copy") return cu::simulator::Call::copy;
   if (name == "graph") return cu::simulator::Call::graph;
-  throw std::domain_error("a failure is injected into 'alloc', 'launch', 'copy' or 'graph', not '" + name +
-                          "'");
+  throw std::domain_error("a failure is injected into 'alloc', 'launch', 'copy' or 'graph', not '" +
+                          name + "'");
 }
 
 void check_block(std::size_t addresses, std::size_t mask, std::size_t values) {

@@ -156,7 +156,6 @@ void validate_launch(const CUlaunchConfig& config, const Function& function) {
   }
 }
 
-
 Action kernel_action(std::shared_ptr<const LaunchCopy> launch) {
   auto work = [launch = std::move(launch)](std::string& detail) {
     return run_launch(*launch, detail);

@@ -43,8 +43,9 @@ std::pair<std::shared_ptr<Graph>, std::size_t> find_node(CUgraphNode handle) {
 }
 
 // Returns the graph as it was, which may own kernels: let go of it without the lock.
-[[nodiscard]] std::shared_ptr<const Graph> change(CUgraphExec handle, CUgraphNode node, const char* kind, Action action,
-            std::shared_ptr<const LaunchCopy> launch = nullptr) {
+[[nodiscard]] std::shared_ptr<const Graph> change(
+    CUgraphExec handle, CUgraphNode node, const char* kind, Action action,
+    std::shared_ptr<const LaunchCopy> launch = nullptr) {
   const auto exec = state().world->execs.get(handle);
   state().world->graphs.get(exec->source);  // nodes are known by the graph that they were made in
   const std::size_t index = index_of(*exec->graph, node);
@@ -57,9 +58,9 @@ std::pair<std::shared_ptr<Graph>, std::size_t> find_node(CUgraphNode handle) {
 }
 
 CUlaunchConfig config_of(const CUDA_KERNEL_NODE_PARAMS& params) {
-  return {params.gridDimX,  params.gridDimY,  params.gridDimZ,       params.blockDimX,
-          params.blockDimY, params.blockDimZ, params.sharedMemBytes, nullptr,
-          nullptr,          0};
+  return {
+      params.gridDimX,  params.gridDimY,       params.gridDimZ, params.blockDimX, params.blockDimY,
+      params.blockDimZ, params.sharedMemBytes, nullptr,         nullptr,          0};
 }
 
 std::shared_ptr<const LaunchCopy> launch_of(const CUDA_KERNEL_NODE_PARAMS* params) {

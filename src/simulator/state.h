@@ -134,7 +134,7 @@ struct Event {
 struct GraphExec {
   std::shared_ptr<const Graph> graph;
   CUgraph source = nullptr;  // what it was made of
-  Point last_launch;  // launches of one executable graph are ordered
+  Point last_launch;         // launches of one executable graph are ordered
 };
 
 struct Function : std::enable_shared_from_this<Function> {

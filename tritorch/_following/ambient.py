@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tritorch import _C
-from tritorch.amp.state import set_autocast_dtype, set_autocast_enabled, state as autocast
+from tritorch.amp.state import state as autocast
 from tritorch.core import defaults, precision
 
 _numbers: dict[Any, int] = {}
@@ -22,27 +22,6 @@ _KEPT: tuple[tuple[Any, str], ...] = (
     (defaults, "_default_dtype"), (defaults, "typed_home"), (defaults, "fills_memory"),
     (defaults, "_deterministic"), (precision, "matmul"), (precision, "convolution"),
 )  # fmt: skip
-
-
-class Ambience:
-    """What is set now: `with ambience:` it is set again."""
-
-    def __init__(self) -> None:
-        self.enabled, self.dtypes = dict(autocast.enabled), dict(autocast.dtypes)
-        self.dtype = defaults.dtype()
-
-    def __enter__(self) -> None:
-        self.before = Ambience()
-        self._set()
-
-    def __exit__(self, *exception: object) -> None:
-        self.before._set()
-
-    def _set(self) -> None:
-        for kind in self.enabled:
-            set_autocast_enabled(kind, self.enabled[kind])
-            set_autocast_dtype(kind, self.dtypes[kind])
-        defaults.set_default_dtype(self.dtype)
 
 
 def number() -> int:

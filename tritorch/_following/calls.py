@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -40,7 +41,33 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line} in {self.function}"
 
 
+class Reason(NamedTuple):
+    """Why a call needs all before it computed."""
+
+    text: str
+    captured: bool = (
+        False  # whether PyTorch's graphs hold such a call: no error with fullgraph=True
+    )
+
+    def __str__(self) -> str:
+        return self.text
+
+
 filing = locks.rlock()  # held while a call is written down: other threads read what is known
+
+
+Layout = tuple[tuple[Any, ...], tuple[Any, ...]]  # sizes and strides, of which some are symbols
+
+
+@dataclass
+class Opened:
+    """What a call leaves open: Note [What is left open] in `opening.py`."""
+
+    symbols: list[Any] = field(default_factory=list)  # that begin here
+    layouts: dict[int, Layout] = field(default_factory=dict)  # by slot
+    conditions: set[str] = field(default_factory=set)
+    args: tuple[Any, ...] = ()  # with an `Open` for each number that is left open
+    kwargs: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -54,9 +81,10 @@ class Call:
     results: Any
     place: Place | None
     specs: dict[int, Spec] = field(default_factory=dict)  # of the tensors that come into play here
-    barrier: str = ""  # why it needs all before it computed
+    barrier: Reason | None = None  # why it needs all before it computed
     gradients: bool = True  # whether they were recorded
     segment: Segment | None = None  # that it is the last of
+    opened: Opened | None = None
 
 
 @dataclass
@@ -88,17 +116,20 @@ def users_place(depth: int = 1) -> Place | None:
     return None
 
 
+def mapped(leaf: Callable[[Any], Any], value: Any) -> Any:
+    """Nested data with what a function gives for all that is no tuple, list or slice."""
+    kind = type(value)
+    if kind is slice:
+        return slice(*(mapped(leaf, x) for x in (value.start, value.stop, value.step)))
+    if isinstance(value, (tuple, list)):
+        items = [mapped(leaf, item) for item in value]
+        return kind._make(items) if hasattr(kind, "_make") else kind(items)
+    return leaf(value)
+
+
 def slotted(value: Any, slots: dict[int, int]) -> Any:
     """Nested data with a `Slot` for each tensor, by its id."""
-    kind = type(value)
-    if id(value) in slots:
-        return Slot(slots[id(value)])
-    if kind is slice:
-        return slice(*(slotted(x, slots) for x in (value.start, value.stop, value.step)))
-    if isinstance(value, (tuple, list)):
-        items = [slotted(item, slots) for item in value]
-        return kind._make(items) if hasattr(kind, "_make") else kind(items)
-    return value
+    return mapped(lambda x: Slot(slots[id(x)]) if id(x) in slots else x, value)
 
 
 def slots_of(value: Any) -> list[int]:

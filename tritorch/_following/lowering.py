@@ -82,7 +82,7 @@ def quick(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
     None where that is not known."""
     op = note.op
     if note.form == "check":
-        return lambda *given: op.function(*given, *op.params) or ()
+        return lambda *given: op.function(*given) or ()
     forms = [known[x.number] for x in note.inputs if type(x) is Value]
     on_gpu = any(form.kind is _C.Array for form in forms)
     if note.form == "make":
@@ -172,12 +172,8 @@ def lowered(note: Note, known: Sequence[Form]) -> Lowered:
         raise Unfit(f"{op.name} writes into out=")
     if note.form == "in place" and into_itself(note, known):
         return Lowered(op.cpu, (*note.inputs, note.inputs[0]), note.results, note, True)
-    writes = note.form in ("in place", "make", "draw", "check") or op.kind in (
-        "random",
-        "in_place",
-        "internal",
-    )
+    changes = note.form == "check" or note.writes or note.draws
     function = quick(note, known)
     if function is None:
         function = whole(note)
-    return Lowered(function, arguments(note), note.results, note, writes)
+    return Lowered(function, arguments(note), note.results, note, changes)

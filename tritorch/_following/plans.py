@@ -14,13 +14,14 @@ from tritorch import _C
 from tritorch._following import counts, showing
 from tritorch._following.calls import Slot, slots_of
 from tritorch._following.chains import fused
-from tritorch._following.lowering import Lowered, lowered, whole
+from tritorch._following.described import described, require_same_calls, run_described
+from tritorch._following.lowering import Lowered, whole
+from tritorch._following.symbols import Path, computed, opened, places_of
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
+from tritorch._following.varying import Varying, varying
 from tritorch.core import dispatching
 from tritorch.core.arrays import ndarray
-from tritorch.core.device import PretendedDevice, pretence, pretending
 from tritorch.core.dispatching import noting
-from tritorch.core.meta import MetaArray, meta_of
 from tritorch.core.tensor import Tensor
 
 
@@ -65,87 +66,6 @@ def _gives_back(step: Any) -> bool:
     return call.results.index in slots_of((call.args, tuple(call.kwargs.values())))
 
 
-def substituted(value: Any, tensors: dict[int, Tensor]) -> Any:
-    """Nested data with tensors for slots."""
-    kind = type(value)
-    if kind is Slot:
-        return tensors[value.index]
-    if kind is slice:
-        return slice(*(substituted(x, tensors) for x in (value.start, value.stop, value.step)))
-    if isinstance(value, (tuple, list)):
-        items = [substituted(item, tensors) for item in value]
-        return kind._make(items) if hasattr(kind, "_make") else kind(items)
-    return value
-
-
-def bind(pattern: Any, value: Any, tensors: dict[int, Tensor]) -> None:
-    """Gives the tensors of a result to their slots."""
-    if type(pattern) is Slot:
-        tensors.setdefault(pattern.index, value)
-    elif isinstance(pattern, (tuple, list)):
-        for each, item in zip(pattern, value):
-            bind(each, item, tensors)
-
-
-class _Describing:
-    """Whose tensors without memory are: what a FakeTensorMode is to those it makes."""
-
-    allow_non_fake_inputs = True
-
-    def item_of(self, tensor: Tensor) -> Any:
-        """Nobody knows values."""
-        raise Unfit("values decide what is called")
-
-
-_describing = _Describing()
-
-
-def run_described(steps: Sequence[Any], tensors: dict[int, Tensor]) -> None:
-    """Makes the calls of steps on tensors without memory."""
-    before = _C.is_grad_enabled()
-    outer, pretence.mode = pretence.mode, _describing
-    pretending.append(_describing)
-    try:
-        for step in steps:
-            call = step.call
-            _C.set_grad_enabled(step.grad_enabled)
-            kwargs = {name: substituted(x, tensors) for name, x in call.kwargs.items()}
-            bind(call.results, step.gate(*substituted(call.args, tensors), **kwargs), tensors)
-    finally:
-        pretence.mode = outer
-        pretending.remove(_describing)
-        _C.set_grad_enabled(before)
-
-
-def described(tensors: dict[int, Tensor]) -> dict[int, Tensor]:
-    """Twins of tensors without memory."""
-    twins = {}
-    for slot, x in tensors.items():
-        like = meta_of(x._array)
-        where = PretendedDevice(like.device, _describing)
-        array = MetaArray(like.shape, like.dtype, like.strides, where)
-        twins[slot] = twin = _C.wrap(array)
-        if x._requires_grad:
-            twin.requires_grad_()
-    return twins
-
-
-def _call_text(call: tuple[Any, ...]) -> str:
-    form, op, params, numbers = call
-    given = ", ".join(["_" if x is None else repr(x) for x in numbers] + [repr(p) for p in params])
-    return f"{op.name}({given})" + (" in place" if form == "in place" else "")
-
-
-def require_same_calls(tape: Tape, other: Tape) -> None:
-    """Refuses a segment whose records' calls values decide: without any, they are others."""
-    mine, theirs = tape.calls(), other.calls()
-    for a, b in zip(mine, theirs):
-        if a[:2] != b[:2] or a[2] != b[2] or a[3] != b[3]:
-            raise Unfit(f"values decide: {_call_text(a)}, without them {_call_text(b)}")
-    if len(mine) != len(theirs):
-        raise Unfit("values decide what is called")
-
-
 # ---- what is held --------------------------------------------------------------------------------
 
 
@@ -188,6 +108,18 @@ def describe_held(
     return found
 
 
+def with_open_steps(held: list[Held], twins: dict[int, Tensor], path: Path) -> list[Held]:
+    """What is held, with what views depend on of the numbers that are left open."""
+    places = places_of(path.symbols)
+    found = []
+    for each in held:
+        steps = _view_steps(twins[each.slot]._view) if each.steps else ()
+        if [op for op, _ in steps] != [op for op, _ in each.steps]:
+            raise Unfit("without memory, a view is another one")
+        found.append(each._replace(steps=opened(steps, places)))
+    return found
+
+
 def _view_steps(view: Any) -> tuple[tuple[Any, Any], ...]:
     steps = []
     while view is not None:
@@ -196,7 +128,9 @@ def _view_steps(view: Any) -> tuple[tuple[Any, Any], ...]:
     return tuple(reversed(steps))
 
 
-def hand_out(held: Sequence[Held], values: list[Any], tensors: list[Any]) -> None:
+def hand_out(
+    held: Sequence[Held], values: list[Any], tensors: list[Any], numbers: tuple[Any, ...]
+) -> None:
     """Gives tensors that are held what was computed, as the views that they are."""
     bases: dict[int | None, Any] = {}  # those that nobody holds, by their values
     for each in held:
@@ -218,7 +152,7 @@ def hand_out(held: Sequence[Held], values: list[Any], tensors: list[Any]) -> Non
             made = _C.alias(base, array)
             chain = base._view
             for op, params in each.steps[len(_view_steps(chain)) :]:
-                chain = (op, params, chain)
+                chain = (op, computed(params, numbers) if numbers else params, chain)
             root = base if base._base is None else base._base
             made._base, made._view, made._created = root, chain, each.created
             made._epoch = made._shared.version
@@ -278,7 +212,7 @@ def _as_noted(result: Any, call: Lowered, forms: Sequence[Form]) -> bool:
 def native(
     calls: Sequence[Lowered], size: int, kept: set[int], inputs: Sequence[tuple[int, int]],
     outputs: Sequence[tuple[int, int, int, int]], written: Sequence[tuple[int, int]], finish: Any,
-    graphs: bool,
+    varying: Varying, graphs: bool,
 ) -> Any:  # fmt: skip
     """A `_C.Program` of calls.  kept: values that are needed at the end; graphs: whether it is
     launched as a CUDA graph."""
@@ -301,16 +235,20 @@ def native(
             tuple(x.number if type(x) is Value else -1 for x in call.args),
             tuple(results),
             tuple(dropped.get(i, ())),
+            *varying.expected(call),
         ))  # fmt: skip
     showing.planned(calls, dropped)
-    program = _C.Program(size, tuple(inputs), tuple(rows), tuple(outputs), tuple(written), finish)
+    program = _C.Program(
+        size, tuple(inputs), tuple(rows), tuple(outputs), tuple(written), finish,
+        tuple(varying.numbers.items()),
+    )  # fmt: skip
     if graphs:
         program.as_graph(showing.graphed, MOST_CHANGED)
     return program
 
 
 def ordered(
-    calls: Sequence[Lowered], inputs: Sequence[int], kept: set[int], graphs: bool
+    calls: Sequence[Lowered], inputs: Sequence[int], kept: set[int], varying: Varying, graphs: bool
 ) -> tuple[Any, dict[int, int]]:
     """A program that is run with arrays, its inputs first; and where it has which value."""
     places = {number: i for i, number in enumerate(inputs)}
@@ -326,7 +264,8 @@ def ordered(
         for call in calls
     ]
     wanted = {places[number] for number in kept}
-    return native(moved, len(places), wanted, (), (), (), None, graphs), places
+    own = varying.moved(places)
+    return native(moved, len(places), wanted, (), (), (), None, own, graphs), places
 
 
 class Draft:
@@ -334,9 +273,10 @@ class Draft:
 
     def __init__(
         self, tape: Tape, inputs: list[tuple[int, int]], held: list[Held],
-        written: list[tuple[int, int]],
+        written: list[tuple[int, int]], varying: Varying | None = None,
     ) -> None:  # fmt: skip
         self.notes, self.forms = list(tape.notes), list(tape.forms)
+        self.varying = varying or Varying()
         self.inputs, self.held, self.written = inputs, held, written
         self.kept = {each.value for each in held}
         self.kept |= {each.base_value for each in held if each.base_value is not None}
@@ -344,7 +284,7 @@ class Draft:
 
     def lowered(self) -> list[Lowered]:
         """The functions behind the calls that were noted."""
-        calls = [lowered(note, self.forms) for note in self.notes]
+        calls = self.varying.lowered(self.notes, self.forms)
         return without_dead(calls, set(self.kept))
 
     def __call__(
@@ -354,26 +294,27 @@ class Draft:
         values: list[Any] = [None] * len(self.forms)
         for slot, number in self.inputs:
             values[number] = tensors[slot]._array
+        forms = self.varying.begin(values, self.forms, region.numbers)
         before = _C.set_grad_enabled(False)
         try:
-            calls = [checked(call, values, self.forms) for call in self.calls]
+            calls = [checked(call, values, forms) for call in self.calls]
         finally:
             _C.set_grad_enabled(before)
-        calls = fused(calls, self.forms, self.kept)
+        calls = fused(calls, self.varying.fixed(forms), self.kept)
         finish = self.finish()
         outputs = [] if finish else [
             (each.slot, each.value, each.version, int(each.inference)) for each in self.held
         ]  # fmt: skip
         program = native(
             calls, len(values), self.kept, self.inputs, outputs, self.written, finish,
-            region.follower.options.graphs,
+            self.varying, region.follower.options.graphs,
         )  # fmt: skip
         for slot, times in self.written:
             tensors[slot]._shared.version += times
         if finish:
             finish(region, values, region.tensors(tensors))
         else:
-            hand_out(self.held, values, region.tensors(tensors))
+            hand_out(self.held, values, region.tensors(tensors), region.numbers)
         return program
 
     def finish(self) -> Any:
@@ -381,7 +322,7 @@ class Draft:
         held = self.held
         if all(each.base_value is None and each.shares is None for each in held):
             return None
-        return lambda region, values, tensors: hand_out(held, values, tensors)
+        return lambda region, values, tensors: hand_out(held, values, tensors, region.numbers)
 
 
 def first(
@@ -400,7 +341,8 @@ def first(
     for slot in inputs:
         tape.number(tensors[slot]._array)
     given = [(slot, tape.number(tensors[slot]._array)) for slot in inputs]
-    twins = described({slot: tensors[slot] for slot in inputs})
+    path = Path(steps[-1])
+    twins = described({slot: tensors[slot] for slot in inputs}, path.layouts)
     run_noted(region, steps, tensors, tape)
     try:
         if tape.unfit:
@@ -408,12 +350,15 @@ def first(
         other = Tape()
         for slot in inputs:
             other.number(twins[slot]._array)
-        with noting(other.note):
-            run_described(steps, twins)
+        with region.follower.known.with_values(path, region.numbers, steps[-1]), noting(other.note):
+            run_described(steps, twins, path.symbols)
         require_same_calls(tape, other)
         written = _written(versions, tensors)
         described_held = describe_held(held, tensors, given_tensors, tape)
-        return Draft(tape, given, described_held, written)
+        if not path.symbols:
+            return Draft(tape, given, described_held, written)
+        described_held = with_open_steps(described_held, twins, path)
+        return Draft(tape, given, described_held, written, varying(tape, other, path))
     except Unfit as error:
         counts.unfit(str(error))
     except Exception as error:  # without values something is refused

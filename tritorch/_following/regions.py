@@ -37,10 +37,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tritorch import _C
-from tritorch._following import ambient, backing, plans, stances
+from tritorch._following import ambient, backing, opening, plans
 from tritorch._following.calls import (
     Call,
     Place,
+    Reason,
     Segment,
     Spec,
     filing,
@@ -48,6 +49,7 @@ from tritorch._following.calls import (
     slotted,
     users_place,
 )
+from tritorch._following.symbols import Known
 from tritorch.core import arrays
 from tritorch.core.dispatching import noting
 from tritorch.core.meta import meta_of
@@ -106,6 +108,7 @@ class Follower:
         self.call = _C.Entry(self.function, self, self.trie, _at_the_end)
         self.segments: list[Segment] = []
         self.ways = 0  # how many runs took a new way
+        self.known = Known()  # the numbers that are left open
         self.boundaries: set[Any] = set()  # the steps after which a program has all computed
         self.compiled: dict[tuple[Any, Any], Any] = {}  # a backend's plans, by first and last step
 
@@ -268,6 +271,7 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     function = gate.__wrapped__
     place = users_place()
     declared = getattr(function, "settles", False)
+    captured = getattr(function, "gives_number", False)
     region.compute()
     given = _tensors((*args, *kwargs.values()), [])
     try:
@@ -277,7 +281,7 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     steps: list[Any] = []
     if declared or len(before) < len(given):
         result = gate(*args, **kwargs)
-        why = "it is called each time" if declared else "an argument is no plain tensor"
+        why: Reason | None = _DECLARED if declared else _NOT_PLAIN
     else:
         with noting(lambda *step: steps.append(step)):
             result = gate(*args, **kwargs)
@@ -292,13 +296,14 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
             added = _file(region, gate, call, given, before, result)
         if added:
             return result
-        call.barrier = why = "an argument is compared with no other"
+        call.barrier = why = _INCOMPARABLE
     if region.learns:
         _close(region, f"{gate.__name__}: {why}", place)
-    fullgraph = region.follower.options.fullgraph and not stances.is_captured(gate, why)
+    fullgraph = region.follower.options.fullgraph and not (captured or why.captured)
     if region.add_barrier(gate, call) or fullgraph:
         _tell_of_break(region, f"{gate.__name__}: {why}", place, fullgraph)
     call.args = call.kwargs = ()  # type: ignore[assignment]  # nothing is kept alive
+    opening.passed(region, gate)
     return result
 
 
@@ -310,13 +315,18 @@ def _file(
     changed = [x for x, b in zip(given, before) if x._shared.version != b[2]]
     written = (*changed, *_sharing(changed, region))
     names = tuple(kwargs) or None
-    if not region.add(gate, (*args, *kwargs.values()), names, call, result, written):
+    shown, named, told, opened = opening.leave_open(region, gate, call, given, result)
+    if not region.add(gate, (*shown, *named.values()), names, call, result, written, told):
         return False
     seen = _tensors(result, list(given))
     slots = {id(x): x._mark & 0xFFFFFF for x in seen}
     call.args = slotted(args, slots)
     call.kwargs = {name: slotted(x, slots) for name, x in kwargs.items()}
     call.results = slotted(result, slots)
+    if opened is not None:
+        opened.args = slotted(opened.args, slots)
+        opened.kwargs = {name: slotted(x, slots) for name, x in opened.kwargs.items()}
+        call.opened = opened
     call.specs = {
         slots[id(x)]: Spec(tuple(x.shape), x.dtype, x.stride(), x.device, x._requires_grad)
         for x in seen
@@ -333,29 +343,36 @@ def _sharing(changed: list[Tensor], region: Any) -> list[Tensor]:
     return [x for x in region.tensors({}) if x is not None and id(x._shared) in shared]
 
 
-def _why_not(given: list[Tensor], before: list[Any], steps: list[Any], result: Any) -> str:
-    """Why a call cannot wait; "": it can."""
+_DECLARED = Reason("it is called each time")
+_NOT_PLAIN = Reason("an argument is no plain tensor")
+_INCOMPARABLE = Reason("an argument is compared with no other")
+
+
+def _why_not(
+    given: list[Tensor], before: list[Any], steps: list[Any], result: Any
+) -> Reason | None:
+    """Why a call cannot wait; None: it can."""
     for tensor, (description, array, _) in zip(given, before):
         try:
             same = describe(tensor) == description and tensor._array is array
         except RuntimeError:  # a view that may not be used after a write to its base
             same = False
         if not same:
-            return "it changes what is known of an argument"
+            return Reason("it changes what is known of an argument")
     if not _may_wait(result):
-        return "its result is no tensor"
+        return Reason("its result is no tensor")
     if given and not steps and not _shares_memory(given, _tensors(result, [])):
-        return "it computes without an operator"
+        return Reason("it computes without an operator")
     for form, op, tensors, params, _ in steps:
         if form == "check":
             continue
         if op.settles:
-            return f"{op.name} looks at values"
+            return Reason(f"{op.name} looks at values")
         if form != "call":
             continue
         if not _is_described(op, tensors, params):
-            return f"{stances.UNKNOWN} of {op.name}"
-    return ""
+            return Reason(f"values decide about the results of {op.name}", captured=True)
+    return None
 
 
 def _may_wait(result: Any) -> bool:

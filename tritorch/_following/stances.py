@@ -69,16 +69,6 @@ def errors_on_graph_break(errors: bool | None) -> Iterator[None]:
         strict.errors = before
 
 
-UNKNOWN = "values decide about the results"
-_NUMBERS = ("item", "__float__", "__int__", "__index__", "__complex__")
-
-
-def is_captured(gate: Any, why: str) -> bool:
-    """Whether PyTorch's graphs hold a call with fullgraph=True: a number that a tensor has, results
-    of unknown size.  Here what waits is computed, and that is no error either."""
-    return gate.__name__ in _NUMBERS or why.startswith(UNKNOWN)
-
-
 # ---- recordings ----------------------------------------------------------------------------------
 
 

@@ -49,6 +49,21 @@ class Note(NamedTuple):
     results: tuple[int, ...]  # -1 for None
     several: bool  # whether results come in a tuple
 
+    @property
+    def draws(self) -> bool:
+        """Whether it takes numbers from a generator."""
+        if self.form in ("draw", "check"):
+            return self.form == "draw"
+        op = self.op
+        return op.kind == "random" or any(a.name == "generator" for a in op.schema.arguments)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes memory that it is given."""
+        return self.form == "in place" or (
+            self.form not in ("draw", "check") and self.op.schema.is_mutable
+        )
+
 
 class Unfit(Exception):
     """A segment cannot be written down as records' calls; says why."""
@@ -61,6 +76,7 @@ class Tape:
         self.notes: list[Note] = []
         self.forms: list[Form] = []
         self.unfit = ""
+        self.stands_for: dict[int, int] = {}  # the numbers that values have on another tape
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []
 
@@ -72,6 +88,10 @@ class Tape:
             self._kept.append(array)
             self.forms.append(form_of(array))
         return found
+
+    def is_as(self, number: int, array: Any) -> None:
+        """Takes an array that stands for one of another tape, which has that number there."""
+        self.stands_for[self.number(array)] = number
 
     def memory(self) -> dict[int, int]:
         """For each array, a number of the memory that it lies in; one for all on GPUs."""
@@ -115,7 +135,7 @@ class Tape:
                 results.append(self.number(x))
                 continue
             array = x._array
-            if array.dtype is None or 0 in array.shape:
+            if array.dtype is None or 0 in [getattr(n, "value", n) for n in array.shape]:
                 self.unfit = self.unfit or f"{op.name} gives no elements"
             results.append(self.number(array))
         given = tuple(self.param(op, x) for x in params)

@@ -170,6 +170,11 @@ _cuda: dict[int, Generator] = {}
 _cuda_seed: int | None = None
 
 
+def default_generators() -> list[Generator]:
+    """Those that programs draw from, but for ones that they made themselves."""
+    return [default_generator, *_cuda.values()]
+
+
 def states(generators: Iterable[Generator]) -> list[tuple[Generator, Any]]:
     """Where generators are, for `restore`."""
     return [

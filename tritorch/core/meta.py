@@ -17,7 +17,7 @@ from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dtype import dtype
 from tritorch.core.strides import copy_strides, view_strides
 from tritorch.core.sym_functions import sym_max, sym_min
-from tritorch.core.symbolic import SymBool, SymInt
+from tritorch.core.symbolic import SymBool, SymInt, as_size
 
 META = Device("meta")
 Shape = tuple[int, ...]
@@ -228,7 +228,7 @@ class MetaArray:
                 strides.append(step * self.strides[dim])
                 dim += 1
             else:
-                size, index = self.shape[dim], item.__index__()
+                size, index = self.shape[dim], as_size(item)
                 if not -size <= index < size:
                     raise IndexError(
                         f"index {index} is out of bounds for dimension {dim} with size {size}"

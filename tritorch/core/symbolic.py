@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
+
 Monomial = tuple[tuple[Any, int], ...]  # atoms and their powers, in a fixed order
 Range = tuple[float, float]
 INF = math.inf
@@ -85,7 +87,7 @@ class ShapeEnv:
             high = min(high, other - (function is operator.lt))
         symbol.range = low, high
 
-    def decide(self, what: str, value: bool | None) -> bool:
+    def decide(self, what: str, value: bool | None, condition: SymBool | None = None) -> bool:
         """A condition that ranges do not decide, by this run's values."""
         if value is None and what in self.assumed:
             return True
@@ -191,6 +193,10 @@ class _Compared:
     def _compare(self, other: Any, sign: str) -> Any:
         raise NotImplementedError
 
+    def conjugate(self) -> Any:
+        """The number: it is real."""
+        return self
+
     def __eq__(self, other: object) -> Any:
         return self._compare(other, "==")
 
@@ -283,7 +289,9 @@ class SymInt(_Compared):
         if self.constant is not None:
             return self.constant
         found = self.value
-        self.env.decide(f"{self} == {found}", None if found is None else True)
+        text, holds = f"{self} == {found}", None if found is None else True
+        condition = SymBool(text, holds, self.env, (operator.eq, self, found))
+        self.env.decide(text, holds, condition)
         assert found is not None
         return found
 
@@ -409,6 +417,8 @@ class SymInt(_Compared):
         low, high = self.range
         if low >= 0 and high < b.range[0]:
             return self
+        if high < 0 and -low <= b.range[0]:
+            return self + b
         if self.constant is not None and b.constant is not None:
             return self.constant % b.constant
         whole, rest = _split(self, b)
@@ -650,7 +660,9 @@ class SymFloat(_Compared):
         return SymFloat(f"{name}({self.text})", value, self.env, (traced, self))
 
     def __float__(self) -> float:
-        self.env.decide(f"{self.text} == {self.value}", None if self.value is None else True)
+        text, holds = f"{self.text} == {self.value}", None if self.value is None else True
+        condition = SymBool(text, holds, self.env, (operator.eq, self, self.value))
+        self.env.decide(text, holds, condition)
         assert self.value is not None
         return float(self.value)
 
@@ -691,7 +703,7 @@ class SymBool:
         return SymNode(self)
 
     def __bool__(self) -> bool:
-        return self.env.decide(self.text, self.value)
+        return self.env.decide(self.text, self.value, self)
 
     def __and__(self, other: Any) -> Any:
         known = other.value if isinstance(other, SymBool) else bool(other)
@@ -738,4 +750,4 @@ def known(condition: Any) -> bool:
 
 def as_size(value: Any) -> Any:
     """An index as a size: left open if it is."""
-    return value if isinstance(value, SymInt) else value.__index__()
+    return value if isinstance(value, (SymInt, _C.Open)) else value.__index__()

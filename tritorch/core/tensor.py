@@ -46,6 +46,12 @@ def settling(function: F) -> F:
     return function
 
 
+def gives_number(function: F) -> F:
+    """Says of a method that it gives the number that a tensor has, which PyTorch's graphs hold."""
+    function.gives_number = True  # type: ignore[attr-defined]
+    return function
+
+
 # How often NumPy has asked a tensor for its array: who gives NumPy nested lists learns so, without
 # a look at each item, that there are tensors among them.
 seen_by_numpy = [0]
@@ -395,6 +401,7 @@ class Tensor(_C.TensorBase):
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return _C.wrap(np.asarray(array))
 
+    @gives_number
     def item(self) -> Any:
         """The only element as a Python number."""
         if type(self) is not Tensor or dispatching.watching:
@@ -440,15 +447,19 @@ class Tensor(_C.TensorBase):
             raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
         return bool(self.item())
 
+    @gives_number
     def __float__(self) -> float:
         return float(self._scalar("double"))
 
+    @gives_number
     def __int__(self) -> int:
         return int(self._scalar("int64_t"))
 
+    @gives_number
     def __complex__(self) -> complex:
         return complex(self._scalar("complex"))
 
+    @gives_number
     def __index__(self) -> int:
         if self.dtype.is_floating_point or self.dtype.is_complex or self.numel() != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")

@@ -11,6 +11,7 @@ from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch._triton.names import function
 from tritorch.core.dtype import bool_, dtype, float32, float64
+from tritorch.core.strides import copy_strides
 from tritorch.gpu import pointwise
 from tritorch.gpu.arrays import from_numpy
 from tritorch.gpu.layout import INT32_MAX, float_bits, is_dense, reach
@@ -131,7 +132,8 @@ def dropout(x: Array, p: float, seed: int, offset: int) -> Array:
 
 def dropout_with_mask(x: Array, p: float, seed: int, offset: int) -> tuple[Array, Array]:
     """The same with which elements were kept; of complex numbers too."""
-    ones = _C.empty(x.shape, x.dtype.to_real(), x.device_index).fill_(1.0)
+    strides = copy_strides(x.shape, x.strides)
+    ones = _C.empty_strided(x.shape, strides, x.dtype.to_real(), x.device_index).fill_(1.0)
     factors = dropout(ones, p, seed, offset)
     return (
         pointwise.call("mul", (x, factors.astype(x.dtype)), x.dtype, x.dtype),

@@ -28,7 +28,7 @@ def _dense(x: Array | None) -> Any:
 
 def scan(
     gates: Array, h0: Array, c0: Array | None, w: Array, b: Array | None, mode: str,
-    sizes: Sequence[int], reverse: bool,
+    sizes: Sequence[int] | None, reverse: bool,
 ) -> tuple[Array, Array | None, Array | None]:  # fmt: skip
     """(packed result, activated gates, what else the gradient needs)."""
     gates, b = _dense(gates), _dense(b)
@@ -51,7 +51,7 @@ def scan(
         c.copy_(c0)
     across = w.transpose(0, 1)
     bias = h if b is None else b
-    for low, high in spans(sizes, reverse):
+    for low, high in spans(sizes, reverse, n, batch):
         rows = high - low
         x, out, states = gates[low:high], packed[low:high], rows * hidden
         z = mm(h[:rows], across)
@@ -69,13 +69,13 @@ def scan(
 
 def backward(
     g: Array, packed: Array, acts: Any, rest: Any, h0: Array, c0: Array | None, w: Array,
-    b: Array | None, mode: str, sizes: Sequence[int], reverse: bool,
+    b: Array | None, mode: str, sizes: Sequence[int] | None, reverse: bool,
 ) -> tuple[Array | None, ...]:  # fmt: skip
     """The gradients of gates, h0, c0, w and b."""
     g, w = _dense(g), _dense(w)
     (batch, hidden), kind, where = h0.shape, packed.dtype, packed.device_index
-    n = sum(sizes)
-    steps = spans(sizes, reverse)
+    n = packed.shape[0] - batch * (1 if c0 is None else 2)
+    steps = spans(sizes, reverse, n, batch)
     before = _previous(packed, h0, steps)
     dh = arrays.copy(g[n : n + batch])
     dc = None if c0 is None else arrays.copy(g[n + batch :])

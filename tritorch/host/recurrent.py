@@ -22,10 +22,14 @@ from tritorch.host.narrow import like, widen
 Array = np.ndarray[Any, Any]
 
 
-def spans(sizes: Sequence[int], reverse: bool) -> list[tuple[int, int]]:
-    """(first row, number of rows) of each step, in the order in which they are computed."""
+def spans(
+    sizes: Sequence[int] | None, reverse: bool, n: int, batch: int
+) -> list[tuple[int, int]]:
+    """(first row, row after the last) of each step, in the order in which they are computed.
+
+    sizes: of the steps; None: n rows, so many in each step as the batch has."""
     found, low = [], 0
-    for size in sizes:
+    for size in (batch,) * (n // batch) if sizes is None else sizes:
         found.append((low, low + size))
         low += size
     return found[::-1] if reverse else found
@@ -33,7 +37,7 @@ def spans(sizes: Sequence[int], reverse: bool) -> list[tuple[int, int]]:
 
 def scan(
     gates: Array, h0: Array, c0: Array | None, w: Array, b: Array | None, mode: str,
-    sizes: Sequence[int], reverse: bool,
+    sizes: Sequence[int] | None, reverse: bool,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """(packed result, activated gates, what else the gradient needs)."""
     kind = gates
@@ -54,7 +58,7 @@ def scan(
         half[2 * hidden : 3 * hidden] = 1
         gates, w = gates * half, w * half[:, None]
     across = np.ascontiguousarray(w.T)  # a product takes it faster than a transposed view
-    for low, high in spans(sizes, reverse):
+    for low, high in spans(sizes, reverse, n, batch):
         rows = high - low
         if mode == "lstm":
             assert acts is not None and rest is not None and c is not None
@@ -119,15 +123,15 @@ def _gru_step(gates: Array, h: Array, w: Array, b: Any, z: Array, inner: Array) 
 
 def backward(
     g: Array, packed: Array, acts: Array | None, rest: Array | None, h0: Array, c0: Array | None,
-    w: Array, b: Array | None, mode: str, sizes: Sequence[int], reverse: bool,
+    w: Array, b: Array | None, mode: str, sizes: Sequence[int] | None, reverse: bool,
 ) -> tuple[Array | None, ...]:  # fmt: skip
     """The gradients of gates, h0, c0, w and b."""
     kind = packed
     g, packed, h0, w = widen(g), widen(packed), widen(h0), widen(w)
     acts, rest, c0 = (None if x is None else widen(x) for x in (acts, rest, c0))
     batch, hidden = h0.shape
-    n = sum(sizes)
-    steps = spans(sizes, reverse)
+    n = packed.shape[0] - batch * (1 if c0 is None else 2)
+    steps = spans(sizes, reverse, n, batch)
     before = previous(packed, h0, steps)
     dh = g[n : n + batch].copy()
     dc = None if c0 is None else g[n + batch :].copy()

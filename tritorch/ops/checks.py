@@ -271,7 +271,6 @@ class ValueCheck:
     """A look at values that may raise, as whoever notes calls is told of it."""
 
     function: Callable[..., None]
-    params: tuple[Any, ...]
     name: ClassVar[str] = "check"
     kind: ClassVar[str] = "internal"
     is_view: ClassVar[bool] = False
@@ -282,7 +281,7 @@ def values(function: Callable[..., None], tensors: Sequence[Tensor], *params: An
 
     A compiled program makes it again (tritorch/_following); without values, nobody can."""
     if watching and entered.note is not None:
-        entered.note("check", ValueCheck(function, params), tensors, (), ())
+        entered.note("check", ValueCheck(function), tensors, params, ())
     arrays = [x._array for x in tensors]
     if all(type(array) is not MetaArray for array in arrays):
         function(*arrays, *params)

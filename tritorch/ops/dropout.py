@@ -8,10 +8,12 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core import arrays
-from tritorch.core.dtype import bool_
+from tritorch.core.dtype import bool_, dtype
 from tritorch.core.generator import default_for
+from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import PUBLIC
+from tritorch.core.strides import copy_strides
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel
 from tritorch.ops.interpret.vmap import active
@@ -41,6 +43,11 @@ def _scale(g: Tensor, p: float) -> float:
     return 1 / (1 - p) if p < 1 else 0.0
 
 
+def _like(x: MetaArray, kind: dtype | None = None) -> MetaArray:
+    """Dense in the order in which x lies."""
+    return x.new(x.shape, kind, copy_strides(x.shape, x.strides))
+
+
 # The CPU keeps what it kept; the GPU draws the numbers again, unless the mask is asked for.
 _dropout = Operator(
     "dropout", "x", "p",
@@ -48,7 +55,7 @@ _dropout = Operator(
     schema="(Tensor x, float p) -> (Tensor, Tensor)",
     cpu=_drop, gpu=_drop_with_mask, outputs=0b01, node="NativeDropout", kind="random",
     grad=lambda g, out1, p: g[0] * out1 * _scale(g[0], p),
-    infer=lambda x, p: (x.new(x.shape), x.new(x.shape, bool_))
+    infer=lambda x, p: (_like(x), _like(x, bool_)),
 )  # fmt: skip
 _dropout_again: Operator = Operator(
     "dropout_again", "x", "p seed offset",

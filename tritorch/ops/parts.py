@@ -13,6 +13,8 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC, computes
+from tritorch.core.sym_functions import sym_min
+from tritorch.core.symbolic import as_size
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import one_of, sizes
 from tritorch.ops.record.ends import Shaped, ends_as, ends_with
@@ -215,7 +217,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
         return split_with_sizes(tensor, split_size_or_sections, dim)
     if tensor.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    part, dim = int(split_size_or_sections), wrap_dim(dim, tensor.ndim)
+    part, dim = as_size(split_size_or_sections), wrap_dim(dim, tensor.ndim)
     size = tensor._array.shape[dim]
     if part < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={part}")
@@ -226,8 +228,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
             )
         views = forbid_writes((slice_dim(tensor, dim, 0, 0),), "Split")
         return _named(views, "split.Tensor", tensor, dim, split_size=0)
-    starts = range(0, size, part) if size else range(1)
-    parts = tuple([slice_dim(tensor, dim, i, min(i + part, size)) for i in starts])
+    starts = [i * part for i in range(-(-size // part) if size else 1)]
+    parts = tuple([slice_dim(tensor, dim, i, sym_min(i + part, size)) for i in starts])
     views = forbid_writes(parts, "Split")
     if views[0]._raw_node is None:
         return views

@@ -96,7 +96,9 @@ def arange(
         value.item() if isinstance(value, Tensor) else value for value in (start, end, step)
     )
     if SymInt in (type(start), type(end), type(step)):
-        return _finish(_arange(start, end, step, dtype or int64, META), requires_grad, out)
+        where = _place(device, out)
+        where = where if where.backend == "meta" else META
+        return _finish(_arange(start, end, step, dtype or int64, where), requires_grad, out)
     kind = dtype if dtype is not None else out.dtype if out is not None else None
     if kind is not None and category(kind) in (0, 3):
         raise not_implemented("arange_cpu", kind)

@@ -49,7 +49,7 @@ STEPS = {"rnn_tanh": _tanh_step, "rnn_relu": _relu_step, "lstm": _lstm_step, "gr
 # ---- all steps of a layer, in one direction ------------------------------------------------------
 
 
-def _composed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: str, sizes: Sequence[int],
+def _composed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: str, sizes: Any,
               reverse: bool, project: Any = None) -> tuple[Tensor, Sequence[Any]]:  # fmt: skip
     """(hidden states of all rows and the last ones, the last cell), by small operators.
 
@@ -59,7 +59,9 @@ def _composed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: str, si
     cat = PUBLIC["cat"]
     state: tuple[Any, ...] = (h,) if c is None else (h, c)
     outs = []
-    for low, high in spans(sizes, reverse):
+    batch = h.shape[0]
+    n = gates.shape[0]
+    for low, high in spans(sizes, reverse, n, batch):
         rows = high - low
         begin = [s[:rows] for s in state]
         new = STEPS[mode](gates[low:high], linear(begin[0], w, b), begin)
@@ -71,7 +73,7 @@ def _composed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: str, si
 
 
 def _composed_packed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: str,
-                     sizes: Sequence[int], reverse: bool) -> Tensor:  # fmt: skip
+                     sizes: Any, reverse: bool) -> Tensor:  # fmt: skip
     packed, cell = _composed(gates, h, c, w, b, mode, sizes, reverse)
     return PUBLIC["cat"]([packed, *cell])
 
@@ -126,7 +128,7 @@ _scan = Operator(
 
 
 def one_direction(
-    data: Tensor, state: Sequence[Any], weights: Sequence[Any], mode: str, sizes: Sequence[int],
+    data: Tensor, state: Sequence[Any], weights: Sequence[Any], mode: str, sizes: Any,
     reverse: bool, has_biases: bool,
 ) -> tuple[Tensor, tuple[Any, ...]]:  # fmt: skip
     """(hidden states of all rows, last states) of one layer in one direction."""
@@ -143,17 +145,18 @@ def one_direction(
     if project is not None:
         packed, cell = _composed(gates, h, c, w_hidden, b_hidden, mode, sizes, reverse, project)
         return packed[:n], (packed[n:], *cell)
-    packed = _scan.call((gates, h, c, w_hidden, b_hidden), (mode, tuple(sizes), reverse))[0]
+    packed = _scan.call((gates, h, c, w_hidden, b_hidden), (mode, sizes, reverse))[0]
     last = (packed[n : n + batch], packed[n + batch :]) if mode == "lstm" else (packed[n:],)
     return packed[:n], last
 
 
 def _layers(
-    mode: str, data: Tensor, hx: Sequence[Tensor], sizes: Sequence[int],
+    mode: str, data: Tensor, hx: Sequence[Tensor], sizes: Any,
     steps: tuple[int, ...] | None, params: Sequence[Any], has_biases: bool, num_layers: int,
     dropout: float, train: bool, bidirectional: bool,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
-    """`data`: rows, step after step.  `steps`: (steps, batch) where that is their shape."""
+    """`data`: rows, step after step.  `sizes`: rows of each step; None: as many as the batch has.
+    `steps`: (steps, batch) where that is their shape."""
     directions = 2 if bidirectional else 1
     places = num_layers * directions
     per = len(params) // places
@@ -185,7 +188,7 @@ def _network(mode: str, n_states: int) -> Any:
         hx = given["hx"] if n_states == 2 else (given["hx"],)
         options: list[Any] = [given[name] for name in names[names.index("params") :]]
         if packed:
-            sizes = given["batch_sizes"].tolist()
+            sizes = tuple(given["batch_sizes"].tolist())
             out, last = _layers(mode, given["data"], hx, sizes, None, *options)
             return out, *last
         data, batch_first = given["input"], options.pop()
@@ -193,7 +196,7 @@ def _network(mode: str, n_states: int) -> Any:
             data = data.transpose(0, 1)
         steps, batch, width = data.shape
         rows = data.reshape(steps * batch, width)
-        out, last = _layers(mode, rows, hx, (batch,) * steps, (steps, batch), *options)
+        out, last = _layers(mode, rows, hx, None, (steps, batch), *options)
         fused = mode == "lstm" and out.is_cpu and out.dtype is float32  # in PyTorch, by oneDNN
         if batch_first:
             turned = out.transpose(0, 1)

@@ -1,0 +1,112 @@
+"""The graph below a segment's node: its nodes, what they keep, what arrives at its leaves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from tritorch import _C
+from tritorch._following.tape import Tape, Value
+from tritorch.autograd import engine
+from tritorch.autograd.nodes import Node
+from tritorch.core import arrays
+from tritorch.core.arrays import ndarray
+from tritorch.core.meta import MetaArray, meta_of
+from tritorch.core.tensor import Tensor
+
+
+class Arrivals(engine.Captures):
+    """What arrives at leaves, one by one."""
+
+    def __init__(self, leaves: Sequence[Tensor]) -> None:
+        super().__init__(leaves)
+        self.results: Any = [[] for _ in leaves]
+
+    def add(self, i: int, g: Tensor) -> None:
+        self.results[i].append(g)
+
+
+def leaf_twin(x: Tensor) -> Tensor:
+    """A leaf on the same storage, at which gradients end."""
+    twin = _C.alias(x)
+    twin._leaf, twin._inference = True, x._inference
+    return twin
+
+
+def start_at(node: Any, nr: int) -> Tensor:
+    """What a pass starts at: an output of a node."""
+    place = _C.wrap(_EMPTY)
+    place._raw_node, place.output_nr = node, nr
+    return place
+
+
+_EMPTY = ndarray(0)
+
+
+def nodes_from(roots: Iterable[Any]) -> list[Any]:
+    """The nodes that a pass from some of them reaches, those too."""
+    found: dict[int, Any] = {}
+    stack = [node for node in roots if node is not None]
+    while stack:
+        node = stack.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            stack += [edge for edge in node._node_edges if isinstance(edge, Node)]
+    return list(found.values())
+
+
+def shared_nodes(roots: Sequence[Any]) -> list[set[int]]:
+    """For each root, the roots that need what a pass from it frees."""
+    holding = [{id(node) for node in nodes_from([each]) if node._node_holds} for each in roots]
+    return [{j for j, other in enumerate(holding) if mine & other} for mine in holding]
+
+
+def count_edges(roots: Sequence[Any], leaves: Sequence[Tensor]) -> list[int]:
+    """How many edges of a graph lead to each leaf."""
+    edges = Counter(id(edge) for node in nodes_from(roots) for edge in node._node_edges)
+    return [edges[id(leaf)] for leaf in leaves]
+
+
+class Kept(NamedTuple):
+    """A tensor that a node keeps of its call."""
+
+    array: Any  # None: it is only kept an eye on
+    shared: Any
+    like: MetaArray
+
+
+def _kept_of(node: Any) -> list[Kept]:
+    """What a node keeps of its call."""
+    pairs = [(x._array, x._shared) for x in node._node_saved or () if isinstance(x, Tensor)]
+    out, shared = node._node_out, node._node_out_shared
+    pairs += zip(out, shared) if isinstance(out, tuple) else ((out, shared),)
+    found = [Kept(x, shared, meta_of(x)) for x, shared in pairs if shared is not None]
+    where = arrays.CPU if node._node_stream is None else arrays.cuda_device(node._node_stream[0])
+    for each in node._node_kept or ():
+        if type(each) is tuple:
+            like = MetaArray(each[3], arrays.dtype_of_kind(each[4]), None, where)
+            found.append(Kept(None, each[1], like))
+    return found
+
+
+def kept_below(root: Any) -> list[Kept]:
+    """What the nodes below one keep, in the order in which a pass runs them."""
+    nodes = sorted(nodes_from([root]), key=lambda node: -node._node_sequence)
+    return [each for node in nodes for each in _kept_of(node)]
+
+
+def sources(kept: list[Kept], tape: Tape, numbers: dict[int, int], writes_unseen: bool) -> set[int]:
+    """The slots of the inputs that tell what is kept."""
+    if writes_unseen:
+        return set(numbers.values())
+    needed: set[int | None] = {tape.known(x.array) for x in kept if x.array is not None}
+    memory = tape.memory()
+    for note in reversed(tape.notes):
+        read = [x.number for x in note.inputs if type(x) is Value]
+        written = {memory[number] for number in read if note.writes}
+        if needed.intersection(note.results) or any(
+            memory.get(n) in written for n in needed if n is not None
+        ):
+            needed.update(read)
+    return {slot for number, slot in numbers.items() if None in needed or number in needed}

@@ -1,0 +1,112 @@
+"""Calls on tensors without memory: what they call shows what values decide, and, with symbols for
+sizes, what sizes decide.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tritorch import _C
+from tritorch._following.calls import Layout, Slot, mapped
+from tritorch._following.symbols import arguments, hinted
+from tritorch._following.tape import Tape, Unfit
+from tritorch.core.device import PretendedDevice, pretence, pretending
+from tritorch.core.meta import MetaArray, meta_of
+from tritorch.core.tensor import Tensor
+
+
+class _Describing:
+    """Whose tensors without memory are: what a FakeTensorMode is to those it makes."""
+
+    allow_non_fake_inputs = True
+
+    def item_of(self, tensor: Tensor) -> Any:
+        """Nobody knows values."""
+        raise Unfit("values decide what is called")
+
+
+_describing = _Describing()
+
+
+@contextlib.contextmanager
+def describing() -> Iterator[None]:
+    """Inside, functions compute with tensors without memory."""
+    before = _C.is_grad_enabled()
+    outer, pretence.mode = pretence.mode, _describing
+    pretending.append(_describing)
+    try:
+        yield
+    finally:
+        pretence.mode = outer
+        pretending.remove(_describing)
+        _C.set_grad_enabled(before)
+
+
+def twin_of(x: Tensor, layout: Layout | None = None, grads: bool = True) -> Tensor:
+    """A tensor without memory like another; layout: its sizes and strides, if some are symbols;
+    grads: whether it wants gradients if the other one does."""
+    like = meta_of(x._array)
+    shape, strides = (like.shape, like.strides) if layout is None else layout
+    where = PretendedDevice(like.device, _describing)
+    twin = _C.wrap(MetaArray(shape, like.dtype, strides, where))
+    return twin.requires_grad_() if grads and x._requires_grad else twin
+
+
+def described(
+    tensors: dict[int, Tensor], layouts: dict[int, Layout] | None = None
+) -> dict[int, Tensor]:
+    """Twins of tensors without memory, by slot."""
+    known = layouts or {}
+    return {slot: twin_of(x, known.get(slot)) for slot, x in tensors.items()}
+
+
+def substituted(value: Any, tensors: dict[int, Tensor]) -> Any:
+    """Nested data with tensors for slots."""
+    return mapped(lambda x: tensors[x.index] if type(x) is Slot else x, value)
+
+
+def bind(pattern: Any, value: Any, tensors: dict[int, Tensor]) -> None:
+    """Gives the tensors of a result to their slots."""
+    if type(pattern) is Slot:
+        tensors.setdefault(pattern.index, value)
+    elif isinstance(pattern, (tuple, list)):
+        for each, item in zip(pattern, value):
+            bind(each, item, tensors)
+
+
+def run_again(
+    steps: Sequence[Any], tensors: dict[int, Tensor], numbers: Sequence[Any] = ()
+) -> None:
+    """Makes the calls of steps, as they were made, on other tensors; numbers: those that are open,
+    or their symbols."""
+    for step in steps:
+        args, kwargs = arguments(step.call, numbers)
+        named = {name: substituted(x, tensors) for name, x in kwargs.items()}
+        _C.set_grad_enabled(step.grad_enabled)
+        bind(step.call.results, step.gate(*substituted(args, tensors), **named), tensors)
+
+
+def run_described(
+    steps: Sequence[Any], tensors: dict[int, Tensor], numbers: Sequence[Any] = ()
+) -> None:
+    """Makes the calls of steps on tensors without memory."""
+    with describing():
+        run_again(steps, tensors, numbers)
+
+
+def _call_text(call: tuple[Any, ...]) -> str:
+    form, op, params, numbers = call
+    given = ", ".join(["_" if x is None else repr(x) for x in numbers] + [repr(p) for p in params])
+    return f"{op.name}({given})" + (" in place" if form == "in place" else "")
+
+
+def require_same_calls(tape: Tape, other: Tape) -> None:
+    """Refuses a segment whose records' calls values decide: without any, they are others."""
+    mine, theirs = tape.calls(), [hinted(call) for call in other.calls()]
+    for a, b in zip(mine, theirs):
+        if a[:2] != b[:2] or a[2] != b[2] or a[3] != b[3]:
+            raise Unfit(f"values decide: {_call_text(a)}, without them {_call_text(b)}")
+    if len(mine) != len(theirs):
+        raise Unfit("values decide what is called")

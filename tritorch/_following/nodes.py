@@ -1,0 +1,142 @@
+"""Nodes of segments, and what they know of the run that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tritorch import _C
+from tritorch._following.below import Arrivals, count_edges, start_at
+from tritorch._following.tape import Tape
+from tritorch.autograd import engine
+from tritorch.autograd.nodes import FREED, Node, gradient_edge
+from tritorch.core.dispatching import noting
+from tritorch.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tritorch._following.segments import Segment
+
+
+class CompiledFunctionBackward(Node):
+    """The gradient of a segment.
+
+    freed: outputs whose gradients need what a pass has freed, as it would have freed the nodes of
+    the segment's calls; asked: those that the last pass asked for."""
+
+    __slots__ = ("asked", "freed", "run")
+    asked: set[int]
+    freed: set[int]
+    run: Any
+
+    def _node_free(self) -> None:
+        self.freed |= self.run.segment.freed_with(self.asked)
+        if len(self.freed) == self._node_n_outputs:
+            self.run = None
+            self._node_freed = True
+
+
+class _Op:
+    """How the engine asks a segment's node for gradients."""
+
+    name = "compiled_function"
+    inputs = ()
+    params = ()
+
+    @staticmethod
+    def read(node: Any, name: str, raw: bool) -> None:
+        """Nothing is shown."""
+
+    @staticmethod
+    def backward(node: Any, g: Any) -> Any:
+        node.asked = {i for i, each in enumerate(g) if each is not None}
+        if node.run is None or node.asked & node.freed:
+            raise RuntimeError(FREED)
+        results = node.run.backward(list(g))
+        # As many as there are edges: one for each gradient that may come.
+        counted = zip(results, node.run.arrivals)
+        return [x for found, n in counted for x in (*found, *[None] * (n - len(found)))]
+
+
+def new_node(run: Any, inputs: Sequence[Tensor], held: Sequence[Tensor]) -> Any:
+    """The node of tensors that are held, with as many edges to each input as gradients may come."""
+    node = CompiledFunctionBackward()
+    edges: list[Any] = []
+    outputs: list[int] = []
+    for x, n in zip(inputs, run.arrivals):
+        edges += [gradient_edge(x)] * n
+        outputs += [0 if x._leaf else x.output_nr] * n
+    node._node_op = _Op
+    node._node_edges, node._node_outputs = tuple(edges), tuple(outputs)
+    node._node_n_outputs = len(held)
+    node._node_shape = tuple(x._array.shape for x in held)
+    node._node_dtype = tuple(x._array.dtype for x in held)
+    node._node_saved = ()  # there is something to free
+    node.run, node.freed, node.asked = run, set(), set()
+    for i, x in enumerate(held):
+        x._raw_node, x.output_nr, x._leaf = node, i, False
+    return node
+
+
+# ---- runs ----------------------------------------------------------------------------------------
+
+
+class Graph:
+    """A run whose node has a graph below it; the first backward pass is noted."""
+
+    def __init__(
+        self, segment: Segment, roots: list[tuple[Any, int]], leaves: list[Tensor],
+        tensors: dict[int, Tensor], tape: Tape | None, drawn: list[Any],
+        versions: dict[int, tuple[Any, int]], numbers: tuple[Any, ...],
+    ) -> None:  # fmt: skip
+        self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
+        self.tape, self.drawn, self.versions, self.numbers = tape, drawn, versions, numbers
+        self.arrivals = segment.arrivals = count_edges([node for node, _ in roots], leaves)
+
+    def backward(self, grads: list[Any]) -> list[list[Any]]:
+        """The gradients that arrive at each input."""
+        if _C.is_grad_enabled():
+            self.segment.require_unwritten(grads, self.versions, again=True)
+            return self.segment.followed(self, grads)
+        roots = [start_at(*root) for root, g in zip(self.roots, grads) if g is not None]
+        given = [g for g in grads if g is not None]
+        arrivals = Arrivals(self.leaves)
+        tape, self.tape = self.tape, None
+        if tape is None or self.segment.backward is not None:
+            engine.run(roots, given, True, False, arrivals)
+            return arrivals.results
+        split, seen = len(tape.notes), len(tape.forms)
+        numbers = [None if g is None else tape.number(g._array) for g in grads]
+        with noting(tape.note):
+            engine.run(roots, given, True, False, arrivals)
+        found = arrivals.results
+        self.segment.learn(tape, split, seen, numbers, found, self.tensors, self.numbers)
+        tape.close()
+        return arrivals.results
+
+
+class Run:
+    """A run of a segment's program: what its gradient needs."""
+
+    def __init__(
+        self, segment: Segment, values: list[Any], tensors: dict[int, Tensor],
+        before: dict[int, Tensor], held: list[Tensor], numbers: tuple[Any, ...],
+    ) -> None:  # fmt: skip
+        """tensors: the inputs; before: as they were, where the segment writes them; numbers: those
+        that are left open."""
+        backward = segment.backward
+        self.segment, self.tensors, self.numbers = segment, before, numbers
+        self.saved = [values[number] for number in backward.saved]
+        drawn = segment.draft.drawn if segment.draft is not None else -1
+        self.drawn = values[drawn] if drawn >= 0 else []
+        self.arrivals = segment.arrivals
+        self.versions = segment.versions(tensors | dict(zip(segment.held, held)))
+
+    def backward(self, grads: list[Any]) -> list[list[Any]]:
+        """The gradients that arrive at each input."""
+        backward = self.segment.backward
+        again = _C.is_grad_enabled() or not backward.takes(grads, self.numbers)
+        self.segment.require_unwritten(grads, self.versions, again)
+        if again:
+            return self.segment.followed(self, grads)
+        given = [g._array for g in grads if g is not None]
+        return backward(self.saved, given, self.numbers)

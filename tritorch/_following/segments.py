@@ -1,0 +1,267 @@
+"""Segments with gradients: what is known of one, and its backward pass as a program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tritorch import _C
+from tritorch._following import ambient, counts, described, plans
+from tritorch._following.below import (
+    Arrivals,
+    kept_below,
+    leaf_twin,
+    sources,
+    start_at,
+)
+from tritorch._following.chains import fused
+from tritorch._following.lowering import Lowered
+from tritorch._following.symbols import Path, hinted, is_open
+from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
+from tritorch._following.varying import Varying, varying
+from tritorch.autograd import engine
+from tritorch.autograd.graph import modified
+from tritorch.core.arrays import ndarray
+from tritorch.core.dispatching import noting
+from tritorch.core.generator import restore, states
+from tritorch.core.layout import contiguous_strides
+from tritorch.core.meta import MetaArray
+from tritorch.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tritorch._following.training import Draft
+
+
+class Segment:
+    """A segment with gradients, for one set of tensors that are held."""
+
+    def __init__(self, steps: Sequence[Any], slots: list[int], held: list[int]) -> None:
+        self.steps = list(steps)
+        self.path = Path(steps[-1])
+        self.slots = slots  # of inputs
+        self.held = held  # slots of tensors that are held and want gradients
+        self.bases: list[int] = []  # slots of views that alone hold a base, which wants them too
+        self.wanting: list[int] = []  # slots of inputs that want gradients
+        self.arrivals: list[int] = []  # for each of those, how many gradients may come
+        self.shares: list[set[int]] = []  # for each output, those that share nodes with it
+        # For each output, the slots whose memory its gradient reads, with what is read there, and
+        # those of the inputs of which that is computed.
+        self.watched: list[dict[int, MetaArray]] = []
+        self.sources: list[set[int]] = []
+        self.draft: Draft | None = None
+        self.backward: Any = None
+        self.graphs = False  # whether programs are launched as CUDA graphs
+
+    def outputs(self, tensors: Any) -> list[Tensor]:
+        """The tensors whose history the segment's node is, of all by slot."""
+        return [
+            *(tensors[slot] for slot in self.held), *(tensors[slot]._base for slot in self.bases)
+        ]  # fmt: skip
+
+    def watch(
+        self, roots: Sequence[Any], tensors: dict[int, Tensor], tape: Tape, slots: Sequence[int]
+    ) -> None:
+        """Finds what the gradient of each output reads: a program may write it before."""
+        places = {id(tensors[slot]._shared): slot for slot in (*self.held, *slots)}
+        writes_unseen = bool(tape.unfit) and any(step.writes for step in self.steps)
+        numbers: dict[int, int] = {}
+        for slot in slots:
+            numbers.setdefault(tape.number(tensors[slot]._array), slot)
+        for node, _ in roots:
+            kept = kept_below(node)
+            seen = [each for each in kept if id(each.shared) in places]
+            self.watched.append({places[id(x.shared)]: x.like for x in seen[::-1]})
+            self.sources.append(sources(kept, tape, numbers, writes_unseen))
+
+    def versions(self, tensors: dict[int, Tensor]) -> dict[int, tuple[Any, int]]:
+        """How often that was written until now, by slot."""
+        every = set().union(*self.watched, *self.sources)
+        return {slot: (tensors[slot]._shared, tensors[slot]._shared.version) for slot in every}
+
+    def require_unwritten(
+        self, grads: list[Any], versions: dict[int, tuple[Any, int]], again: bool
+    ) -> None:
+        """Refuses gradients that need what was written since.
+
+        again: the calls are to be made again on the inputs."""
+        asked = [i for i, g in enumerate(grads) if g is not None]
+        reads = {slot: x for i in asked for slot, x in self.watched[i].items()}
+        for slot, like in reversed(reads.items()):
+            shared, before = versions[slot]
+            if shared.version != before:
+                raise modified(_C.wrap(like), shared.version, before)
+        for slot in set().union(*(self.sources[i] for i in asked)) if again else ():
+            shared, before = versions[slot]
+            if shared.version != before:
+                raise RuntimeError(
+                    "these gradients of a compiled function are computed by its calls, made again, "
+                    "and an input of those was modified by an inplace operation since"
+                )
+
+    def freed_with(self, asked: set[int]) -> set[int]:
+        """The outputs whose gradients need what a pass from others frees."""
+        return set().union(*(self.shares[i] for i in asked))
+
+    def followed(self, run: Any, grads: list[Any]) -> list[list[Any]]:
+        """Gradients by making the calls of a run again, on its inputs, whose graph is that of the
+        results."""
+        made = dict(run.tensors)
+        again = _C.is_grad_enabled()
+        # What is differentiated again leads to the inputs themselves, but not by their hooks.
+        twin = (lambda x: x.view_as(x)) if again else leaf_twin
+        inputs = [twin(made[slot]) for slot in self.wanting]
+        made |= dict(zip(self.wanting, inputs))
+        now = states(generator for generator, _ in run.drawn)
+        restore(run.drawn)
+        try:
+            with ambient.as_then(self.steps[0].ambient):
+                described.run_again(self.steps, made, run.numbers)
+        finally:
+            _C.set_grad_enabled(again)
+            restore(now)
+        roots = [x for x, g in zip(self.outputs(made), grads) if g is not None]
+        given = [g for g in grads if g is not None]
+        if again:
+            found = engine.backward(roots, given, True, True, inputs, False)
+            return [[] if g is None else [g] for g in found]
+        arrivals = Arrivals(inputs)
+        engine.run(roots, given, True, False, arrivals)
+        return arrivals.results
+
+    def learn(
+        self, tape: Tape, split: int, seen: int, grads: list[Any], results: Any,
+        tensors: dict[int, Tensor], numbers: tuple[Any, ...],
+    ) -> None:  # fmt: skip
+        """Makes plans of a forward and a backward pass that were noted."""
+        draft = self.draft
+        if draft is None:
+            return
+        try:
+            if tape.unfit:
+                raise Unfit(tape.unfit)
+            found = []
+            for each in results:
+                values = [tape.known(g._array) for g in each]
+                if None in values:
+                    raise Unfit("a gradient was given by no record")
+                found.append(values)
+            other, twins = Tape(), described.described(tensors, self.path.layouts)
+            with draft.known.with_values(self.path, numbers, self.steps[-1]):
+                self._require_same(tape, other, twins, grads)
+            draft.varying = varying(tape, other, self.path)
+            if self.path.symbols:
+                draft.held = plans.with_open_steps(draft.held, twins, self.path)
+            self.backward = Backward(tape, split, seen, grads, found, draft.varying, self.graphs)
+            draft.fit(self.backward.saved)
+        except Unfit as error:
+            counts.unfit(str(error))
+            self.draft = self.backward = None
+        except Exception as error:
+            counts.unfit(f"{type(error).__name__}: {error}")
+            self.draft = self.backward = None
+
+    def _require_same(
+        self, tape: Tape, other: Tape, twins: dict[int, Tensor], grads: list[Any]
+    ) -> None:
+        """Refuses what values decide: runs forwards and backwards without any, on another tape."""
+        leaves = [twins[slot] for slot in self.wanting]
+        for slot in self.slots:
+            other.number(twins[slot]._array)
+        with noting(other.note):
+            described.run_described(self.steps, twins, self.path.symbols)
+            roots, given = [], []
+            for out, number in zip(self.outputs(twins), grads):
+                if number is None:
+                    continue
+                like = out._array
+                strides = _strides_like(tape.forms[number], like)
+                twin = _C.wrap(MetaArray(like.shape, like.dtype, strides, like.device))
+                other.is_as(number, twin._array)
+                given.append(twin)
+                roots.append(start_at(out._node, out.output_nr))
+            engine.run(roots, given, True, False, Arrivals(leaves))
+        if other.unfit:
+            raise Unfit(other.unfit)
+        described.require_same_calls(tape, other)
+
+
+def _strides_like(form: Form, like: MetaArray) -> tuple[Any, ...]:
+    """The strides of a gradient that lies as one that was noted, in terms of sizes."""
+    if not is_open(like.shape):
+        return form.strides
+    if not any(form.strides):
+        return form.strides
+    dense = contiguous_strides(like.shape)
+    for strides in (dense, like.strides):
+        if hinted(tuple(strides)) == form.strides:
+            return tuple(strides)
+    raise Unfit("a gradient lies as its size does not say")
+
+
+# ---- its backward pass ---------------------------------------------------------------------------
+
+
+def _reads_of(calls: Sequence[Lowered]) -> set[int]:
+    return {x.number for call in calls for x in call.args if type(x) is Value}
+
+
+class Backward:
+    """The backward pass of a segment: a program of what was saved and of gradients."""
+
+    def __init__(
+        self, tape: Tape, split: int, seen: int, grads: list[Any], results: list[list[Any]],
+        varying: Varying, graphs: bool,
+    ) -> None:  # fmt: skip
+        self.results, self.graphs = results, graphs
+        self.ambient = _C.ambient()  # what was set, of that on which calls depend
+        self.grads = grads  # their values, or None
+        self.forms = list(tape.forms)
+        self.varying = Varying(varying.args[split:], varying.layouts)
+        self.kept = {number for each in results for number in each}
+        calls = self.varying.lowered(tape.notes[split:], self.forms)
+        self.calls = plans.without_dead(calls, set(self.kept))
+        given = [number for number in grads if number is not None]
+        made = {r for call in self.calls for r in call.results} | set(given)
+        made |= self.varying.numbers.keys()
+        needed = _reads_of(self.calls) | self.kept
+        # A value that is written in the backward pass was made there.
+        self.saved = sorted(number for number in needed if number < seen and number not in given)
+        if any(number not in made and number >= seen for number in needed):
+            raise Unfit("a gradient reads what was given by no record")
+        self.inputs = [*self.saved, *given]
+        self.program: Any = None
+
+    def takes(self, grads: list[Any], numbers: tuple[Any, ...]) -> bool:
+        """Whether the gradients are those of the outputs that were noted, and lie as they did, and
+        the pass has the autocast of the noted one."""
+        if _C.ambient() != self.ambient:
+            return False
+        for g, number in zip(grads, self.grads):
+            if (g is None) != (number is None):
+                return False
+            if g is not None and (
+                type(g._array) not in (ndarray, _C.Array)
+                or form_of(g._array) != self.varying.form(number, self.forms, numbers)
+            ):
+                return False
+        return True
+
+    def __call__(
+        self, saved: list[Any], grads: list[Any], numbers: tuple[Any, ...]
+    ) -> list[list[Any]]:
+        if self.program is None:
+            values: list[Any] = [None] * len(self.forms)
+            for number, array in zip(self.inputs, (*saved, *grads)):
+                values[number] = array
+            forms = self.varying.begin(values, self.forms, numbers)
+            calls = [plans.checked(call, values, forms) for call in self.calls]
+            calls = fused(calls, self.varying.fixed(forms), self.kept)
+            self.program, places = plans.ordered(
+                calls, self.inputs, self.kept, self.varying, self.graphs
+            )
+            self.places = [[places[number] for number in each] for each in self.results]
+            found = [[values[number] for number in each] for each in self.results]
+        else:
+            values = self.program.run(numbers, *saved, *grads)
+            found = [[values[number] for number in each] for each in self.places]
+        return [[_C.wrap(array) for array in each] for each in found]
