@@ -14,7 +14,12 @@ from tritorch import _C
 from tritorch._following import counts, showing
 from tritorch._following.calls import Slot, slots_of
 from tritorch._following.chains import fused
-from tritorch._following.described import described, require_same_calls, run_described
+from tritorch._following.described import (
+    DescribedTape,
+    described,
+    require_same_calls,
+    run_described,
+)
 from tritorch._following.lowering import Lowered, whole
 from tritorch._following.symbols import Path, computed, opened, places_of
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
@@ -347,7 +352,7 @@ def first(
     try:
         if tape.unfit:
             raise Unfit(tape.unfit)
-        other = Tape()
+        other = DescribedTape(tape)
         for slot in inputs:
             other.number(twins[slot]._array)
         with region.follower.known.with_values(path, region.numbers, steps[-1]), noting(other.note):

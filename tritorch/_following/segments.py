@@ -145,7 +145,8 @@ class Segment:
                 if None in values:
                     raise Unfit("a gradient was given by no record")
                 found.append(values)
-            other, twins = Tape(), described.described(tensors, self.path.layouts)
+            other = described.DescribedTape(tape)
+            twins = described.described(tensors, self.path.layouts)
             with draft.known.with_values(self.path, numbers, self.steps[-1]):
                 self._require_same(tape, other, twins, grads)
             draft.varying = varying(tape, other, self.path)
