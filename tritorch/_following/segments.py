@@ -52,6 +52,7 @@ class Segment:
         self.sources: list[set[int]] = []
         self.draft: Draft | None = None
         self.backward: Any = None
+        self.graphs = False  # whether programs are launched as CUDA graphs
 
     def outputs(self, tensors: Any) -> list[Tensor]:
         """The tensors whose history the segment's node is, of all by slot."""
@@ -146,13 +147,14 @@ class Segment:
                 if None in values:
                     raise Unfit("a gradient was given by no record")
                 found.append(values)
-            other, twins = Tape(), described.described(tensors, self.path.layouts)
+            other = described.DescribedTape(tape)
+            twins = described.described(tensors, self.path.layouts)
             with draft.known.with_values(self.path, numbers, self.steps[-1]):
                 self._require_same(tape, other, twins, grads)
             draft.varying = varying(tape, other, self.path)
             if self.path.symbols:
                 draft.held = plans.with_open_steps(draft.held, twins, self.path)
-            self.backward = Backward(tape, split, seen, grads, found, draft.varying)
+            self.backward = Backward(tape, split, seen, grads, found, draft.varying, self.graphs)
             draft.fit(self.backward.saved)
         except Unfit as error:
             counts.unfit(str(error))
@@ -211,9 +213,9 @@ class Backward:
 
     def __init__(
         self, tape: Tape, split: int, seen: int, grads: list[Any], results: list[list[Any]],
-        varying: Varying,
+        varying: Varying, graphs: bool,
     ) -> None:  # fmt: skip
-        self.results = results
+        self.results, self.graphs = results, graphs
         self.ambient = _C.ambient()  # what was set, of that on which calls depend
         self.grads = grads  # their values, or None
         self.forms = list(tape.forms)
@@ -260,7 +262,9 @@ class Backward:
             forms = self.varying.begin(values, self.forms, numbers)
             calls = [plans.checked(call, values, forms) for call in self.calls]
             calls = fused(calls, self.varying.fixed(forms), self.kept)
-            self.program, places = plans.ordered(calls, self.inputs, self.kept, self.varying)
+            self.program, places = plans.ordered(
+                calls, self.inputs, self.kept, self.varying, self.graphs
+            )
             self.places = [[places[number] for number in each] for each in self.results]
             found = [[values[number] for number in each] for each in self.results]
         else:
