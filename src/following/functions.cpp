@@ -105,10 +105,9 @@ PyMethodDef functions[] = {
 }  // namespace
 
 bool add_following(PyObject* module) {
-  return add_open_type(module) && add_step_type(module) && add_lazy_type(module) && add_region_type(module) &&
-         add_entry_type(module) && add_program_type(module) &&
-         add_chain_type(module) &&
-         PyModule_AddFunctions(module, functions) == 0;
+  return add_open_type(module) && add_step_type(module) && add_lazy_type(module) &&
+         add_region_type(module) && add_entry_type(module) && add_program_type(module) &&
+         add_chain_type(module) && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace tritorch

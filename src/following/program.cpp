@@ -66,7 +66,8 @@ bool read_numbers(PyObject* tuple, std::vector<int>& numbers) {
 }
 
 bool read_call(PyObject* item, Body& body) {
-  PyObject *function, *constants, *values, *results, *dropped, *expected = nullptr, *fallback = Py_None;
+  PyObject *function, *constants, *values, *results, *dropped, *expected = nullptr,
+                                                               *fallback = Py_None;
   if (!PyArg_ParseTuple(item, "OO!O!O!O!|O!O", &function, &PyTuple_Type, &constants, &PyTuple_Type,
                         &values, &PyTuple_Type, &results, &PyTuple_Type, &dropped, &PyTuple_Type,
                         &expected, &fallback))
