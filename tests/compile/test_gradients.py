@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
+import pytest
+
 import tritorch as torch
+from tritorch._following import plans
 from tritorch.utils._python_dispatch import TorchDispatchMode
 
 EXACT = [[-0.03305785357952118, -0.04958677664399147], [-0.04958678036928177, -0.07438016682863235]]
@@ -161,3 +164,21 @@ def test_a_view_that_may_not_be_used_is_an_input_or_held() -> None:
             results.append((result.tolist(), w.grad.tolist()))
         assert results[0] == results[1]
         assert logs == [["Output 0 of Unbind is a view"]] * 2
+
+
+def test_evaluation_with_gradients_is_noted_once_until_a_pass_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noted: list[int] = []
+    run_noted = plans.run_noted
+    monkeypatch.setattr(plans, "run_noted", lambda *given: noted.append(1) or run_noted(*given))
+    layer = torch.nn.Linear(4, 4)
+    fast = torch.compile(lambda x: layer(x).tanh())
+    x = torch.randn(3, 4)
+    for _ in range(20):
+        assert torch.equal(fast(x), layer(x).tanh())
+    assert len(noted) == 1
+    for _ in range(4):
+        fast(x).sum().backward()
+    assert len(noted) == 2
+    assert type(fast(x).grad_fn).__name__ == "CompiledFunctionBackward"
