@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -182,3 +184,25 @@ def test_evaluation_with_gradients_is_noted_once_until_a_pass_runs(
         fast(x).sum().backward()
     assert len(noted) == 2
     assert type(fast(x).grad_fn).__name__ == "CompiledFunctionBackward"
+
+
+def test_gradients_are_values_of_their_own() -> None:
+    """Two outputs get one array as their gradients in one pass, and two in another; or what the
+    forward pass made."""
+
+    def function(w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        negative = -w
+        return torch.sigmoid(negative), negative
+
+    def passes(compiled: Callable[..., Any], how: str) -> list[float]:
+        w = torch.linspace(-1, 1, 5).requires_grad_()
+        a, b = compiled(w)
+        grads = {"one": (torch.ones(5),) * 2, "two": (torch.ones(5), torch.full((5,), 3.0))}
+        given = grads[how] if how in grads else (a.detach(), b.detach())
+        torch.autograd.backward((a, b), given)
+        return w.grad.tolist()
+
+    for first in ("one", "two", "made"):
+        fast = torch.compile(function)
+        for how in (*[first] * 4, "one", "two", "made", "two"):
+            assert passes(fast, how) == passes(function, how), (first, how)
