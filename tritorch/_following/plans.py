@@ -267,10 +267,10 @@ class Draft:
         self, tape: Tape, inputs: list[tuple[int, int]], held: list[Held],
         written: list[tuple[int, int]], varying: Varying | None = None,
     ) -> None:  # fmt: skip
-        self.forms, self.varying = list(tape.forms), varying or Varying()
+        self.forms = list(tape.forms)
         given = [number for _, number in inputs]
-        layouts = self.varying.layouts
-        self.notes = renamed(tape.notes, self.forms, layouts, given, tape.memory())
+        self.notes, self.names = renamed(tape.notes, self.forms, given, tape.memory())
+        self.varying = (varying or Varying()).named(self.names, len(tape.forms))
         self.inputs, self.held, self.written = inputs, held, written
         self.kept = {each.value for each in held}
         self.kept |= {each.base_value for each in held if each.base_value is not None}

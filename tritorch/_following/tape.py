@@ -42,7 +42,7 @@ def form_of(array: Any) -> Form:
 class Note(NamedTuple):
     """One call of a record; `Value`s in place of tensors."""
 
-    form: str  # "call", "pointwise", "in place", "make", "draw", "check"
+    form: str  # "call", "pointwise", "in place", "make", "draw", "check"; "steps": chains.PartOp
     op: Any
     inputs: tuple[Any, ...]
     params: tuple[Any, ...]
@@ -52,7 +52,7 @@ class Note(NamedTuple):
     @property
     def draws(self) -> bool:
         """Whether it takes numbers from a generator."""
-        if self.form in ("draw", "check"):
+        if self.form in ("draw", "check", "steps"):
             return self.form == "draw"
         op = self.op
         return op.kind == "random" or any(a.name == "generator" for a in op.schema.arguments)
@@ -61,7 +61,7 @@ class Note(NamedTuple):
     def writes(self) -> bool:
         """Whether it writes memory that it is given."""
         return self.form == "in place" or (
-            self.form not in ("draw", "check") and self.op.schema.is_mutable
+            self.form not in ("draw", "check", "steps") and self.op.schema.is_mutable
         )
 
 
