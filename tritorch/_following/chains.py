@@ -184,9 +184,7 @@ def _joined(
     return False
 
 
-def _assembled(
-    others: Sequence[Lowered], groups: Sequence[Group], kept: set[int]
-) -> list[Lowered]:
+def _assembled(others: Sequence[Lowered], groups: Sequence[Group], kept: set[int]) -> list[Lowered]:
     readers: dict[int, list[int]] = {}  # which group, or -1
     for call in others:
         for x in call.args:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from tritorch import _C
 from tritorch._following import counts, showing
 from tritorch._following.calls import Slot, slots_of
-from tritorch._following.chains import fused
 from tritorch._following.described import described, require_same_calls, run_described
+from tritorch._following.improving import improved
 from tritorch._following.lowering import Lowered, whole
 from tritorch._following.renaming import renamed
 from tritorch._following.symbols import Path, computed, opened, places_of
@@ -294,7 +294,8 @@ class Draft:
             calls = [checked(call, values, forms) for call in self.calls]
         finally:
             _C.set_grad_enabled(before)
-        calls = fused(calls, self.varying.fixed(forms), self.kept)
+        known, given = self.varying.fixed(forms), [n for _, n in self.inputs]
+        calls = improved(calls, known, given, self.kept)
         finish = self.finish()
         outputs = [] if finish else [
             (each.slot, each.value, each.version, int(each.inference)) for each in self.held

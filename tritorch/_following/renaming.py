@@ -7,7 +7,6 @@ chains.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from tritorch._following.lowering import twin_of
@@ -25,17 +24,25 @@ def renamed(
     whose forms are at the end.
 
     given: values that were there before; memory: of each value, which memory it lies in."""
-    shared = Counter(memory.values())
+    first: dict[int, int] = {}  # the notes that make values
+    for i, note in enumerate(notes):
+        for number in note.results:
+            first.setdefault(number, i)
+    sharing: dict[int, list[int]] = {}
+    for number, place in memory.items():
+        sharing.setdefault(place, []).append(number)
     fixed = set(given)
     made = {n for note in notes if _makes(note) for n in note.results}
     names: dict[int, int] = {}  # as later notes know a value
     old: dict[int, int] = {}
     found = []
-    for note in reversed(notes):
+    for i, note in reversed([*enumerate(notes)]):
         if note.form == "in place" and note.results:
             number = note.results[0]
-            alone = number in made and number not in fixed and shared[memory.get(number, -1)] == 1
-            if alone and _is_plain(note, forms):
+            others = sharing[memory[number]]
+            shown = any(first.get(n, -1) < i for n in others if n != number)  # views of it, before
+            alone = number in made and number not in fixed
+            if alone and not shown and _is_plain(note, forms):
                 after = names.get(number, number)
                 names[number] = len(forms)
                 forms.append(forms[number])

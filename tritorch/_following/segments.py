@@ -14,7 +14,7 @@ from tritorch._following.below import (
     sources,
     start_at,
 )
-from tritorch._following.chains import fused
+from tritorch._following.improving import improved
 from tritorch._following.lowering import Lowered
 from tritorch._following.renaming import renamed
 from tritorch._following.sharing import early
@@ -265,7 +265,8 @@ class Backward:
                 values[number] = array
             forms = self.varying.begin(values, self.forms, numbers)
             calls = [plans.checked(call, values, forms) for call in self.calls]
-            calls = fused(calls, self.varying.fixed(forms), self.kept)
+            known, given = self.varying.fixed(forms), self.inputs
+            calls = improved(calls, known, given, self.kept)
             self.program, places = plans.ordered(calls, self.inputs, self.kept, self.varying)
             self.places = [[places[number] for number in each] for each in self.results]
             found = [[values[number] for number in each] for each in self.results]

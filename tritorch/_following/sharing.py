@@ -143,7 +143,9 @@ def _part(
 def placed(notes: list[Note], part: Note) -> int:
     """After which notes a part can be computed: those that give, or write, what it reads."""
     read = {x.number for x in part.inputs if type(x) is Value}
-    return max((i + 1 for i, note in enumerate(notes) if read.intersection(note.results)), default=0)
+    return max(
+        (i + 1 for i, note in enumerate(notes) if read.intersection(note.results)), default=0
+    )
 
 
 def with_parts(
